@@ -1,0 +1,46 @@
+//! A constant rate, whatever happens: for reserved paths and for experiments.
+
+use super::{AckSample, Controller};
+use crate::Rate;
+use std::time::Duration;
+
+/// What may be on its way beyond four round trips: enough for any path to come back from an outage, and an end to
+/// flooding one that is dead.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// The controller of `--cc fixed --rate R`.
+#[derive(Debug)]
+pub struct Fixed {
+    rate: Rate,
+    window: u64,
+}
+
+impl Fixed {
+    /// Sends at `rate`, in datagram bytes per second, at least 10 kB/s.
+    pub fn new(rate: Rate) -> Fixed {
+        let rate = rate.max(Rate::bytes_per_second(10_000));
+        Fixed { rate, window: rate.bytes_in(2 * SLACK) }
+    }
+}
+
+impl Controller for Fixed {
+    fn name(&self) -> &'static str {
+        "fixed"
+    }
+
+    fn on_ack(&mut self, ack: &AckSample) {
+        self.window = self.rate.bytes_in(4 * ack.latest_rtt + SLACK);
+    }
+
+    fn congestion_window(&self) -> u64 {
+        self.window
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        Some(self.rate)
+    }
+
+    fn state(&self) -> &'static str {
+        "fixed"
+    }
+}

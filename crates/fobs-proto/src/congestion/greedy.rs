@@ -1,0 +1,40 @@
+//! The papers' algorithm (`seeds/000` section 3.1): no congestion control at all. Between bursts of two packets the sender
+//! looks for acks but never waits; only the completion signal stops it. Pair it with the circular schedule.
+
+use super::Controller;
+use crate::Rate;
+
+
+
+
+/// No limit of any kind.
+#[derive(Debug, Default)]
+pub struct Greedy;
+
+impl Greedy {
+    /// Packets put out before acks are looked at: the best the papers found (`seeds/000` section 3.1.1).
+    pub const BURST: u32 = 2;
+
+    /// A greedy controller.
+    pub fn new() -> Greedy {
+        Greedy
+    }
+}
+
+impl Controller for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+
+    fn congestion_window(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    fn state(&self) -> &'static str {
+        "greedy"
+    }
+}

@@ -1,0 +1,36 @@
+//! The FOBS protocol and all its decisions, as machines without I/O.
+//!
+//! ```text
+//!   object/   what is moved: index arithmetic, bitmaps, range sets
+//!   wire/     headers and acks as bytes; never panics on any input
+//!   recovery/ what the path does: RTT, losses, delivery rate, packet size
+//!   congestion/ how fast: one trait, one file per controller
+//!   pacing    when the next burst may leave
+//!   sender/   the machine that decides which packet leaves when
+//!   receiver/ the machine that decides what is new and what to report
+//! ```
+//!
+//! Machines take `now` as an argument, are told things by `handle_*` and asked by `poll_*`. They emit
+//! descriptors (header and range of the object), never payload: the driver gathers, encrypts, sends, hashes and
+//! stores. What is deliberately absent: sockets, files, threads, clocks, random numbers, payload bytes, `unsafe`.
+//! Sections of `docs/protocol.md` are cited as `protocol 4.2`.
+
+#![forbid(unsafe_code)]
+
+pub mod congestion;
+pub mod object;
+pub mod pacing;
+pub mod receiver;
+pub mod recovery;
+pub mod sender;
+pub mod time;
+pub mod units;
+pub mod wire;
+
+pub use time::Timestamp;
+pub use units::Rate;
+
+/// Number of one transmission; never reused in its direction (protocol 3.4).
+pub type PacketNumber = u64;
+/// Number of a chunk in its object (protocol 1.3).
+pub type ChunkId = u32;

@@ -1,0 +1,74 @@
+//! When the next burst may leave.
+
+use crate::{Rate, Timestamp};
+use std::time::Duration;
+
+/// How far behind its schedule a sender may be and still catch up, by sending faster. A stalled thread would otherwise
+/// owe the path a burst: 4 ms off the CPU at 1 Gbit/s are 500 KB. Measured sleeps overrun by up to 2.6 ms in 0.1% of cases.
+const CATCH_UP_MAX: Duration = Duration::from_millis(2);
+/// What one burst should last on the wire: longer bursts hurt shallow queues, shorter ones cost system calls.
+const QUANTUM: Duration = Duration::from_micros(500);
+
+/// Departure times from a rate. Never switches itself off: without a rate there is no pacer.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    next_departure: Timestamp,
+}
+
+impl Pacer {
+    /// A pacer whose first burst may leave at once.
+    pub fn new(now: Timestamp) -> Pacer {
+        Pacer { next_departure: now }
+    }
+
+    /// When the next burst may leave.
+    pub fn next_departure(&self) -> Timestamp {
+        self.next_departure
+    }
+
+    /// Accounts for `bytes` sent at `now`.
+    pub fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
+        let from = self.next_departure.max(now.saturating_sub(CATCH_UP_MAX));
+        self.next_departure = from + rate.time_for(bytes);
+    }
+
+    /// Bytes that one burst may have at `rate`, at least one packet of `packet_len` bytes.
+    pub fn quantum(rate: Rate, packet_len: u64) -> u64 {
+        rate.bytes_in(QUANTUM).max(packet_len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_held_over_any_pattern_of_polls() {
+        let rate = Rate::bits_per_second(100_000_000);
+        let mut pacer = Pacer::new(Timestamp::ZERO);
+        let (mut now, mut sent) = (Timestamp::ZERO, 0u64);
+        let end = Timestamp::from_nanos(1_000_000_000);
+        while now < end {
+            while pacer.next_departure() <= now {
+                pacer.on_sent(now, 1472, rate);
+                sent += 1472;
+            }
+            now = now + Duration::from_micros(137);
+        }
+        let due = rate.as_bytes();
+        assert!(sent >= due - 5_000 && sent <= due + 30_000, "{sent} of {due}");
+    }
+
+    #[test]
+    fn a_stall_is_not_made_up_beyond_the_cap() {
+        let rate = Rate::bits_per_second(1_000_000_000);
+        let mut pacer = Pacer::new(Timestamp::ZERO);
+        let now = Timestamp::from_nanos(50_000_000);
+        let mut burst = 0u64;
+        while pacer.next_departure() <= now {
+            pacer.on_sent(now, 1472, rate);
+            burst += 1472;
+        }
+        assert!(burst <= rate.bytes_in(CATCH_UP_MAX) + 2 * 1472, "{burst} bytes at once after a stall");
+    }
+}

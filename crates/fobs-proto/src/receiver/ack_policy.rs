@@ -1,0 +1,59 @@
+//! When to report (protocol 5.3).
+
+use crate::Timestamp;
+use std::time::Duration;
+
+/// New packets between the first acks: dense at first, because the sender measures its first train by them.
+const FIRST_ACKS: [u32; 5] = [1, 8, 8, 16, 16];
+
+/// Counts new packets and time since the last ack.
+#[derive(Debug)]
+pub(super) struct AckPolicy {
+    every: u32,
+    delay_max: Duration,
+    acks: usize,
+    unreported: u32,
+    oldest: Option<Timestamp>,
+    at_once: bool,
+}
+
+impl AckPolicy {
+    pub(super) fn new(every: u32, delay_max: Duration) -> AckPolicy {
+        AckPolicy { every: every.max(1), delay_max, acks: 0, unreported: 0, oldest: None, at_once: false }
+    }
+
+    /// New packets after which the next ack leaves.
+    fn due_after(&self) -> u32 {
+        FIRST_ACKS.get(self.acks).map_or(self.every, |n| self.every.min(*n))
+    }
+
+    /// A packet arrived that should be reported.
+    pub(super) fn on_packet(&mut self, now: Timestamp) {
+        self.unreported = self.unreported.saturating_add(1);
+        self.oldest.get_or_insert(now);
+    }
+
+    /// Something that the sender waits for happened.
+    pub(super) fn at_once(&mut self) {
+        self.at_once = true;
+    }
+
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        self.at_once || self.unreported >= self.due_after() || self.deadline().is_some_and(|at| at <= now)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.oldest.map(|at| at + self.delay_max)
+    }
+
+    pub(super) fn on_ack(&mut self) {
+        self.acks = self.acks.saturating_add(1);
+        self.unreported = 0;
+        self.oldest = None;
+        self.at_once = false;
+    }
+
+    pub(super) fn acks(&self) -> usize {
+        self.acks
+    }
+}

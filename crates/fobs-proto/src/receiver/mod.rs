@@ -1,0 +1,346 @@
+//! The receiving machine: decides what is new, where it belongs, and what to report (protocol 5 and 6).
+//!
+//! Told of packets ([`Receiver::handle_data`], [`Receiver::handle_probe`]), verdicts ([`Receiver::handle_verdict`]) and stored chunks
+//! ([`Receiver::handle_stored`]); asked for acks ([`Receiver::poll_ack`]). The driver owns the bytes.
+
+mod ack_policy;
+mod chunk;
+
+use crate::object::{BLOCK_PACKETS, RangeSet};
+use crate::wire::{Ack, BlockBitmap, DataHeader, RANGES_MAX};
+use crate::{ChunkId, PacketNumber, Timestamp};
+use ack_policy::AckPolicy;
+use chunk::{Arriving, Progress, Taken};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// New packets between acks unless the user says otherwise: one ack per 93 kB costs the sender little, and at 1 Gbit/s
+/// there is one every 0.75 ms.
+pub const ACK_EVERY: u32 = 64;
+/// Longest time that a packet waits for its ack.
+pub const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
+/// Acks whose news each ack repeats: eight must be lost in a row before a bitmap has to help.
+const ACKS_REPEATED: u64 = 8;
+/// Packet numbers that each ack covers at least.
+const SPAN_MIN: u64 = 1024;
+/// Every so many acks carry a bitmap of an incomplete block: they cost bytes and matter only after lost acks.
+const BITMAP_EVERY: usize = 16;
+
+/// What a receiver is made with.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiverConfig {
+    /// New packets between acks.
+    pub ack_every: u32,
+    /// Longest time that a packet waits for its ack.
+    pub ack_delay_max: Duration,
+    /// Chunks that fit in memory at once: the credit.
+    pub chunks_max: u32,
+}
+
+/// What arrived beside the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketMeta {
+    /// Its number.
+    pub number: PacketNumber,
+    /// When the kernel had it.
+    pub arrived: Timestamp,
+    /// Datagram bytes.
+    pub len: u16,
+    /// Its congestion mark.
+    pub ecn: EcnCodepoint,
+}
+
+/// The two ECN bits that matter (RFC 3168).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum EcnCodepoint {
+    /// Not ECN-capable, or not known.
+    #[default]
+    NotEct,
+    /// Capable, not marked.
+    Ect0,
+    /// Marked.
+    Ce,
+}
+
+/// What to do with a data packet's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disposition {
+    /// New: it belongs at `offset` of its chunk; `completes` is the chunk's length if all of it is here now.
+    Store {
+        /// Bytes from the chunk's start.
+        offset: u32,
+        /// Length of the chunk, bytes, if this packet completed it.
+        completes: Option<u32>,
+    },
+    /// Known already.
+    Duplicate,
+    /// Not taken.
+    Reject(Reject),
+}
+
+/// Why a data packet was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reject {
+    /// Beyond the credit.
+    NoRoom,
+    /// Its chunk has been laid out anew since.
+    OldAttempt,
+    /// It contradicts what is known of its chunk or of the object.
+    Geometry,
+}
+
+/// A verdict on a complete chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its digest matches.
+    Verified,
+    /// It does not.
+    Mismatch,
+}
+
+/// Counters of a receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ReceiverStats {
+    /// Packets authenticated.
+    pub packets: u64,
+    /// Their datagram bytes.
+    pub bytes: u64,
+    /// Data packets that were known already.
+    pub duplicates: u64,
+    /// Data packets that were not taken.
+    pub rejected: u64,
+    /// Acks made.
+    pub acks: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    policy: AckPolicy,
+    numbers: RangeSet,
+    newest_arrival: Timestamp,
+    largest_arrival: Timestamp,
+    ect0: u32,
+    ce: u32,
+    socket_drops: u32,
+    /// Chunks below are stored.
+    base: ChunkId,
+    chunks: VecDeque<Arriving>,
+    verified_below: ChunkId,
+    /// One past the final chunk, once a packet of that was seen.
+    end: Option<ChunkId>,
+    bitmap_turn: usize,
+    stats: ReceiverStats,
+}
+
+impl Receiver {
+    /// A receiver with all its credit.
+    pub fn new(config: ReceiverConfig) -> Receiver {
+        Receiver {
+            policy: AckPolicy::new(config.ack_every, config.ack_delay_max),
+            config,
+            numbers: RangeSet::new(RANGES_MAX),
+            newest_arrival: Timestamp::ZERO,
+            largest_arrival: Timestamp::ZERO,
+            ect0: 0,
+            ce: 0,
+            socket_drops: 0,
+            base: 0,
+            chunks: VecDeque::new(),
+            verified_below: 0,
+            end: None,
+            bitmap_turn: 0,
+            stats: ReceiverStats::default(),
+        }
+    }
+
+    /// First chunk that has no room.
+    pub fn chunk_limit(&self) -> ChunkId {
+        self.base.saturating_add(self.config.chunks_max)
+    }
+
+    /// Whether every chunk of the object is stored.
+    pub fn is_complete(&self) -> bool {
+        self.end == Some(self.base)
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> ReceiverStats {
+        self.stats
+    }
+
+    /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not acknowledged.
+    pub fn handle_data(&mut self, now: Timestamp, meta: &PacketMeta, header: &DataHeader, payload_len: usize) -> Disposition {
+        let disposition = self.place(header, payload_len);
+        match disposition {
+            Disposition::Reject(_) => self.stats.rejected += 1,
+            Disposition::Duplicate => {
+                self.stats.duplicates += 1;
+                self.record(now, meta);
+            }
+            Disposition::Store { completes, .. } => {
+                self.record(now, meta);
+                if completes.is_some() {
+                    self.policy.at_once();
+                }
+            }
+        }
+        disposition
+    }
+
+    /// An authenticated probe: answered at once.
+    pub fn handle_probe(&mut self, now: Timestamp, meta: &PacketMeta) {
+        self.record(now, meta);
+        self.policy.at_once();
+    }
+
+    /// The kernel's count of datagrams dropped at the socket.
+    pub fn handle_socket_drops(&mut self, drops: u32) {
+        self.socket_drops = drops;
+    }
+
+    /// The verdict on a complete chunk. False if a chunk that does not verify has no attempt left.
+    pub fn handle_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> bool {
+        let Some(arriving) = self.chunk_mut(chunk).filter(|c| c.progress == Progress::Complete) else { return true };
+        let mut again = true;
+        match verdict {
+            Verdict::Verified => arriving.progress = Progress::Verified,
+            Verdict::Mismatch => again = arriving.reject(),
+        }
+        while self.chunk_mut(self.verified_below).is_some_and(|c| c.progress == Progress::Verified) {
+            self.verified_below += 1;
+        }
+        self.policy.at_once();
+        again
+    }
+
+    /// The lowest chunk that was not stored is stored: its room is free.
+    pub fn handle_stored(&mut self, chunk: ChunkId) {
+        debug_assert_eq!(chunk, self.base, "chunks are stored in order");
+        debug_assert!(chunk < self.verified_below, "only verified chunks are stored");
+        if chunk == self.base && self.chunks.pop_front().is_some() {
+            self.base += 1;
+            self.policy.at_once();
+        }
+    }
+
+    /// The attempt under which a chunk is arriving.
+    pub fn attempt(&self, chunk: ChunkId) -> Option<u8> {
+        self.chunks.get(chunk.checked_sub(self.base)? as usize).map(Arriving::attempt)
+    }
+
+    /// When [`poll_ack`](Self::poll_ack) will have an ack without further packets.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.policy.deadline()
+    }
+
+    /// Whether an ack is due. Cheap: ask after every packet.
+    pub fn wants_ack(&self, now: Timestamp) -> bool {
+        self.policy.is_due(now)
+    }
+
+    /// The ack that is due, if one is.
+    pub fn poll_ack(&mut self, now: Timestamp) -> Option<Ack> {
+        self.wants_ack(now).then(|| self.make_ack(now))
+    }
+
+    /// An ack, due or not: the client's greeting (protocol 5.1).
+    pub fn make_ack(&mut self, now: Timestamp) -> Ack {
+        let largest = self.numbers.largest();
+        if let Some(largest) = largest {
+            let span = (ACKS_REPEATED * u64::from(self.config.ack_every)).max(SPAN_MIN);
+            self.numbers.remove_below(largest.saturating_sub(span));
+        }
+        let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1 || self.policy.deadline().is_some_and(|at| at <= now);
+        let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
+        let complete = self.chunks.iter().filter(|c| c.progress != Progress::Arriving).count();
+        let ack = Ack {
+            largest,
+            ack_delay_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
+            receive_time_us: self.newest_arrival.as_micros(),
+            received_packets: self.stats.packets,
+            received_bytes: self.stats.bytes,
+            ect0: self.ect0,
+            ce: self.ce,
+            socket_drops: self.socket_drops,
+            chunk_limit: self.chunk_limit(),
+            verified_below: self.verified_below,
+            backlog: u16::try_from(complete).unwrap_or(u16::MAX),
+            ranges: self.numbers.descending().collect(),
+            bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
+        };
+        self.stats.acks += 1;
+        self.policy.on_ack();
+        ack
+    }
+
+    fn place(&mut self, header: &DataHeader, payload_len: usize) -> Disposition {
+        if header.chunk < self.base {
+            return Disposition::Duplicate;
+        }
+        if header.chunk >= self.chunk_limit() {
+            return Disposition::Reject(Reject::NoRoom);
+        }
+        let last_known = self.base + self.chunks.len() as u32;
+        let consistent = match self.end {
+            Some(end) => header.chunk < end && header.final_chunk == (header.chunk + 1 == end),
+            None => !header.final_chunk || header.chunk + 1 >= last_known,
+        };
+        if !consistent {
+            return Disposition::Reject(Reject::Geometry);
+        }
+        while self.base + self.chunks.len() as u32 <= header.chunk {
+            self.chunks.push_back(Arriving::new());
+        }
+        let arriving = &mut self.chunks[(header.chunk - self.base) as usize];
+        match arriving.take(header, payload_len) {
+            Ok(Taken::New { offset, completes }) => {
+                if header.final_chunk {
+                    self.end = Some(header.chunk + 1);
+                }
+                Disposition::Store { offset, completes }
+            }
+            Ok(Taken::Known) => Disposition::Duplicate,
+            Err(reason) => Disposition::Reject(reason),
+        }
+    }
+
+    fn record(&mut self, now: Timestamp, meta: &PacketMeta) {
+        if self.numbers.largest().is_none_or(|largest| meta.number > largest) {
+            self.largest_arrival = meta.arrived.min(now);
+        }
+        self.numbers.insert(meta.number);
+        self.newest_arrival = self.newest_arrival.max(meta.arrived);
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(meta.len);
+        match meta.ecn {
+            EcnCodepoint::NotEct => {}
+            EcnCodepoint::Ect0 => self.ect0 = self.ect0.wrapping_add(1),
+            EcnCodepoint::Ce => self.ce = self.ce.wrapping_add(1),
+        }
+        self.policy.on_packet(now);
+    }
+
+    fn chunk_mut(&mut self, chunk: ChunkId) -> Option<&mut Arriving> {
+        self.chunks.get_mut(chunk.checked_sub(self.base)? as usize)
+    }
+
+    /// A bitmap of one of the incomplete blocks, the oldest first and each in turn.
+    fn next_bitmap(&mut self) -> Option<BlockBitmap> {
+        let blocks = self.chunks.iter().zip(self.base..).filter(|(c, _)| c.progress == Progress::Arriving);
+        let blocks: Vec<_> = blocks
+            .flat_map(|(c, id)| {
+                let packets = c.received().highest().map_or(0, |i| i + 1);
+                (0..packets.div_ceil(BLOCK_PACKETS)).map(move |block| (c, id, block, packets))
+            })
+            .take(2 * BITMAP_EVERY)
+            .collect();
+        let (chunk, id, block, packets) = *blocks.get(self.bitmap_turn % blocks.len().max(1))?;
+        let first = block * BLOCK_PACKETS;
+        let mut bits = Vec::new();
+        chunk.received().write_bytes(first, (packets - first).min(BLOCK_PACKETS), &mut bits);
+        self.bitmap_turn = self.bitmap_turn.wrapping_add(1);
+        Some(BlockBitmap { chunk: id, attempt: chunk.attempt(), block: block as u8, bits })
+    }
+}

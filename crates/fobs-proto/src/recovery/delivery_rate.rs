@@ -1,0 +1,100 @@
+//! How fast the receiver gets what we send, by the receiver's own clock and counters.
+//!
+//! Every ack carries the arrival time of the newest packet and the bytes received until then (protocol 6). The slope
+//! between two acks is the rate at which the path delivered, untouched by delayed, merged or lost acks: that
+//! is why no per-packet send state is kept, as sender-side estimators (draft-cheng-iccrg-delivery-rate) must.
+
+use crate::Rate;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Reports remembered: at one ack per 64 packets these are 16,000 packets, more than any window we ask for at the rates
+/// where acks are that dense.
+const REPORTS_MAX: usize = 256;
+
+/// A slope over the reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateSample {
+    /// Datagram bytes per second.
+    pub rate: Rate,
+    /// Time that the slope spans, receiver's clock.
+    pub span: Duration,
+    /// Packets that the slope spans.
+    pub packets: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Report {
+    time_us: u64,
+    bytes: u64,
+    packets: u64,
+}
+
+/// The estimator.
+#[derive(Debug, Default)]
+pub struct DeliveryRate {
+    reports: VecDeque<Report>,
+}
+
+impl DeliveryRate {
+    /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is nothing to compare
+    /// with, or for an ack that was overtaken.
+    pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
+        let new = Report { time_us, bytes, packets };
+        if let Some(last) = self.reports.back()
+            && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
+        {
+            return None;
+        }
+        if self.reports.len() == REPORTS_MAX {
+            self.reports.pop_front();
+        }
+        let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
+        // Drop what is older than the window, but always keep one report to compare with.
+        while self.reports.len() > 1 && self.reports[1].time_us.saturating_add(window_us) <= new.time_us {
+            self.reports.pop_front();
+        }
+        let sample = self.reports.front().and_then(|old| {
+            let span = Duration::from_micros(new.time_us - old.time_us);
+            let rate = Rate::of(new.bytes - old.bytes, span)?;
+            Some(RateSample { rate, span, packets: new.packets - old.packets })
+        });
+        self.reports.push_back(new);
+        sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_the_rate_of_the_window() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_millis(10);
+        assert_eq!(estimator.on_ack(0, 1000, 1, window), None);
+        let mut last = None;
+        for ms in 1..=100u64 {
+            // 1 MB/s for 50 ms, then 4 MB/s.
+            let bytes = 1000 + if ms <= 50 { ms * 1000 } else { 50_000 + (ms - 50) * 4000 };
+            last = estimator.on_ack(ms * 1000, bytes, 1 + ms, window);
+            if ms == 50 {
+                assert_eq!(last.unwrap().rate, Rate::bytes_per_second(1_000_000));
+            }
+        }
+        let last = last.unwrap();
+        assert_eq!(last.rate, Rate::bytes_per_second(4_000_000));
+        assert_eq!(last.span, window);
+    }
+
+    #[test]
+    fn overtaken_and_lying_acks_give_nothing() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_millis(10);
+        estimator.on_ack(1000, 5000, 5, window);
+        assert_eq!(estimator.on_ack(1000, 6000, 6, window), None);
+        assert_eq!(estimator.on_ack(2000, 4000, 4, window), None);
+        assert!(estimator.on_ack(u64::MAX, u64::MAX, u64::MAX, window).is_some());
+        assert_eq!(estimator.on_ack(3000, 7000, 7, window), None);
+    }
+}

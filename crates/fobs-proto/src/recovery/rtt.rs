@@ -1,0 +1,120 @@
+//! Round-trip time (RFC 9002 section 5), with a windowed minimum.
+
+use crate::Timestamp;
+use std::time::Duration;
+
+/// RFC 9002 section 6.2.2: what is assumed before the first sample.
+const INITIAL_RTT: Duration = Duration::from_millis(333);
+/// RFC 9002 section 6.1.2: timers cannot be finer than this.
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// How long a minimum stands: long enough to outlive a queue that we or others hold, short enough to follow a route
+/// change. BBR's value.
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+
+/// The estimator.
+#[derive(Debug, Clone)]
+pub struct Rtt {
+    latest: Option<Duration>,
+    smoothed: Duration,
+    variation: Duration,
+    min_ever: Duration,
+    min: Duration,
+    min_at: Timestamp,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        Rtt {
+            latest: None,
+            smoothed: INITIAL_RTT,
+            variation: INITIAL_RTT / 2,
+            min_ever: Duration::MAX,
+            min: Duration::MAX,
+            min_at: Timestamp::ZERO,
+        }
+    }
+}
+
+impl Rtt {
+    /// Takes a sample: the time from sending to the ack, and how long the receiver held the ack back.
+    pub fn on_sample(&mut self, now: Timestamp, total: Duration, ack_delay: Duration) {
+        self.min_ever = self.min_ever.min(total);
+        if total <= self.min || now - self.min_at > MIN_RTT_WINDOW {
+            self.min = total;
+            self.min_at = now;
+        }
+        // RFC 9002 section 5.3: the delay is taken off only where that leaves a plausible time.
+        let sample = if total >= self.min_ever + ack_delay { total - ack_delay } else { total };
+        if self.latest.is_none() {
+            self.smoothed = sample;
+            self.variation = sample / 2;
+        } else {
+            self.variation = (3 * self.variation + self.smoothed.abs_diff(sample)) / 4;
+            self.smoothed = (7 * self.smoothed + sample) / 8;
+        }
+        self.latest = Some(sample);
+    }
+
+    /// The newest sample.
+    pub fn latest(&self) -> Option<Duration> {
+        self.latest
+    }
+
+    /// The smoothed RTT; RFC 9002's initial value before the first sample.
+    pub fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    /// The smallest RTT of the last 10 s; `None` before the first sample.
+    pub fn min(&self) -> Option<Duration> {
+        self.latest.map(|_| self.min)
+    }
+
+    /// The smallest RTT of the session.
+    pub fn min_ever(&self) -> Option<Duration> {
+        self.latest.map(|_| self.min_ever)
+    }
+
+    /// After this time without a later packet being acknowledged a packet is lost (RFC 9002 section 6.1.2): 9/8 RTT.
+    pub fn loss_delay(&self) -> Duration {
+        let rtt = self.latest.map_or(self.smoothed, |latest| latest.max(self.smoothed));
+        (rtt * 9 / 8).max(GRANULARITY)
+    }
+
+    /// The probe timeout (RFC 9002 section 6.2.1), not backed off; `ack_delay_max` is what the receiver may wait.
+    pub fn probe_timeout(&self, ack_delay_max: Duration) -> Duration {
+        self.smoothed + (4 * self.variation).max(GRANULARITY) + ack_delay_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn samples_follow_rfc_9002() {
+        let mut rtt = Rtt::default();
+        assert_eq!((rtt.smoothed(), rtt.min()), (INITIAL_RTT, None));
+        rtt.on_sample(Timestamp::ZERO, 100 * MS, Duration::ZERO);
+        assert_eq!((rtt.smoothed(), rtt.variation), (100 * MS, 50 * MS));
+        rtt.on_sample(Timestamp::ZERO, 190 * MS, 10 * MS);
+        assert_eq!(rtt.latest(), Some(180 * MS));
+        assert_eq!(rtt.smoothed(), 110 * MS);
+        assert_eq!(rtt.variation, Duration::from_micros(57_500));
+        rtt.on_sample(Timestamp::ZERO, 105 * MS, 10 * MS);
+        assert_eq!(rtt.latest(), Some(105 * MS), "a delay that would push below the minimum is ignored");
+        assert_eq!(rtt.min(), Some(100 * MS));
+    }
+
+    #[test]
+    fn the_minimum_expires() {
+        let mut rtt = Rtt::default();
+        rtt.on_sample(Timestamp::ZERO, 10 * MS, Duration::ZERO);
+        rtt.on_sample(Timestamp::ZERO + 9_000 * MS, 50 * MS, Duration::ZERO);
+        assert_eq!(rtt.min(), Some(10 * MS));
+        rtt.on_sample(Timestamp::ZERO + 11_000 * MS, 50 * MS, Duration::ZERO);
+        assert_eq!((rtt.min(), rtt.min_ever()), (Some(50 * MS), Some(10 * MS)));
+    }
+}

@@ -1,0 +1,170 @@
+//! The chunks a sender holds: from the first byte read until the receiver has verified them.
+
+use crate::object::{Bitmap, Geometry};
+use crate::{ChunkId, PacketNumber};
+use std::collections::VecDeque;
+
+/// A chunk in hand.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    len: u32,
+    is_final: bool,
+    attempt: u8,
+    layout: Option<Layout>,
+}
+
+/// How a chunk is cut, and what has become of its packets.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) geometry: Geometry,
+    acked: Bitmap,
+    /// First packet that was never sent under this layout.
+    next_new: u32,
+    /// Low 32 bits of the number of each packet's newest transmission: an older one's loss is no news.
+    newest: Vec<u32>,
+}
+
+impl Layout {
+    fn new(geometry: Geometry) -> Layout {
+        let packets = geometry.packets();
+        Layout { geometry, acked: Bitmap::new(packets), next_new: 0, newest: vec![0; packets as usize] }
+    }
+
+    pub(super) fn is_acked(&self, index: u16) -> bool {
+        self.acked.contains(u32::from(index))
+    }
+
+    pub(super) fn next_new(&self) -> Option<u16> {
+        (self.next_new < self.geometry.packets()).then_some(self.next_new as u16)
+    }
+
+    /// First packet at or above `from` that was sent and is not acknowledged.
+    pub(super) fn next_unacked_sent(&self, from: u32) -> Option<u16> {
+        self.acked.next_clear(from).filter(|i| *i < self.next_new).map(|i| i as u16)
+    }
+}
+
+impl Chunk {
+    pub(super) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(super) fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    pub(super) fn attempt(&self) -> u8 {
+        self.attempt
+    }
+
+    pub(super) fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    pub(super) fn is_acked(&self) -> bool {
+        self.layout.as_ref().is_some_and(|l| l.acked.is_full())
+    }
+
+    /// Bytes that were never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        let sent = self.layout.as_ref().map_or(0, |l| l.next_new * u32::from(l.geometry.payload_size()));
+        u64::from(self.len.saturating_sub(sent))
+    }
+}
+
+/// The row of chunks in hand, ascending without gaps.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    base: ChunkId,
+    chunks: VecDeque<Chunk>,
+}
+
+impl Chunks {
+    /// Number of the next chunk to come.
+    pub(super) fn end(&self) -> ChunkId {
+        self.base + self.chunks.len() as u32
+    }
+
+    /// The oldest chunk in hand.
+    pub(super) fn base(&self) -> ChunkId {
+        self.base
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.chunks.len()
+    }
+
+    pub(super) fn push(&mut self, len: u32, is_final: bool) -> ChunkId {
+        self.chunks.push_back(Chunk { len, is_final, attempt: 0, layout: None });
+        self.end() - 1
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Chunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.base += 1;
+        Some(chunk)
+    }
+
+    pub(super) fn get(&self, id: ChunkId) -> Option<&Chunk> {
+        self.chunks.get(id.checked_sub(self.base)? as usize)
+    }
+
+    fn get_mut(&mut self, id: ChunkId) -> Option<&mut Chunk> {
+        self.chunks.get_mut(id.checked_sub(self.base)? as usize)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ChunkId, &Chunk)> {
+        (self.base..).zip(self.chunks.iter())
+    }
+
+    /// Cuts a chunk that is not cut yet; the number of its packets if this was its first layout.
+    pub(super) fn lay_out(&mut self, id: ChunkId, payload_size: u16) -> Option<u32> {
+        let chunk = self.get_mut(id)?;
+        if chunk.layout.is_some() {
+            return None;
+        }
+        let geometry = Geometry::new(chunk.len, payload_size)?;
+        chunk.layout = Some(Layout::new(geometry));
+        (chunk.attempt == 0).then(|| geometry.packets())
+    }
+
+    /// Forgets a chunk's layout, so that it is cut and sent anew under the next attempt. False if the attempts are used up.
+    pub(super) fn start_over(&mut self, id: ChunkId) -> bool {
+        match self.get_mut(id) {
+            Some(chunk) if chunk.attempt < crate::wire::ATTEMPT_MAX => {
+                chunk.attempt += 1;
+                chunk.layout = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether `index` of the chunk was not acknowledged before, under this attempt.
+    pub(super) fn on_acked(&mut self, id: ChunkId, index: u16, attempt: u8) -> bool {
+        match self.get_mut(id) {
+            Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
+                u32::from(index) < layout.next_new && layout.acked.insert(u32::from(index))
+            }
+            _ => false,
+        }
+    }
+
+    /// Records a transmission.
+    pub(super) fn on_sent(&mut self, id: ChunkId, index: u16, number: PacketNumber) {
+        if let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) {
+            layout.newest[usize::from(index)] = number as u32;
+            layout.next_new = layout.next_new.max(u32::from(index) + 1);
+        }
+    }
+
+    /// Whether the loss of this transmission leaves the packet with none on its way.
+    pub(super) fn needs_again(&self, id: ChunkId, index: u16, attempt: u8, number: PacketNumber) -> bool {
+        match self.get(id) {
+            Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
+                !layout.is_acked(index) && layout.newest[usize::from(index)] == number as u32
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! The sending machine: decides which packet leaves when (protocol 5).
+//!
+//! Told of chunks ([`Sender::push_chunk`]), acks ([`Sender::handle_ack`]) and time ([`Sender::handle_timeout`]); asked for packets
+//! ([`Sender::poll_transmit`]), for the next deadline ([`Sender::poll_timeout`]) and for chunks that are done with
+//! ([`Sender::poll_freed`]).
+
+mod chunk;
+mod schedule;
+mod timers;
+
+pub use schedule::ScheduleKind;
+
+use crate::congestion::{AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode};
+use crate::object::{BLOCK_PACKETS, PAYLOAD_MIN};
+use crate::pacing::Pacer;
+use crate::recovery::{Acked, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
+use crate::wire::{Ack, AEAD_TAG_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
+use crate::{ChunkId, PacketNumber, Rate, Timestamp};
+use chunk::Chunks;
+use schedule::{Origin, Schedule, Slot, copy_delay};
+use std::collections::VecDeque;
+use std::time::Duration;
+use timers::ProbeTimeout;
+
+/// Most packets of one burst: what the kernel takes as one GSO super-packet (64), less what a 65,507-byte datagram allows at 1472
+/// bytes. 32 to 44 is the knee of the measured curve of rate over burst.
+const BURST_MAX: u32 = 44;
+/// Unsent bytes that are held ready: two full chunks, so that reading and sending overlap.
+const READY_BYTES: u64 = 8 << 20;
+/// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart (protocol 4.1),
+/// halved again.
+const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
+/// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
+const PROBE_AFTER_PACKETS: u64 = 64;
+/// Window of the delivery rate: a round trip, within what is steady on short paths and bounded on long ones.
+const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+
+/// What a sender is made with.
+#[derive(Debug)]
+pub struct SenderConfig {
+    /// Who decides the rate.
+    pub controller: Box<dyn Controller>,
+    /// In what order packets leave.
+    pub schedule: ScheduleKind,
+    /// Never faster than this, datagram bytes per second.
+    pub rate_limit: Option<Rate>,
+    /// Data bytes per packet; `None` probes the path.
+    pub payload_size: Option<u16>,
+    /// Bytes of IP and UDP headers: 28 (IPv4) or 48 (IPv6).
+    pub ip_overhead: u16,
+    /// Packets put out before acks are looked at; `None` for the best.
+    pub burst: Option<u32>,
+    /// Credit before the first ack.
+    pub chunk_limit: ChunkId,
+    /// Chunks held at once.
+    pub chunks_max: usize,
+    /// What the receiver may hold an ack back.
+    pub ack_delay_max: Duration,
+}
+
+/// One packet to gather, seal and send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketOut {
+    /// Its number.
+    pub number: PacketNumber,
+    /// Its header.
+    pub header: Header,
+    /// What follows the header.
+    pub body: Body,
+}
+
+/// The body of a packet, before sealing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// A range of a chunk.
+    Chunk {
+        /// Chunk of the object.
+        chunk: ChunkId,
+        /// Bytes from its start.
+        offset: u32,
+        /// Bytes.
+        len: u16,
+    },
+    /// Zeros.
+    Padding {
+        /// Bytes.
+        len: u16,
+    },
+}
+
+impl PacketOut {
+    /// Length of the datagram, bytes.
+    pub fn datagram_len(&self) -> usize {
+        let body = match self.body {
+            Body::Chunk { len, .. } | Body::Padding { len } => usize::from(len),
+        };
+        self.header.len() + body + AEAD_TAG_LEN
+    }
+}
+
+/// What a sender wants to do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transmit {
+    /// Send the burst: datagrams of equal length, the last one perhaps shorter.
+    Burst,
+    /// Nothing before this moment, unless something is handled.
+    WaitUntil(Timestamp),
+    /// Nothing until something is handled or the timeout passes.
+    Wait,
+}
+
+/// Counters of a sender.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SenderStats {
+    /// Packets that the object was cut into (first layouts).
+    pub packets_needed: u64,
+    /// Data packets sent.
+    pub packets_sent: u64,
+    /// Data packets declared lost.
+    pub packets_lost: u64,
+    /// Data packets declared lost that arrived after all.
+    pub packets_late: u64,
+    /// Datagrams that the receiver's kernel dropped at the socket, as last reported.
+    pub socket_drops: u32,
+    /// Packets that the local host refused to send.
+    pub packets_refused: u64,
+    /// Acks handled.
+    pub acks: u64,
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct Sender {
+    controller: Box<dyn Controller>,
+    rate_limit: Option<Rate>,
+    payload_size: Option<u16>,
+    burst: u32,
+    chunks_max: usize,
+    ack_delay_max: Duration,
+    chunks: Chunks,
+    schedule: Schedule,
+    in_flight: InFlight,
+    rtt: Rtt,
+    delivery: DeliveryRate,
+    plpmtu: Plpmtu,
+    pacer: Pacer,
+    probe_timeout: ProbeTimeout,
+    freed: VecDeque<ChunkId>,
+    verified_below: ChunkId,
+    chunk_limit: ChunkId,
+    object_complete: bool,
+    round_end: PacketNumber,
+    /// Packets up to this number were sent while data or credit was short.
+    app_limited_until: PacketNumber,
+    ce_seen: u32,
+    stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender whose first packet may leave at `now`.
+    pub fn new(now: Timestamp, config: SenderConfig) -> Sender {
+        let burst = config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX);
+        let plpmtu = match config.payload_size {
+            Some(payload) => Plpmtu::fixed(payload.max(PAYLOAD_MIN) + DATA_OVERHEAD as u16),
+            None => Plpmtu::new(config.ip_overhead),
+        };
+        Sender {
+            controller: config.controller,
+            rate_limit: config.rate_limit,
+            payload_size: config.payload_size,
+            burst,
+            chunks_max: config.chunks_max,
+            ack_delay_max: config.ack_delay_max,
+            chunks: Chunks::default(),
+            schedule: Schedule::new(config.schedule),
+            in_flight: InFlight::default(),
+            rtt: Rtt::default(),
+            delivery: DeliveryRate::default(),
+            plpmtu,
+            pacer: Pacer::new(now),
+            probe_timeout: ProbeTimeout::new(now),
+            freed: VecDeque::new(),
+            verified_below: 0,
+            chunk_limit: config.chunk_limit,
+            object_complete: false,
+            round_end: 0,
+            app_limited_until: 0,
+            ce_seen: 0,
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// Whether another chunk should be read now.
+    pub fn wants_chunk(&self) -> bool {
+        let room = self.chunks.count() < self.chunks_max && self.chunks.end() < self.chunk_limit;
+        let ready: u64 = self.chunks.iter().map(|(_, c)| c.unsent()).sum();
+        room && !self.object_complete && ready < READY_BYTES
+    }
+
+    /// The next chunk of the object is in hand: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its number.
+    pub fn push_chunk(&mut self, len: u32, is_final: bool) -> ChunkId {
+        debug_assert!(!self.object_complete, "a chunk after the final one");
+        self.object_complete |= is_final;
+        self.chunks.push(len, is_final)
+    }
+
+    /// A chunk that the receiver has verified and whose memory may be used again.
+    pub fn poll_freed(&mut self) -> Option<ChunkId> {
+        self.freed.pop_front()
+    }
+
+    /// Whether every chunk of the object is verified over there.
+    pub fn is_complete(&self) -> bool {
+        self.object_complete && self.chunks.count() == 0
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> SenderStats {
+        self.stats
+    }
+
+    /// The round-trip estimator.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The controller, for its name and state.
+    pub fn controller(&self) -> &dyn Controller {
+        &*self.controller
+    }
+
+    /// Data bytes per packet of chunks that start now.
+    pub fn payload_size(&self) -> u16 {
+        self.payload_size.unwrap_or(self.plpmtu.datagram() - DATA_OVERHEAD as u16)
+    }
+
+    /// Datagram bytes on their way.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.in_flight.bytes()
+    }
+
+    /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
+    pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
+        out.clear();
+        if let Some(rate) = self.pacing_rate() {
+            if now < self.pacer.next_departure() {
+                return Transmit::WaitUntil(self.pacer.next_departure());
+            }
+            self.fill_burst(now, Some(rate), out);
+        } else {
+            self.fill_burst(now, None, out);
+        }
+        if out.is_empty() {
+            return self.schedule.tail_deadline().filter(|at| *at > now).map_or(Transmit::Wait, Transmit::WaitUntil);
+        }
+        let bytes = out.iter().map(|p| p.datagram_len() as u64).sum();
+        if let Some(rate) = self.pacing_rate() {
+            self.pacer.on_sent(now, bytes, rate);
+        }
+        self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes });
+        self.probe_timeout.on_sent(now);
+        Transmit::Burst
+    }
+
+    /// The receiver reports. Anything it says of packets or chunks that were never sent is ignored.
+    pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
+        self.stats.acks += 1;
+        self.stats.socket_drops = self.stats.socket_drops.max(ack.socket_drops);
+        self.chunk_limit = self.chunk_limit.max(ack.chunk_limit);
+        self.on_verified_below(ack.verified_below.min(self.chunks.end()));
+
+        let (mut acked_bytes, mut newest): (u64, Option<Acked>) = (0, None);
+        for &(low, high) in ack.ranges.iter().rev() {
+            let (chunks, plpmtu, stats) = (&mut self.chunks, &mut self.plpmtu, &mut self.stats);
+            self.in_flight.on_ack(low, high, |acked| {
+                acked_bytes += u64::from(acked.sent.len);
+                newest = Some(acked);
+                match acked.sent.kind {
+                    SentKind::Data { chunk, index, attempt } => {
+                        chunks.on_acked(chunk, index, attempt);
+                        stats.packets_late += u64::from(acked.was_lost);
+                    }
+                    SentKind::Probe => plpmtu.on_acked(acked.sent.len),
+                }
+            });
+        }
+        self.take_bitmaps(ack);
+        if let Some(newest) = newest {
+            self.probe_timeout.on_news(now);
+            if Some(newest.number) == ack.largest {
+                let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
+                self.rtt.on_sample(now, now - newest.sent.at, delay);
+            }
+        }
+        self.detect_losses(now, LossCause::Inconclusive);
+        self.tell_controller(now, ack, acked_bytes, newest);
+    }
+
+    /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was tried too often.
+    pub fn handle_rejected(&mut self, chunk: ChunkId, attempt: u8) -> bool {
+        match self.chunks.get(chunk).map(|c| c.attempt()) {
+            Some(current) if current == attempt => self.start_over(chunk),
+            // News of an earlier attempt, or of a chunk that we do not hold.
+            _ => true,
+        }
+    }
+
+    /// The local host refused to send this packet. `too_large` tells that its size was why.
+    pub fn handle_refused(&mut self, now: Timestamp, number: PacketNumber, too_large: bool) {
+        let Some(lost) = self.in_flight.lose(number) else { return };
+        self.stats.packets_refused += 1;
+        if too_large && lost.sent.kind == SentKind::Probe {
+            self.plpmtu.on_too_large(lost.sent.len);
+            return;
+        }
+        let bytes = u64::from(lost.sent.len);
+        self.on_lost(lost);
+        if too_large && self.plpmtu.on_black_hole(now) {
+            self.start_over_all();
+        }
+        let bytes_in_flight = self.in_flight.bytes();
+        self.controller.on_loss(&LossEpisode { now, packets: 1, bytes, bytes_in_flight, cause: LossCause::LocalSend });
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        match (self.controller.pacing_rate(), self.rate_limit) {
+            (Some(rate), Some(limit)) => Some(rate.min(limit)),
+            (rate, limit) => rate.or(limit),
+        }
+    }
+
+    fn fill_burst(&mut self, now: Timestamp, rate: Option<Rate>, out: &mut Vec<PacketOut>) {
+        if self.in_flight.next_number() > self.in_flight.largest_acked().unwrap_or(0) + NUMBERS_AHEAD_MAX {
+            return;
+        }
+        if self.in_flight.next_number() >= PROBE_AFTER_PACKETS
+            && !self.probe_timeout.is_backed_off()
+            && let Some(datagram) = self.plpmtu.poll_probe(now)
+        {
+            out.push(self.emit_probe(now, datagram));
+            return;
+        }
+        let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
+        let budget = rate.map_or(u64::MAX, |rate| Pacer::quantum(rate, datagram));
+        let (mut bytes, mut first_len) = (0u64, 0usize);
+        while out.len() < self.burst as usize && bytes < budget {
+            if self.in_flight.bytes() + datagram > self.controller.congestion_window() || self.probe_timeout.is_backed_off() {
+                if !self.probe_timeout.take_credit() {
+                    break;
+                }
+            }
+            let Some((slot, origin)) = self.schedule.peek(&mut self.chunks, self.chunk_limit, now) else {
+                self.on_nothing_to_send(now, out.is_empty());
+                break;
+            };
+            self.lay_out(slot.chunk);
+            let Some(packet) = self.describe(slot) else { break };
+            let len = packet.datagram_len();
+            if first_len != 0 && len > first_len {
+                break;
+            }
+            self.commit(now, slot, origin, packet, out);
+            bytes += len as u64;
+            if first_len != 0 && len < first_len {
+                break;
+            }
+            first_len = len;
+        }
+        if out.is_empty() && self.probe_timeout.take_ping() {
+            out.push(self.emit_probe(now, (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16));
+        }
+    }
+
+    fn lay_out(&mut self, chunk: ChunkId) {
+        let payload = self.payload_size();
+        if let Some(packets) = self.chunks.lay_out(chunk, payload) {
+            self.stats.packets_needed += u64::from(packets);
+        }
+    }
+
+    fn describe(&self, slot: Slot) -> Option<PacketOut> {
+        let chunk = self.chunks.get(slot.chunk)?;
+        let geometry = chunk.layout()?.geometry;
+        let header = Header::Data(DataHeader {
+            chunk: slot.chunk,
+            packet_index: slot.index,
+            payload_size: geometry.payload_size(),
+            attempt: chunk.attempt(),
+            last: geometry.is_last(slot.index),
+            final_chunk: chunk.is_final(),
+        });
+        let body = Body::Chunk { chunk: slot.chunk, offset: geometry.offset(slot.index), len: geometry.packet_len(slot.index) };
+        debug_assert!(geometry.offset(slot.index) < chunk.len());
+        Some(PacketOut { number: self.in_flight.next_number(), header, body })
+    }
+
+    fn commit(&mut self, now: Timestamp, slot: Slot, origin: Origin, packet: PacketOut, out: &mut Vec<PacketOut>) {
+        let attempt = self.chunks.get(slot.chunk).map_or(0, |c| c.attempt());
+        let kind = SentKind::Data { chunk: slot.chunk, index: slot.index, attempt };
+        let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
+        debug_assert_eq!(number, packet.number);
+        self.chunks.on_sent(slot.chunk, slot.index, number);
+        self.schedule.take(slot, origin, now + copy_delay(self.rtt.smoothed()));
+        self.stats.packets_sent += 1;
+        out.push(packet);
+    }
+
+    fn emit_probe(&mut self, now: Timestamp, datagram: u16) -> PacketOut {
+        let number = self.in_flight.on_sent(Sent { kind: SentKind::Probe, at: now, len: datagram });
+        let len = datagram - (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16;
+        PacketOut { number, header: Header::Probe, body: Body::Padding { len } }
+    }
+
+    fn on_nothing_to_send(&mut self, now: Timestamp, idle: bool) {
+        if idle {
+            self.app_limited_until = self.in_flight.next_number();
+        }
+        if self.object_complete && self.chunks.iter().all(|(_, c)| c.unsent() == 0) {
+            let copy_at = now + copy_delay(self.rtt.smoothed());
+            self.schedule.begin_tail(&self.chunks, self.stats.packets_needed, copy_at);
+        }
+    }
+
+    fn on_verified_below(&mut self, below: ChunkId) {
+        self.verified_below = self.verified_below.max(below);
+        while self.chunks.base() < self.verified_below && self.chunks.pop().is_some() {
+            self.freed.push_back(self.chunks.base() - 1);
+        }
+    }
+
+    fn take_bitmaps(&mut self, ack: &Ack) {
+        for bitmap in &ack.bitmaps {
+            let first = u32::from(bitmap.block) * BLOCK_PACKETS;
+            for (byte, bits) in (0u32..).zip(&bitmap.bits) {
+                for bit in (0..8).filter(|bit| bits >> bit & 1 == 1) {
+                    if let Ok(index) = u16::try_from(first + byte * 8 + bit) {
+                        self.chunks.on_acked(bitmap.chunk, index, bitmap.attempt);
+                    }
+                }
+            }
+        }
+    }
+
+    fn detect_losses(&mut self, now: Timestamp, cause: LossCause) {
+        let mut lost = Vec::new();
+        self.in_flight.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
+        self.account_losses(now, &lost, cause);
+    }
+
+    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], cause: LossCause) {
+        let (mut packets, mut bytes) = (0, 0);
+        for &packet in lost {
+            if self.on_lost(packet) {
+                packets += 1;
+                bytes += u64::from(packet.sent.len);
+            }
+        }
+        self.stats.packets_lost += packets;
+        if packets > 0 {
+            let bytes_in_flight = self.in_flight.bytes();
+            self.controller.on_loss(&LossEpisode { now, packets, bytes, bytes_in_flight, cause });
+        }
+    }
+
+    /// Whether a data packet was lost that no report has acknowledged.
+    fn on_lost(&mut self, lost: Lost) -> bool {
+        match lost.sent.kind {
+            SentKind::Probe => {
+                self.plpmtu.on_lost(lost.sent.len);
+                false
+            }
+            SentKind::Data { chunk, index, attempt } => {
+                if self.chunks.needs_again(chunk, index, attempt, lost.number) {
+                    self.schedule.on_lost(Slot { chunk, index }, attempt);
+                }
+                let unknown = self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index));
+                unknown
+            }
+        }
+    }
+
+    fn start_over(&mut self, chunk: ChunkId) -> bool {
+        let again = self.chunks.start_over(chunk);
+        if again {
+            self.schedule.on_start_over(chunk);
+        }
+        again
+    }
+
+    fn start_over_all(&mut self) {
+        for chunk in self.chunks.base()..self.chunks.end() {
+            if self.chunks.get(chunk).is_some_and(|c| c.layout().is_some() && !c.is_acked()) {
+                self.start_over(chunk);
+            }
+        }
+    }
+
+    fn tell_controller(&mut self, now: Timestamp, ack: &Ack, acked_bytes: u64, newest: Option<Acked>) {
+        if ack.ce > self.ce_seen {
+            let packets = ack.ce - self.ce_seen;
+            self.ce_seen = ack.ce;
+            self.controller.on_ecn(&EcnMark { now, packets });
+        }
+        let (Some(newest), Some(latest_rtt), Some(min_rtt)) = (newest, self.rtt.latest(), self.rtt.min()) else { return };
+        let window = min_rtt.clamp(RATE_WINDOW.0, RATE_WINDOW.1);
+        let rate = self.delivery.on_ack(ack.receive_time_us, ack.received_bytes, ack.received_packets, window);
+        let round_start = newest.number >= self.round_end;
+        if round_start {
+            self.round_end = self.in_flight.next_number();
+        }
+        self.controller.on_ack(&AckSample {
+            now,
+            acked_bytes,
+            bytes_in_flight: self.in_flight.bytes(),
+            latest_rtt,
+            min_rtt,
+            rate,
+            app_limited: newest.number < self.app_limited_until,
+            round_start,
+        });
+    }
+}

@@ -1,0 +1,115 @@
+//! The sender's timers: loss by time, and the probe timeout (RFC 9002 section 6).
+
+use super::Sender;
+use super::schedule::Slot;
+use crate::Timestamp;
+use crate::congestion::LossCause;
+use std::time::Duration;
+
+/// Packets that a probe timeout lets out beyond the window (RFC 9002 section 6.2.4).
+const CREDIT: u32 = 2;
+/// Doublings of the probe timeout at most: 64 times.
+const BACKOFF_MAX: u32 = 6;
+/// Longest probe timeout: after an outage the transfer goes on within this time.
+const TIMEOUT_MAX: Duration = Duration::from_secs(2);
+/// Probe timeouts in a row after which packets above the base size are suspected (RFC 8899 section 4.3).
+const BLACK_HOLE_AFTER: u32 = 3;
+
+/// The probe timeout's state.
+#[derive(Debug)]
+pub(super) struct ProbeTimeout {
+    last_sent: Timestamp,
+    expired: u32,
+    credit: u32,
+    ping: bool,
+}
+
+impl ProbeTimeout {
+    pub(super) fn new(now: Timestamp) -> ProbeTimeout {
+        ProbeTimeout { last_sent: now, expired: 0, credit: 0, ping: false }
+    }
+
+    pub(super) fn on_sent(&mut self, now: Timestamp) {
+        self.last_sent = now;
+    }
+
+    /// Something sent was acknowledged.
+    pub(super) fn on_news(&mut self, now: Timestamp) {
+        self.last_sent = now;
+        self.expired = 0;
+        self.credit = 0;
+    }
+
+    /// Two in a row: nothing comes back, so only what the timer lets out leaves.
+    pub(super) fn is_backed_off(&self) -> bool {
+        self.expired >= 2
+    }
+
+    pub(super) fn take_credit(&mut self) -> bool {
+        let has = self.credit > 0;
+        self.credit = self.credit.saturating_sub(1);
+        has
+    }
+
+    pub(super) fn take_ping(&mut self) -> bool {
+        std::mem::take(&mut self.ping)
+    }
+
+    fn deadline(&self, timeout: Duration) -> Timestamp {
+        self.last_sent + (timeout * (1 << self.expired.min(BACKOFF_MAX))).min(TIMEOUT_MAX.max(timeout))
+    }
+}
+
+impl Sender {
+    /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let loss = self.in_flight.loss_deadline(self.rtt.loss_delay());
+        [loss, self.probe_deadline()].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.in_flight.loss_deadline(self.rtt.loss_delay()).is_some_and(|at| at <= now) {
+            self.detect_losses(now, LossCause::Inconclusive);
+        }
+        if self.probe_deadline().is_some_and(|at| at <= now) {
+            self.on_probe_timeout(now);
+        }
+    }
+
+    fn probe_deadline(&self) -> Option<Timestamp> {
+        // Also while nothing is on its way but chunks wait for their verdict or for credit: the report may have been lost.
+        let waiting = self.in_flight.bytes() > 0 || self.chunks.count() > 0 || self.chunks.end() >= self.chunk_limit;
+        waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))
+    }
+
+    fn on_probe_timeout(&mut self, now: Timestamp) {
+        let timer = &mut self.probe_timeout;
+        timer.last_sent = now;
+        let unanswered = self.in_flight.bytes() > 0;
+        timer.expired = if unanswered { timer.expired + 1 } else { 0 };
+        timer.credit = CREDIT;
+        timer.ping = true;
+        if timer.expired >= 2 {
+            let mut lost = Vec::new();
+            self.in_flight.lose_all(|packet| lost.push(packet));
+            self.account_losses(now, &lost, LossCause::Inconclusive);
+        } else if unanswered {
+            self.resend_oldest();
+        }
+        if self.probe_timeout.expired == BLACK_HOLE_AFTER && self.plpmtu.on_black_hole(now) {
+            self.start_over_all();
+        }
+    }
+
+    /// Queues the oldest unacknowledged packet: the one that the receiver, storing in order, waits for.
+    fn resend_oldest(&mut self) {
+        let oldest = self.chunks.iter().find_map(|(id, chunk)| {
+            let index = chunk.layout()?.next_unacked_sent(0)?;
+            Some((Slot { chunk: id, index }, chunk.attempt()))
+        });
+        if let Some((slot, attempt)) = oldest {
+            self.schedule.on_lost(slot, attempt);
+        }
+    }
+}

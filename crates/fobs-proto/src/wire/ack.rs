@@ -1,0 +1,232 @@
+//! The ack body (protocol 6).
+
+use super::{ATTEMPT_MAX, WireError, varint};
+use crate::{ChunkId, PacketNumber};
+
+/// Most ranges in one ack.
+pub const RANGES_MAX: usize = 512;
+/// Most block bitmaps in one ack.
+pub const BITMAPS_MAX: usize = 4;
+/// Longest ack body, bytes: a 1200-byte datagram less header and tag, so that acks fit every path.
+pub const ACK_LEN_MAX: usize = 1200 - super::PLAIN_HEADER_LEN - super::AEAD_TAG_LEN;
+const BITMAP_BYTES_MAX: usize = crate::object::BLOCK_PACKETS as usize / 8;
+
+/// What the receiver knows: newest arrivals, its clock, counters and credit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ack {
+    /// Largest packet number received; `None` before the first packet.
+    pub largest: Option<PacketNumber>,
+    /// Time between the arrival of `largest` and this ack, µs.
+    pub ack_delay_us: u32,
+    /// Receiver's clock at the arrival of the newest packet, µs.
+    pub receive_time_us: u64,
+    /// Packets authenticated so far.
+    pub received_packets: u64,
+    /// Datagram bytes authenticated so far.
+    pub received_bytes: u64,
+    /// Datagrams that came with ECT(0).
+    pub ect0: u32,
+    /// Datagrams that came with CE.
+    pub ce: u32,
+    /// Datagrams that the kernel dropped at the socket.
+    pub socket_drops: u32,
+    /// First chunk that has no room (credit).
+    pub chunk_limit: ChunkId,
+    /// All chunks below are verified.
+    pub verified_below: ChunkId,
+    /// Chunks received and waiting for the disk.
+    pub backlog: u16,
+    /// Inclusive ranges of packet numbers, from the highest down; the first ends at `largest`.
+    pub ranges: Vec<(PacketNumber, PacketNumber)>,
+    /// Whole-block bitmaps of incomplete blocks.
+    pub bitmaps: Vec<BlockBitmap>,
+}
+
+/// Which packets of a block have arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockBitmap {
+    /// Chunk of the object.
+    pub chunk: ChunkId,
+    /// Attempt that the bits are about.
+    pub attempt: u8,
+    /// Block of the chunk.
+    pub block: u8,
+    /// Packet `i` of the block: bit `i mod 8` of byte `i / 8`.
+    pub bits: Vec<u8>,
+}
+
+impl Ack {
+    /// Appends the body to `out`, at most [`ACK_LEN_MAX`] bytes: the lowest ranges and the last bitmaps are left out where
+    /// they do not fit.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.largest.map_or(u64::MAX, |n| n).to_le_bytes());
+        out.extend_from_slice(&self.ack_delay_us.to_le_bytes());
+        out.extend_from_slice(&self.receive_time_us.to_le_bytes());
+        out.extend_from_slice(&self.received_packets.to_le_bytes());
+        out.extend_from_slice(&self.received_bytes.to_le_bytes());
+        for n in [self.ect0, self.ce, self.socket_drops, self.chunk_limit, self.verified_below] {
+            out.extend_from_slice(&n.to_le_bytes());
+        }
+        out.extend_from_slice(&self.backlog.to_le_bytes());
+        let count_at = out.len();
+        out.extend_from_slice(&[0; 2]);
+        let mut count = 0u16;
+        let mut lowest = None;
+        for &(low, high) in self.ranges.iter().take(RANGES_MAX) {
+            // The longest range takes 20 bytes; one more byte is the bitmap count.
+            if out.len() - start + 21 > ACK_LEN_MAX {
+                break;
+            }
+            if let Some(lowest) = lowest {
+                varint::write(lowest - high - 2, out);
+            }
+            varint::write(high - low, out);
+            lowest = Some(low);
+            count += 1;
+        }
+        out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        let count_at = out.len();
+        out.push(0);
+        for bitmap in self.bitmaps.iter().take(BITMAPS_MAX) {
+            if out.len() - start + 8 + bitmap.bits.len() > ACK_LEN_MAX {
+                break;
+            }
+            out.extend_from_slice(&bitmap.chunk.to_le_bytes());
+            out.push(bitmap.attempt);
+            out.push(bitmap.block);
+            out.extend_from_slice(&(bitmap.bits.len() as u16).to_le_bytes());
+            out.extend_from_slice(&bitmap.bits);
+            out[count_at] += 1;
+        }
+        debug_assert!(out.len() - start <= ACK_LEN_MAX);
+    }
+
+    /// Reads a body. Ranges come back descending, disjoint and not touching; whatever else the bytes say is refused.
+    pub fn decode(mut input: &[u8]) -> Result<Ack, WireError> {
+        let input = &mut input;
+        let largest = u64::from_le_bytes(take(input)?);
+        let mut ack = Ack {
+            largest: (largest != u64::MAX).then_some(largest),
+            ack_delay_us: u32::from_le_bytes(take(input)?),
+            receive_time_us: u64::from_le_bytes(take(input)?),
+            received_packets: u64::from_le_bytes(take(input)?),
+            received_bytes: u64::from_le_bytes(take(input)?),
+            ect0: u32::from_le_bytes(take(input)?),
+            ce: u32::from_le_bytes(take(input)?),
+            socket_drops: u32::from_le_bytes(take(input)?),
+            chunk_limit: u32::from_le_bytes(take(input)?),
+            verified_below: u32::from_le_bytes(take(input)?),
+            backlog: u16::from_le_bytes(take(input)?),
+            ranges: Vec::new(),
+            bitmaps: Vec::new(),
+        };
+        let count = usize::from(u16::from_le_bytes(take(input)?));
+        if count > RANGES_MAX || (count > 0) != ack.largest.is_some() {
+            return Err(WireError::OutOfBounds);
+        }
+        let mut high = largest;
+        for i in 0..count {
+            if i > 0 {
+                let gap = varint::read(input)?;
+                let below = ack.ranges[i - 1].0;
+                high = below.checked_sub(gap).and_then(|n| n.checked_sub(2)).ok_or(WireError::OutOfBounds)?;
+            }
+            let low = high.checked_sub(varint::read(input)?).ok_or(WireError::OutOfBounds)?;
+            ack.ranges.push((low, high));
+        }
+        let [bitmaps] = take(input)?;
+        if usize::from(bitmaps) > BITMAPS_MAX {
+            return Err(WireError::OutOfBounds);
+        }
+        for _ in 0..bitmaps {
+            let chunk = u32::from_le_bytes(take(input)?);
+            let [attempt, block] = take(input)?;
+            let len = usize::from(u16::from_le_bytes(take(input)?));
+            if len > BITMAP_BYTES_MAX || attempt > ATTEMPT_MAX {
+                return Err(WireError::OutOfBounds);
+            }
+            let (bits, rest) = input.split_at_checked(len).ok_or(WireError::Truncated)?;
+            *input = rest;
+            ack.bitmaps.push(BlockBitmap { chunk, attempt, block, bits: bits.to_vec() });
+        }
+        // Bytes that follow are a newer version's business.
+        Ok(ack)
+    }
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], WireError> {
+    let (bytes, rest) = input.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
+    *input = rest;
+    Ok(*bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ack() -> impl Strategy<Value = Ack> {
+        let numbers = prop::collection::btree_set(0u64..3_000, 0..400);
+        let bitmap = (any::<u32>(), 0..=ATTEMPT_MAX, any::<u8>(), prop::collection::vec(any::<u8>(), 0..=200));
+        (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), prop::collection::vec(bitmap, 0..3)).prop_map(
+            |(numbers, longs, ints, backlog, bitmaps)| {
+                let mut set = crate::object::RangeSet::new(RANGES_MAX);
+                for n in numbers {
+                    set.insert(n);
+                }
+                Ack {
+                    largest: set.largest(),
+                    ack_delay_us: ints[0],
+                    receive_time_us: longs[0],
+                    received_packets: longs[1],
+                    received_bytes: longs[2],
+                    ect0: ints[1],
+                    ce: ints[2],
+                    socket_drops: ints[3],
+                    chunk_limit: ints[4],
+                    verified_below: ints[0],
+                    backlog,
+                    ranges: set.descending().collect(),
+                    bitmaps: bitmaps
+                        .into_iter()
+                        .map(|(chunk, attempt, block, bits)| BlockBitmap { chunk, attempt, block, bits })
+                        .collect(),
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn acks_round_trip_up_to_what_fits(ack in ack()) {
+            let mut bytes = Vec::new();
+            ack.encode(&mut bytes);
+            prop_assert!(bytes.len() <= ACK_LEN_MAX);
+            let decoded = Ack::decode(&bytes).unwrap();
+            prop_assert_eq!(&decoded.ranges[..], &ack.ranges[..decoded.ranges.len()]);
+            prop_assert_eq!(&decoded.bitmaps[..], &ack.bitmaps[..decoded.bitmaps.len()]);
+            prop_assert!(ack.ranges.is_empty() || !decoded.ranges.is_empty());
+            let (ranges, bitmaps) = (decoded.ranges.clone(), decoded.bitmaps.clone());
+            prop_assert_eq!(decoded, Ack { ranges, bitmaps, ..ack });
+        }
+
+        #[test]
+        fn any_bytes_are_safe(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Ok(ack) = Ack::decode(&bytes) {
+                prop_assert!(ack.ranges.iter().all(|(low, high)| low <= high));
+                prop_assert!(ack.ranges.windows(2).all(|w| w[1].1 + 1 < w[0].0));
+            }
+        }
+
+        #[test]
+        fn damaged_acks_are_safe(ack in ack(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>()) {
+            let mut bytes = Vec::new();
+            ack.encode(&mut bytes);
+            let i = at.index(bytes.len());
+            bytes[i] = byte;
+            bytes.truncate(cut.index(bytes.len()) + 1);
+            let _ = Ack::decode(&bytes);
+        }
+    }
+}

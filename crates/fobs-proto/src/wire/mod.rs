@@ -1,0 +1,25 @@
+//! Headers and acks as bytes (protocol 4 and 6). Reading never panics and never allocates more than the input's size
+//! allows.
+
+mod ack;
+mod header;
+mod varint;
+
+pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, RANGES_MAX};
+pub use header::{
+    AEAD_TAG_LEN, ATTEMPT_MAX, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN, decode_packet_number,
+};
+
+/// Why bytes from the network were not understood. Counted by reason; never fatal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum WireError {
+    /// Shorter than what it claims to be.
+    #[error("truncated")]
+    Truncated,
+    /// A type or flag that protocol 4 does not define.
+    #[error("unknown type or flags")]
+    Unknown,
+    /// A number outside its bounds.
+    #[error("value out of bounds")]
+    OutOfBounds,
+}

@@ -1,0 +1,28 @@
+//! What FOBS needs of the Linux kernel, and nothing of FOBS.
+//!
+//! | room | purpose |
+//! |---|---|
+//! | [`udp`] | bursts out (GSO), batches in (GRO, `recvmmsg`), ECN, arrival stamps, drop counters |
+//! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
+//! | [`clock`] | monotonic nanoseconds, timer slack |
+//! | [`page_buffer`] | large buffers on huge pages |
+//! | [`usage`] | what this process cost so far |
+//!
+//! Deliberately not here: packets, objects, pacing, retries, threads, files. A caller decides; this crate
+//! only asks the kernel and says truthfully what it answered. It is the one crate with `unsafe` code, each
+//! block with the reason why it is sound; what rustix offers safely is taken from there.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("fobs-sys speaks to the Linux kernel only");
+
+pub mod clock;
+pub mod page_buffer;
+pub mod udp;
+pub mod usage;
+pub mod wait;
+
+pub use clock::{monotonic_ns, set_timer_slack_ns};
+pub use page_buffer::PageBuffer;
+pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
+pub use usage::{Usage, process_usage};
+pub use wait::{Interest, Ready, Waker, wait};

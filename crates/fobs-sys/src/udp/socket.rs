@@ -1,0 +1,260 @@
+//! Opening a socket and asking it about itself.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::{c_int, socklen_t};
+use rustix::io::Errno;
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+
+/// Most datagrams the kernel cuts out of one send: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since;
+/// measured, 32 to 44 is where more stops helping).
+pub(super) const SEGMENTS_MAX: usize = 64;
+/// Errors taken from the error queue at once. It never grows long, each reader takes what is there; the bound
+/// is against a flood of forged ICMP.
+const QUEUED_ERRORS_MAX: usize = 64;
+/// Largest buffer that can be asked for, bytes: the kernel doubles it into an `int`.
+const BUFFER_LEN_MAX: usize = (c_int::MAX / 2) as usize;
+
+/// How a socket is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Receive buffer to ask for, bytes. The kernel grants twice what is asked, for its own overhead (a
+    /// 1472-byte datagram takes 2304), and without privilege no more than twice `net.core.rmem_max`.
+    pub recv_buffer: usize,
+    /// Send buffer to ask for, bytes; likewise with `net.core.wmem_max`.
+    pub send_buffer: usize,
+    /// Whether the kernel may merge datagrams of one sender and size (`UDP_GRO`): many times cheaper, and
+    /// taken apart again by [`RecvBatch`](crate::udp::RecvBatch). What is dropped is then counted merged,
+    /// too.
+    pub gro: bool,
+}
+
+/// An unconnected, non-blocking UDP socket: don't-fragment set and the kernel's path MTU ignored (the
+/// protocol finds its own), traffic class, drop counter and arrival stamps received with every datagram.
+#[derive(Debug)]
+pub struct UdpSocket {
+    fd: OwnedFd,
+    local_addr: SocketAddr,
+    recv_buffer: usize,
+    send_buffer: usize,
+    /// Datagrams per send: [`SEGMENTS_MAX`], or 1 for good once the kernel or device refused GSO.
+    segments_max: AtomicUsize,
+}
+
+impl UdpSocket {
+    /// Opens a socket bound to `addr`; port 0 lets the kernel choose. An IPv6 socket takes no IPv4.
+    pub fn bind(addr: SocketAddr, options: &UdpOptions) -> io::Result<UdpSocket> {
+        let fd = open(addr.ip(), options)?;
+        rustix::net::bind(&fd, &addr).map_err(|errno| bind_error(addr, errno))?;
+        UdpSocket::new(fd)
+    }
+
+    /// Opens a socket bound to the first free port of `ports` on `ip`, from the lowest upwards.
+    pub fn bind_in_range(
+        ip: IpAddr,
+        ports: RangeInclusive<u16>,
+        options: &UdpOptions,
+    ) -> io::Result<UdpSocket> {
+        let (first, last) = (*ports.start(), *ports.end());
+        if ports.is_empty() {
+            let message = format!("the UDP port range {first}-{last} is empty: put the lower port first");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let fd = open(ip, options)?;
+        for port in ports {
+            let addr = SocketAddr::new(ip, port);
+            match rustix::net::bind(&fd, &addr) {
+                Ok(()) => return UdpSocket::new(fd),
+                Err(Errno::ADDRINUSE) => {}
+                Err(errno) => return Err(bind_error(addr, errno)),
+            }
+        }
+        let message =
+            format!("all UDP ports {first}-{last} of {ip} are taken: end what holds them or widen the range");
+        Err(io::Error::new(io::ErrorKind::AddrInUse, message))
+    }
+
+    /// Reads back what the kernel made of a bound socket.
+    fn new(fd: OwnedFd) -> io::Result<UdpSocket> {
+        let local_addr = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
+        let recv_buffer = sockopt::socket_recv_buffer_size(&fd)?;
+        let send_buffer = sockopt::socket_send_buffer_size(&fd)?;
+        // A kernel that does not know the option would send the whole burst as one datagram. Zero
+        // changes nothing where it does.
+        let segments = match set_int(fd.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0) {
+            Ok(()) => SEGMENTS_MAX,
+            Err(_) => 1,
+        };
+        Ok(UdpSocket { fd, local_addr, recv_buffer, send_buffer, segments_max: AtomicUsize::new(segments) })
+    }
+
+    /// The address and port bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// Bytes of receive buffer the kernel granted, its own overhead included (`SO_RCVBUF`).
+    pub fn recv_buffer(&self) -> usize {
+        self.recv_buffer
+    }
+
+    /// Bytes of send buffer the kernel granted, its own overhead included (`SO_SNDBUF`).
+    pub fn send_buffer(&self) -> usize {
+        self.send_buffer
+    }
+
+    /// Datagrams that go out with one call: 64, or 1 where the kernel cannot cut bursts (GSO), as far as
+    /// known.
+    pub fn segments_max(&self) -> usize {
+        self.segments_max.load(Ordering::Relaxed)
+    }
+
+    /// Sends every datagram by itself from now on, for good, as [`send`](Self::send) decides by itself when
+    /// GSO fails. For paths that are known to break GSO, and for tests.
+    pub fn disable_segmentation(&self) {
+        self.segments_max.store(1, Ordering::Relaxed);
+    }
+
+    /// Datagrams dropped at this socket since it was opened, modulo 2^32: receive buffer full, checksum wrong
+    /// (`SK_MEMINFO_DROPS`). With GRO a merged run of datagrams counts once. One system call.
+    pub fn socket_drops(&self) -> io::Result<u32> {
+        let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+        let mut len = size_of_val(&info) as socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes to `info`, which has as many.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                info.as_mut_ptr().cast(),
+                &mut len,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if (len as usize) < size_of_val(&info) {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel counts no socket drops"));
+        }
+        Ok(info[libc::SK_MEMINFO_DROPS as usize])
+    }
+
+    /// Throws away queued error reports ([`open`] says why there are any).
+    pub(crate) fn drain_error_queue(&self) {
+        for _ in 0..QUEUED_ERRORS_MAX {
+            let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
+            match rustix::net::recv(&self.fd, &mut [0u8; 0], flags) {
+                Ok(_) => {}
+                // EAGAIN: empty. Anything else will come up again where it can be reported.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl AsFd for UdpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Opens a socket for the family of `ip` with everything set but its address.
+fn open(ip: IpAddr, options: &UdpOptions) -> io::Result<OwnedFd> {
+    let failed = |errno: Errno| {
+        let reason = io::Error::from(errno);
+        let message = format!(
+            "could not open a UDP socket for {ip}: {reason}; check that the kernel has this address \
+             family and that the process may open more files"
+        );
+        io::Error::new(reason.kind(), message)
+    };
+    let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(family, SocketType::DGRAM, flags, None).map_err(failed)?;
+    set_options(fd.as_fd(), ip, options).map_err(failed)?;
+    Ok(fd)
+}
+
+fn set_options(fd: BorrowedFd<'_>, ip: IpAddr, options: &UdpOptions) -> Result<(), Errno> {
+    // RECVERR: without it the kernel reports a datagram that its own queue dropped (ENOBUFS) as sent, and
+    // that loss would be taken for the network's. The price is that ICMP errors are queued and must be
+    // drained.
+    match ip {
+        IpAddr::V4(_) => {
+            sockopt::set_ip_mtu_discover(fd, Ipv4PathMtuDiscovery::PROBE)?;
+            sockopt::set_ip_recvtos(fd, true)?;
+            set_int(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+        }
+        IpAddr::V6(_) => {
+            sockopt::set_ipv6_v6only(fd, true)?;
+            sockopt::set_ipv6_mtu_discover(fd, Ipv6PathMtuDiscovery::PROBE)?;
+            sockopt::set_ipv6_recvtclass(fd, true)?;
+            set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+    }
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
+    set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    if options.gro {
+        // An older kernel does not merge; the datagrams arrive all the same.
+        let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
+    }
+    // The forced size ignores net.core.*mem_max but needs CAP_NET_ADMIN.
+    let recv_buffer = options.recv_buffer.min(BUFFER_LEN_MAX);
+    sockopt::set_socket_recv_buffer_size_force(fd, recv_buffer)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, recv_buffer))?;
+    let send_buffer = options.send_buffer.min(BUFFER_LEN_MAX);
+    sockopt::set_socket_send_buffer_size_force(fd, send_buffer)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(fd, send_buffer))
+}
+
+/// Sets an option that rustix does not have.
+pub(super) fn set_int(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<(), Errno> {
+    // SAFETY: the kernel reads the size of an int from a valid int.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<c_int>() as socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// The error of the libc call just made.
+pub(super) fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Whether an error says something about an earlier datagram (ICMP came back for it) or the way to a peer,
+/// and passes; not about the socket. EMSGSIZE and EOPNOTSUPP may be such reports, too.
+pub(super) fn is_transient(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::CONNREFUSED
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::HOSTDOWN
+            | Errno::NETDOWN
+            | Errno::NONET
+            | Errno::NOPROTOOPT
+            | Errno::PROTO
+    )
+}
+
+fn bind_error(addr: SocketAddr, errno: Errno) -> io::Error {
+    let reason = io::Error::from(errno);
+    let remedy = match errno {
+        Errno::ADDRINUSE => "choose another port",
+        Errno::ACCESS => "choose a port from 1024 on",
+        Errno::ADDRNOTAVAIL => "choose an address of this host",
+        _ => "choose another address",
+    };
+    io::Error::new(reason.kind(), format!("could not bind UDP {addr}: {reason}; {remedy}"))
+}

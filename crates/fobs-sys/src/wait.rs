@@ -1,0 +1,175 @@
+//! Sleeping until there is something to do: a socket is ready, another thread calls, or time is up.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+use crate::udp::UdpSocket;
+
+/// Wakes a thread that sleeps in [`wait`], or is about to. Clones are handles on the same waker; any number
+/// of wakes before the sleeper looks count as one.
+#[derive(Debug, Clone)]
+pub struct Waker {
+    /// A non-blocking eventfd: above zero from [`wake`](Waker::wake) until [`wait`] has seen it.
+    event: Arc<OwnedFd>,
+}
+
+impl Waker {
+    /// Makes a waker. Fails where the process may open no more files.
+    pub fn new() -> io::Result<Waker> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
+            let reason = io::Error::from(errno);
+            let message =
+                format!("could not make an event descriptor: {reason}; raise the limit (ulimit -n)");
+            io::Error::new(reason.kind(), message)
+        })?;
+        Ok(Waker { event: Arc::new(event) })
+    }
+
+    /// Makes the current or next [`wait`] on this waker return at once. One system call, from any thread.
+    pub fn wake(&self) {
+        let result = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        // EAGAIN: the counter is at its end, so the sleeper has been woken 2^64 - 2 times already.
+        debug_assert!(
+            matches!(result, Ok(8) | Err(Errno::AGAIN)),
+            "an eventfd refused a wake-up: {result:?}"
+        );
+    }
+
+    /// Forgets all wakes so far.
+    fn drain(&self) {
+        // Reading sets the counter to zero; EAGAIN says that it was.
+        let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
+    }
+}
+
+/// What a sleeper waits for on its socket, besides waker and time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Datagrams to receive.
+    Readable,
+    /// Datagrams to receive, or room to send.
+    ReadableOrWritable,
+}
+
+/// Why [`wait`] returned. All false: time is up, or a signal came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready {
+    /// The socket may have datagrams to receive.
+    pub readable: bool,
+    /// The socket has room to send.
+    pub writable: bool,
+    /// [`Waker::wake`] was called; it is forgotten now.
+    pub woken: bool,
+}
+
+/// Sleeps until the socket is ready, the waker is woken, `timeout` is over (nanoseconds count; `None` is for
+/// ever; zero only looks) or a signal arrives. It may return early, never late but for the thread's timer
+/// slack and the scheduler.
+pub fn wait(
+    socket: &UdpSocket,
+    waker: &Waker,
+    timeout: Option<Duration>,
+    interest: Interest,
+) -> io::Result<Ready> {
+    let socket_flags = match interest {
+        Interest::Readable => PollFlags::IN,
+        Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
+    };
+    // Longer than the kernel can count is for ever.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let mut descriptors = [PollFd::new(socket, socket_flags), PollFd::new(&*waker.event, PollFlags::IN)];
+    match poll(&mut descriptors, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Ready::default()),
+        Err(errno) => return Err(errno.into()),
+    }
+    let [socket_ready, waker_ready] = descriptors.map(|descriptor| descriptor.revents());
+    if waker_ready.contains(PollFlags::IN) {
+        waker.drain();
+    }
+    let failed = socket_ready.contains(PollFlags::ERR);
+    if failed {
+        // ICMP errors keep the socket "ready" until they are taken: without this the caller would spin.
+        socket.drain_error_queue();
+    }
+    Ok(Ready {
+        // An error is taken away by receiving, too.
+        readable: failed || socket_ready.contains(PollFlags::IN),
+        writable: socket_ready.contains(PollFlags::OUT),
+        woken: waker_ready.contains(PollFlags::IN),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use super::*;
+    use crate::clock::monotonic_ns;
+    use crate::udp::{Burst, Ecn, UdpOptions};
+
+    fn socket() -> UdpSocket {
+        let options = UdpOptions { recv_buffer: 1 << 18, send_buffer: 1 << 18, gro: false };
+        UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &options).unwrap()
+    }
+
+    #[test]
+    fn timeout_returns_and_not_before_its_time() {
+        let (socket, waker) = (socket(), Waker::new().unwrap());
+        for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(1500)] {
+            let start_ns = monotonic_ns();
+            let ready = wait(&socket, &waker, Some(timeout), Interest::Readable).unwrap();
+            assert_eq!(ready, Ready::default(), "{timeout:?}");
+            // A lower bound is no race: the kernel never ends a sleep early (no signals in this test).
+            assert!(u128::from(monotonic_ns() - start_ns) >= timeout.as_nanos(), "{timeout:?}");
+        }
+    }
+
+    #[test]
+    fn waker_wakes_across_threads() {
+        let (socket, waker) = (socket(), Waker::new().unwrap());
+        let other = waker.clone();
+        let thread = std::thread::spawn(move || other.wake());
+        // No timeout: if the waker did not wake, the test would never end.
+        let ready = loop {
+            let ready = wait(&socket, &waker, None, Interest::Readable).unwrap();
+            if ready != Ready::default() {
+                break ready;
+            }
+        };
+        assert_eq!(ready, Ready { readable: false, writable: false, woken: true });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn wakes_before_the_wait_count_once() {
+        let (socket, waker) = (socket(), Waker::new().unwrap());
+        waker.wake();
+        waker.wake();
+        assert!(wait(&socket, &waker, None, Interest::Readable).unwrap().woken);
+        assert!(!wait(&socket, &waker, Some(Duration::ZERO), Interest::Readable).unwrap().woken);
+    }
+
+    #[test]
+    fn a_timeout_beyond_the_clock_is_for_ever() {
+        let (socket, waker) = (socket(), Waker::new().unwrap());
+        waker.wake();
+        assert!(wait(&socket, &waker, Some(Duration::MAX), Interest::Readable).unwrap().woken);
+    }
+
+    #[test]
+    fn tells_readable_from_writable() {
+        let (receiver, sender, waker) = (socket(), socket(), Waker::new().unwrap());
+        let ready = wait(&receiver, &waker, Some(Duration::ZERO), Interest::ReadableOrWritable).unwrap();
+        assert_eq!(ready, Ready { readable: false, writable: true, woken: false });
+        let to = receiver.local_addr();
+        assert_eq!(sender.send(&Burst { to, data: b"x", segment_len: 1, ecn: Ecn::NotEct }).unwrap(), 1);
+        let ready = wait(&receiver, &waker, None, Interest::Readable).unwrap();
+        assert_eq!(ready, Ready { readable: true, writable: false, woken: false });
+    }
+}

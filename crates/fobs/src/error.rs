@@ -1,0 +1,134 @@
+//! What can go wrong, in three kinds of use to a person: what failed, why, and what to do.
+
+use std::fmt;
+
+/// The class of a failure. The command line maps it to the published exit code ([`ErrorKind::exit_code`]),
+/// chosen near rsync's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request makes no sense: flags, paths, a directory without `-r`.
+    Usage,
+    /// The peer speaks no protocol version that we speak, or broke the protocol.
+    Protocol,
+    /// A source does not exist or cannot be chosen at all; nothing was moved.
+    NoSource,
+    /// The destination cannot be written at all; nothing was moved.
+    Destination,
+    /// A socket could not be made, bound or used.
+    Socket,
+    /// Reading or writing files failed in a way that stops the whole transfer.
+    FileIo,
+    /// The other side is out of reach: name, connection, or UDP blocked.
+    Connect,
+    /// No progress for too long.
+    Timeout,
+    /// Keys: unknown client key, changed server key, a right that is not given.
+    Denied,
+    /// The other side has no `fobs` to run.
+    RemoteMissing,
+    /// `ssh` itself failed.
+    Ssh,
+    /// Some files were not moved; the rest was.
+    Partial,
+    /// A chunk did not verify three times.
+    Integrity,
+    /// Ended by a signal.
+    Interrupted,
+    /// A bug of ours.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The exit code of the `fobs` command: the one published table (README, `fobs help`).
+    pub fn exit_code(self) -> u8 {
+        match self {
+            ErrorKind::Usage => 1,
+            ErrorKind::Protocol => 2,
+            ErrorKind::NoSource => 3,
+            ErrorKind::Destination => 4,
+            ErrorKind::Denied => 5,
+            ErrorKind::RemoteMissing => 6,
+            ErrorKind::Integrity => 7,
+            ErrorKind::Internal => 9,
+            ErrorKind::Socket => 10,
+            ErrorKind::FileIo => 11,
+            ErrorKind::Interrupted => 20,
+            ErrorKind::Partial => 23,
+            ErrorKind::Timeout => 30,
+            ErrorKind::Connect => 35,
+            ErrorKind::Ssh => 255,
+        }
+    }
+
+    /// All kinds, for the published table and for tests.
+    pub const ALL: [ErrorKind; 15] = [
+        ErrorKind::Usage,
+        ErrorKind::Protocol,
+        ErrorKind::NoSource,
+        ErrorKind::Destination,
+        ErrorKind::Denied,
+        ErrorKind::RemoteMissing,
+        ErrorKind::Integrity,
+        ErrorKind::Internal,
+        ErrorKind::Socket,
+        ErrorKind::FileIo,
+        ErrorKind::Interrupted,
+        ErrorKind::Partial,
+        ErrorKind::Timeout,
+        ErrorKind::Connect,
+        ErrorKind::Ssh,
+    ];
+
+    /// The name used on the control channel and in `--json`.
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorKind::Usage => "usage",
+            ErrorKind::Protocol => "protocol",
+            ErrorKind::NoSource => "no_source",
+            ErrorKind::Destination => "destination",
+            ErrorKind::Denied => "denied",
+            ErrorKind::RemoteMissing => "remote_missing",
+            ErrorKind::Integrity => "integrity",
+            ErrorKind::Internal => "internal",
+            ErrorKind::Socket => "socket",
+            ErrorKind::FileIo => "file_io",
+            ErrorKind::Interrupted => "interrupted",
+            ErrorKind::Partial => "partial",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Ssh => "ssh",
+        }
+    }
+
+    /// The kind with this [`code`](Self::code); an unknown one is `Protocol` (a newer peer).
+    pub fn from_code(code: &str) -> ErrorKind {
+        Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Protocol)
+    }
+}
+
+/// An error: its kind and one sentence that says what failed, why, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The class of the failure.
+    pub kind: ErrorKind,
+    /// One sentence for a person.
+    pub message: String,
+}
+
+impl Error {
+    /// Makes an error of a kind with its sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;

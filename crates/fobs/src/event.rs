@@ -1,0 +1,122 @@
+//! What a running transfer tells its caller.
+
+use crate::error::Error;
+
+/// Something to show. Delivered from engine threads through [`EventSink`]; must be handled quickly.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The session stands; data may flow from here on.
+    Started {
+        /// `ssh` or `tls`.
+        control: &'static str,
+        /// `udp`.
+        transport: &'static str,
+        /// `AES-128-GCM` or `ChaCha20-Poly1305`.
+        cipher: &'static str,
+        /// Name of the congestion controller.
+        cc: &'static str,
+    },
+    /// Where the transfer stands; a few times a second.
+    Progress(Progress),
+    /// One file is verified and (on the receiving side) in place.
+    FileDone {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Size in bytes.
+        bytes: u64,
+        /// BLAKE3 of the content.
+        root: [u8; 32],
+    },
+    /// One file was given up; the rest goes on.
+    FileFailed(FileError),
+    /// Something a person should know (a key pinned on first use, a downgrade).
+    Notice(String),
+}
+
+/// A file that was not moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// One sentence.
+    pub message: String,
+}
+
+/// A snapshot of a running transfer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// Path of the file in work, raw bytes; empty if unknown.
+    pub path: Vec<u8>,
+    /// File bytes verified so far.
+    pub bytes: u64,
+    /// File bytes known so far (the scan may still run).
+    pub bytes_known: u64,
+    /// Whether `bytes_known` is final.
+    pub scan_complete: bool,
+    /// Files complete so far.
+    pub files: u64,
+    /// Verified file bits per second, smoothed.
+    pub rate_bps: f64,
+    /// Smoothed round-trip time, ms; 0 if unknown.
+    pub rtt_ms: f64,
+    /// Share of packets lost so far.
+    pub loss_rate: f64,
+    /// (packets sent - packets needed) / packets needed, so far.
+    pub waste: f64,
+}
+
+/// The figures of a finished transfer: the `done` line of `--json`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// File bytes verified.
+    pub bytes: u64,
+    /// Files complete.
+    pub files: u64,
+    /// Data phase: first data packet to last verified chunk.
+    pub seconds: f64,
+    /// From the call to the end, seconds.
+    pub seconds_total: f64,
+    /// `bytes * 8 / seconds`.
+    pub goodput_bps: f64,
+    /// Packets that the object was cut into.
+    pub packets_needed: u64,
+    /// Data packets sent.
+    pub packets_sent: u64,
+    /// (sent - needed) / needed.
+    pub waste: f64,
+    /// Smallest RTT seen, ms.
+    pub rtt_ms_min: f64,
+    /// Packets declared lost / packets sent.
+    pub loss_rate: f64,
+    /// Packets that the receiving kernel dropped at the socket.
+    pub socket_drops: u64,
+    /// Data bytes per packet at the end.
+    pub packet_size: u16,
+    /// Name of the controller.
+    pub cc: String,
+    /// `udp`.
+    pub transport: String,
+    /// Cipher of the data plane.
+    pub cipher: String,
+    /// Root of the transfer (protocol 7.6), hex.
+    pub root: String,
+    /// Peak resident memory of this process, bytes.
+    pub max_rss_bytes: u64,
+    /// CPU seconds of this process.
+    pub cpu_seconds: f64,
+    /// CPU seconds of the other end's process.
+    pub cpu_seconds_peer: f64,
+    /// Peak resident memory of the other end's process, bytes.
+    pub max_rss_bytes_peer: u64,
+    /// Files that were not moved.
+    pub errors: Vec<FileError>,
+}
+
+/// Who is told of [`Event`]s.
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn event(&self, event: Event);
+}
+
+/// The outcome of [`crate::copy`]: figures even where some files failed.
+pub type Outcome = std::result::Result<Summary, Error>;
