@@ -52,6 +52,8 @@ impl Arriving {
             return Err(Reject::OldAttempt);
         }
         if self.progress != Progress::Arriving {
+            // The sender counts on what it hears acknowledged: should the verdict be bad, it is bad for this attempt too.
+            self.attempt = header.attempt;
             return Ok(Taken::Known);
         }
         if header.attempt > self.attempt || self.payload_size == 0 {

@@ -22,12 +22,15 @@ pub(super) struct Layout {
     next_new: u32,
     /// Low 32 bits of the number of each packet's newest transmission: an older one's loss is no news.
     newest: Vec<u32>,
+    /// Whole passes of the circular schedule, and where the next one stands.
+    passes: u32,
+    circle: u32,
 }
 
 impl Layout {
     fn new(geometry: Geometry) -> Layout {
         let packets = geometry.packets();
-        Layout { geometry, acked: Bitmap::new(packets), next_new: 0, newest: vec![0; packets as usize] }
+        Layout { geometry, acked: Bitmap::new(packets), next_new: 0, newest: vec![0; packets as usize], passes: 0, circle: 0 }
     }
 
     pub(super) fn is_acked(&self, index: u16) -> bool {
@@ -38,8 +41,16 @@ impl Layout {
         (self.next_new < self.geometry.packets()).then_some(self.next_new as u16)
     }
 
+    /// Low 32 bits of the number of the packet's newest transmission.
+    pub(super) fn newest(&self, index: u16) -> u32 {
+        self.newest[usize::from(index)]
+    }
+
     /// First packet at or above `from` that was sent and is not acknowledged.
     pub(super) fn next_unacked_sent(&self, from: u32) -> Option<u16> {
+        if self.acked.is_full() {
+            return None;
+        }
         self.acked.next_clear(from).filter(|i| *i < self.next_new).map(|i| i as u16)
     }
 }
@@ -65,8 +76,8 @@ impl Chunk {
         self.layout.as_ref().is_some_and(|l| l.acked.is_full())
     }
 
-    /// Bytes that were never sent.
-    pub(super) fn unsent(&self) -> u64 {
+    /// Bytes that were never sent under the present layout.
+    fn unsent(&self) -> u64 {
         let sent = self.layout.as_ref().map_or(0, |l| l.next_new * u32::from(l.geometry.payload_size()));
         u64::from(self.len.saturating_sub(sent))
     }
@@ -77,6 +88,8 @@ impl Chunk {
 pub(super) struct Chunks {
     base: ChunkId,
     chunks: VecDeque<Chunk>,
+    /// Sum of what each chunk has unsent.
+    unsent: u64,
 }
 
 impl Chunks {
@@ -94,7 +107,13 @@ impl Chunks {
         self.chunks.len()
     }
 
+    /// Bytes in hand that were never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
     pub(super) fn push(&mut self, len: u32, is_final: bool) -> ChunkId {
+        self.unsent += u64::from(len);
         self.chunks.push_back(Chunk { len, is_final, attempt: 0, layout: None });
         self.end() - 1
     }
@@ -102,6 +121,7 @@ impl Chunks {
     pub(super) fn pop(&mut self) -> Option<Chunk> {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
+        self.unsent -= chunk.unsent();
         Some(chunk)
     }
 
@@ -132,8 +152,10 @@ impl Chunks {
     pub(super) fn start_over(&mut self, id: ChunkId) -> bool {
         match self.get_mut(id) {
             Some(chunk) if chunk.attempt < crate::wire::ATTEMPT_MAX => {
+                let sent = u64::from(chunk.len) - chunk.unsent();
                 chunk.attempt += 1;
                 chunk.layout = None;
+                self.unsent += sent;
                 true
             }
             _ => false,
@@ -152,9 +174,36 @@ impl Chunks {
 
     /// Records a transmission.
     pub(super) fn on_sent(&mut self, id: ChunkId, index: u16, number: PacketNumber) {
+        let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) else { return };
+        layout.newest[usize::from(index)] = number as u32;
+        if u32::from(index) >= layout.next_new {
+            debug_assert_eq!(layout.next_new, u32::from(index), "packets are new in order");
+            layout.next_new = u32::from(index) + 1;
+            self.unsent -= u64::from(layout.geometry.packet_len(index));
+        }
+    }
+
+    /// The chunk whose circular pass goes on: of the fewest passes, the oldest, among those with something unacknowledged.
+    pub(super) fn least_passed(&self) -> Option<ChunkId> {
+        let open = self.iter().filter_map(|(id, c)| Some((c.layout.as_ref()?, id)));
+        open.filter(|(l, _)| l.next_unacked_sent(0).is_some()).min_by_key(|(l, id)| (l.passes, *id)).map(|(_, id)| id)
+    }
+
+    /// The next packet of a chunk's circular pass; `None` ends the pass.
+    pub(super) fn circle(&mut self, id: ChunkId) -> Option<u16> {
+        let layout = self.get_mut(id)?.layout.as_mut()?;
+        let next = layout.next_unacked_sent(layout.circle);
+        if next.is_none() {
+            layout.passes += 1;
+            layout.circle = 0;
+        }
+        next
+    }
+
+    /// The pass over a chunk has come past `index`.
+    pub(super) fn on_circled(&mut self, id: ChunkId, index: u16) {
         if let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) {
-            layout.newest[usize::from(index)] = number as u32;
-            layout.next_new = layout.next_new.max(u32::from(index) + 1);
+            layout.circle = u32::from(index) + 1;
         }
     }
 
@@ -162,7 +211,7 @@ impl Chunks {
     pub(super) fn needs_again(&self, id: ChunkId, index: u16, attempt: u8, number: PacketNumber) -> bool {
         match self.get(id) {
             Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
-                !layout.is_acked(index) && layout.newest[usize::from(index)] == number as u32
+                !layout.is_acked(index) && layout.newest(index) == number as u32
             }
             _ => false,
         }

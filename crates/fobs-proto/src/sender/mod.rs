@@ -11,7 +11,7 @@ mod timers;
 pub use schedule::ScheduleKind;
 
 use crate::congestion::{AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode};
-use crate::object::{BLOCK_PACKETS, PAYLOAD_MIN};
+use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
 use crate::pacing::Pacer;
 use crate::recovery::{Acked, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
 use crate::wire::{Ack, AEAD_TAG_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
@@ -25,6 +25,8 @@ use timers::ProbeTimeout;
 /// Most packets of one burst: what the kernel takes as one GSO super-packet (64), less what a 65,507-byte datagram allows at 1472
 /// bytes. 32 to 44 is the knee of the measured curve of rate over burst.
 const BURST_MAX: u32 = 44;
+/// Most datagram bytes of one burst: what UDP over IPv4 carries, which the kernel takes as one GSO super-packet.
+const BURST_BYTES_MAX: u64 = 65_507;
 /// Unsent bytes that are held ready: two full chunks, so that reading and sending overlap.
 const READY_BYTES: u64 = 8 << 20;
 /// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart (protocol 4.1),
@@ -44,7 +46,7 @@ pub struct SenderConfig {
     pub schedule: ScheduleKind,
     /// Never faster than this, datagram bytes per second.
     pub rate_limit: Option<Rate>,
-    /// Data bytes per packet; `None` probes the path.
+    /// Data bytes per packet, within [`PAYLOAD_MIN`] and [`PAYLOAD_MAX`]; `None` probes the path.
     pub payload_size: Option<u16>,
     /// Bytes of IP and UDP headers: 28 (IPv4) or 48 (IPv6).
     pub ip_overhead: u16,
@@ -122,6 +124,9 @@ pub struct SenderStats {
     pub packets_late: u64,
     /// Datagrams that the receiver's kernel dropped at the socket, as last reported.
     pub socket_drops: u32,
+    /// Data packets sent again though nobody had declared them lost: by the circular schedule, by the tail, after a probe
+    /// timeout.
+    pub packets_copied: u64,
     /// Packets that the local host refused to send.
     pub packets_refused: u64,
     /// Acks handled.
@@ -160,14 +165,15 @@ impl Sender {
     /// A sender whose first packet may leave at `now`.
     pub fn new(now: Timestamp, config: SenderConfig) -> Sender {
         let burst = config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX);
-        let plpmtu = match config.payload_size {
-            Some(payload) => Plpmtu::fixed(payload.max(PAYLOAD_MIN) + DATA_OVERHEAD as u16),
+        let payload_size = config.payload_size.map(|n| n.clamp(PAYLOAD_MIN, PAYLOAD_MAX));
+        let plpmtu = match payload_size {
+            Some(payload) => Plpmtu::fixed(payload + DATA_OVERHEAD as u16),
             None => Plpmtu::new(config.ip_overhead),
         };
         Sender {
             controller: config.controller,
             rate_limit: config.rate_limit,
-            payload_size: config.payload_size,
+            payload_size,
             burst,
             chunks_max: config.chunks_max,
             ack_delay_max: config.ack_delay_max,
@@ -193,13 +199,13 @@ impl Sender {
     /// Whether another chunk should be read now.
     pub fn wants_chunk(&self) -> bool {
         let room = self.chunks.count() < self.chunks_max && self.chunks.end() < self.chunk_limit;
-        let ready: u64 = self.chunks.iter().map(|(_, c)| c.unsent()).sum();
-        room && !self.object_complete && ready < READY_BYTES
+        room && !self.object_complete && self.chunks.unsent() < READY_BYTES
     }
 
     /// The next chunk of the object is in hand: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its number.
     pub fn push_chunk(&mut self, len: u32, is_final: bool) -> ChunkId {
         debug_assert!(!self.object_complete, "a chunk after the final one");
+        debug_assert!((1..=CHUNK_LEN_MAX).contains(&len), "a chunk of {len} bytes");
         self.object_complete |= is_final;
         self.chunks.push(len, is_final)
     }
@@ -343,7 +349,7 @@ impl Sender {
         let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
         let budget = rate.map_or(u64::MAX, |rate| Pacer::quantum(rate, datagram));
         let (mut bytes, mut first_len) = (0u64, 0usize);
-        while out.len() < self.burst as usize && bytes < budget {
+        while out.len() < self.burst as usize && bytes < budget && bytes + first_len as u64 <= BURST_BYTES_MAX {
             if self.in_flight.bytes() + datagram > self.controller.congestion_window() || self.probe_timeout.is_backed_off() {
                 if !self.probe_timeout.take_credit() {
                     break;
@@ -400,8 +406,9 @@ impl Sender {
         let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
         debug_assert_eq!(number, packet.number);
         self.chunks.on_sent(slot.chunk, slot.index, number);
-        self.schedule.take(slot, origin, now + copy_delay(self.rtt.smoothed()));
+        self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
         self.stats.packets_sent += 1;
+        self.stats.packets_copied += u64::from(matches!(origin, Origin::Repeat | Origin::Tail | Origin::Circle));
         out.push(packet);
     }
 
@@ -415,7 +422,7 @@ impl Sender {
         if idle {
             self.app_limited_until = self.in_flight.next_number();
         }
-        if self.object_complete && self.chunks.iter().all(|(_, c)| c.unsent() == 0) {
+        if self.object_complete && self.chunks.unsent() == 0 {
             let copy_at = now + copy_delay(self.rtt.smoothed());
             self.schedule.begin_tail(&self.chunks, self.stats.packets_needed, copy_at);
         }
@@ -471,7 +478,7 @@ impl Sender {
             }
             SentKind::Data { chunk, index, attempt } => {
                 if self.chunks.needs_again(chunk, index, attempt, lost.number) {
-                    self.schedule.on_lost(Slot { chunk, index }, attempt);
+                    self.schedule.on_again(Slot { chunk, index }, attempt, lost.number as u32, Origin::Lost);
                 }
                 let unknown = self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index));
                 unknown

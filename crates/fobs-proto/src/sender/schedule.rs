@@ -22,7 +22,7 @@ const TAIL_BUDGET_SHARE: u64 = 200;
 /// seen from the acks of the copies and not from a timer.
 const TAIL_COPIES: u16 = 4;
 /// Transmissions waiting for retransmission; more cannot be on their way (see `recovery::in_flight`).
-const LOST_MAX: usize = 1 << 18;
+const AGAIN_MAX: usize = 1 << 18;
 
 /// A packet of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,19 +35,39 @@ pub(super) struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     Lost,
+    /// Asked for by the probe timeout, though nobody said that it is lost.
+    Repeat,
     New,
     Circle,
     Tail,
+}
+
+/// A packet to send again unless it was acknowledged or sent since.
+#[derive(Debug, Clone, Copy)]
+struct Again {
+    slot: Slot,
+    attempt: u8,
+    /// Low 32 bits of the number of the transmission that this replaces.
+    number: u32,
+    origin: Origin,
+}
+
+impl Again {
+    fn is_live(&self, chunks: &Chunks) -> bool {
+        let Some(chunk) = chunks.get(self.slot.chunk).filter(|c| c.attempt() == self.attempt) else { return false };
+        chunk.layout().is_some_and(|l| !l.is_acked(self.slot.index) && l.newest(self.slot.index) == self.number)
+    }
 }
 
 /// The schedule's state.
 #[derive(Debug)]
 pub(super) struct Schedule {
     kind: ScheduleKind,
-    lost: VecDeque<(Slot, u8)>,
+    again: VecDeque<Again>,
     /// No chunk below has packets that were never sent.
     new_from: ChunkId,
-    circle: Slot,
+    /// The chunk that the circular pass is in.
+    circle: Option<ChunkId>,
     tail: VecDeque<(Slot, Timestamp)>,
     tail_begun: bool,
     /// Copies that may still be sent; set when the tail begins.
@@ -58,19 +78,19 @@ impl Schedule {
     pub(super) fn new(kind: ScheduleKind) -> Schedule {
         Schedule {
             kind,
-            lost: VecDeque::new(),
+            again: VecDeque::new(),
             new_from: 0,
-            circle: Slot { chunk: 0, index: 0 },
+            circle: None,
             tail: VecDeque::new(),
             tail_begun: false,
             tail_budget: None,
         }
     }
 
-    /// A packet has no transmission left on its way.
-    pub(super) fn on_lost(&mut self, slot: Slot, attempt: u8) {
-        if self.kind == ScheduleKind::LossDriven && self.lost.len() < LOST_MAX {
-            self.lost.push_back((slot, attempt));
+    /// The last transmission of a packet, `number`, was lost ([`Origin::Lost`]) or may have been ([`Origin::Repeat`]).
+    pub(super) fn on_again(&mut self, slot: Slot, attempt: u8, number: u32, origin: Origin) {
+        if self.kind == ScheduleKind::LossDriven && self.again.len() < AGAIN_MAX {
+            self.again.push_back(Again { slot, attempt, number, origin });
         }
     }
 
@@ -82,8 +102,8 @@ impl Schedule {
 
     /// The next packet, if there is one to send now. Chunks from `limit` on have no credit.
     pub(super) fn peek(&mut self, chunks: &mut Chunks, limit: ChunkId, now: Timestamp) -> Option<(Slot, Origin)> {
-        if let Some(slot) = self.peek_lost(chunks) {
-            return Some((slot, Origin::Lost));
+        if let Some(again) = self.peek_again(chunks) {
+            return Some((again.slot, again.origin));
         }
         if let Some(slot) = self.peek_new(chunks, limit) {
             return Some((slot, Origin::New));
@@ -95,16 +115,17 @@ impl Schedule {
     }
 
     /// The candidate of the last `peek` leaves; `copy_at` is when its redundant copy may follow, if the tail wants one.
-    pub(super) fn take(&mut self, slot: Slot, origin: Origin, copy_at: Timestamp) {
+    pub(super) fn take(&mut self, chunks: &mut Chunks, slot: Slot, origin: Origin, copy_at: Timestamp) {
         match origin {
-            Origin::Lost => {
-                self.lost.pop_front();
+            Origin::Lost | Origin::Repeat => {
+                self.again.pop_front();
                 if self.tail_begun && self.tail_budget != Some(0) {
                     self.tail.push_back((slot, copy_at));
                 }
             }
-            Origin::New => {}
-            Origin::Circle => self.circle = Slot { index: slot.index.saturating_add(1), ..slot },
+            // Its chunk has had fewer passes than the one that the circle is in.
+            Origin::New => self.circle = None,
+            Origin::Circle => chunks.on_circled(slot.chunk, slot.index),
             Origin::Tail => {
                 self.tail.pop_front();
                 self.tail_budget = self.tail_budget.map(|n| n.saturating_sub(1));
@@ -132,15 +153,12 @@ impl Schedule {
         self.tail.front().map(|(_, at)| *at).filter(|_| self.tail_budget != Some(0))
     }
 
-    fn peek_lost(&mut self, chunks: &Chunks) -> Option<Slot> {
-        while let Some(&(slot, attempt)) = self.lost.front() {
-            let live = chunks.get(slot.chunk).is_some_and(|c| {
-                c.attempt() == attempt && c.layout().is_some_and(|l| !l.is_acked(slot.index))
-            });
-            if live {
-                return Some(slot);
+    fn peek_again(&mut self, chunks: &Chunks) -> Option<Again> {
+        while let Some(&again) = self.again.front() {
+            if again.is_live(chunks) {
+                return Some(again);
             }
-            self.lost.pop_front();
+            self.again.pop_front();
         }
         None
     }
@@ -161,17 +179,18 @@ impl Schedule {
         None
     }
 
-    fn peek_circle(&mut self, chunks: &Chunks) -> Option<Slot> {
-        let start = if self.circle.chunk < chunks.base() { Slot { chunk: chunks.base(), index: 0 } } else { self.circle };
-        let span = chunks.end().saturating_sub(chunks.base());
-        let from = start.chunk - chunks.base();
-        // One whole turn, and the start's chunk once more from its beginning.
-        for step in 0..=span {
-            let chunk = chunks.base() + (from + step) % span.max(1);
-            let index = if step == 0 { u32::from(start.index) } else { 0 };
-            if let Some(index) = chunks.get(chunk).and_then(|c| c.layout()).and_then(|l| l.next_unacked_sent(index)) {
+    fn peek_circle(&mut self, chunks: &mut Chunks) -> Option<Slot> {
+        // A pass that ends here leaves something for the next one, or another chunk has it: two turns find it.
+        for _ in 0..=2 * chunks.count() {
+            let chunk = match self.circle {
+                Some(chunk) => chunk,
+                None => chunks.least_passed()?,
+            };
+            self.circle = Some(chunk);
+            if let Some(index) = chunks.circle(chunk) {
                 return Some(Slot { chunk, index });
             }
+            self.circle = None;
         }
         None
     }

@@ -1,7 +1,7 @@
 //! The sender's timers: loss by time, and the probe timeout (RFC 9002 section 6).
 
 use super::Sender;
-use super::schedule::Slot;
+use super::schedule::{Origin, Slot};
 use crate::Timestamp;
 use crate::congestion::LossCause;
 use std::time::Duration;
@@ -26,7 +26,8 @@ pub(super) struct ProbeTimeout {
 
 impl ProbeTimeout {
     pub(super) fn new(now: Timestamp) -> ProbeTimeout {
-        ProbeTimeout { last_sent: now, expired: 0, credit: 0, ping: false }
+        // A first ping: where the data is slow to come, the path is still seen to work.
+        ProbeTimeout { last_sent: now, expired: 0, credit: 0, ping: true }
     }
 
     pub(super) fn on_sent(&mut self, now: Timestamp) {
@@ -79,7 +80,8 @@ impl Sender {
 
     fn probe_deadline(&self) -> Option<Timestamp> {
         // Also while nothing is on its way but chunks wait for their verdict or for credit: the report may have been lost.
-        let waiting = self.in_flight.bytes() > 0 || self.chunks.count() > 0 || self.chunks.end() >= self.chunk_limit;
+        let no_credit = !self.object_complete && self.chunks.end() >= self.chunk_limit;
+        let waiting = self.in_flight.bytes() > 0 || self.chunks.count() > 0 || no_credit;
         waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))
     }
 
@@ -106,10 +108,10 @@ impl Sender {
     fn resend_oldest(&mut self) {
         let oldest = self.chunks.iter().find_map(|(id, chunk)| {
             let index = chunk.layout()?.next_unacked_sent(0)?;
-            Some((Slot { chunk: id, index }, chunk.attempt()))
+            Some((Slot { chunk: id, index }, chunk.attempt(), chunk.layout()?.newest(index)))
         });
-        if let Some((slot, attempt)) = oldest {
-            self.schedule.on_lost(slot, attempt);
+        if let Some((slot, attempt, number)) = oldest {
+            self.schedule.on_again(slot, attempt, number, Origin::Repeat);
         }
     }
 }

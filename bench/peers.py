@@ -1,0 +1,124 @@
+"""The contestants. Each is a function `(bench) -> record` that moves the same thing once and returns its figures."""
+
+import json
+import os
+import shutil
+
+import measure
+from lab import ADDRESS, CLIENT, SERVER
+
+CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com")
+DAEMON_PORT, IPERF_PORT = 45600, 5201
+
+
+class Contest:
+    """What every contestant needs: the lab, the groups, the ssh set-up, the fobs binary and its keys."""
+
+    def __init__(self, lab, groups, ssh_config, fobs):
+        self.lab, self.groups, self.ssh_config, self.fobs = lab, groups, ssh_config, fobs
+        self.cipher = CIPHERS[0]
+        self.target = lab.path("target", "x")
+        self.target = os.path.dirname(self.target)
+        if fobs:
+            self._make_keys()
+
+    def _make_keys(self):
+        self.identity = self.lab.path("fobs", "client")
+        self.known = self.lab.path("fobs", "known_hosts")
+        words = [self.fobs, "keygen", "--out", self.identity]
+        public = measure.subprocess.run(words, check=True, stdout=measure.subprocess.PIPE, text=True).stdout.strip()
+        self.authorized = self.lab.path("fobs", "authorized_keys")
+        with open(self.authorized, "w") as out:
+            out.write(f"read-write {public}\n")
+
+    def clean(self):
+        """Empties the destination: every contestant writes fresh pages, none rewrites another's."""
+        shutil.rmtree(self.target)
+        os.mkdir(self.target)
+
+    def run(self, words, size, **more):
+        text = " ".join(self.lab.inside(CLIENT, [])) + " " + words if isinstance(words, str) else None
+        figures = measure.run(text or self.lab.inside(CLIENT, words), self.groups, **more)
+        figures["bytes"] = size
+        figures["gbps"] = size * 8 / figures["seconds"] / 1e9
+        return figures
+
+    @property
+    def ssh(self):
+        return f"ssh -F {self.ssh_config} -c {self.cipher}"
+
+
+def best_cipher(contest, source, size):
+    """The fastest of OpenSSH's three common ciphers on this machine, and what each reached in Gbit/s."""
+    reached = {}
+    for cipher in CIPHERS:
+        contest.cipher = cipher
+        with open(source, "rb") as data:
+            reached[cipher] = contest.run(f"{contest.ssh} peer 'cat >/dev/null'", size, shell_input=data)["gbps"]
+    contest.cipher = max(reached, key=reached.get)
+    return reached
+
+
+def _finish_fobs(figures):
+    lines = [json.loads(line) for line in figures.pop("stdout").splitlines() if line.startswith("{")]
+    done = next((line for line in reversed(lines) if line.get("event") == "done"), None)
+    if done is None:
+        raise RuntimeError("fobs printed no `done` line")
+    if done["errors"]:
+        raise RuntimeError(f"fobs did not move everything: {done['errors'][:3]}")
+    figures["fobs"] = done
+    figures["rss_bytes"] = {CLIENT: done["max_rss_bytes"], SERVER: done["max_rss_bytes_peer"]}
+    return figures
+
+
+def fobs_daemon(contest, source, size, extra=()):
+    """`fobs cp` to a daemon. The daemon is new each time, so that its peak memory is this run's."""
+    lab = contest.lab
+    serve = [contest.fobs, "serve", "--listen", f"{ADDRESS[SERVER]}:{DAEMON_PORT}", "--root", contest.target,
+             "--authorized-keys", contest.authorized, "--identity", lab.path("fobs", "server")]
+    child = lab.daemon(serve, SERVER, contest.groups[SERVER], "fobs-serve")
+    try:
+        lab.wait_for_port(DAEMON_PORT, child)
+        words = [contest.fobs, "cp", "--json", "-r", "-i", contest.identity, "--known-hosts", contest.known, *extra,
+                 source, f"fobs://{ADDRESS[SERVER]}:{DAEMON_PORT}/"]
+        return _finish_fobs(contest.run(words, size))
+    finally:
+        lab.stop(child)
+
+
+def fobs_ssh(contest, source, size, extra=()):
+    words = [contest.fobs, "cp", "--json", "-r", "-F", contest.ssh_config, "--fobs-path", contest.fobs, *extra,
+             source, f"peer:{contest.target}/"]
+    return _finish_fobs(contest.run(words, size))
+
+
+def rsync(contest, source, size):
+    return contest.run(["rsync", "-a", "--whole-file", "--inplace", "--no-compress", "-e", contest.ssh, source,
+                        f"peer:{contest.target}/"], size)
+
+
+def scp(contest, source, size):
+    return contest.run(["scp", "-q", "-r", "-F", contest.ssh_config, "-c", contest.cipher, source,
+                        f"peer:{contest.target}/"], size)
+
+
+def tar_ssh(contest, source, size):
+    parent, name = os.path.split(source)
+    pipe = f"sh -c \"tar -C '{parent}' -cf - '{name}' | {contest.ssh} peer tar -C '{contest.target}' -xf -\""
+    return contest.run(pipe, size)
+
+
+def iperf3(contest, _source, size):
+    """Unencrypted TCP from memory to memory: what the path and the kernel can do."""
+    lab = contest.lab
+    child = lab.daemon(["iperf3", "-s", "-1", "-B", ADDRESS[SERVER], "-p", str(IPERF_PORT)], SERVER,
+                       contest.groups[SERVER], "iperf3")
+    try:
+        lab.wait_for_port(IPERF_PORT, child)
+        figures = contest.run(["iperf3", "-J", "-c", ADDRESS[SERVER], "-p", str(IPERF_PORT), "-n", str(size)], size)
+    finally:
+        lab.stop(child)
+    end = json.loads(figures.pop("stdout"))["end"]
+    figures["gbps"] = end["sum_received"]["bits_per_second"] / 1e9
+    figures["tcp"] = end.get("sender_tcp_congestion", "?")
+    return figures

@@ -1,0 +1,249 @@
+//! Where data comes from and goes to: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
+//!
+//! The rules are scp's, so that whoever knows scp knows these. Paths are raw bytes throughout.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use fobs::options::{Carrier, Location, Remote};
+use fobs::{Error, ErrorKind, Result};
+
+/// Reads one source or destination of the command line.
+///
+/// # Errors
+/// `Usage`, with a sentence that names the argument and shows a valid form.
+pub fn parse(argument: &OsStr) -> Result<Location> {
+    let bytes = argument.as_bytes();
+    let parsed = match bytes {
+        b"" => Err("an empty name is no file".to_owned()),
+        b"-" => return Ok(Location::Stdio),
+        _ => match (scheme(bytes), host_colon(bytes)) {
+            (Some((carrier, rest)), _) => url(carrier, rest),
+            (None, Some(colon)) => host_and_path(&bytes[..colon], &bytes[colon + 1..]),
+            (None, None) => return Ok(Location::Local(PathBuf::from(argument))),
+        },
+    };
+    parsed.map(Location::Remote).map_err(|why| usage(format!("{}: {why}", argument.to_string_lossy())))
+}
+
+/// Checks that the sources and the destination make one copy between this host and one other.
+///
+/// # Errors
+/// `Usage`, saying what to do instead.
+pub fn check_route(sources: &[Location], destination: &Location) -> Result<()> {
+    let remotes: Vec<&Remote> = sources.iter().filter_map(remote).collect();
+    if sources.len() > 1 && sources.contains(&Location::Stdio) {
+        return Err(usage(
+            "'-' (standard input) cannot be copied together with other sources: run one copy for each",
+        ));
+    }
+    match destination {
+        Location::Remote(_) if !remotes.is_empty() => {
+            Err(usage("third-party copies are not possible yet: run fobs on one of the two hosts"))
+        }
+        Location::Remote(_) => Ok(()),
+        _ if remotes.is_empty() => Err(usage(
+            "source and destination are both on this host: use cp, or name the other host as in host:path",
+        )),
+        _ if remotes.len() < sources.len() => {
+            Err(usage("some sources are on this host and some on another: use cp for those that are here"))
+        }
+        _ if remotes.iter().any(|other| !same_host(remotes[0], other)) => {
+            Err(usage("the sources are on different hosts: run one copy per host"))
+        }
+        Location::Stdio if sources.len() > 1 => Err(usage(
+            "only one source can be written to '-' (standard output): name a directory or one source",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn usage(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+fn remote(location: &Location) -> Option<&Remote> {
+    match location {
+        Location::Remote(remote) => Some(remote),
+        Location::Local(_) | Location::Stdio => None,
+    }
+}
+
+fn same_host(a: &Remote, b: &Remote) -> bool {
+    (a.carrier, &a.user, &a.host, a.port) == (b.carrier, &b.user, &b.host, b.port)
+}
+
+/// The carrier that a URL names, and what follows `://`.
+fn scheme(bytes: &[u8]) -> Option<(Carrier, &[u8])> {
+    const SCHEMES: [(&[u8], Carrier); 3] =
+        [(b"ssh://", Carrier::Ssh), (b"scp://", Carrier::Ssh), (b"fobs://", Carrier::Daemon)];
+    SCHEMES.iter().find_map(|(prefix, carrier)| Some((*carrier, bytes.strip_prefix(*prefix)?)))
+}
+
+/// Where the colon between host and path is; `None` for a local path (scp's rule: a slash before the colon, or a
+/// colon at the very start, makes it a local name; an address in brackets may contain colons).
+fn host_colon(bytes: &[u8]) -> Option<usize> {
+    if bytes.first() == Some(&b':') {
+        return None;
+    }
+    let mut bracketed = bytes.first() == Some(&b'[');
+    for (index, &byte) in bytes.iter().enumerate() {
+        let next = bytes.get(index + 1);
+        match byte {
+            b'@' if next == Some(&b'[') => bracketed = true,
+            b']' if bracketed && next == Some(&b':') => return Some(index + 1),
+            b':' if !bracketed => return Some(index),
+            b'/' => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// `[user@]host` or `[user@][v6]`, and the path behind the colon.
+fn host_and_path(authority: &[u8], path: &[u8]) -> std::result::Result<Remote, String> {
+    let (user, host) = split_user(authority);
+    let host = host.strip_prefix(b"[").and_then(|inner| inner.strip_suffix(b"]")).unwrap_or(host);
+    Ok(Remote {
+        carrier: Carrier::Ssh,
+        user: user.map(|user| checked_user(user.to_vec())).transpose()?,
+        host: checked_host(host)?,
+        port: None,
+        path: below_home(path.to_vec()),
+    })
+}
+
+/// `[user@]host[:port][/path]`, after the scheme.
+fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
+    let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+    let (authority, path) = (&rest[..slash], rest.get(slash + 1..).unwrap_or_default());
+    let (user, host_port) = split_user(authority);
+    let (host, port) = split_port(host_port)?;
+    let path = percent_decode(path)?;
+    let (user, path) = match (carrier, user) {
+        (Carrier::Ssh, user) => {
+            let user = user.map(|user| checked_user(percent_decode(user)?)).transpose()?;
+            (user, below_home(path))
+        }
+        (Carrier::Daemon, None) => (None, path[leading_slashes(&path)..].to_vec()),
+        (Carrier::Daemon, Some(_)) => {
+            return Err("fobs:// takes no user name: your key says who you are (-i FILE)".to_owned());
+        }
+    };
+    Ok(Remote { carrier, user, host: checked_host(host)?, port, path })
+}
+
+/// Splits at the last `@`, as scp does; an empty user name is none.
+fn split_user(authority: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    match authority.iter().rposition(|&byte| byte == b'@') {
+        Some(0) => (None, &authority[1..]),
+        Some(at) => (Some(&authority[..at]), &authority[at + 1..]),
+        None => (None, authority),
+    }
+}
+
+/// `host`, `host:port`, `[v6]` or `[v6]:port`, the host without brackets.
+fn split_port(host_port: &[u8]) -> std::result::Result<(&[u8], Option<u16>), String> {
+    let (host, port) = match host_port.strip_prefix(b"[") {
+        Some(inner) => {
+            let end = inner.iter().position(|&byte| byte == b']').ok_or("the closing ']' is missing")?;
+            match &inner[end + 1..] {
+                b"" => (&inner[..end], None),
+                [b':', port @ ..] => (&inner[..end], Some(port)),
+                _ => return Err("after ']' only ':PORT' or a path may follow".to_owned()),
+            }
+        }
+        None => match host_port.iter().position(|&byte| byte == b':') {
+            Some(colon) if host_port[colon + 1..].contains(&b':') => {
+                return Err("write an IPv6 address in brackets, as in [::1]".to_owned());
+            }
+            Some(colon) => (&host_port[..colon], Some(&host_port[colon + 1..])),
+            None => (host_port, None),
+        },
+    };
+    let port = port.map(|text| {
+        let number =
+            std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        number
+            .and_then(|text| text.parse::<u16>().ok())
+            .filter(|&port| port > 0)
+            .ok_or_else(|| format!("{:?} is not a port (1 to 65535)", String::from_utf8_lossy(text)))
+    });
+    Ok((host, port.transpose()?))
+}
+
+/// A host that may be handed to `ssh` as an argument of its own.
+fn checked_host(host: &[u8]) -> std::result::Result<String, String> {
+    if host.is_empty() {
+        return Err("the host name is missing, write host:path".to_owned());
+    }
+    checked_word(host.to_vec(), "host name")
+}
+
+fn checked_user(user: Vec<u8>) -> std::result::Result<String, String> {
+    if user.is_empty() {
+        return Err("the user name is missing, write user@host:path".to_owned());
+    }
+    checked_word(user, "user name")
+}
+
+fn checked_word(word: Vec<u8>, what: &str) -> std::result::Result<String, String> {
+    let word = String::from_utf8(word).map_err(|_| format!("the {what} is not UTF-8"))?;
+    if word.starts_with('-') {
+        return Err(format!("a {what} cannot start with '-', ssh would take it for an option"));
+    }
+    if word.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(format!("a {what} cannot contain blanks or control characters"));
+    }
+    Ok(word)
+}
+
+/// Paths are relative to the home directory already, so `~` and `~/` in front say nothing more; a file that is called
+/// `~` is written `./~`.
+fn below_home(path: Vec<u8>) -> Vec<u8> {
+    match path.as_slice() {
+        b"~" => Vec::new(),
+        [b'~', b'/', rest @ ..] => match &rest[leading_slashes(rest)..] {
+            // The trailing slash means something: the contents of the directory.
+            b"" => b"./".to_vec(),
+            rest => rest.to_vec(),
+        },
+        _ => path,
+    }
+}
+
+fn leading_slashes(path: &[u8]) -> usize {
+    path.iter().take_while(|&&byte| byte == b'/').count()
+}
+
+fn percent_decode(text: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let pair = tail.get(..2).and_then(|pair| Some((hex_digit(pair[0])?, hex_digit(pair[1])?)));
+        match pair {
+            Some((0, 0)) => return Err("a path cannot contain %00".to_owned()),
+            Some((high, low)) => decoded.push(high << 4 | low),
+            None => {
+                return Err(
+                    "after '%' two hexadecimal digits must follow; a '%' itself is written %25".to_owned()
+                );
+            }
+        }
+        rest = &tail[2..];
+    }
+    Ok(decoded)
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+
+fn parsed(argument: impl AsRef<[u8]>) -> Result<Location> {
+    parse(OsStr::from_bytes(argument.as_ref()))
+}
+
+/// Carrier, user, host, port, path: a row of the tables below.
+type Parts<'a> = (Carrier, Option<&'a str>, &'a str, Option<u16>, &'a [u8]);
+
+fn location((carrier, user, host, port, path): Parts) -> Location {
+    Location::Remote(Remote {
+        carrier,
+        user: user.map(str::to_owned),
+        host: host.to_owned(),
+        port,
+        path: path.to_vec(),
+    })
+}
+
+#[test]
+fn remote_locations_are_read() {
+    use Carrier::{Daemon, Ssh};
+    let table: &[(&[u8], Parts)] = &[
+        (b"host:", (Ssh, None, "host", None, b"")),
+        (b"host:file", (Ssh, None, "host", None, b"file")),
+        (b"host:/abs/dir/", (Ssh, None, "host", None, b"/abs/dir/")),
+        (b"host:a:b", (Ssh, None, "host", None, b"a:b")),
+        (b"host:-", (Ssh, None, "host", None, b"-")),
+        (b"host:100%", (Ssh, None, "host", None, b"100%")),
+        (b"host:caf\xe9", (Ssh, None, "host", None, b"caf\xe9")),
+        (b"host:~", (Ssh, None, "host", None, b"")),
+        (b"host:~/", (Ssh, None, "host", None, b"./")),
+        (b"host:~/x", (Ssh, None, "host", None, b"x")),
+        (b"host:~//x", (Ssh, None, "host", None, b"x")),
+        (b"host:./~", (Ssh, None, "host", None, b"./~")),
+        (b"host:~other/x", (Ssh, None, "host", None, b"~other/x")),
+        (b"me@host:file", (Ssh, Some("me"), "host", None, b"file")),
+        (b"me@corp@host:file", (Ssh, Some("me@corp"), "host", None, b"file")),
+        (b"@host:file", (Ssh, None, "host", None, b"file")),
+        (b"host:a@b", (Ssh, None, "host", None, b"a@b")),
+        (b"[::1]:file", (Ssh, None, "::1", None, b"file")),
+        (b"[host]:file", (Ssh, None, "host", None, b"file")),
+        (b"[fe80::1%eth0]:", (Ssh, None, "fe80::1%eth0", None, b"")),
+        (b"me@[fd00::2]:/x]:y", (Ssh, Some("me"), "fd00::2", None, b"/x]:y")),
+        (b"ssh://host", (Ssh, None, "host", None, b"")),
+        (b"ssh://host/", (Ssh, None, "host", None, b"")),
+        (b"ssh://host/file", (Ssh, None, "host", None, b"file")),
+        (b"ssh://host//abs", (Ssh, None, "host", None, b"/abs")),
+        (b"ssh://host/~/x", (Ssh, None, "host", None, b"x")),
+        (b"scp://host/file", (Ssh, None, "host", None, b"file")),
+        (b"ssh://me@host:2222/a%20b%2fc%FF", (Ssh, Some("me"), "host", Some(2222), b"a b/c\xff")),
+        (b"ssh://me%40corp@host/x", (Ssh, Some("me@corp"), "host", None, b"x")),
+        (b"ssh://me@[::1]:22/x", (Ssh, Some("me"), "::1", Some(22), b"x")),
+        (b"ssh://[::1]", (Ssh, None, "::1", None, b"")),
+        (b"fobs://host", (Daemon, None, "host", None, b"")),
+        (b"fobs://host/", (Daemon, None, "host", None, b"")),
+        (b"fobs://host/a/b/", (Daemon, None, "host", None, b"a/b/")),
+        (b"fobs://host//a", (Daemon, None, "host", None, b"a")),
+        (b"fobs://host/%2f%2Fa", (Daemon, None, "host", None, b"a")),
+        (b"fobs://host/~/a", (Daemon, None, "host", None, b"~/a")),
+        (b"fobs://[fd00::2]:45600/a%25", (Daemon, None, "fd00::2", Some(45600), b"a%")),
+        (b"fobs://10.0.0.1:1/a?b#c", (Daemon, None, "10.0.0.1", Some(1), b"a?b#c")),
+    ];
+    for (argument, parts) in table {
+        let shown = String::from_utf8_lossy(argument);
+        assert_eq!(parsed(argument), Ok(location(*parts)), "{shown}");
+    }
+}
+
+#[test]
+fn local_paths_and_standard_streams_are_read() {
+    let table: [&[u8]; 9] =
+        [b"file", b"/abs", b"./a:b", b"dir/a:b", b":a", b"[a", b"[a/b]:c", b"caf\xe9", b"./-"];
+    for argument in table {
+        let path = PathBuf::from(OsStr::from_bytes(argument));
+        assert_eq!(parsed(argument), Ok(Location::Local(path)), "{}", String::from_utf8_lossy(argument));
+    }
+    assert_eq!(parsed("-"), Ok(Location::Stdio));
+}
+
+#[test]
+fn nonsense_is_refused_with_the_reason() {
+    let table: &[(&[u8], &str)] = &[
+        (b"", "empty name"),
+        (b"[]:x", "host name is missing"),
+        (b"me@:x", "host name is missing"),
+        (b"ssh://", "host name is missing"),
+        (b"ssh:///x", "host name is missing"),
+        (b"ssh://me@/x", "host name is missing"),
+        (b"fobs://:5/x", "host name is missing"),
+        (b"fobs://[]/x", "host name is missing"),
+        (b"-oProxyCommand=x:y", "cannot start with '-'"),
+        (b"-me@host:y", "cannot start with '-'"),
+        (b"me@-host:y", "cannot start with '-'"),
+        (b"[-x]:y", "cannot start with '-'"),
+        (b"ssh://-host/x", "cannot start with '-'"),
+        (b"ssh://%2dme@host/x", "cannot start with '-'"),
+        (b"fobs://-host/x", "cannot start with '-'"),
+        (b"a b:x", "blanks or control"),
+        (b"a\x1b:x", "blanks or control"),
+        (b"h\xff:x", "not UTF-8"),
+        (b"h\xff@h:x", "not UTF-8"),
+        (b"ssh://host:0/x", "not a port"),
+        (b"ssh://host:/x", "not a port"),
+        (b"ssh://host:65536/x", "not a port"),
+        (b"ssh://host:+22/x", "not a port"),
+        (b"ssh://host:22x/x", "not a port"),
+        (b"ssh://::1/x", "brackets"),
+        (b"ssh://[::1/x", "closing ']'"),
+        (b"ssh://[::1]x/x", "after ']'"),
+        (b"ssh://host/%", "two hexadecimal digits"),
+        (b"ssh://host/%4", "two hexadecimal digits"),
+        (b"ssh://host/%zz", "two hexadecimal digits"),
+        (b"ssh://host/%+1", "two hexadecimal digits"),
+        (b"ssh://host/a%00b", "%00"),
+        (b"fobs://me@host/x", "takes no user name"),
+    ];
+    for (argument, why) in table {
+        let shown = String::from_utf8_lossy(argument);
+        let error = parsed(argument).expect_err(&shown);
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(
+            error.message.contains(why) && error.message.starts_with(&*shown),
+            "{shown}: {}",
+            error.message
+        );
+    }
+}
+
+#[test]
+fn routes_are_checked() {
+    let table: &[(&[&str], &str, Option<&str>)] = &[
+        (&["a"], "host:", None),
+        (&["a", "b"], "host:", None),
+        (&["-"], "host:x", None),
+        (&["host:a", "host:b"], ".", None),
+        (&["fobs://host/a", "fobs://host/b"], ".", None),
+        (&["host:a"], "-", None),
+        (&["a"], "b", Some("use cp")),
+        (&["-"], "b", Some("use cp")),
+        (&["-"], "-", Some("use cp")),
+        (&["a", "b"], "-", Some("use cp")),
+        (&["host:a"], "other:b", Some("third-party")),
+        (&["host:a"], "host:b", Some("third-party")),
+        (&["a", "host:a"], "host:b", Some("third-party")),
+        (&["a", "host:a"], ".", Some("use cp for those")),
+        (&["host:a", "other:b"], ".", Some("one copy per host")),
+        (&["host:a", "me@host:b"], ".", Some("one copy per host")),
+        (&["host:a", "ssh://host:22/b"], ".", Some("one copy per host")),
+        (&["host:a", "fobs://host/b"], ".", Some("one copy per host")),
+        (&["host:a", "host:b"], "-", Some("only one source")),
+        (&["-", "a"], "host:", Some("together with other sources")),
+        (&["-", "-"], "host:", Some("together with other sources")),
+        (&["host:a", "-"], ".", Some("together with other sources")),
+    ];
+    for (sources, destination, refusal) in table {
+        let read = |argument: &str| parsed(argument).expect("a valid location");
+        let locations: Vec<Location> = sources.iter().map(|source| read(source)).collect();
+        let checked = check_route(&locations, &read(destination));
+        match (refusal, checked) {
+            (None, checked) => assert_eq!(checked, Ok(()), "{sources:?} {destination}"),
+            (Some(why), Ok(())) => panic!("{sources:?} {destination} was not refused: {why}"),
+            (Some(why), Err(error)) => {
+                assert_eq!(error.kind, ErrorKind::Usage);
+                assert!(error.message.contains(why), "{sources:?} {destination}: {}", error.message);
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The `fobs` command. It reads the command line, hands the work to the `fobs` crate, shows what happens and ends
+//! with the published exit code; it owns no algorithm.
+
+mod args;
+mod exit;
+mod generate;
+mod location;
+mod output;
+mod ports;
+mod resolve;
+mod signals;
+mod units;
+mod usage;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command, CpArgs};
+use clap::Parser;
+use fobs::Result;
+
+fn main() -> ExitCode {
+    let code = match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(error) => usage::report(&error),
+    };
+    ExitCode::from(code)
+}
+
+fn run(command: Command) -> u8 {
+    let done = match command {
+        Command::Cp(args) => return copy(&args),
+        Command::Serve(args) => resolve::serve(&args).and_then(|options| {
+            signals::install()?;
+            fobs::serve(&options, output::of_server())
+        }),
+        Command::Server => signals::install().and_then(|()| fobs::serve_stdio()),
+        Command::Keygen(args) => generate::key(&args),
+        Command::Man(args) => generate::man(&args),
+        Command::Completions(args) => generate::completions(args.shell),
+    };
+    ended(&done)
+}
+
+fn copy(args: &CpArgs) -> u8 {
+    let reporter = output::of_copy(args.json, args.quiet, args.verbose);
+    let outcome = resolve::copy(args).and_then(|copy| {
+        signals::install()?;
+        fobs::copy(&copy.sources, &copy.destination, &copy.options, reporter.clone())
+    });
+    let reported = reporter.finish(&outcome);
+    // What happened to the copy matters more than what happened to the report.
+    match (output::exit_code(&outcome), &outcome) {
+        (code, Err(error)) => {
+            output::complain(error);
+            code
+        }
+        (exit::SUCCESS, Ok(_)) => ended(&reported),
+        (code, Ok(_)) => {
+            ended(&reported);
+            code
+        }
+    }
+}
+
+fn ended(done: &Result<()>) -> u8 {
+    match done {
+        Ok(()) => exit::SUCCESS,
+        Err(error) => {
+            output::complain(error);
+            error.kind.exit_code()
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use super::*;
+use serde_json::{Value, json};
+
+fn lines(json: Json<Vec<u8>>) -> Vec<Value> {
+    let out = json.state.into_inner().expect("not poisoned").out;
+    assert!(out.is_empty() || out.ends_with(b"\n"));
+    let text = String::from_utf8(out).expect("UTF-8");
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+fn written(events: impl IntoIterator<Item = Event>) -> Vec<Value> {
+    let json = Json::new(Vec::new());
+    events.into_iter().for_each(|event| json.event(event));
+    lines(json)
+}
+
+#[test]
+fn events_become_lines() {
+    let failed = FileError { path: b"bad\xff".to_vec(), message: "no \"right\"\n".to_owned() };
+    let events = [
+        Event::Started { control: "tls", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
+        Event::Progress(Progress {
+            path: b"a".to_vec(),
+            bytes: 1,
+            rate_bps: f64::NAN,
+            ..Progress::default()
+        }),
+        Event::FileDone { path: "é".into(), bytes: 7, root: [0x0f; 32] },
+        Event::FileFailed(failed),
+        Event::Notice("pinned".to_owned()),
+    ];
+    let expected = [
+        json!({"v": 1, "event": "start", "control": "tls", "transport": "udp", "cipher": "AES-128-GCM", "cc": "auto"}),
+        json!({"v": 1, "event": "progress", "path": "a", "bytes": 1, "bytes_known": 0, "scan_complete": false,
+               "files": 0, "rate_bps": 0.0, "rtt_ms": 0.0, "loss_rate": 0.0, "waste": 0.0}),
+        json!({"v": 1, "event": "file", "path": "é", "bytes": 7, "root": "0f".repeat(32)}),
+        json!({"v": 1, "event": "error", "path": "bad\u{fffd}", "path_base64": "YmFk/w==",
+               "message": "no \"right\"\n"}),
+        json!({"v": 1, "event": "notice", "message": "pinned"}),
+    ];
+    assert_eq!(written(events), expected);
+}
+
+#[test]
+fn done_has_every_figure() {
+    let summary = Summary {
+        bytes: 1,
+        files: 2,
+        seconds: 3.5,
+        seconds_total: 4.5,
+        goodput_bps: f64::INFINITY,
+        packets_needed: 5,
+        packets_sent: 6,
+        waste: 0.2,
+        rtt_ms_min: 7.5,
+        loss_rate: 0.25,
+        socket_drops: 8,
+        packet_size: 1444,
+        cc: "auto".to_owned(),
+        transport: "udp".to_owned(),
+        cipher: "AES-128-GCM".to_owned(),
+        root: "ab".to_owned(),
+        max_rss_bytes: 9,
+        cpu_seconds: 1.5,
+        cpu_seconds_peer: 2.5,
+        max_rss_bytes_peer: 10,
+        errors: vec![FileError { path: b"x".to_vec(), message: "gone".to_owned() }],
+    };
+    let json = Json::new(Vec::new());
+    json.finish(&Ok(summary)).expect("a vector takes everything");
+    let expected = json!({"v": 1, "event": "done", "bytes": 1, "files": 2, "seconds": 3.5, "seconds_total": 4.5,
+        "goodput_bps": 0.0, "packets_needed": 5, "packets_sent": 6, "waste": 0.2, "rtt_ms_min": 7.5,
+        "loss_rate": 0.25, "socket_drops": 8, "packet_size": 1444, "cc": "auto", "transport": "udp",
+        "cipher": "AES-128-GCM", "root": "ab", "max_rss_bytes": 9, "cpu_seconds": 1.5, "cpu_seconds_peer": 2.5,
+        "max_rss_bytes_peer": 10, "errors": [{"path": "x", "message": "gone"}]});
+    assert_eq!(lines(json), [expected]);
+}
+
+#[test]
+fn failed_is_the_last_line_whatever_comes_after() {
+    for kind in ErrorKind::ALL {
+        let json = Json::new(Vec::new());
+        json.finish(&Err(Error::new(kind, "why"))).expect("a vector takes everything");
+        json.event(Event::Notice("too late".to_owned()));
+        let expected = json!({"v": 1, "event": "failed", "code": kind.code(), "message": "why",
+            "exit_code": kind.exit_code()});
+        assert_eq!(lines(json), [expected]);
+    }
+}
+
+#[test]
+fn progress_is_written_about_every_second() {
+    let mut state = State { out: Vec::<u8>::new(), last_progress: None, stage: Stage::Open };
+    let start = Instant::now();
+    let due: Vec<u64> =
+        (0..3500).step_by(100).filter(|ms| state.progress_due(start + Duration::from_millis(*ms))).collect();
+    assert_eq!(due, [0, 1000, 2000, 3000]);
+}
+
+/// Takes nothing, for this reason.
+struct Refusing(io::ErrorKind, usize);
+
+impl Write for Refusing {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        self.1 += 1;
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
+    for (kind, expected) in
+        [(io::ErrorKind::BrokenPipe, None), (io::ErrorKind::StorageFull, Some(ErrorKind::FileIo))]
+    {
+        let json = Json::new(Refusing(kind, 0));
+        json.event(Event::Notice("one".to_owned()));
+        json.event(Event::Notice("two".to_owned()));
+        let finished = json.finish(&Ok(Summary::default()));
+        assert_eq!(finished.err().map(|error| error.kind), expected);
+        let tries = json.state.into_inner().expect("not poisoned").out.1;
+        assert_eq!(tries, 1, "after the first failure nothing more is written");
+    }
+}

@@ -1,0 +1,87 @@
+//! What a run tells the world: lines for a person on standard error, or NDJSON on standard output.
+
+mod json;
+mod person;
+mod printable;
+mod progress;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+
+use fobs::event::{EventSink, Outcome};
+use fobs::{Error, ErrorKind};
+
+use crate::exit;
+use json::Json;
+use person::{Detail, Person};
+
+/// Takes the events of a run and, once, how it ended.
+pub trait Reporter: EventSink {
+    /// Reports the end; nothing is reported after it.
+    ///
+    /// # Errors
+    /// `FileIo` if what was to be reported could not be written (a closed pipe is no error).
+    fn finish(&self, outcome: &Outcome) -> fobs::Result<()>;
+}
+
+/// The reporter of `fobs cp`, from its `--json`, `-q` and `-v`.
+pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
+    if json {
+        return Arc::new(Json::new(io::stdout()));
+    }
+    let detail = match (quiet, verbose) {
+        (true, _) => Detail::Errors,
+        (false, 0) => Detail::Summary,
+        (false, _) => Detail::Files,
+    };
+    let progress = !quiet && io::stderr().is_terminal();
+    Arc::new(Person::new(io::stderr(), detail, progress.then(progress::Bar::new)))
+}
+
+/// The sink of `fobs serve`: a line on standard error for whatever happens.
+pub fn of_server() -> Arc<dyn EventSink> {
+    Arc::new(Person::new(io::stderr(), Detail::Summary, None))
+}
+
+/// `fobs: SENTENCE` on standard error. Nobody is left to be told if that fails.
+pub fn note(sentence: &str) {
+    let _ = person::line(&mut io::stderr(), sentence);
+}
+
+/// The sentence of an error, as [`note`].
+pub fn complain(error: &Error) {
+    note(&error.message);
+}
+
+/// The exit code of a copy that ended like this.
+pub fn exit_code(outcome: &Outcome) -> u8 {
+    match outcome {
+        Ok(summary) if summary.errors.is_empty() => exit::SUCCESS,
+        Ok(_) => ErrorKind::Partial.exit_code(),
+        Err(error) => error.kind.exit_code(),
+    }
+}
+
+/// The last line of a `--json` run whose command line was already wrong.
+///
+/// # Errors
+/// As [`Reporter::finish`].
+pub fn json_failure(error: &Error) -> fobs::Result<()> {
+    Json::new(io::stdout()).finish(&Err(error.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fobs::event::{FileError, Summary};
+
+    #[test]
+    fn the_exit_code_tells_how_it_ended() {
+        let failed = FileError { path: b"a".to_vec(), message: "gone".to_owned() };
+        assert_eq!(exit_code(&Ok(Summary::default())), 0);
+        assert_eq!(exit_code(&Ok(Summary { errors: vec![failed], ..Summary::default() })), 23);
+        for kind in ErrorKind::ALL {
+            assert_eq!(exit_code(&Err(Error::new(kind, "why"))), kind.exit_code());
+        }
+    }
+}

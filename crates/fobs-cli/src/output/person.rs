@@ -1,0 +1,171 @@
+//! Lines for a person, on standard error.
+
+use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
+
+use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
+
+use super::Reporter;
+use super::printable::printable;
+use super::progress::Bar;
+use crate::units::{show_bytes, show_rate, show_share};
+
+/// Hexadecimal digits of the root that the summary shows: enough to compare by eye.
+const ROOT_DIGITS: usize = 16;
+
+/// How much a person wants to read; each says what those before it say, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// `-q`: only errors.
+    Errors,
+    /// Notices and the summary.
+    Summary,
+    /// `-v`: the session and every file.
+    Files,
+}
+
+/// Reports to a person.
+pub struct Person<W> {
+    out: Mutex<W>,
+    detail: Detail,
+    bar: Option<Bar>,
+}
+
+impl<W: Write> Person<W> {
+    /// Writes lines to `out`, and progress to `bar` if there is one.
+    pub fn new(out: W, detail: Detail, bar: Option<Bar>) -> Person<W> {
+        Person { out: Mutex::new(out), detail, bar }
+    }
+
+    fn say(&self, detail: Detail, sentence: &str) {
+        if detail > self.detail {
+            return;
+        }
+        let write = || {
+            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+            // Nobody is left to be told if standard error is gone; the exit code still tells.
+            let _ = line(&mut *out, sentence);
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+/// `fobs: SENTENCE`, safe for a terminal, in one write so that lines of several threads do not mix.
+pub fn line(out: &mut impl Write, sentence: &str) -> io::Result<()> {
+    out.write_all(format!("fobs: {}\n", printable(sentence)).as_bytes())?;
+    out.flush()
+}
+
+impl<W: Write + Send> EventSink for Person<W> {
+    fn event(&self, event: Event) {
+        match event {
+            Event::Started { control, transport, cipher, cc } => {
+                self.say(Detail::Files, &format!("control {control}, data {transport}, {cipher}, cc {cc}"));
+            }
+            Event::Progress(progress) => {
+                if let Some(bar) = &self.bar {
+                    bar.show(&progress);
+                }
+            }
+            Event::FileDone { path, bytes, root: _ } => {
+                self.say(
+                    Detail::Files,
+                    &format!("{}: {}", String::from_utf8_lossy(&path), show_bytes(bytes)),
+                );
+            }
+            Event::FileFailed(FileError { path, message }) => {
+                self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
+            }
+            Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
+        }
+    }
+}
+
+impl<W: Write + Send> Reporter for Person<W> {
+    fn finish(&self, outcome: &Outcome) -> fobs::Result<()> {
+        if let Some(bar) = &self.bar {
+            bar.clear();
+        }
+        // What failed is said by main, for every subcommand alike.
+        if let Ok(summary) = outcome {
+            self.say(Detail::Summary, &sentence(summary));
+        }
+        Ok(())
+    }
+}
+
+fn sentence(summary: &Summary) -> String {
+    let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
+    let failed = match summary.errors.len() as u64 {
+        0 => String::new(),
+        count => format!(", {} failed", files(count)),
+    };
+    format!(
+        "{}{failed}, {} in {:.2} s, {}, waste {}, loss {}, root {}",
+        files(summary.files),
+        show_bytes(summary.bytes),
+        summary.seconds,
+        show_rate(summary.goodput_bps),
+        show_share(summary.waste),
+        show_share(summary.loss_rate),
+        summary.root.chars().take(ROOT_DIGITS).collect::<String>(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fobs::event::Progress;
+
+    /// All that is said with this much detail.
+    fn said(detail: Detail, events: &[Event], outcome: &Outcome) -> String {
+        let person = Person::new(Vec::new(), detail, None);
+        for event in events {
+            person.event(event.clone());
+        }
+        person.finish(outcome).expect("a vector takes everything");
+        let out = person.out.into_inner().expect("not poisoned");
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn each_detail_says_its_share() {
+        let events = [
+            Event::Started { control: "ssh", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
+            Event::Notice("pinned\x1b[2J".to_owned()),
+            Event::Progress(Progress::default()),
+            Event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] },
+            Event::FileFailed(FileError { path: b"caf\xe9".to_vec(), message: "no\x07 right".to_owned() }),
+        ];
+        let summary = Summary {
+            bytes: 3_000_000_000,
+            files: 2,
+            seconds: 2.5,
+            goodput_bps: 9.6e9,
+            waste: 0.0012,
+            loss_rate: 0.0005,
+            root: "0123456789abcdef".repeat(4),
+            errors: vec![FileError { path: b"caf\xe9".to_vec(), message: String::new() }],
+            ..Summary::default()
+        };
+        let outcome = Ok(summary);
+        let failed = "fobs: caf\u{fffd}: no\\u{7} right\n";
+        let end = "fobs: 2 files, 1 file failed, 3.00 GB in 2.50 s, 9.60 Gbit/s, waste 0.12%, loss 0.05%, \
+                   root 0123456789abcdef\n";
+        assert_eq!(said(Detail::Errors, &events, &outcome), failed);
+        let notice = "fobs: pinned\\u{1b}[2J\n";
+        assert_eq!(said(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
+        let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
+        let done = "fobs: a\\nb: 1.50 kB\n";
+        assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
+    }
+
+    #[test]
+    fn a_failed_copy_has_no_summary() {
+        let outcome = Err(fobs::Error::new(fobs::ErrorKind::Connect, "out of reach"));
+        assert_eq!(said(Detail::Files, &[], &outcome), "");
+    }
+}

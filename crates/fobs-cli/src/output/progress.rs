@@ -1,0 +1,167 @@
+//! The progress line on a terminal: the name on the left, cut to fit, and the figures on the right.
+
+use std::time::Duration;
+
+use fobs::event::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::printable::printable_path;
+use crate::units::{show_bytes, show_clock, show_rate, show_share};
+
+/// Columns kept for the file name before figures are left out.
+const NAME_COLUMNS_MIN: usize = 16;
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS_DEFAULT: usize = 80;
+/// Redraws per second: more than an eye needs, and few enough for a slow SSH line.
+const DRAWS_PER_SECOND: u8 = 8;
+/// The longest time left that is worth showing.
+const ETA_MAX: Duration = Duration::from_secs(99 * 3600);
+
+/// The line itself, on standard error.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// A line that shows nothing yet.
+    pub fn new() -> Bar {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
+        // The template is constant; if it ever were wrong the default style would show, and a test fails.
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style);
+        }
+        Bar(bar)
+    }
+
+    /// Shows where the transfer stands.
+    pub fn show(&self, progress: &Progress) {
+        let columns = columns();
+        self.0.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
+        self.0.set_message(printable_path(&progress.path));
+    }
+
+    /// Does something else on the terminal, with the line out of the way.
+    pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.suspend(work)
+    }
+
+    /// Removes the line.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The name takes what the figures leave, and is cut by its width on the terminal, not by its bytes.
+const TEMPLATE: &str = "{wide_msg} {prefix}";
+
+fn columns() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stderr()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => COLUMNS_DEFAULT,
+    }
+}
+
+/// The figures in order of their importance, as many as fit in so many columns.
+fn figures(progress: &Progress, columns: usize) -> String {
+    let percent = match (progress.scan_complete, progress.bytes_known) {
+        // Of what is known so far is no share of the whole.
+        (false, _) | (true, 0) => None,
+        (true, known) => {
+            Some(format!("{:3}%", u128::from(progress.bytes.min(known)) * 100 / u128::from(known)))
+        }
+    };
+    let shown = [
+        percent,
+        Some(show_bytes(progress.bytes)),
+        Some(show_rate(progress.rate_bps)),
+        time_left(progress).map(|left| format!("ETA {}", show_clock(left))),
+        (progress.rtt_ms > 0.0).then(|| format!("RTT {:.1} ms", progress.rtt_ms)),
+        Some(format!("loss {}", show_share(progress.loss_rate))),
+        Some(format!("waste {}", show_share(progress.waste))),
+    ];
+    let mut line = String::new();
+    for figure in shown.into_iter().flatten() {
+        // All figures are ASCII: a byte is a column.
+        let gap = if line.is_empty() { "" } else { "  " };
+        if line.len() + gap.len() + figure.len() > columns {
+            break;
+        }
+        line.push_str(gap);
+        line.push_str(&figure);
+    }
+    line
+}
+
+/// Known only once the whole is known and something moves.
+fn time_left(progress: &Progress) -> Option<Duration> {
+    if !progress.scan_complete {
+        return None;
+    }
+    let bits_left = progress.bytes_known.saturating_sub(progress.bytes) as f64 * 8.0;
+    Duration::try_from_secs_f64(bits_left / progress.rate_bps).ok().filter(|left| *left <= ETA_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HALF: Progress = Progress {
+        path: Vec::new(),
+        bytes: 5_000_000_000,
+        bytes_known: 10_000_000_000,
+        scan_complete: true,
+        files: 1,
+        rate_bps: 1e9,
+        rtt_ms: 20.04,
+        loss_rate: 0.001,
+        waste: 0.0123,
+    };
+
+    #[test]
+    fn the_template_is_valid() {
+        ProgressStyle::with_template(TEMPLATE).expect("a valid template");
+    }
+
+    #[test]
+    fn figures_are_as_many_as_fit() {
+        let all = " 50%  5.00 GB  1.00 Gbit/s  ETA 0:40  RTT 20.0 ms  loss 0.10%  waste 1.23%";
+        let table = [
+            (200, all),
+            (all.len(), all),
+            (all.len() - 1, " 50%  5.00 GB  1.00 Gbit/s  ETA 0:40  RTT 20.0 ms  loss 0.10%"),
+            (27, " 50%  5.00 GB  1.00 Gbit/s"),
+            (4, " 50%"),
+            (3, ""),
+            (0, ""),
+        ];
+        for (columns, line) in table {
+            assert_eq!(figures(&HALF, columns), line, "{columns} columns");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_shown() {
+        let scanning = Progress { scan_complete: false, rtt_ms: 0.0, ..HALF };
+        assert_eq!(figures(&scanning, 200), "5.00 GB  1.00 Gbit/s  loss 0.10%  waste 1.23%");
+        assert_eq!(figures(&Progress::default(), 200), "0 bytes  0 bit/s  loss 0.00%  waste 0.00%");
+        let nothing_to_do = Progress { scan_complete: true, ..Progress::default() };
+        assert_eq!(figures(&nothing_to_do, 30), "0 bytes  0 bit/s  loss 0.00%");
+    }
+
+    #[test]
+    fn time_left_is_shown_only_when_it_means_something() {
+        let table = [
+            (HALF, Some(40)),
+            (Progress { bytes: 10_000_000_000, ..HALF }, Some(0)),
+            (Progress { bytes: 11_000_000_000, ..HALF }, Some(0)),
+            (Progress { rate_bps: 0.0, ..HALF }, None),
+            (Progress { rate_bps: f64::NAN, ..HALF }, None),
+            (Progress { rate_bps: -1.0, ..HALF }, None),
+            (Progress { rate_bps: 1.0, ..HALF }, None),
+            (Progress { scan_complete: false, ..HALF }, None),
+        ];
+        for (progress, seconds) in table {
+            assert_eq!(time_left(&progress), seconds.map(Duration::from_secs), "{progress:?}");
+        }
+        let beyond_all = Progress { bytes: u64::MAX, bytes_known: u64::MAX, ..HALF };
+        assert!(figures(&beyond_all, 200).starts_with("100%  18.4 EB"));
+    }
+}

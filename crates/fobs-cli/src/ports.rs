@@ -1,0 +1,137 @@
+//! Ports, port ranges and listening addresses of the command line.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use fobs::options::DEFAULT_TCP_PORT;
+
+/// An inclusive range of UDP ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first port, at least 1.
+    pub first: u16,
+    /// The last port, not below `first`.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// How many ports these are.
+    pub fn count(self) -> usize {
+        usize::from(self.last - self.first) + 1
+    }
+}
+
+impl fmt::Display for PortRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
+}
+
+/// Reads `A-B`, or `A` for one port.
+pub fn parse_range(text: &str) -> Result<PortRange, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (parse_port(first), parse_port(last)) {
+        (Some(first), Some(last)) if 0 < first && first <= last => Ok(PortRange { first, last }),
+        _ => Err("write two ports between 1 and 65535, the smaller one first, as in 45601-45664".to_owned()),
+    }
+}
+
+/// What `--listen` was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// A port on all addresses of this host.
+    Port(u16),
+    /// One address; `0.0.0.0` and `::` are all of their family.
+    Address(SocketAddr),
+}
+
+impl Listen {
+    /// The sockets to open.
+    pub fn addresses(self) -> Vec<SocketAddr> {
+        match self {
+            Listen::Port(port) => {
+                vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()]
+            }
+            Listen::Address(address) => vec![address],
+        }
+    }
+}
+
+/// Reads `ADDR:PORT`, `PORT` or `ADDR` (then the port is [`DEFAULT_TCP_PORT`]); IPv6 with or without brackets where
+/// no port follows. Port 0 lets the system choose.
+pub fn parse_listen(text: &str) -> Result<Listen, String> {
+    if let Some(port) = parse_port(text) {
+        return Ok(Listen::Port(port));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Listen::Address(address));
+    }
+    let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(text);
+    match bare.parse::<IpAddr>() {
+        Ok(ip) => Ok(Listen::Address(SocketAddr::new(ip, DEFAULT_TCP_PORT))),
+        Err(_) => {
+            Err("write an address, a port or both, as in 192.0.2.1:45600, [::1]:45600 or 45600".to_owned())
+        }
+    }
+}
+
+/// A port in digits only (`u16::from_str` would take a sign).
+fn parse_port(text: &str) -> Option<u16> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_or_refused() {
+        let table = [
+            ("45601-45664", Some((45_601, 45_664, 64))),
+            ("1-65535", Some((1, 65_535, 65_535))),
+            ("7", Some((7, 7, 1))),
+            ("7-7", Some((7, 7, 1))),
+            ("8-7", None),
+            ("0-7", None),
+            ("0", None),
+            ("", None),
+            ("-", None),
+            ("7-", None),
+            ("-7", None),
+            ("+7-8", None),
+            ("1-2-3", None),
+            ("1-65536", None),
+            ("a-b", None),
+        ];
+        for (text, expected) in table {
+            let range = parse_range(text).ok().map(|range| (range.first, range.last, range.count()));
+            assert_eq!(range, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn listening_addresses_are_read_or_refused() {
+        let table: [(&str, &[&str]); 14] = [
+            ("45600", &["0.0.0.0:45600", "[::]:45600"]),
+            ("0", &["0.0.0.0:0", "[::]:0"]),
+            ("127.0.0.1", &["127.0.0.1:45600"]),
+            ("127.0.0.1:9", &["127.0.0.1:9"]),
+            ("::", &["[::]:45600"]),
+            ("[::1]", &["[::1]:45600"]),
+            ("[::1]:9", &["[::1]:9"]),
+            ("", &[]),
+            ("localhost:9", &[]),
+            ("65536", &[]),
+            ("+9", &[]),
+            ("127.0.0.1:", &[]),
+            (":9", &[]),
+            ("[::1", &[]),
+        ];
+        for (text, expected) in table {
+            let addresses = parse_listen(text).map(Listen::addresses).unwrap_or_default();
+            let expected: Vec<SocketAddr> =
+                expected.iter().map(|text| text.parse().expect("an address")).collect();
+            assert_eq!(addresses, expected, "{text}");
+        }
+    }
+}

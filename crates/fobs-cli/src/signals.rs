@@ -1,0 +1,59 @@
+//! Ctrl-C, `kill` and a closed terminal: the first ends the copy tidily, the second at once.
+
+use std::thread;
+
+use fobs::{Error, ErrorKind, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
+
+/// Starts the thread that waits for signals.
+///
+/// `SIGHUP` stays ignored if it was ignored when we started: that is how `nohup` asks for it. `SIGINT` does not: shells
+/// start the background jobs of a script like that, and `kill -INT` is to end them all the same.
+///
+/// # Errors
+/// `Internal` if the kernel refuses the handlers or the thread.
+pub fn install() -> Result<()> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)).map_err(|error| failed(&error))?;
+    let wait = move || {
+        let mut arrived = signals.forever();
+        if arrived.next().is_some() {
+            fobs::interrupt();
+        }
+        if arrived.next().is_some() {
+            // Without destructors: they may be what hangs.
+            low_level::exit(i32::from(ErrorKind::Interrupted.exit_code()));
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+fn failed(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("cannot prepare for signals: {error}; please report this"))
+}
+
+/// Whether the `SigIgn` line of proc(5) `status` has the signal: bit n-1 is signal n. No, where it cannot be read.
+fn is_ignored(signal: i32, status: &str) -> bool {
+    let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    u64::from_str_radix(digits.trim(), 16).unwrap_or(0) >> (signal - 1) & 1 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_found() {
+        let nohup =
+            "Name:\tfobs\nSigBlk:\t0000000000004000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        assert_eq!([SIGHUP, SIGINT, SIGTERM].map(|signal| is_ignored(signal, nohup)), [true, false, false]);
+        for nothing in ["", "SigIgn:", "SigIgn:\tzz"] {
+            assert!(!is_ignored(SIGHUP, nothing), "{nothing:?}");
+        }
+    }
+}

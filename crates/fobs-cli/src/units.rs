@@ -1,0 +1,287 @@
+//! Quantities as people write and read them: rates in bits per second, sizes in bytes.
+//!
+//! Reading is exact (integers only, no floating point) and refuses what it does not understand with a
+//! sentence that shows valid forms. Writing always prints the unit.
+
+use std::time::Duration;
+
+/// The end of every sentence that refuses a rate.
+const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
+/// The end of every sentence that refuses a size.
+const SIZE_FORMS: &str = "write it like 4096, 1.5M or 64KiB (bytes)";
+/// Decimal places that are read: 10^18 times the largest unit (8 TiB, 2^43) stays far below 2^128.
+const DECIMAL_PLACES_MAX: usize = 18;
+
+/// Reads a rate; bits per second.
+///
+/// A plain number and the units `k M G T` (1000) and `Ki Mi Gi Ti` (1024), alone or with `bit` or `b`, count bits;
+/// with `B` they count bytes. `/s` or `ps` may follow. Zero is refused: nothing would ever be sent.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    parse(text, rate_unit, RATE_FORMS)
+}
+
+/// Reads a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    parse(text, size_unit, SIZE_FORMS)
+}
+
+fn parse(text: &str, unit_value: fn(&str) -> Option<u64>, forms: &str) -> Result<u64, String> {
+    let (number, unit) = split_number(text.trim());
+    let (whole, fraction) = match number.split_once('.') {
+        Some((_, "")) => return Err(format!("digits are missing after the point; {forms}")),
+        Some((whole, fraction)) => (whole, fraction),
+        None => (number, ""),
+    };
+    if whole.is_empty() || fraction.contains('.') {
+        return Err(format!("it is not a number; {forms}"));
+    }
+    if fraction.len() > DECIMAL_PLACES_MAX {
+        return Err(format!("it has more than {DECIMAL_PLACES_MAX} decimal places; {forms}"));
+    }
+    let Some(value) = unit_value(unit) else {
+        return Err(format!("{unit:?} is not a unit; {forms}"));
+    };
+    let too_large = || format!("it is too large; {forms}");
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let denominator = 10_u128.pow(fraction.len() as u32);
+    let fraction: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| too_large())? };
+    let total = u128::from(whole) * u128::from(value) + fraction * u128::from(value) / denominator;
+    match u64::try_from(total) {
+        Ok(0) => Err(format!("it must be above zero; {forms}")),
+        Ok(total) => Ok(total),
+        Err(_) => Err(too_large()),
+    }
+}
+
+/// The leading digits and points, and the unit behind them.
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// Bits that one of this unit is.
+fn rate_unit(unit: &str) -> Option<u64> {
+    let unit = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps")).unwrap_or(unit);
+    if let Some(prefix) = unit.strip_suffix('B') {
+        return Some(prefix_value(prefix)? * 8);
+    }
+    let prefix =
+        ["bits", "bit", "b"].iter().find_map(|name| strip_suffix_ignore_case(unit, name)).unwrap_or(unit);
+    prefix_value(prefix)
+}
+
+/// Bytes that one of this unit is.
+fn size_unit(unit: &str) -> Option<u64> {
+    prefix_value(unit.strip_suffix('B').unwrap_or(unit))
+}
+
+fn strip_suffix_ignore_case<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
+    let split = text.len().checked_sub(suffix.len())?;
+    let (head, tail) = text.split_at_checked(split)?;
+    tail.eq_ignore_ascii_case(suffix).then_some(head)
+}
+
+fn prefix_value(prefix: &str) -> Option<u64> {
+    let (letter, base) = match prefix.strip_suffix('i') {
+        Some(letter) => (letter, 1024_u64),
+        None => (prefix, 1000),
+    };
+    let power = match letter {
+        "" if base == 1000 => 0,
+        "k" | "K" => 1,
+        "m" | "M" => 2,
+        "g" | "G" => 3,
+        "t" | "T" => 4,
+        _ => return None,
+    };
+    Some(base.pow(power))
+}
+
+/// `9.41 Gbit/s`.
+pub fn show_rate(bits_per_second: f64) -> String {
+    show(bits_per_second, "bit/s")
+}
+
+/// `1.50 GB` (decimal, so that it compares with the rate).
+pub fn show_bytes(bytes: u64) -> String {
+    show(
+        bytes as f64,
+        if bytes == 1 {
+            "byte"
+        } else if bytes < 1000 {
+            "bytes"
+        } else {
+            "B"
+        },
+    )
+}
+
+fn show(value: f64, unit: &str) -> String {
+    let mut value = if value.is_finite() { value.max(0.0) } else { 0.0 };
+    let mut prefix = "";
+    for next in ["k", "M", "G", "T", "P", "E"] {
+        // 999.5 is where three digits would print as 1000.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1000.0;
+        prefix = next;
+    }
+    let decimals = match value {
+        _ if prefix.is_empty() => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {prefix}{unit}")
+}
+
+/// A share as `0.12%`.
+pub fn show_share(share: f64) -> String {
+    let percent = if share.is_finite() { share * 100.0 } else { 0.0 };
+    let decimals = match percent.abs() {
+        p if p < 9.995 => 2,
+        p if p < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{percent:.decimals$}%")
+}
+
+/// Time left as `0:42`, `12:05` or `3:00:09`; days are hours.
+pub fn show_clock(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read() {
+        let table: [(&str, u64); 24] = [
+            ("1", 1),
+            ("100000", 100_000),
+            ("100M", 100_000_000),
+            ("100m", 100_000_000),
+            ("10Gbit", 10_000_000_000),
+            ("10gbit", 10_000_000_000),
+            ("10Gbit/s", 10_000_000_000),
+            ("10 Gbit/s", 10_000_000_000),
+            ("10Gbps", 10_000_000_000),
+            ("10Gb", 10_000_000_000),
+            ("2.5G", 2_500_000_000),
+            ("64MiB", 64 * (1 << 20) * 8),
+            ("64MiB/s", 64 * (1 << 20) * 8),
+            ("64MiBps", 64 * (1 << 20) * 8),
+            ("64Mi", 64 << 20),
+            ("64Mibit", 64 << 20),
+            ("10MB", 80_000_000),
+            ("100B", 800),
+            ("100bits", 100),
+            ("100bit/s", 100),
+            ("1.5k", 1_500),
+            ("0.001k", 1),
+            ("1T", 1_000_000_000_000),
+            ("18446744073709551615", u64::MAX),
+        ];
+        for (text, bits) in table {
+            assert_eq!(parse_rate(text), Ok(bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        let table = [
+            ("4096", 4096),
+            ("64KiB", 65_536),
+            ("64Ki", 65_536),
+            ("1.5M", 1_500_000),
+            ("1.5MB", 1_500_000),
+            ("1.4k", 1_400),
+            ("12B", 12),
+            ("1.5KiB", 1_536),
+            ("16777215TiB", 16_777_215 << 40),
+        ];
+        for (text, bytes) in table {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_a_sentence_that_shows_valid_forms() {
+        let rates = [
+            ("", "not a number"),
+            ("M", "not a number"),
+            (".5M", "not a number"),
+            ("1.2.3M", "not a number"),
+            ("-5M", "not a number"),
+            ("+5M", "not a number"),
+            ("5.", "digits are missing"),
+            ("5.M", "digits are missing"),
+            ("10Q", "\"Q\" is not a unit"),
+            ("10i", "\"i\" is not a unit"),
+            ("1e9", "\"e9\" is not a unit"),
+            ("1,000M", "is not a unit"),
+            ("10Mbyte", "is not a unit"),
+            ("10\u{e9}", "is not a unit"),
+            ("10M\u{2009}bit", "is not a unit"),
+            ("0", "above zero"),
+            ("0.0000001k", "above zero"),
+            ("1.0000000000000000001M", "decimal places"),
+            ("18446744073709551616", "too large"),
+            ("99999999999999999999999999999999999999999999M", "too large"),
+            ("18446744073709551615B", "too large"),
+            ("20000000T", "too large"),
+        ];
+        for (text, why) in rates {
+            let sentence = parse_rate(text).expect_err(text);
+            assert!(sentence.contains(why) && sentence.ends_with(RATE_FORMS), "{text}: {sentence}");
+        }
+        for (text, why) in
+            [("64kbit", "not a unit"), ("64Kib", "not a unit"), ("x", "not a number"), ("0", "zero")]
+        {
+            let sentence = parse_size(text).expect_err(text);
+            assert!(sentence.contains(why) && sentence.ends_with(SIZE_FORMS), "{text}: {sentence}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_shown_with_their_unit() {
+        let rates = [
+            (0.0, "0 bit/s"),
+            (999.0, "999 bit/s"),
+            (999.6, "1.00 kbit/s"),
+            (9.41e9, "9.41 Gbit/s"),
+            (99.96e6, "100 Mbit/s"),
+            (94.1e6, "94.1 Mbit/s"),
+            (999.6e6, "1.00 Gbit/s"),
+            (1e21, "1000 Ebit/s"),
+            (f64::NAN, "0 bit/s"),
+            (f64::INFINITY, "0 bit/s"),
+            (-1.0, "0 bit/s"),
+        ];
+        for (value, shown) in rates {
+            assert_eq!(show_rate(value), shown);
+        }
+        for (bytes, shown) in
+            [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1500, "1.50 kB"), (u64::MAX, "18.4 EB")]
+        {
+            assert_eq!(show_bytes(bytes), shown);
+        }
+        for (share, shown) in
+            [(0.0, "0.00%"), (0.00123, "0.12%"), (0.5, "50.0%"), (f64::NAN, "0.00%"), (2.0, "200%")]
+        {
+            assert_eq!(show_share(share), shown);
+        }
+        for (seconds, shown) in
+            [(0, "0:00"), (42, "0:42"), (725, "12:05"), (10_809, "3:00:09"), (360_000, "100:00:00")]
+        {
+            assert_eq!(show_clock(Duration::from_secs(seconds)), shown);
+        }
+    }
+}

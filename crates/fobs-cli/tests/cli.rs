@@ -1,0 +1,321 @@
+//! The command `fobs` as a person or a script meets it, as far as no second host is needed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What one run of `fobs` left behind.
+struct Run {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+fn fobs_command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fobs"));
+    command.args(words).stdin(Stdio::null()).env_remove("COLUMNS").env("TERM", "dumb");
+    command
+}
+
+fn finished(mut command: Command) -> Run {
+    let output = command.output().expect("fobs starts");
+    let text = |bytes| String::from_utf8(bytes).expect("fobs writes UTF-8");
+    Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+fn fobs(words: &[&str]) -> Run {
+    finished(fobs_command(words))
+}
+
+/// Stdout of a run that must succeed.
+fn printed(words: &[&str]) -> String {
+    let run = fobs(words);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "fobs {}", words.join(" "));
+    assert!(!run.stdout.is_empty(), "fobs {} printed nothing", words.join(" "));
+    run.stdout
+}
+
+/// Every published exit code, as the library defines them.
+fn exit_codes() -> BTreeSet<u8> {
+    fobs::ErrorKind::ALL.into_iter().map(fobs::ErrorKind::exit_code).chain([0]).collect()
+}
+
+/// The codes of a text's exit-code table: rows that start with a number.
+fn codes_in(table: &str) -> BTreeSet<u8> {
+    table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+}
+
+const COMMANDS: [&str; 5] = ["cp", "serve", "keygen", "man", "completions"];
+
+/// The flags at the start of the option lines of a help text: `-r`, `--rate`, ...
+fn flags_in_help(help: &str) -> BTreeSet<String> {
+    let option_lines =
+        help.lines().filter(|line| line.starts_with("  ") && line.trim_start().starts_with('-'));
+    option_lines
+        .flat_map(|line| line.split_whitespace().take_while(|word| word.starts_with('-') && word.len() > 1))
+        .map(|word| word.trim_end_matches([',', '.']).to_owned())
+        .collect()
+}
+
+#[test]
+fn help_and_man_page_list_every_exit_code() {
+    for words in [["--help"], ["-h"], ["help"]] {
+        let help = printed(&words);
+        let (_, table) = help.split_once("Exit codes:").expect("help has the table");
+        assert_eq!(codes_in(table), exit_codes(), "fobs {}", words[0]);
+    }
+    let page = printed(&["man", "fobs"]);
+    let (_, table) = page.split_once("EXIT CODES").expect("the man page has the table");
+    assert_eq!(codes_in(table), exit_codes());
+}
+
+#[test]
+fn version_is_the_packages() {
+    assert_eq!(printed(&["--version"]), format!("fobs {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn help_of_cp_has_the_flags_of_scp_and_ours() {
+    let flags = flags_in_help(&printed(&["cp", "--help"]));
+    let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
+                    --fobs-path --json --known-hosts --ssh -h --help";
+    assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
+}
+
+#[test]
+fn man_pages_and_completions_name_every_flag_and_no_hidden_command() {
+    let scripts = ["bash", "zsh", "fish"].map(|shell| (shell, printed(&["completions", shell])));
+    for command in COMMANDS {
+        let flags = flags_in_help(&printed(&[command, "--help"]));
+        assert!(flags.contains("--help"), "{command}: {flags:?}");
+        let page = printed(&["man", command]).replace("\\-", "-");
+        for flag in &flags {
+            assert!(page.contains(&format!("\\fB{flag}\\fR")), "man page of {command}: {flag}");
+            for (shell, script) in &scripts {
+                // fish spells flags `-s r -l rate`.
+                let fish = match flag.strip_prefix("--") {
+                    Some(long) => format!("-l {long}"),
+                    None => format!("-s {}", &flag[1..]),
+                };
+                let spelled = if *shell == "fish" { &fish } else { flag };
+                assert!(script.contains(spelled.as_str()), "{shell}: {command} {flag}");
+            }
+        }
+    }
+    // The bash script has no descriptions, the others have that of every command they complete.
+    for ((shell, script), trace) in
+        scripts.iter().zip(["server", "The other end of a copy", "The other end of a copy"])
+    {
+        assert!(!script.contains(trace), "{shell} completes the hidden command");
+    }
+    assert!(!printed(&["--help"]).contains("  server"));
+}
+
+#[test]
+fn man_pages_are_written_one_file_each() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let out = directory.path().join("man/man1");
+    let run = fobs(&["man", "--out", out.to_str().expect("UTF-8")]);
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(0), "", ""));
+    let written: BTreeSet<String> = fs::read_dir(&out)
+        .expect("it was made")
+        .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"))
+        .collect();
+    let expected =
+        COMMANDS.iter().map(|command| format!("fobs-{command}.1")).chain(["fobs.1".to_owned()]).collect();
+    assert_eq!(written, expected);
+    let all = printed(&["man"]);
+    for name in written {
+        let page = fs::read_to_string(out.join(&name)).expect("readable");
+        assert!(page.contains(".TH fobs") && all.contains(&page), "{name}");
+    }
+}
+
+#[test]
+fn man_refuses_what_it_cannot_do_with_a_reason() {
+    let run = fobs(&["man", "nothing"]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(
+        run.stderr.starts_with("fobs: there is no manual page \"nothing\": there are fobs, fobs-cp"),
+        "{}",
+        run.stderr
+    );
+
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    fs::write(&file, "").expect("writable");
+    let run = fobs(&["man", "--out", file.to_str().expect("UTF-8")]);
+    assert_eq!(run.code, Some(11));
+    assert!(
+        run.stderr.starts_with("fobs: cannot make ") && run.stderr.lines().count() == 1,
+        "{}",
+        run.stderr
+    );
+}
+
+/// Command lines that make no sense, and a part of the sentence that says why.
+const NONSENSE: [(&[&str], &str); 25] = [
+    (&["--nonsense"], "unexpected argument '--nonsense'"),
+    (&["copy", "a", "h:"], "unrecognized subcommand 'copy'"),
+    (&["cp"], "required arguments were not provided"),
+    (&["cp", "a"], "needs a source and a destination"),
+    (&["cp", "--nonsense", "a", "h:"], "unexpected argument '--nonsense'"),
+    (&["cp", "a", "b"], "both on this host: use cp"),
+    (&["cp", "-", "-"], "both on this host: use cp"),
+    (&["cp", "h:a", "i:b"], "third-party copies are not possible yet: run fobs on one of the two hosts"),
+    (&["cp", "h:a", "i:b", "."], "run one copy per host"),
+    (&["cp", "-", "a", "h:"], "together with other sources"),
+    (&["cp", "a", "ssh:///x"], "the host name is missing"),
+    (&["cp", "--", "a", "-oProxyCommand=id:"], "cannot start with '-'"),
+    (&["cp", "", "h:"], "an empty name is no file"),
+    (&["cp", "a", "ssh://h:99999/"], "is not a port"),
+    (&["cp", "--cc", "fixed", "a", "h:"], "--cc fixed needs its rate"),
+    (&["cp", "--cc", "bbr", "a", "h:"], "possible values: auto, greedy, fixed"),
+    (&["cp", "--rate", "10Q", "a", "h:"], "write it like 100M or 10Gbit (bits per second) or 64MiB"),
+    (&["cp", "--rate", "99999999T", "a", "h:"], "too large"),
+    (&["cp", "--packet-size", "70000", "a", "h:"], "a packet carries 512 to 65000 bytes"),
+    (&["cp", "--udp-ports", "9-8", "a", "h:"], "the smaller one first, as in 45601-45664"),
+    (&["cp", "--ack-every", "0", "a", "h:"], "invalid value '0' for '--ack-every <N>'"),
+    (&["cp", "--fobs-path", "x", "a", "fobs://h/"], "is for copies over SSH"),
+    (&["serve", "--root", "."], "--authorized-keys"),
+    (&["serve", "--root", ".", "--authorized-keys", "k", "--listen", "somewhere"], "[::1]:45600 or 45600"),
+    (&["completions", "nosh"], "possible values: bash"),
+];
+
+#[test]
+fn nonsense_ends_with_1_and_one_sentence() {
+    for (words, why) in NONSENSE {
+        let run = fobs(words);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{words:?}");
+        let one_line = run.stderr.lines().count() == 1 && run.stderr.ends_with('\n');
+        assert!(
+            one_line && run.stderr.starts_with("fobs: ") && run.stderr.contains(why),
+            "{words:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn nonsense_with_json_is_a_failed_line_too() {
+    for (words, why) in NONSENSE.iter().filter(|(words, _)| words[0] == "cp") {
+        let words: Vec<&str> = ["cp", "--json"].into_iter().chain(words[1..].iter().copied()).collect();
+        let run = fobs(&words);
+        assert_eq!(run.code, Some(1), "{words:?}");
+        assert_eq!(run.stdout.lines().count(), 1, "{words:?}: {}", run.stdout);
+        let line: Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let message = line["message"].as_str().expect("a message");
+        assert!(message.contains(why), "{words:?}: {message}");
+        let expected =
+            json!({"v": 1, "event": "failed", "code": "usage", "message": message, "exit_code": 1});
+        assert_eq!(line, expected);
+        assert!(run.stderr.contains(why), "{words:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn json_to_the_standard_output_that_takes_the_data_is_refused() {
+    let run = fobs(&["cp", "--json", "h:a", "-"]);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("both write to standard output"), "{}", run.stderr);
+}
+
+#[test]
+fn no_command_shows_the_help_and_fails() {
+    let run = fobs(&[]);
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(run.stderr.contains("Usage: fobs") && run.stderr.contains("Exit codes:"), "{}", run.stderr);
+}
+
+#[test]
+fn names_of_any_bytes_are_taken_and_shown_safely() {
+    let mut command = fobs_command(&["cp", "a"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"ssh://h:x\x1b[31m\xff/"));
+    let run = finished(command);
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("\\u{1b}[31m") && !run.stderr.contains('\x1b'), "{:?}", run.stderr);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_output_quietly() {
+    for words in [&["completions", "bash"][..], &["man"], &["--help"], &["cp", "--json", "a", "b"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = fobs_command(words);
+        command.stdout(writer).stderr(Stdio::piped());
+        let run = finished(command);
+        let expected = if words[0] == "cp" { 1 } else { 0 };
+        assert_eq!(run.code, Some(expected), "{words:?}: {}", run.stderr);
+        assert!(
+            !run.stderr.contains("panicked") && !run.stderr.contains("pipe"),
+            "{words:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let mut probe = full();
+    assert!(probe.write_all(b"x").is_err(), "/dev/full takes bytes here");
+    let mut command = fobs_command(&["completions", "bash"]);
+    command.stdout(full()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("fobs starts");
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("UTF-8");
+    assert_eq!(child.wait().expect("it ends").code(), Some(11), "{said}");
+    assert!(said.starts_with("fobs: cannot write to standard output: "), "{said}");
+}
+
+/// What `fobs cp --help` writes to a terminal.
+fn help_on_a_terminal(no_color: Option<&str>) -> Vec<u8> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let mut terminal = fs::File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal"));
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a terminal that can be used");
+    let name = ptsname(&terminal, Vec::new()).expect("a terminal with a name");
+    let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name.as_bytes()));
+    let inside = fs::OpenOptions::new().read(true).write(true).open(path).expect("its other end");
+
+    let mut command = fobs_command(&["cp", "--help"]);
+    command
+        .env("TERM", "xterm-256color")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("CLICOLOR");
+    if let Some(value) = no_color {
+        command.env("NO_COLOR", value);
+    }
+    let mut child = command.stdout(inside).stderr(Stdio::null()).spawn().expect("fobs starts");
+    // The command keeps our copy of the other end: without it the reading ends when fobs does.
+    drop(command);
+    let mut seen = Vec::new();
+    // Linux reports the end of a terminal as an error (EIO).
+    let _ = terminal.read_to_end(&mut seen);
+    assert!(child.wait().expect("it ends").success());
+    seen
+}
+
+#[test]
+fn no_color_is_respected() {
+    let coloured = help_on_a_terminal(None);
+    assert!(coloured.contains(&0x1b), "a terminal gets bold headings, or this test proves nothing");
+    let plain = help_on_a_terminal(Some("1"));
+    assert!(plain.starts_with(b"Copy files") && !plain.contains(&0x1b));
+}
+
+#[test]
+fn keygen_prints_the_public_line_and_says_where_the_key_is() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let key = directory.path().join("key");
+    let run = fobs(&["keygen", "--out", key.to_str().expect("UTF-8")]);
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    assert!(run.stdout.lines().count() == 1 && run.stdout.ends_with('\n'), "{:?}", run.stdout);
+    assert!(run.stderr.starts_with(&format!("fobs: the key is in {}, ", key.display())), "{}", run.stderr);
+    assert!(key.is_file());
+}

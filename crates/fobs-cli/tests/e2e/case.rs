@@ -1,0 +1,192 @@
+//! One test's place: its two hosts, its directory, its deadline, its seed, and its turn on the machine.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::files::{self, Random};
+use super::net::{Net, Side};
+use super::process::{Finished, Running};
+
+/// What a whole test may take; its programs are killed then.
+const TEST_TIME: Duration = Duration::from_secs(120);
+/// A fixed seed for reproducing a failure, in decimal.
+const SEED_VARIABLE: &str = "FOBS_TEST_SEED";
+
+/// Tests share the machine, but one that looks at a clock has it for itself.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+enum Turn {
+    Shared(#[expect(dead_code, reason = "held, not read")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'static, ()>),
+}
+
+/// Everything a test holds; removed when dropped.
+pub struct Case {
+    /// The two hosts.
+    pub net: Net,
+    /// When the test's programs are killed.
+    pub deadline: Instant,
+    seed: u64,
+    name: &'static str,
+    directory: tempfile::TempDir,
+    _turn: Turn,
+}
+
+impl Case {
+    /// A case with its directory in the usual temporary place.
+    pub fn new(name: &'static str) -> Case {
+        Case::make(
+            name,
+            &std::env::temp_dir(),
+            Turn::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner)),
+        )
+    }
+
+    /// A case with its directory in a given place.
+    pub fn within(name: &'static str, parent: &Path) -> Case {
+        Case::make(name, parent, Turn::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// A case that runs while no other does: for the one test that bounds a time.
+    pub fn alone(name: &'static str) -> Case {
+        Case::make(
+            name,
+            &std::env::temp_dir(),
+            Turn::Alone(MACHINE.write().unwrap_or_else(PoisonError::into_inner)),
+        )
+    }
+
+    fn make(name: &'static str, parent: &Path, turn: Turn) -> Case {
+        let directory = tempfile::Builder::new().prefix("fobs-e2e-").tempdir_in(parent).expect("a directory");
+        let seed = match std::env::var(SEED_VARIABLE) {
+            Ok(text) => text.parse().expect("the seed is a decimal number"),
+            Err(_) => SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_nanos() as u64,
+        };
+        eprintln!("{name}: {SEED_VARIABLE}={seed}");
+        let net = Net::new(name);
+        let case = Case { net, deadline: Instant::now() + TEST_TIME, seed, name, directory, _turn: turn };
+        case.make_directories();
+        case
+    }
+
+    /// A generator from this case's seed.
+    pub fn random(&self) -> Random {
+        Random(self.seed)
+    }
+
+    /// A path in the case's own directory.
+    pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.directory.path().join(relative)
+    }
+
+    /// A path on the client's side.
+    pub fn local(&self, relative: impl AsRef<Path>) -> PathBuf {
+        self.path("local").join(relative)
+    }
+
+    /// A command in this case's surroundings: no configuration of the person who runs the tests.
+    pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
+        let mut command = self.net.command(side, program);
+        command.env("HOME", self.path("home")).env_remove("XDG_CONFIG_HOME").env_remove("SSH_AUTH_SOCK");
+        command.env("LC_ALL", "C");
+        command
+    }
+
+    /// The `fobs` under test.
+    pub fn fobs(&self, side: Side) -> Command {
+        self.command(side, fobs_path())
+    }
+
+    /// Runs a command to its end under the test's deadline.
+    #[track_caller]
+    pub fn run(&self, command: &mut Command) -> Finished {
+        Running::start(command, self.deadline, None).finish()
+    }
+
+    /// Runs a command with this standard input.
+    #[track_caller]
+    pub fn run_with_input(&self, command: &mut Command, input: Vec<u8>) -> Finished {
+        Running::start(command, self.deadline, Some(input)).finish()
+    }
+
+    /// Starts a command that the test goes on beside.
+    #[track_caller]
+    pub fn start(&self, command: &mut Command) -> Running {
+        Running::start(command, self.deadline, None)
+    }
+
+    /// Removes what servers and transfers have left in the case's directory, for another round in the same turn.
+    pub fn start_over(&self) {
+        for entry in std::fs::read_dir(self.directory.path()).expect("own directory").flatten() {
+            let path = entry.path();
+            let removed =
+                if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            removed.unwrap_or_else(|e| panic!("{path:?}: {e}"));
+        }
+        self.make_directories();
+    }
+
+    fn make_directories(&self) {
+        for inner in ["local", "home"] {
+            std::fs::create_dir(self.path(inner)).expect("a fresh directory");
+        }
+    }
+
+    /// Waits for something that must come true before the deadline.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, mut come_true: impl FnMut() -> bool) {
+        while !come_true() {
+            assert!(Instant::now() < self.deadline, "in time: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Lets every user read what lies here and run `fobs`; returns a copy of it that any user may execute. For tests
+    /// that give up root: the build directory may lie where another user cannot go.
+    pub fn open_to_every_user(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(self.directory.path(), PermissionsExt::from_mode(0o755))
+            .expect("own directory");
+        let copy = self.path("fobs");
+        std::fs::copy(fobs_path(), &copy).expect("room for a copy of the binary");
+        std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o755)).expect("own file");
+        copy
+    }
+}
+
+impl Drop for Case {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}: to see it again: {SEED_VARIABLE}={}", self.name, self.seed);
+        }
+        files::make_writable(self.directory.path());
+    }
+}
+
+/// The binary under test.
+pub fn fobs_path() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_fobs"))
+}
+
+/// Waits until a process's host listens on a TCP port, or fails with what the process said.
+#[track_caller]
+pub fn wait_until_listening(case: &Case, server: &mut Running, port: u16) {
+    let needle = format!(":{port:04X} ");
+    loop {
+        let listens = ["tcp", "tcp6"].iter().any(|table| {
+            let text =
+                std::fs::read_to_string(format!("/proc/{}/net/{table}", server.id())).unwrap_or_default();
+            // The local address is the first to carry the port; state 0A is LISTEN.
+            text.lines().any(|line| line.contains(&needle) && line.contains(" 0A "))
+        });
+        if listens {
+            return;
+        }
+        assert!(server.exited().is_none(), "the server ended early: {}", server.stderr_so_far());
+        assert!(Instant::now() < case.deadline, "nothing listens on {port}: {}", server.stderr_so_far());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

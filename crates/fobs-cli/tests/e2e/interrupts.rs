@@ -1,0 +1,166 @@
+//! Transfers that are cut short leave nothing half done, and replace what was there in one step.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::Signal;
+
+use super::case::Case;
+use super::daemon::Daemon;
+use super::files::{hash, names, write_random};
+use super::process::Running;
+use super::remote::{Carrier, Direction, Route};
+
+/// Some 10 s of transfer at [`RATE`]: far more than a test needs to interrupt it.
+const FILE_BYTES: u64 = 64 << 20;
+const RATE: &str = "50Mbit";
+
+/// Starts a transfer and returns it in its middle.
+fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
+    write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+    let mut running = case.start(&mut route.copy(&["--rate", RATE], "file", "copy"));
+    running.wait_until_data_flows();
+    running
+}
+
+fn interrupted(name: &'static str, carrier: Carrier, direction: Direction, signal: Signal) {
+    let case = Case::new(name);
+    let route = Route::open(&case, carrier, direction);
+    let mut running = in_its_middle(&case, &route);
+    running.signal(signal);
+    let finished = running.finish().expect_code(20);
+    finished.failed();
+    // The other end hears of it by the closing control channel: soon, but not in the same instant.
+    case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
+    case.run(&mut route.copy(&[], "file", "copy")).expect_success();
+    assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+}
+
+#[test]
+fn an_interrupted_push_is_exit_20_and_leaves_nothing() {
+    interrupted(
+        "an_interrupted_push_is_exit_20_and_leaves_nothing",
+        Carrier::Daemon,
+        Direction::Push,
+        Signal::INT,
+    );
+}
+
+#[test]
+fn an_interrupted_pull_is_exit_20_and_leaves_nothing() {
+    interrupted(
+        "an_interrupted_pull_is_exit_20_and_leaves_nothing",
+        Carrier::Daemon,
+        Direction::Pull,
+        Signal::INT,
+    );
+}
+
+#[test]
+fn an_interrupted_push_over_ssh_is_exit_20_and_leaves_nothing() {
+    interrupted(
+        "an_interrupted_push_over_ssh_is_exit_20_and_leaves_nothing",
+        Carrier::Ssh,
+        Direction::Push,
+        Signal::INT,
+    );
+}
+
+#[test]
+fn a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing() {
+    interrupted(
+        "a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing",
+        Carrier::Ssh,
+        Direction::Pull,
+        Signal::TERM,
+    );
+}
+
+fn killed(name: &'static str, direction: Direction) {
+    let case = Case::new(name);
+    let mut route = Route::open(&case, Carrier::Daemon, direction);
+    let mut running = in_its_middle(&case, &route);
+    running.kill();
+    assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
+    route.daemon().expect_alive();
+    case.run(&mut route.copy(&[], "file", "copy")).expect_success();
+    assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+    route.daemon().expect_alive();
+}
+
+#[test]
+fn a_push_killed_in_its_middle_leaves_no_file_under_the_final_name() {
+    killed("a_push_killed_in_its_middle_leaves_no_file_under_the_final_name", Direction::Push);
+}
+
+#[test]
+fn a_pull_killed_in_its_middle_leaves_no_file_under_the_final_name() {
+    killed("a_pull_killed_in_its_middle_leaves_no_file_under_the_final_name", Direction::Pull);
+}
+
+#[test]
+fn a_daemon_killed_in_the_middle_ends_the_client_with_a_sentence() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new("a_daemon_killed_in_the_middle_ends_the_client_with_a_sentence");
+        let mut route = Route::open(&case, Carrier::Daemon, direction);
+        let running = in_its_middle(&case, &route);
+        route.daemon().kill();
+        let finished = running.finish();
+        assert!(matches!(finished.code, Some(2 | 30 | 35)), "{:?}: {}", finished.code, finished.said());
+        assert!(!finished.failed()["message"].as_str().unwrap_or_default().is_empty());
+        assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
+    }
+}
+
+/// What a reader sees of the destination: whole old content, or whole new content.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Old,
+    New,
+}
+
+#[test]
+fn an_existing_file_is_replaced_in_one_step() {
+    let case = Case::new("an_existing_file_is_replaced_in_one_step");
+    let daemon = Daemon::start(&case, "read-write");
+    let target = daemon.root.join("file");
+    let (old, new) = (vec![b'o'; 3_000_000], vec![b'n'; 20_000_000]);
+    fs::write(&target, &old).expect("the older file");
+    fs::write(case.local("file"), &new).expect("the newer file");
+    let before = fs::metadata(&target).expect("it is there").ino();
+    // A reader that opened the old file keeps it to its end.
+    let mut opened_before = fs::File::open(&target).expect("it is there");
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let watcher = std::thread::spawn({
+        let (stop, target) = (Arc::clone(&stop), target.clone());
+        move || {
+            let mut seen = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let content = fs::read(&target).expect("a file is there at every moment");
+                let all = |byte| content.iter().all(|b| *b == byte);
+                seen.push(match content.len() {
+                    3_000_000 if all(b'o') => Seen::Old,
+                    20_000_000 if all(b'n') => Seen::New,
+                    len => panic!("{len} bytes, neither old nor new"),
+                });
+            }
+            seen
+        }
+    });
+    let mut command = daemon.cp(&case);
+    command.args(["--rate", "200Mbit"]).arg(case.local("file")).arg(daemon.url("file"));
+    case.run(&mut command).expect_success();
+    stop.store(true, Ordering::Relaxed);
+    let seen = watcher.join().expect("every reading was whole");
+
+    assert_eq!(seen.first(), Some(&Seen::Old), "the watcher watched in time");
+    assert!(fs::read(&target).expect("it is there") == new);
+    assert_ne!(fs::metadata(&target).expect("it is there").ino(), before, "another inode");
+    let mut kept = Vec::new();
+    std::io::Read::read_to_end(&mut opened_before, &mut kept).expect("still readable");
+    assert!(kept == old);
+    assert_eq!(names(&daemon.root), ["file"]);
+}

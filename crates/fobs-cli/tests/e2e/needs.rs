@@ -1,0 +1,120 @@
+//! What some tests need of the machine, and the list of those that were therefore not run.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Something that not every machine gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Root that may make network namespaces.
+    Root,
+    /// `iptables` with the kernel's matches behind it.
+    Iptables,
+    /// Room for a gigabyte twice over in the memory file system or the temporary directory.
+    Gigabytes,
+}
+
+/// Every test that needs something, so that the list of skipped ones does not hang on the order tests run in.
+const TABLE: &[(&str, &[Need])] = &[
+    ("a_gibibyte_is_pushed_through_the_daemon", &[Need::Gigabytes]),
+    ("a_gibibyte_is_pulled_through_ssh", &[Need::Gigabytes]),
+    ("a_blocked_udp_path_is_named_within_seconds", &[Need::Root, Need::Iptables]),
+    ("a_blocked_udp_path_is_named_within_seconds_over_ssh", &[Need::Root, Need::Iptables]),
+    ("forged_datagrams_from_the_peers_own_address_change_nothing", &[Need::Root]),
+    ("datagrams_replayed_from_a_capture_change_nothing", &[Need::Root]),
+    ("every_datagram_arriving_twice_changes_nothing", &[Need::Root, Need::Iptables]),
+    ("loss_both_ways_only_costs_time", &[Need::Root, Need::Iptables]),
+    ("reordering_both_ways_only_costs_time", &[Need::Root, Need::Iptables]),
+    ("the_bad_networks_do_what_they_are_for", &[Need::Root, Need::Iptables]),
+    ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
+    ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
+    ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
+];
+
+impl Need {
+    fn given(self) -> bool {
+        match self {
+            Need::Root => super::net::namespaces_work(),
+            Need::Iptables => super::net::iptables_work(),
+            Need::Gigabytes => super::files::roomy_directory().is_some(),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Need::Root => "root (network namespaces)",
+            Need::Iptables => "iptables",
+            Need::Gigabytes => "3 GiB of room under /dev/shm or the temporary directory",
+        }
+    }
+}
+
+fn missing(needs: &[Need]) -> Vec<&'static str> {
+    // Whether iptables works is asked inside a namespace: without root there is none to ask in.
+    let mut missing = Vec::new();
+    for need in needs {
+        if !need.given() {
+            missing.push(need.words());
+            break;
+        }
+    }
+    missing
+}
+
+/// Writes past the test harness's capture, so that a passing run shows it too.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// Whether the test may run; where not, says so by name. The test must be in the table above.
+pub fn given(test: &str) -> bool {
+    let (_, needs) =
+        TABLE.iter().find(|(name, _)| *name == test).expect("a test that needs something is listed");
+    let missing = missing(needs);
+    if !missing.is_empty() {
+        say(&format!("skipped: {test} needs {}", missing.join(", ")));
+    }
+    missing.is_empty()
+}
+
+/// Whether a program is on the path.
+pub fn program_exists(name: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", "command -v \"$0\"", name])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Runs last by its name; prints all that this machine could not test.
+#[test]
+fn zz_everything_that_was_skipped_is_named() {
+    let skipped: Vec<String> = TABLE
+        .iter()
+        .filter_map(|(name, needs)| {
+            let missing = missing(needs);
+            (!missing.is_empty()).then(|| format!("skipped: {name} needs {}", missing.join(", ")))
+        })
+        .collect();
+    say(&format!("{} end-to-end tests skipped on this machine", skipped.len()));
+    for line in &skipped {
+        say(line);
+    }
+    // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot fail.
+    if super::net::iptables_work() && super::files::roomy_directory().is_some() {
+        assert_eq!(skipped, Vec::<String>::new());
+    }
+    for (name, _) in TABLE {
+        let defined = SOURCES.iter().any(|source| source.contains(&format!("fn {name}()")));
+        assert!(defined, "{name} is in the table of needs but no such test exists");
+    }
+}
+
+const SOURCES: &[&str] = &[
+    include_str!("copies.rs"),
+    include_str!("hostile.rs"),
+    include_str!("packets.rs"),
+    include_str!("refusals.rs"),
+    include_str!("wire.rs"),
+];

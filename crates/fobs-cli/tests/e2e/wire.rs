@@ -1,0 +1,223 @@
+//! Networks that lose, reorder, duplicate and block; and several transfers at once.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use super::case::Case;
+use super::daemon::Daemon;
+use super::files::{hash, names, write_random};
+use super::needs;
+use super::net::{Net, Side};
+use super::remote::{Carrier, Direction, Route};
+
+/// The sentence about a blocked path is due within 5 s of the first datagram (protocol 5.2 gives up after 4); the
+/// rest is for starting ssh and for a slow machine.
+const BLOCKED_TIME_MAX: Duration = Duration::from_secs(8);
+/// No datagram comes in; and they do again.
+const BLOCK: &str = "-A INPUT -p udp -j DROP";
+const UNBLOCK: &str = "-D INPUT -p udp -j DROP";
+/// Enough for several chunks and thousands of datagrams, little enough for a bad network.
+const FILE_BYTES: u64 = 24 << 20;
+
+fn blocked_udp(name: &'static str, carrier: Carrier) {
+    if !needs::given(name) {
+        return;
+    }
+    let case = Case::alone(name);
+    for (direction, blocked_at) in
+        [(Direction::Push, Side::Server), (Direction::Pull, Side::Server), (Direction::Pull, Side::Client)]
+    {
+        eprintln!("{direction:?}, blocked at the {blocked_at:?}");
+        // The end of one round's servers and directories is the end of its block.
+        let route = Route::open(&case, carrier, direction);
+        case.net.iptables(blocked_at, BLOCK);
+        write_random(&route.source_path("file"), 1000, &mut case.random());
+        let finished = case.run(&mut route.copy(&[], "file", "copy")).expect_code(35);
+        let message = finished.failed()["message"].as_str().expect("a sentence").to_owned();
+        assert!(message.contains("UDP"), "{message}");
+        assert!(finished.took < BLOCKED_TIME_MAX, "{:?}", finished.took);
+        assert!(!route.target_path("copy").exists());
+        case.net.iptables(blocked_at, UNBLOCK);
+        // And once it is open again, so is the way.
+        case.run(&mut route.copy(&[], "file", "copy")).expect_success();
+        drop(route);
+        case.start_over();
+    }
+}
+
+#[test]
+fn a_blocked_udp_path_is_named_within_seconds() {
+    blocked_udp("a_blocked_udp_path_is_named_within_seconds", Carrier::Daemon);
+}
+
+#[test]
+fn a_blocked_udp_path_is_named_within_seconds_over_ssh() {
+    blocked_udp("a_blocked_udp_path_is_named_within_seconds_over_ssh", Carrier::Ssh);
+}
+
+/// Runs a transfer each way over a network that `spoil` has made bad.
+fn over_a_bad_network(name: &'static str, spoil: fn(&Net)) {
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        spoil(&case.net);
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        let expected = write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let done = case.run(&mut route.copy(&[], "file", "copy")).expect_success().done();
+        eprintln!("{direction:?}: {done}");
+        assert_eq!(hash(&route.target_path("copy")), expected);
+        assert_eq!(names(&route.target_path("")), ["copy"]);
+    }
+}
+
+/// Every twentieth datagram is lost, each way.
+fn lose(net: &Net) {
+    net.single_datagrams();
+    for side in [Side::Client, Side::Server] {
+        net.iptables(side, "-A INPUT -p udp -m statistic --mode random --probability 0.05 -j DROP");
+    }
+}
+
+/// Every twentieth datagram arrives after younger ones, each way.
+fn reorder(net: &Net) {
+    net.single_datagrams();
+    for side in [Side::Client, Side::Server] {
+        net.slow_lane(side);
+        let chosen = "-t mangle -A POSTROUTING -p udp -m statistic --mode random --probability 0.05";
+        net.iptables(side, &format!("{chosen} -j CLASSIFY --set-class 1:2"));
+    }
+}
+
+/// Every datagram arrives twice, each way.
+fn double(net: &Net) {
+    for (side, peer) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
+        // TEE sends a copy to the same neighbour that the original goes to.
+        let gateway = net.address(peer);
+        net.iptables(side, &format!("-t mangle -A POSTROUTING -p udp -j TEE --gateway {gateway}"));
+    }
+}
+
+#[test]
+fn loss_both_ways_only_costs_time() {
+    over_a_bad_network("loss_both_ways_only_costs_time", lose);
+}
+
+#[test]
+fn reordering_both_ways_only_costs_time() {
+    over_a_bad_network("reordering_both_ways_only_costs_time", reorder);
+}
+
+#[test]
+fn every_datagram_arriving_twice_changes_nothing() {
+    over_a_bad_network("every_datagram_arriving_twice_changes_nothing", double);
+}
+
+/// The bad networks are bad: of numbered datagrams some are lost, some come late, all come twice, none come through.
+#[test]
+fn the_bad_networks_do_what_they_are_for() {
+    let name = "the_bad_networks_do_what_they_are_for";
+    if !needs::given(name) {
+        return;
+    }
+    let arrivals = |spoil: fn(&Net)| -> Vec<u32> {
+        let net = Net::new(name);
+        spoil(&net);
+        let (tell, told) = std::sync::mpsc::channel();
+        let address = net.address(Side::Server);
+        let listener = net.thread(Side::Server, move || {
+            let socket = UdpSocket::bind((address, 0)).expect("a free port");
+            socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
+            tell.send(socket.local_addr().expect("bound")).expect("the test waits");
+            let mut buffer = [0; 2000];
+            let mut numbers = Vec::new();
+            while socket.recv(&mut buffer).is_ok() {
+                numbers.push(u32::from_be_bytes([buffer[0], buffer[1], buffer[2], buffer[3]]));
+            }
+            numbers
+        });
+        let to = told.recv().expect("the listener stands");
+        let sender = net.thread(Side::Client, move || {
+            let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
+            for number in 0..SENT {
+                let mut datagram = vec![0; 1400];
+                datagram[..4].copy_from_slice(&number.to_be_bytes());
+                socket.send_to(&datagram, to).expect("sent");
+                if number % 40 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        });
+        sender.join().expect("no panic");
+        listener.join().expect("no panic")
+    };
+    const SENT: u32 = 2000;
+    let lost = arrivals(lose);
+    assert!((100..1990).contains(&lost.len()), "{} arrived of {SENT}", lost.len());
+    let reordered = arrivals(reorder);
+    let late = reordered.windows(2).filter(|pair| pair[1] < pair[0]).count();
+    assert!(late > 5, "{late} late, {} arrived", reordered.len());
+    let mut doubled = arrivals(double);
+    let all = doubled.len();
+    doubled.sort_unstable();
+    doubled.dedup();
+    assert!(doubled.len() < all * 3 / 4, "{} of {all} different", doubled.len());
+    assert_eq!(arrivals(|net| net.iptables(Side::Server, BLOCK)).len(), 0);
+}
+
+#[test]
+fn four_transfers_at_once_share_one_daemon() {
+    let case = Case::new("four_transfers_at_once_share_one_daemon");
+    let mut daemon = Daemon::start(&case, "read-write");
+    let mut random = case.random();
+    let mut expected = Vec::new();
+    for index in 0..4 {
+        let directory = if index % 2 == 0 { case.local("") } else { daemon.root.clone() };
+        expected.push(write_random(&directory.join(format!("file{index}")), 30_000_000, &mut random));
+    }
+    // The first call pins the server's key; four at once may not trip over each other there either.
+    let running: Vec<_> = (0..4)
+        .map(|index| {
+            let mut command = daemon.cp(&case);
+            let (here, there) = (case.local(format!("file{index}")), daemon.url(&format!("file{index}")));
+            match index % 2 {
+                0 => command.arg(here).arg(there),
+                _ => command.arg(there).arg(here),
+            };
+            case.start(&mut command)
+        })
+        .collect();
+    for transfer in running {
+        transfer.finish().expect_success().done();
+    }
+    for (index, expected) in expected.iter().enumerate() {
+        let file = format!("file{index}");
+        assert_eq!((&hash(&case.local(&file)), &hash(&daemon.root.join(&file))), (expected, expected));
+    }
+    daemon.expect_alive();
+}
+
+#[test]
+fn more_transfers_than_ports_are_told_so_and_the_daemon_stays() {
+    let case = Case::new("more_transfers_than_ports_are_told_so_and_the_daemon_stays");
+    let mut daemon = Daemon::start(&case, "read-write");
+    write_random(&daemon.root.join("file"), 4 << 20, &mut case.random());
+    let (first, last) = case.net.udp_ports();
+    let start = |index: u16| {
+        let mut command = daemon.cp(&case);
+        command.args(["--rate", "4Mbit"]).arg(daemon.url("file")).arg(case.local(format!("copy{index}")));
+        case.start(&mut command)
+    };
+    // One pins the key and is in; then as many as there are ports, and two more.
+    let sessions = last - first + 1;
+    let running: Vec<_> = (0..sessions + 2).map(start).collect();
+    let finished: Vec<_> = running.into_iter().map(super::process::Running::finish).collect();
+    let done = finished.iter().filter(|finished| finished.code == Some(0)).count();
+    assert!(done >= usize::from(sessions), "{done} of {} were served", sessions + 2);
+    for refused in finished.iter().filter(|finished| finished.code != Some(0)) {
+        assert!(!refused.failed()["message"].as_str().unwrap_or_default().is_empty(), "{}", refused.said());
+    }
+    daemon.expect_alive();
+    case.run(daemon.cp(&case).arg(daemon.url("file")).arg(case.local("after"))).expect_success();
+}

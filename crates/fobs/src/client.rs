@@ -1,0 +1,360 @@
+//! The calling side: [`copy`].
+
+use crate::control::message::{Accept, Bytes, Direction, Hello, Message, Open};
+use crate::control::{self, ControlChannel, ssh, tls};
+use crate::engine::{self, Clock, LinkSetup, ReceiveJob, Reporter, SendJob, aborted, tell_abort};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventSink, Outcome};
+use crate::options::{AddressFamily, Carrier, DEFAULT_TCP_PORT, Location, Remote, TransferOptions};
+use crate::secure::datagram::{self, Cipher, SessionSecret};
+use crate::secure::identity::{Identity, default_identity_path};
+use crate::secure::known_hosts::{KnownHosts, Pin};
+use crate::session::{Role, receiver_config, sender_config, sending_of, summary, udp_options};
+use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
+use fobs_sys::{UdpSocket, Waker};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Most addresses of a server that are tried for UDP.
+const ADDRESSES_MAX: usize = 4;
+
+/// Copies `sources` to `destination`; exactly one side is remote. Blocks until the copy is complete, and returns its figures even where
+/// some files failed ([`crate::event::Summary::errors`]).
+pub fn copy(
+    sources: &[Location],
+    destination: &Location,
+    options: &TransferOptions,
+    events: Arc<dyn EventSink>,
+) -> Outcome {
+    let began = Instant::now();
+    match destination {
+        Location::Remote(remote) => {
+            let source = local_source(sources, options)?;
+            Client::call(remote, options, events)?.push(source, remote, began)
+        }
+        Location::Local(_) | Location::Stdio => {
+            let (remote, paths) = remote_sources(sources)?;
+            Client::call(remote, options, events)?.pull(paths, destination, began)
+        }
+    }
+}
+
+fn local_source(sources: &[Location], options: &TransferOptions) -> Result<Source> {
+    if let [Location::Stdio] = sources {
+        return Source::from_stream(Box::new(std::io::stdin()), options.compress);
+    }
+    let paths = sources
+        .iter()
+        .map(|source| match source {
+            Location::Local(path) => Ok(path.as_os_str().as_bytes().to_vec()),
+            Location::Stdio => {
+                Err(usage("standard input (-) cannot be one of several sources; copy it by itself"))
+            }
+            Location::Remote(_) => {
+                Err(usage("copies between two remote hosts are not possible; run fobs on one of them"))
+            }
+        })
+        .collect::<Result<_>>()?;
+    Source::open(SourceSpec {
+        base: Base::Ambient,
+        paths,
+        recursive: options.recursive,
+        preserve: options.preserve,
+        compress: options.compress,
+    })
+}
+
+fn remote_sources(sources: &[Location]) -> Result<(&Remote, Vec<Vec<u8>>)> {
+    let remotes = sources
+        .iter()
+        .map(|source| match source {
+            Location::Remote(remote) => Ok(remote),
+            _ => Err(usage("neither side is remote; use cp for copies on one host")),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let [first, rest @ ..] = &remotes[..] else {
+        return Err(usage("no source was named; name at least one"));
+    };
+    let same = |r: &&Remote| {
+        (r.carrier, &r.host, &r.user, r.port) == (first.carrier, &first.host, &first.user, first.port)
+    };
+    if !rest.iter().all(same) {
+        return Err(usage("the sources are on different hosts; run one copy for each host"));
+    }
+    Ok((first, remotes.iter().map(|r| r.path.clone()).collect()))
+}
+
+fn usage(message: &str) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+/// A session that has said hello.
+struct Client<'a> {
+    channel: ControlChannel,
+    ssh: Option<ssh::SshProcess>,
+    /// Where the server's empty UDP host leads.
+    hosts: Vec<String>,
+    options: &'a TransferOptions,
+    events: Arc<dyn EventSink>,
+}
+
+impl<'a> Client<'a> {
+    fn call(remote: &Remote, options: &'a TransferOptions, events: Arc<dyn EventSink>) -> Result<Client<'a>> {
+        match remote.carrier {
+            Carrier::Ssh => {
+                let hosts = ssh::resolve_host(remote, options);
+                let mut session = ssh::connect(remote, options)?;
+                session.hello()?;
+                Ok(Client { channel: session.channel, ssh: Some(session.process), hosts, options, events })
+            }
+            Carrier::Daemon => {
+                let mut channel = connect_daemon(remote, options, &events)?;
+                let _: Hello = control::hello(&mut channel)?;
+                let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
+                Ok(Client { channel, ssh: None, hosts, options, events })
+            }
+        }
+    }
+
+    fn push(mut self, source: Source, remote: &Remote, began: Instant) -> Outcome {
+        let shape = source.shape();
+        let open = Open { shape, ..self.open(Direction::Push, vec![Bytes(remote.path.clone())]) };
+        let accept = self.ask(open)?;
+        let config = sender_config(
+            &sending_of(self.options),
+            self.options.packet_size.unwrap_or(0),
+            accept.chunk_limit,
+        )?;
+        let cc = config.controller.name();
+        let (link, cipher) = self.link(&accept, datagram::Direction::Sender, Some(cc))?;
+        self.started(cipher, cc);
+        let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        let job = SendJob {
+            link,
+            source,
+            config,
+            reader: self.channel.reader,
+            writer: self.channel.writer.clone(),
+            reporter: reporter.clone(),
+            peer_name: self.channel.peer.description,
+            ports: ports_of(&accept),
+        };
+        let outcome = engine::send(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
+        hang_up(&self.channel.writer, self.ssh);
+        let outcome = outcome?;
+        Ok(summary(Role::Sender, &outcome.complete, &outcome.finished, cipher, began, reporter.errors()))
+    }
+
+    fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Outcome {
+        let open = self.open(Direction::Pull, paths.iter().cloned().map(Bytes).collect());
+        let cc = cc_name(&open.sending.cc);
+        let accept = self.ask(open)?;
+        let sink = self
+            .local_sink(&accept, &paths, destination)
+            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let (link, cipher) = self.link(&accept, datagram::Direction::Receiver, None)?;
+        self.started(cipher, cc);
+        let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        let job = ReceiveJob {
+            link,
+            sink,
+            config: receiver_config(self.options.ack_every.unwrap_or(0)),
+            reader: self.channel.reader,
+            writer: self.channel.writer.clone(),
+            reporter: reporter.clone(),
+            peer_name: self.channel.peer.description,
+            ports: ports_of(&accept),
+        };
+        let outcome = engine::receive(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
+        hang_up(&self.channel.writer, self.ssh);
+        let outcome = outcome?;
+        Ok(summary(Role::Receiver, &outcome.complete, &outcome.finished, cipher, began, reporter.errors()))
+    }
+
+    fn local_sink(&self, accept: &Accept, paths: &[Vec<u8>], destination: &Location) -> Result<Sink> {
+        let Location::Local(path) = destination else {
+            return Sink::to_stream(Box::new(std::io::stdout()), &accept.shape);
+        };
+        let mut sink = Sink::open(SinkSpec {
+            base: Base::Ambient,
+            destination: path.as_os_str().as_bytes().to_vec(),
+            shape: accept.shape.clone(),
+            preserve: self.options.preserve,
+        })?;
+        sink.expect_sources(paths);
+        Ok(sink)
+    }
+
+    fn open(&self, direction: Direction, paths: Vec<Bytes>) -> Open {
+        let options = self.options;
+        Open {
+            direction,
+            paths,
+            recursive: options.recursive,
+            preserve: options.preserve,
+            compress: options.compress,
+            payload_size: options.packet_size.unwrap_or(0),
+            ack_every: options.ack_every.unwrap_or(0),
+            shape: Default::default(),
+            sending: sending_of(options),
+            udp_ports: options.udp_ports,
+            address_family: match options.address_family {
+                AddressFamily::Any => 0,
+                AddressFamily::V4 => 4,
+                AddressFamily::V6 => 6,
+            },
+        }
+    }
+
+    /// Asks for the session and waits for the server's answer.
+    fn ask(&mut self, open: Open) -> Result<Accept> {
+        self.channel.writer.send(&Message::Open(open))?;
+        let peer = &self.channel.peer.description;
+        match self.channel.reader.recv()? {
+            Some(Message::Accept(accept)) => Ok(accept),
+            Some(Message::Abort { code, message }) => Err(aborted(peer, &code, &message)),
+            Some(_) => Err(Error::new(
+                ErrorKind::Protocol,
+                format!("{peer} answered out of turn; install the same version on both sides"),
+            )),
+            None => Err(Error::new(
+                ErrorKind::Connect,
+                format!("{peer} ended the connection instead of answering; look at what it says there"),
+            )),
+        }
+    }
+
+    fn link(
+        &mut self,
+        accept: &Accept,
+        direction: datagram::Direction,
+        cc: Option<&str>,
+    ) -> Result<(LinkSetup, Cipher)> {
+        let peer = &self.channel.peer.description;
+        let broken = |what: &str| {
+            Error::new(ErrorKind::Protocol, format!("{peer} {what}; install the same version on both sides"))
+        };
+        let cipher = Cipher::from_name(&accept.cipher)
+            .ok_or_else(|| broken("chose a cipher that is not known here"))?;
+        let secret = match (self.channel.exporter.take(), &accept.secret) {
+            (Some(secret), _) => secret,
+            (None, Some(bytes)) => SessionSecret::new(
+                bytes
+                    .0
+                    .as_slice()
+                    .try_into()
+                    .map_err(|_| broken("sent a session secret of a wrong length"))?,
+            ),
+            (None, None) => return Err(broken("sent no session secret")),
+        };
+        let candidates = candidates(accept, &self.hosts, self.options.address_family);
+        let Some(first) = candidates.first() else {
+            let message = format!(
+                "no address is known at which the UDP port of {peer} can be reached; check -4 and -6 and the host's name"
+            );
+            return Err(Error::new(ErrorKind::Connect, message));
+        };
+        let here: IpAddr =
+            if first.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind(SocketAddr::new(here, 0), &udp_options(cc))
+            .map_err(|error| Error::new(ErrorKind::Socket, format!("cannot make a UDP socket: {error}")))?;
+        let waker = Waker::new().map_err(|error| {
+            Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
+        })?;
+        Ok((
+            LinkSetup { socket, waker, clock: Clock::start(), secret, cipher, direction, candidates },
+            cipher,
+        ))
+    }
+
+    fn started(&self, cipher: Cipher, cc: &'static str) {
+        let control = if self.ssh.is_some() { "ssh" } else { "tls" };
+        self.events.event(Event::Started { control, transport: "udp", cipher: cipher.name(), cc });
+    }
+}
+
+fn connect_daemon(
+    remote: &Remote,
+    options: &TransferOptions,
+    events: &Arc<dyn EventSink>,
+) -> Result<ControlChannel> {
+    let port = remote.port.or(options.port).unwrap_or(DEFAULT_TCP_PORT);
+    let identity = match &options.identity {
+        Some(path) => Identity::load(path)?,
+        None => {
+            let path = default_identity_path()?;
+            if !path.exists() {
+                let message = format!(
+                    "there is no identity to show to {}: make one with `fobs keygen`, add the line it prints to the server's authorized keys, or name one with -i",
+                    remote.host
+                );
+                return Err(Error::new(ErrorKind::Denied, message));
+            }
+            Identity::load(&path)?
+        }
+    };
+    let known_hosts = match &options.known_hosts {
+        Some(path) => KnownHosts::at(path),
+        None => KnownHosts::default_location()?,
+    };
+    tls::connect(&remote.host, port, options.address_family, &identity, |key| {
+        if known_hosts.check(&remote.host, port, key)? == Pin::PinnedNow {
+            let file = known_hosts.path().display();
+            events.event(Event::Notice(format!(
+                "{} is new here: its key {} is now pinned in {file}",
+                remote.host,
+                key.fingerprint()
+            )));
+        }
+        Ok(())
+    })
+}
+
+/// Where the server's UDP socket may be, best first.
+fn candidates(accept: &Accept, hosts: &[String], family: AddressFamily) -> Vec<SocketAddr> {
+    // The server's socket has one family; an address it names itself shows which.
+    let named = accept.udp_addresses.iter().find_map(|(host, _)| host.parse::<IpAddr>().ok());
+    let fits = |address: &SocketAddr| {
+        let wanted = match family {
+            AddressFamily::Any => true,
+            AddressFamily::V4 => address.is_ipv4(),
+            AddressFamily::V6 => address.is_ipv6(),
+        };
+        wanted && named.is_none_or(|named| named.is_ipv4() == address.is_ipv4())
+    };
+    let mut found = Vec::new();
+    for (host, port) in accept.udp_addresses.iter().take(ADDRESSES_MAX) {
+        let names: Vec<&str> =
+            if host.is_empty() { hosts.iter().map(String::as_str).collect() } else { vec![host] };
+        for name in names {
+            for address in (name, *port).to_socket_addrs().into_iter().flatten().filter(fits) {
+                if !found.contains(&address) {
+                    found.push(address);
+                }
+            }
+        }
+    }
+    if let Some(v4) = found.first().map(SocketAddr::is_ipv4) {
+        found.retain(|address| address.is_ipv4() == v4);
+    }
+    found.truncate(ADDRESSES_MAX);
+    found
+}
+
+fn ports_of(accept: &Accept) -> String {
+    accept.udp_addresses.first().map_or_else(|| "ports".to_owned(), |(_, port)| format!("port {port}"))
+}
+
+fn cc_name(cc: &str) -> &'static str {
+    ["greedy", "fixed"].into_iter().find(|name| *name == cc).unwrap_or("auto")
+}
+
+fn hang_up(writer: &control::ControlWriter, ssh: Option<ssh::SshProcess>) {
+    writer.close();
+    if let Some(process) = ssh {
+        // How ssh ended no longer matters: both sides have said their last word, or the error is already known.
+        let _ = process.finish();
+    }
+}

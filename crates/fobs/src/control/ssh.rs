@@ -1,0 +1,364 @@
+//! The control channel over SSH: the standard input and output of `fobs server`, started by the system's `ssh`.
+//!
+//! `ssh` is run as a person would run it, so that its configuration, agent, jump hosts, known hosts and password
+//! prompts all work; of its options we only hand on what the caller gave.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::message::Hello;
+use super::{ControlChannel, Peer, printable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{AddressFamily, Carrier, Remote, TransferOptions};
+
+/// How long `ssh` may take to end once its input is closed. It only has to carry the end to the other side and back.
+const FINISH_WAIT: Duration = Duration::from_secs(10);
+/// How long to wait for the exit status that explains a failure. It is usually there already.
+const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
+/// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
+const RESOLVE_WAIT: Duration = Duration::from_secs(5);
+/// How often a child that is about to end is looked at.
+const CHILD_POLL: Duration = Duration::from_millis(5);
+/// Most output of `ssh -G` that is read, bytes: a hundred lines or so are usual.
+const RESOLVE_BYTES_MAX: u64 = 256 << 10;
+/// How much of what the other side says first is kept to explain a failure, bytes.
+const HEAD_BYTES_MAX: usize = 512;
+/// How much of it is shown, characters.
+const HEAD_CHARS_SHOWN: usize = 60;
+
+/// A control channel over SSH and the `ssh` that carries it. The two may be taken apart.
+#[derive(Debug)]
+pub struct SshSession {
+    /// The channel.
+    pub channel: ControlChannel,
+    /// The `ssh` process.
+    pub process: SshProcess,
+}
+
+/// The running `ssh`. Dropping it ends it.
+#[derive(Debug)]
+pub struct SshProcess {
+    child: Child,
+    host: String,
+    fobs_path: String,
+    /// What the other side said first.
+    head: Arc<Mutex<Vec<u8>>>,
+}
+
+/// Starts `ssh` to `remote` with `fobs server` at the far end. That `ssh` has started says nothing about the
+/// connection yet: the exchange of hellos ([`SshSession::hello`]) does.
+pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession> {
+    let mut child = Command::new(program(options))
+        .args(arguments(remote, options)?)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .map_err(|error| {
+            let message = format!(
+                "cannot run {}: {error}; install the OpenSSH client, or name the program to use",
+                program(options).display()
+            );
+            Error::new(ErrorKind::Ssh, message)
+        })?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        unreachable!("both were asked to be pipes");
+    };
+    let head = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Recorded { stream: stdout, head: head.clone() };
+    let peer = Peer { description: format!("{} via ssh", remote.host), address: None, key: None };
+    Ok(SshSession {
+        channel: ControlChannel::over(recorded, stdin, Carrier::Ssh, peer),
+        process: SshProcess { child, host: remote.host.clone(), fobs_path: options.fobs_path.clone(), head },
+    })
+}
+
+impl SshSession {
+    /// Exchanges hellos ([`super::hello`]) and, if that fails, explains why.
+    pub fn hello(&mut self) -> Result<Hello> {
+        super::hello(&mut self.channel).map_err(|error| self.explain_failure(error))
+    }
+
+    /// What an `error` before the peer's hello was really about, from how `ssh` ended and what came in place of a
+    /// hello. Closes the channel.
+    pub fn explain_failure(&mut self, error: Error) -> Error {
+        self.channel.writer.close();
+        self.process.explain(error)
+    }
+
+    /// Closes the channel and waits until `ssh` has ended, for a bounded time.
+    pub fn finish(self) -> Result<ExitStatus> {
+        self.channel.writer.close();
+        self.process.finish()
+    }
+
+    /// Ends `ssh` at once.
+    pub fn kill(self) {
+        self.process.kill();
+    }
+}
+
+impl SshProcess {
+    /// Waits until `ssh` has ended, which it does once the channel's writer is closed and the other side has heard;
+    /// if that takes too long, it is ended. Returns its exit status.
+    pub fn finish(mut self) -> Result<ExitStatus> {
+        let status = match wait(&mut self.child, FINISH_WAIT) {
+            Ok(Some(status)) => Ok(status),
+            Ok(None) => self.child.kill().and_then(|()| self.child.wait()),
+            Err(error) => Err(error),
+        };
+        status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
+    }
+
+    /// Ends `ssh` at once.
+    pub fn kill(self) {
+        drop(self);
+    }
+
+    fn explain(&mut self, error: Error) -> Error {
+        let status = wait(&mut self.child, EXPLAIN_WAIT).ok().flatten();
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = match head.first() {
+            None => FirstWords::None,
+            // A frame is shorter than 16 MiB, so it starts with a zero byte; no text does.
+            Some(0) => FirstWords::Frame,
+            Some(_) => FirstWords::Text(printable(&String::from_utf8_lossy(&head), HEAD_CHARS_SHOWN)),
+        };
+        explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error)
+    }
+}
+
+impl Drop for SshProcess {
+    fn drop(&mut self) {
+        // Both fail only for a child that has ended and been waited for already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the other side said before its hello was understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FirstWords {
+    None,
+    /// The start of a frame: it is fobs that speaks.
+    Frame,
+    /// Something else, as far as it can be printed.
+    Text(String),
+}
+
+/// The error that fits how `ssh` ended, or `None` if the error at hand says it better.
+fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: FirstWords) -> Option<Error> {
+    let error = |kind, message| Some(Error::new(kind, message));
+    // Shells end with 127 for a command that does not exist and 126 for one that cannot run; cmd.exe with 9009.
+    match (status.and_then(|status| status.code()), said) {
+        (_, FirstWords::Frame) => None,
+        (Some(127 | 9009), _) => error(
+            ErrorKind::RemoteMissing,
+            format!(
+                "{host} has no program {fobs_path:?}; install fobs there, or say where it is with --fobs-path PATH"
+            ),
+        ),
+        (Some(126), _) => error(
+            ErrorKind::RemoteMissing,
+            format!(
+                "{host} cannot run {fobs_path:?}; make it executable there, or name another with --fobs-path PATH"
+            ),
+        ),
+        (_, FirstWords::Text(text)) => error(
+            ErrorKind::Protocol,
+            format!(
+                "the shell on {host} prints something before fobs speaks: {text:?}; make its start-up files (.bashrc \
+                 and the like) silent where no terminal is attached"
+            ),
+        ),
+        (Some(255), FirstWords::None) => error(
+            ErrorKind::Ssh,
+            format!("ssh to {host} failed, see its own message above; try: ssh {host} true"),
+        ),
+        (Some(code), FirstWords::None) => error(
+            ErrorKind::Protocol,
+            format!(
+                "the command {fobs_path:?} on {host} ended with status {code} before it said a word; \
+                 try: ssh {host} {fobs_path} --version"
+            ),
+        ),
+        (None, FirstWords::None) => {
+            let signal = status?.signal()?;
+            error(
+                ErrorKind::Ssh,
+                format!("ssh to {host} was ended by signal {signal}; run the command again"),
+            )
+        }
+    }
+}
+
+/// Addresses or names by which the remote's UDP ports may be reached: what `ssh` makes of the host after its
+/// configuration, or the host as given where `ssh` does not say.
+pub fn resolve_host(remote: &Remote, options: &TransferOptions) -> Vec<String> {
+    vec![configured_host(remote, options).unwrap_or_else(|| remote.host.clone())]
+}
+
+fn configured_host(remote: &Remote, options: &TransferOptions) -> Option<String> {
+    let mut child = Command::new(program(options))
+        .arg("-G")
+        .args(connection_arguments(remote, options))
+        .arg("--")
+        .arg(destination(remote).ok()?)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    // The thread ends with the pipe, at the latest when the child is killed below.
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = stdout.take(RESOLVE_BYTES_MAX).read_to_end(&mut text);
+        let _ = sender.send(read.map(|_| text));
+    });
+    let text = receiver.recv_timeout(RESOLVE_WAIT);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    String::from_utf8_lossy(&text)
+        .lines()
+        .find_map(|line| line.strip_prefix("hostname "))
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+}
+
+/// The control channel of `fobs server`: this process's own standard input and output. Takes both over, once: from
+/// here on standard input is empty and what is printed goes to standard error, so that nothing disturbs the
+/// channel.
+pub fn server_channel() -> Result<ControlChannel> {
+    let taken = || -> io::Result<(File, File)> {
+        let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+        let (input, output) = (duplicate(io::stdin().as_fd())?, duplicate(io::stdout().as_fd())?);
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        rustix::stdio::dup2_stdout(io::stderr())?;
+        Ok((input, output))
+    };
+    let (input, output) = taken().map_err(|error| {
+        let message = format!("cannot use standard input and output as the control channel: {error}");
+        Error::new(ErrorKind::Socket, message)
+    })?;
+    let client = client_address(std::env::var("SSH_CONNECTION").ok().as_deref());
+    let description =
+        client.map_or_else(|| "the client via ssh".to_owned(), |client| format!("{client} via ssh"));
+    Ok(ControlChannel::over(input, output, Carrier::Ssh, Peer { description, address: None, key: None }))
+}
+
+/// The first word of sshd's `SSH_CONNECTION`: for messages only.
+fn client_address(connection: Option<&str>) -> Option<IpAddr> {
+    connection?.split(' ').next()?.parse().ok()
+}
+
+fn program(options: &TransferOptions) -> &std::path::Path {
+    options.ssh.program.as_deref().unwrap_or("ssh".as_ref())
+}
+
+/// The whole argument list of the control channel's `ssh`.
+fn arguments(remote: &Remote, options: &TransferOptions) -> Result<Vec<OsString>> {
+    if options.fobs_path.trim().is_empty() || options.fobs_path.contains('\0') {
+        let message =
+            format!("--fobs-path {:?} is no command; give the program to run over there", options.fobs_path);
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    // No terminal, and none of the forwardings that the configuration may ask for: this connection carries frames.
+    let mut arguments: Vec<OsString> = vec!["-T".into(), "-x".into()];
+    arguments.extend(connection_arguments(remote, options));
+    arguments.push("-oClearAllForwardings=yes".into());
+    if options.compress {
+        arguments.push("-C".into());
+    }
+    arguments.extend((0..options.ssh.verbose).map(|_| "-v".into()));
+    arguments.push("--".into());
+    arguments.push(destination(remote)?);
+    arguments.push(format!("{} server", options.fobs_path).into());
+    Ok(arguments)
+}
+
+/// The options that decide where `ssh` connects to and how.
+fn connection_arguments(remote: &Remote, options: &TransferOptions) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |flag: &str, value: OsString| arguments.extend([flag.into(), value]);
+    if let Some(file) = &options.ssh.config_file {
+        add("-F", file.into());
+    }
+    if let Some(jump) = &options.ssh.jump {
+        add("-J", jump.into());
+    }
+    for option in &options.ssh.options {
+        add("-o", option.into());
+    }
+    if let Some(identity) = &options.identity {
+        add("-i", identity.into());
+    }
+    if let Some(port) = remote.port.or(options.port) {
+        add("-p", port.to_string().into());
+    }
+    match options.address_family {
+        AddressFamily::Any => {}
+        AddressFamily::V4 => arguments.push("-4".into()),
+        AddressFamily::V6 => arguments.push("-6".into()),
+    }
+    arguments
+}
+
+/// `user@host`. Names that `ssh` could take for an option, or that no host has, are refused.
+fn destination(remote: &Remote) -> Result<OsString> {
+    let bad = |text: &str| text.is_empty() || text.starts_with('-') || text.contains(char::is_control);
+    let refuse = |what: &str, text: &str| {
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("{text:?} is no {what}; check the spelling of the location"),
+        ))
+    };
+    if bad(&remote.host) || remote.host.contains(char::is_whitespace) {
+        return refuse("host name", &remote.host);
+    }
+    match &remote.user {
+        Some(user) if bad(user) => refuse("user name", user),
+        Some(user) => Ok(format!("{user}@{}", remote.host).into()),
+        None => Ok(remote.host.clone().into()),
+    }
+}
+
+/// Waits for a child to end, for `limit` at most.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match child.try_wait()? {
+            None if Instant::now() < deadline => thread::sleep(CHILD_POLL),
+            status => return Ok(status),
+        }
+    }
+}
+
+/// A stream whose first bytes are kept.
+struct Recorded<R> {
+    stream: R,
+    head: Arc<Mutex<Vec<u8>>>,
+}
+
+impl<R: Read> Read for Recorded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = HEAD_BYTES_MAX - head.len();
+        head.extend(&buffer[..count.min(room)]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! The control channel over TLS 1.3 to a `fobs serve` daemon, with raw public keys on both sides (protocol 2.6,
+//! RFC 7250).
+//!
+//! Both sides prove a key; whether it is the right one is for the caller to judge: the client through `pin` before
+//! it shows its own key, the server through [`Peer::key`] after the handshake.
+
+mod stream;
+mod verifier;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+
+use self::stream::TlsStream;
+use self::verifier::RawKeyVerifier;
+use super::{ControlChannel, Peer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{AddressFamily, Carrier};
+use crate::secure::datagram::SessionSecret;
+use crate::secure::identity::{Identity, PublicKey};
+
+/// The application protocol that both sides insist on (protocol 2.6).
+pub const ALPN: &[u8] = b"fobs/1";
+/// The label of the exporter that yields the session secret (protocol 3.2).
+const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
+/// How long reaching a server may take over all its addresses. A person waits for it.
+const CONNECT_WAIT: Duration = Duration::from_secs(10);
+/// The least that one address is tried for: three round trips of a satellite path.
+const ADDRESS_WAIT_MIN: Duration = Duration::from_secs(2);
+/// How long a handshake may take as a whole, however the peer spreads its bytes.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// Most addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// A silent connection is asked for a sign of life after this long; NATs forget TCP connections after minutes.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Between the questions that follow.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Questions without an answer after which the connection is dead.
+const KEEPALIVE_COUNT: u32 = 6;
+
+/// Connects to a daemon. `pin` judges the server's key, which the server has proven to own; on its error the
+/// connection ends before anything of the client is shown, and that error is returned.
+pub fn connect(
+    host: &str,
+    port: u16,
+    family: AddressFamily,
+    identity: &Identity,
+    pin: impl Fn(&PublicKey) -> Result<()>,
+) -> Result<ControlChannel> {
+    let socket = connect_tcp(host, port, family)?;
+    let config = client_config(identity, &[ALPN]).map_err(|error| unusable_identity(&error))?;
+    // With raw keys a name proves nothing and none is sent, but the library wants one.
+    let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
+    let connection =
+        ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
+    let description = format!("{host} via tls");
+    establish(connection.into(), socket, description, pin, |failure| match failure {
+        HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
+            ErrorKind::Connect,
+            format!(
+                "{host} port {port} accepts connections but says nothing for {} s; is it fobs serve that listens there?",
+                HANDSHAKE_WAIT.as_secs()
+            ),
+        ),
+        HandshakeFailure::Io(error) => Error::new(
+            ErrorKind::Connect,
+            format!(
+                "{host} port {port} ended the connection during the TLS handshake: {error}; \
+                 is it fobs serve that listens there, and what does it say?"
+            ),
+        ),
+        HandshakeFailure::Protocol(why) => Error::new(
+            ErrorKind::Protocol,
+            format!(
+                "{host} port {port} does not speak the FOBS protocol: {why}; is it fobs serve that listens there?"
+            ),
+        ),
+        HandshakeFailure::Refused(error) => error,
+    })
+}
+
+/// Answers a client. The client has proven to own [`Peer::key`]; whether that key may do anything is for the caller to
+/// judge.
+pub fn accept(socket: TcpStream, identity: &Identity) -> Result<ControlChannel> {
+    let peer = socket.peer_addr().map_err(|error| {
+        Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
+    })?;
+    let config = server_config(identity, &[ALPN]).map_err(|error| unusable_identity(&error))?;
+    let connection = ServerConnection::new(Arc::new(config)).map_err(|error| unusable_identity(&error))?;
+    let client = peer.ip().to_canonical();
+    establish(
+        connection.into(),
+        socket,
+        format!("{client} via tls"),
+        |_| Ok(()),
+        |failure| match failure {
+            HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
+                ErrorKind::Timeout,
+                format!("{client} did not complete the TLS handshake in {} s", HANDSHAKE_WAIT.as_secs()),
+            ),
+            HandshakeFailure::Io(error) => Error::new(
+                ErrorKind::Connect,
+                format!("{client} went away during the TLS handshake: {error}"),
+            ),
+            HandshakeFailure::Protocol(why) => {
+                Error::new(ErrorKind::Protocol, format!("{client} does not speak the FOBS protocol: {why}"))
+            }
+            HandshakeFailure::Refused(error) => error,
+        },
+    )
+}
+
+/// Why a handshake did not succeed.
+enum HandshakeFailure {
+    /// The socket failed or the time was up.
+    Io(io::Error),
+    /// The peer speaks something else, or lied.
+    Protocol(String),
+    /// The caller does not want this peer.
+    Refused(Error),
+}
+
+impl From<io::Error> for HandshakeFailure {
+    fn from(error: io::Error) -> Self {
+        HandshakeFailure::Io(error)
+    }
+}
+
+fn establish(
+    mut connection: Connection,
+    socket: TcpStream,
+    description: String,
+    judge: impl Fn(&PublicKey) -> Result<()>,
+    explain: impl Fn(HandshakeFailure) -> Error,
+) -> Result<ControlChannel> {
+    let established = (|| {
+        configure(&socket)?;
+        let address = socket.peer_addr()?.ip().to_canonical();
+        let key = handshake(&mut connection, &socket, Instant::now() + HANDSHAKE_WAIT, judge)?;
+        let secret = connection
+            .export_keying_material([0; 32], EXPORTER_LABEL, None)
+            .map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
+        Ok((address, key, SessionSecret::new(secret)))
+    })();
+    let (address, key, secret): (IpAddr, PublicKey, SessionSecret) = established.map_err(&explain)?;
+    let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
+    let peer = Peer { description, address: Some(address), key: Some(key) };
+    let (read, outlet) = stream.split();
+    Ok(ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer))
+}
+
+/// Takes a connection through its handshake; returns the peer's key.
+fn handshake(
+    connection: &mut Connection,
+    mut socket: &TcpStream,
+    deadline: Instant,
+    judge: impl Fn(&PublicKey) -> Result<()>,
+) -> std::result::Result<PublicKey, HandshakeFailure> {
+    let mut key = None;
+    while connection.is_handshaking() || connection.wants_write() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        if connection.wants_write() {
+            socket.set_write_timeout(Some(left))?;
+            connection.write_tls(&mut socket)?;
+            continue;
+        }
+        socket.set_read_timeout(Some(left))?;
+        match connection.read_tls(&mut socket) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        }
+        if let Err(error) = connection.process_new_packets() {
+            // The alert tells the peer why; if it cannot be sent, the closed connection has to do.
+            let _ = connection.write_tls(&mut socket);
+            return Err(HandshakeFailure::Protocol(error.to_string()));
+        }
+        // A client knows the server's key before its own answer is written.
+        if key.is_none()
+            && let Some(proven) = peer_key(connection)
+        {
+            judge(&proven).map_err(HandshakeFailure::Refused)?;
+            key = Some(proven);
+        }
+    }
+    if connection.alpn_protocol() != Some(ALPN) {
+        return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
+    }
+    key.ok_or_else(|| HandshakeFailure::Protocol("it has no key".to_owned()))
+}
+
+fn peer_key(connection: &Connection) -> Option<PublicKey> {
+    PublicKey::from_spki_der(connection.peer_certificates()?.first()?)
+}
+
+fn configure(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nonblocking(false)?;
+    // Messages are few and small, and each is waited for.
+    socket.set_nodelay(true)?;
+    rustix::net::sockopt::set_socket_keepalive(socket, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
+    rustix::net::sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
+    rustix::net::sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
+    Ok(())
+}
+
+/// Tries the host's addresses in the resolver's order.
+fn connect_tcp(host: &str, port: u16, family: AddressFamily) -> Result<TcpStream> {
+    let deadline = Instant::now() + CONNECT_WAIT;
+    let cannot =
+        |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
+    let resolved = (host, port).to_socket_addrs().map_err(|error| {
+        cannot(format!("the name has no address ({error}); check its spelling and the name service"))
+    })?;
+    let addresses: Vec<SocketAddr> =
+        resolved.filter(|address| fits(family, address)).take(ADDRESSES_MAX).collect();
+    let mut last = None;
+    for (index, address) in addresses.iter().enumerate() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        let share = left / (addresses.len() - index) as u32;
+        match TcpStream::connect_timeout(address, share.max(ADDRESS_WAIT_MIN).min(left)) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(cannot(match last {
+        None => {
+            format!("the name has no {} address; leave out the choice of the family", family_name(family))
+        }
+        Some(error) if is_timeout(&error) => format!(
+            "no answer within {} s; check that the host is up and that no firewall stands before TCP port {port}",
+            CONNECT_WAIT.as_secs()
+        ),
+        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            "nothing listens there; check the port and that fobs serve runs".to_owned()
+        }
+        Some(error) => format!("{error}; check the network and the host's address"),
+    }))
+}
+
+fn fits(family: AddressFamily, address: &SocketAddr) -> bool {
+    match family {
+        AddressFamily::Any => true,
+        AddressFamily::V4 => address.is_ipv4(),
+        AddressFamily::V6 => address.is_ipv6(),
+    }
+}
+
+fn family_name(family: AddressFamily) -> &'static str {
+    match family {
+        AddressFamily::Any => "usable",
+        AddressFamily::V4 => "IPv4",
+        AddressFamily::V6 => "IPv6",
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+fn unusable_identity(error: &dyn std::error::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("TLS cannot be set up with this identity: {error}; report this"))
+}
+
+fn client_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(RawKeyVerifier::new(&provider)))
+        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(
+            identity, &provider,
+        )?)));
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.enable_sni = false;
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ServerConfig, rustls::Error> {
+    let provider = provider();
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(Arc::new(RawKeyVerifier::new(&provider)))
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(
+            identity, &provider,
+        )?)));
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    // Every session proves its keys anew.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn certified(
+    identity: &Identity,
+    provider: &CryptoProvider,
+) -> std::result::Result<Arc<CertifiedKey>, rustls::Error> {
+    let private = PrivatePkcs8KeyDer::from(identity.pkcs8_der().to_vec());
+    let key = provider.key_provider.load_private_key(private.into())?;
+    Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(identity.public().to_spki_der())], key)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! One side's end of the data plane: a socket, the keys of both directions, and where the peer is.
+
+use super::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
+use crate::secure::replay::ReplayWindow;
+use fobs_proto::Timestamp;
+use fobs_proto::receiver::{EcnCodepoint, PacketMeta};
+use fobs_proto::sender::{Body, PacketOut};
+use fobs_proto::wire::{AEAD_TAG_LEN, Header, decode_packet_number};
+use fobs_sys::{Burst, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Room for one burst: what one GSO send may carry.
+const OUT_LEN: usize = 65_507;
+/// Slots of a receive batch. With GRO each may hold 44 packets; eight of them are 0.8 ms at 5 Gbit/s, which is as long as acks
+/// should wait for each other.
+const BATCH_SLOTS: usize = 8;
+/// Addresses at which the peer is looked for.
+const CANDIDATES_MAX: usize = 4;
+/// Datagrams of a burst that also go to the other candidates until the peer has been heard.
+const GREETING_LEN: usize = 1;
+
+/// What a link is made of.
+pub(crate) struct LinkSetup {
+    pub(crate) socket: UdpSocket,
+    pub(crate) waker: Waker,
+    pub(crate) clock: Clock,
+    pub(crate) secret: SessionSecret,
+    pub(crate) cipher: Cipher,
+    /// What this side emits.
+    pub(crate) direction: Direction,
+    /// Where the peer may be; empty if it speaks first.
+    pub(crate) candidates: Vec<SocketAddr>,
+}
+
+/// An authenticated packet.
+pub(crate) struct Incoming<'a> {
+    pub(crate) header: Header,
+    pub(crate) meta: PacketMeta,
+    pub(crate) body: &'a [u8],
+}
+
+/// Datagrams that were dropped before any machine saw them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct LinkDrops {
+    pub(crate) malformed: u64,
+    pub(crate) replayed: u64,
+    pub(crate) forged: u64,
+}
+
+/// A sealed burst, waiting in the link's buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sealed {
+    start: usize,
+    end: usize,
+    segment_len: usize,
+}
+
+impl Sealed {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start >= self.end
+    }
+
+    /// Datagrams that have not left.
+    pub(crate) fn datagrams(&self) -> usize {
+        (self.end - self.start).div_ceil(self.segment_len.max(1))
+    }
+}
+
+/// The link.
+pub(crate) struct Link {
+    socket: UdpSocket,
+    waker: Waker,
+    clock: Clock,
+    sealer: Sealer,
+    opener: Opener,
+    replay: ReplayWindow,
+    largest: Option<u64>,
+    candidates: Vec<SocketAddr>,
+    peer: Option<SocketAddr>,
+    last_heard: Option<Timestamp>,
+    batch: RecvBatch,
+    out: Box<[u8]>,
+    drops: LinkDrops,
+}
+
+impl Link {
+    pub(crate) fn new(setup: LinkSetup) -> Link {
+        let (ours, theirs) = match setup.direction {
+            Direction::Sender => (Direction::Sender, Direction::Receiver),
+            Direction::Receiver => (Direction::Receiver, Direction::Sender),
+        };
+        let mut candidates = setup.candidates;
+        candidates.truncate(CANDIDATES_MAX);
+        Link {
+            socket: setup.socket,
+            waker: setup.waker,
+            clock: setup.clock,
+            sealer: Sealer::new(&setup.secret, setup.cipher, ours),
+            opener: Opener::new(&setup.secret, setup.cipher, theirs),
+            replay: ReplayWindow::new(),
+            largest: None,
+            peer: candidates.first().copied(),
+            candidates,
+            last_heard: None,
+            batch: RecvBatch::new(BATCH_SLOTS),
+            out: vec![0; OUT_LEN].into_boxed_slice(),
+            drops: LinkDrops::default(),
+        }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// When the peer was last heard; `None` before that.
+    pub(crate) fn last_heard(&self) -> Option<Timestamp> {
+        self.last_heard
+    }
+
+    /// Whether there is an address to send to.
+    pub(crate) fn has_peer(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    pub(crate) fn drops(&self) -> LinkDrops {
+        self.drops
+    }
+
+    /// The kernel's count of datagrams dropped at the socket, as of now.
+    pub(crate) fn socket_drops(&self) -> u32 {
+        self.socket.socket_drops().unwrap_or(0)
+    }
+
+    /// Bytes of IP and UDP headers on the way to the peer.
+    pub(crate) fn ip_overhead(&self) -> u16 {
+        match self.socket.local_addr() {
+            SocketAddr::V4(_) => 28,
+            SocketAddr::V6(_) => 48,
+        }
+    }
+
+    /// Takes what is waiting: tells every authenticated packet, and returns how many datagrams there were.
+    pub(crate) fn receive(&mut self, mut take: impl FnMut(Timestamp, Incoming<'_>)) -> Result<usize> {
+        let count = self.socket.recv(&mut self.batch).map_err(|error| {
+            Error::new(
+                ErrorKind::Socket,
+                format!("cannot receive on the UDP socket {}: {error}", self.socket.local_addr()),
+            )
+        })?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let now = self.clock.now();
+        for datagram in self.batch.datagrams() {
+            let Ok((header, truncated)) = Header::decode(datagram.data) else {
+                self.drops.malformed += 1;
+                continue;
+            };
+            let number = decode_packet_number(truncated, self.largest.map_or(0, |n| n + 1));
+            if !self.replay.check(number) {
+                self.drops.replayed += 1;
+                continue;
+            }
+            let len = datagram.data.len();
+            let (clear, sealed) = datagram.data.split_at_mut(header.len());
+            let Some(body_len) = self.opener.open(number, clear, sealed) else {
+                self.drops.forged += 1;
+                continue;
+            };
+            self.replay.insert(number);
+            if self.largest.is_none_or(|largest| number > largest) {
+                self.largest = Some(number);
+                self.peer = Some(datagram.from);
+            }
+            self.last_heard = Some(now);
+            let meta = PacketMeta {
+                number,
+                arrived: datagram.arrived_ns.map_or(now, |ns| self.clock.at(ns)),
+                len: len as u16,
+                ecn: match datagram.ecn {
+                    Ecn::Ce => EcnCodepoint::Ce,
+                    Ecn::Ect0 => EcnCodepoint::Ect0,
+                    Ecn::Ect1 | Ecn::NotEct => EcnCodepoint::NotEct,
+                },
+            };
+            take(now, Incoming { header, meta, body: &sealed[..body_len] });
+        }
+        Ok(count)
+    }
+
+    /// Seals a burst into the link's buffer; `gather` copies a range of a chunk.
+    pub(crate) fn seal(&mut self, packets: &[PacketOut], gather: impl Fn(u32, u32, &mut [u8])) -> Sealed {
+        let mut end = 0;
+        for packet in packets {
+            let datagram = &mut self.out[end..end + packet.datagram_len()];
+            let header_len = packet.header.encode(packet.number, datagram);
+            let (header, rest) = datagram.split_at_mut(header_len);
+            let (body, tag) = rest.split_at_mut(rest.len() - AEAD_TAG_LEN);
+            match packet.body {
+                Body::Chunk { chunk, offset, .. } => gather(chunk, offset, body),
+                Body::Padding { .. } => body.fill(0),
+            }
+            tag.copy_from_slice(&self.sealer.seal(packet.number, header, body));
+            end += packet.datagram_len();
+        }
+        Sealed { start: 0, end, segment_len: packets.first().map_or(1, PacketOut::datagram_len) }
+    }
+
+    /// Seals a packet whose body the caller has written.
+    pub(crate) fn seal_body(&mut self, number: u64, header: Header, body: &[u8]) -> Sealed {
+        let header_len = header.encode(number, &mut self.out);
+        let end = header_len + body.len();
+        self.out[header_len..end].copy_from_slice(body);
+        let (head, rest) = self.out.split_at_mut(header_len);
+        let (body, tag) = rest.split_at_mut(body.len());
+        tag[..AEAD_TAG_LEN].copy_from_slice(&self.sealer.seal(number, head, body));
+        Sealed { start: 0, end: end + AEAD_TAG_LEN, segment_len: end + AEAD_TAG_LEN }
+    }
+
+    /// Sends what is left of a burst; what the kernel did not take stays in `sealed`.
+    pub(crate) fn send(&mut self, sealed: &mut Sealed, ecn: Ecn) -> std::result::Result<(), SendError> {
+        let Some(peer) = self.peer else { return Ok(()) };
+        if self.last_heard.is_none() && self.candidates.len() > 1 {
+            self.greet(*sealed);
+        }
+        while !sealed.is_empty() {
+            let burst = Burst {
+                to: peer,
+                data: &self.out[sealed.start..sealed.end],
+                segment_len: sealed.segment_len,
+                ecn,
+            };
+            let sent = self.socket.send(&burst)?;
+            sealed.start = (sealed.start + sent * sealed.segment_len).min(sealed.end);
+        }
+        Ok(())
+    }
+
+    /// Until the peer is heard it may be at any of its addresses: the others get the first datagram of a burst.
+    fn greet(&mut self, sealed: Sealed) {
+        let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
+        for to in self.candidates.iter().filter(|to| Some(**to) != self.peer) {
+            // A candidate that cannot be reached is what the others are for.
+            let _ = self.socket.send(&Burst {
+                to: *to,
+                data: &self.out[sealed.start..end],
+                segment_len: sealed.segment_len,
+                ecn: Ecn::NotEct,
+            });
+        }
+    }
+
+    /// Waits for datagrams, the waker, room to send (if asked) or the time.
+    pub(crate) fn wait(&self, timeout: Duration, interest: Interest) -> Result<()> {
+        wait(&self.socket, &self.waker, Some(timeout), interest).map(|_| ()).map_err(|error| {
+            Error::new(ErrorKind::Socket, format!("cannot wait for the UDP socket: {error}"))
+        })
+    }
+}

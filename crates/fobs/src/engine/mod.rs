@@ -1,0 +1,147 @@
+//! The engine: threads that drive the protocol's machines over real sockets, clocks and files.
+//!
+//! A sending session is two threads and one that hears the control channel: `reader` fills chunks, `send` paces packets
+//! and hears acks. A receiving one likewise: `receive` takes packets and acknowledges, `writer` verifies and stores. They share
+//! nothing but bounded channels and the chunk buffers that travel through them.
+
+mod clock;
+mod link;
+mod reader;
+mod receive;
+mod report;
+mod send;
+mod writer;
+
+pub(crate) use clock::Clock;
+pub(crate) use link::{Link, LinkSetup};
+pub(crate) use receive::{ReceiveJob, receive};
+pub(crate) use report::Reporter;
+pub(crate) use send::{SendJob, send};
+
+use crate::control::message::Message;
+use crate::control::{ControlReader, ControlWriter};
+use crate::error::{Error, ErrorKind};
+use fobs_sys::Waker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Chunks that each side holds at once. 40 x 4.25 MiB are 170 MiB: two and a half times a bandwidth-delay product of 64 MiB,
+/// which a window needs while a lost packet is sent again, and inside the 256 MiB that a process may have.
+pub(crate) const CHUNKS_MAX: u32 = 40;
+/// Messages waiting for an engine thread. The channel's hearer waits when it is full, and so, in the end, does the peer.
+const MAILBOX_MAX: usize = 256;
+/// Without an authenticated datagram for this long at the start, UDP is blocked (protocol 5.2).
+pub(crate) const UDP_SILENCE_MAX: Duration = Duration::from_secs(4);
+/// Without any answer to packets on their way for this long, the path is dead.
+pub(crate) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// How often a waiting thread looks for an interruption and tells its progress.
+const HEARTBEAT: Duration = Duration::from_millis(200);
+/// How long a side waits for the other's last message before it goes.
+const FAREWELL_WAIT: Duration = Duration::from_secs(5);
+/// Timer slack of the threads that pace: the kernel's default of 50 µs is half a burst at 5 Gbit/s.
+const TIMER_SLACK_NS: u64 = 1_000;
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Makes all running copies of this process end with [`ErrorKind::Interrupted`], after they have cleaned up.
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::SeqCst);
+}
+
+/// Whether [`interrupt`] was called.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+fn check_interrupt() -> Result<(), Error> {
+    match interrupted() {
+        true => Err(Error::new(
+            ErrorKind::Interrupted,
+            "interrupted; what was complete is in place, the rest was removed",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What the control channel says to an engine thread.
+#[derive(Debug)]
+pub(crate) enum ControlEvent {
+    /// A message.
+    Message(Message),
+    /// The channel is over: cleanly, or with an error.
+    Closed(Option<Error>),
+}
+
+/// A thread's letter box: a bounded channel and the bell that wakes the thread from its socket.
+pub(crate) struct Post<T> {
+    sender: SyncSender<T>,
+    waker: Waker,
+}
+
+impl<T> Clone for Post<T> {
+    fn clone(&self) -> Self {
+        Post { sender: self.sender.clone(), waker: self.waker.clone() }
+    }
+}
+
+impl<T> Post<T> {
+    fn new(waker: Waker) -> (Post<T>, Receiver<T>) {
+        let (sender, receiver) = sync_channel(MAILBOX_MAX);
+        (Post { sender, waker }, receiver)
+    }
+
+    /// Posts and rings. False once the thread is gone.
+    fn post(&self, letter: T) -> bool {
+        let sent = match self.sender.try_send(letter) {
+            Ok(()) => true,
+            Err(TrySendError::Full(letter)) => {
+                self.waker.wake();
+                self.sender.send(letter).is_ok()
+            }
+            Err(TrySendError::Disconnected(_)) => false,
+        };
+        self.waker.wake();
+        sent
+    }
+}
+
+/// Forwards what the control channel says, in a thread that ends with the channel or its listener.
+fn hear_control<T: Send + 'static>(mut reader: ControlReader, post: Post<T>, wrap: fn(ControlEvent) -> T) {
+    spawn("fobs-control", move || {
+        loop {
+            let event = match reader.recv() {
+                Ok(Some(message)) => ControlEvent::Message(message),
+                Ok(None) => ControlEvent::Closed(None),
+                Err(error) => ControlEvent::Closed(Some(error)),
+            };
+            let last = matches!(event, ControlEvent::Closed(_));
+            if !post.post(wrap(event)) || last {
+                return;
+            }
+        }
+    });
+}
+
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system can start a thread")
+}
+
+/// The error for a control channel that ended before the transfer did.
+fn closed_early(error: Option<Error>) -> Error {
+    error.unwrap_or_else(|| {
+        Error::new(ErrorKind::Connect, "the other side ended the connection before the transfer was complete; look at what it says there, then try again")
+    })
+}
+
+/// The error that an `abort` of the peer stands for.
+pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
+    Error::new(ErrorKind::from_code(code), format!("{peer}: {message}"))
+}
+
+/// Tells the peer why this side ends the session. That may fail: the channel may be what broke.
+pub(crate) fn tell_abort(writer: &ControlWriter, error: &Error) {
+    let _ =
+        writer.send(&Message::Abort { code: error.kind.code().to_owned(), message: error.message.clone() });
+}

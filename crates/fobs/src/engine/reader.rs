@@ -1,0 +1,38 @@
+//! The thread that reads: fills empty chunk buffers from the source, as many as the sender grants.
+
+use super::send::ToSender;
+use super::{Post, spawn};
+use crate::storage::{FilledChunk, Known, Source};
+use fobs_sys::PageBuffer;
+use std::sync::mpsc::Receiver;
+
+/// A chunk that is ready to be sent.
+pub(super) struct Filled {
+    pub(super) buffer: PageBuffer,
+    pub(super) chunk: FilledChunk,
+    pub(super) known: Known,
+    /// The transfer's root, with the final chunk.
+    pub(super) root: Option<[u8; 32]>,
+}
+
+/// Reads until the final chunk, an error, or the sender's end.
+pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post<ToSender>) {
+    spawn("fobs-read", move || {
+        while let Ok(mut buffer) = grants.recv() {
+            let letter = match source.next_chunk(&mut buffer) {
+                Ok(chunk) => {
+                    let root = chunk.is_final.then(|| source.root());
+                    ToSender::Filled(Box::new(Filled { buffer, chunk, known: source.known(), root }))
+                }
+                Err(error) => ToSender::ReadFailed(error),
+            };
+            let last = match &letter {
+                ToSender::Filled(filled) => filled.chunk.is_final,
+                _ => true,
+            };
+            if !post.post(letter) || last {
+                return;
+            }
+        }
+    });
+}

@@ -1,0 +1,342 @@
+//! The receiving thread: takes packets into chunk buffers and acknowledges them.
+
+use super::send::{no_memory, udp_blocked};
+use super::writer::{self, ToWriter};
+use super::{
+    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, Post, Reporter, TIMER_SLACK_NS,
+    UDP_SILENCE_MAX, aborted, check_interrupt, closed_early, hear_control,
+};
+use crate::control::message::{Complete, Finished, Message};
+use crate::control::{ControlReader, ControlWriter};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::FileError;
+use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
+use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
+use fobs_proto::wire::{Ack, Header};
+use fobs_proto::{ChunkId, Timestamp};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, set_timer_slack_ns};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How often a client that receives greets until it is heard (protocol 5.1).
+const GREETING_EVERY: Duration = Duration::from_millis(100);
+/// Batches taken between two looks at the mailbox.
+const BATCHES_PER_TURN: usize = 8;
+/// A chunk that does not verify is sent again twice (protocol 7.5).
+const MISMATCHES_MAX: u8 = 3;
+
+/// What a receiving session needs.
+pub(crate) struct ReceiveJob {
+    pub(crate) link: LinkSetup,
+    pub(crate) sink: Sink,
+    pub(crate) config: ReceiverConfig,
+    pub(crate) reader: ControlReader,
+    pub(crate) writer: ControlWriter,
+    pub(crate) reporter: Arc<Reporter>,
+    /// For messages to people.
+    pub(crate) peer_name: String,
+    /// The ports named where UDP is blocked.
+    pub(crate) ports: String,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct ReceiveOutcome {
+    pub(crate) complete: Complete,
+    pub(crate) finished: Finished,
+}
+
+/// Letters to the receiving thread.
+pub(super) enum ToReceiver {
+    Verdict {
+        chunk: ChunkId,
+        verdict: Verdict,
+    },
+    Stored {
+        chunk: ChunkId,
+        buffer: PageBuffer,
+    },
+    /// The buffer of a chunk that did not verify.
+    Returned {
+        buffer: PageBuffer,
+    },
+    StoreFailed(Error),
+    Finished(SinkSummary),
+    Control(ControlEvent),
+}
+
+struct Receiving {
+    link: Link,
+    machine: Receiver,
+    letters: mpsc::Receiver<ToReceiver>,
+    work: SyncSender<ToWriter>,
+    buffers: Buffers,
+    /// Chunks that are complete and must go to the writer.
+    complete: VecDeque<(ChunkId, usize)>,
+    acks: VecDeque<Ack>,
+    next_number: u64,
+    mismatches: HashMap<ChunkId, u8>,
+    first_data: Option<Timestamp>,
+    last_verified: Timestamp,
+    finishing: bool,
+    summary: Option<SinkSummary>,
+    sender_said: Option<Finished>,
+    reporter: Arc<Reporter>,
+    writer: ControlWriter,
+    peer_name: String,
+    ports: String,
+}
+
+/// Chunk buffers by chunk: those in use, and those to use again, warmest first.
+#[derive(Default)]
+struct Buffers {
+    arriving: HashMap<ChunkId, PageBuffer>,
+    spare: Vec<PageBuffer>,
+}
+
+impl Buffers {
+    fn of(&mut self, chunk: ChunkId) -> Result<&mut PageBuffer> {
+        if !self.arriving.contains_key(&chunk) {
+            let buffer = match self.spare.pop() {
+                Some(buffer) => buffer,
+                None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?,
+            };
+            self.arriving.insert(chunk, buffer);
+        }
+        Ok(self.arriving.get_mut(&chunk).expect("just inserted"))
+    }
+}
+
+/// Receives the object; returns after the sender's last word.
+pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
+    set_timer_slack_ns(TIMER_SLACK_NS);
+    let link = Link::new(job.link);
+    let (post, letters) = Post::new(link.waker());
+    hear_control(job.reader, post.clone(), ToReceiver::Control);
+    // Every chunk of the credit and the last word: the channel is never full.
+    let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
+    let storing = writer::start(job.sink, orders, post, job.reporter.clone());
+    let mut receiving = Receiving {
+        link,
+        machine: Receiver::new(job.config),
+        letters,
+        work,
+        buffers: Buffers::default(),
+        complete: VecDeque::new(),
+        acks: VecDeque::new(),
+        next_number: 0,
+        mismatches: HashMap::new(),
+        first_data: None,
+        last_verified: Timestamp::ZERO,
+        finishing: false,
+        summary: None,
+        sender_said: None,
+        reporter: job.reporter,
+        writer: job.writer,
+        peer_name: job.peer_name,
+        ports: job.ports,
+    };
+    let outcome = receiving.run_to_end();
+    // However it ended: the writer must have removed what is not complete before this process may go.
+    drop(receiving);
+    let _ = storing.join();
+    outcome
+}
+
+impl Receiving {
+    fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
+        let summary = self.run()?;
+        let complete = self.completion(&summary);
+        self.writer.send(&Message::Complete(complete.clone()))?;
+        let finished = self.await_finished()?;
+        Ok(ReceiveOutcome { complete, finished })
+    }
+
+    fn run(&mut self) -> Result<SinkSummary> {
+        let began = self.link.clock().now();
+        let (mut heartbeat, mut greeting) = (began + HEARTBEAT, began);
+        loop {
+            self.take_letters()?;
+            if let Some(summary) = self.summary.take() {
+                return Ok(summary);
+            }
+            for _ in 0..BATCHES_PER_TURN {
+                if self.take_packets()? == 0 {
+                    break;
+                }
+            }
+            let now = self.link.clock().now();
+            if self.link.last_heard().is_none() && self.link.has_peer() && now >= greeting {
+                greeting = now + GREETING_EVERY;
+                let ack = self.machine.make_ack(now);
+                self.send_ack(&ack)?;
+            }
+            if let Some(ack) = self.machine.poll_ack(now) {
+                self.send_ack(&ack)?;
+            }
+            if now >= heartbeat {
+                heartbeat = now + HEARTBEAT;
+                if self.link.last_heard().is_none() && now - began >= UDP_SILENCE_MAX {
+                    return Err(udp_blocked(&self.peer_name, &self.ports));
+                }
+                self.machine.handle_socket_drops(self.link.socket_drops());
+                self.reporter.tell_progress();
+                check_interrupt()?;
+            }
+            let mut until = self.machine.poll_timeout().unwrap_or(heartbeat).min(heartbeat);
+            if self.link.last_heard().is_none() {
+                until = until.min(greeting);
+            }
+            self.link.wait(until - self.link.clock().now(), Interest::Readable)?;
+        }
+    }
+
+    /// Takes one batch; how many datagrams it had.
+    fn take_packets(&mut self) -> Result<usize> {
+        let Receiving { link, machine, buffers, complete, acks, first_data, .. } = self;
+        let mut failure = None;
+        let count = link.receive(|now, packet| {
+            match packet.header {
+                Header::Data(header) => {
+                    first_data.get_or_insert(packet.meta.arrived);
+                    let disposition = machine.handle_data(now, &packet.meta, &header, packet.body.len());
+                    if let Disposition::Store { offset, completes } = disposition {
+                        match buffers.of(header.chunk) {
+                            Ok(buffer) => {
+                                let at = offset as usize;
+                                buffer[at..at + packet.body.len()].copy_from_slice(packet.body);
+                            }
+                            Err(error) => failure = Some(error),
+                        }
+                        complete.extend(completes.map(|len| (header.chunk, len as usize)));
+                    }
+                }
+                Header::Probe => machine.handle_probe(now, &packet.meta),
+                Header::Ack | Header::Close => {}
+            }
+            acks.extend(machine.poll_ack(now));
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        while let Some(ack) = self.acks.pop_front() {
+            self.send_ack(&ack)?;
+        }
+        while let Some((chunk, len)) = self.complete.pop_front() {
+            let buffer = self.buffers.arriving.remove(&chunk).expect("a complete chunk has a buffer");
+            // The writer is gone only after it has posted why.
+            let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
+        }
+        Ok(count)
+    }
+
+    fn send_ack(&mut self, ack: &Ack) -> Result<()> {
+        let mut body = Vec::with_capacity(fobs_proto::wire::ACK_LEN_MAX);
+        ack.encode(&mut body);
+        let mut sealed = self.link.seal_body(self.next_number, Header::Ack, &body);
+        self.next_number += 1;
+        match self.link.send(&mut sealed, Ecn::NotEct) {
+            // A lost ack is repaired by the next one.
+            Ok(())
+            | Err(SendError::WouldBlock | SendError::NoBuffers | SendError::Refused | SendError::TooLarge) => {
+                Ok(())
+            }
+            Err(SendError::Io(error)) => Err(Error::new(
+                ErrorKind::Socket,
+                format!(
+                    "cannot send UDP datagrams to {}: {error}; look at the local firewall and routes",
+                    self.peer_name
+                ),
+            )),
+        }
+    }
+
+    fn take_letters(&mut self) -> Result<()> {
+        while let Ok(letter) = self.letters.try_recv() {
+            match letter {
+                ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
+                ToReceiver::Stored { chunk, buffer } => {
+                    self.buffers.spare.push(buffer);
+                    self.machine.handle_stored(chunk);
+                    if self.machine.is_complete() && !self.finishing {
+                        self.finishing = true;
+                        let _ = self.work.send(ToWriter::Finish);
+                    }
+                }
+                ToReceiver::Returned { buffer } => self.buffers.spare.push(buffer),
+                ToReceiver::StoreFailed(error) => return Err(error),
+                ToReceiver::Finished(summary) => self.summary = Some(summary),
+                ToReceiver::Control(event) => self.take_control(event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> Result<()> {
+        let attempt = self.machine.attempt(chunk).unwrap_or(0);
+        let again = self.machine.handle_verdict(chunk, verdict);
+        match verdict {
+            Verdict::Verified => {
+                self.mismatches.remove(&chunk);
+                self.last_verified = self.link.clock().now();
+            }
+            Verdict::Mismatch => {
+                let mismatches = self.mismatches.entry(chunk).or_insert(0);
+                *mismatches += 1;
+                if !again || *mismatches >= MISMATCHES_MAX {
+                    let message = format!(
+                        "chunk {chunk} did not verify in {mismatches} tries; the memory or the disk of one side is faulty"
+                    );
+                    return Err(Error::new(ErrorKind::Integrity, message));
+                }
+                self.writer.send(&Message::Rejected { chunk, attempt })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        match event {
+            ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
+            ControlEvent::Message(Message::Failed { path, reason }) => {
+                self.reporter.failed(FileError { path: path.0, message: reason });
+            }
+            ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
+            ControlEvent::Message(Message::Abort { code, message }) => {
+                return Err(aborted(&self.peer_name, &code, &message));
+            }
+            ControlEvent::Message(_) => {}
+            ControlEvent::Closed(error) => return Err(closed_early(error)),
+        }
+        Ok(())
+    }
+
+    fn completion(&self, summary: &SinkSummary) -> Complete {
+        let usage = fobs_sys::process_usage();
+        Complete {
+            root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
+            files: summary.files,
+            bytes: summary.bytes,
+            seconds: self.first_data.map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
+            socket_drops: u64::from(self.link.socket_drops()),
+            cpu_seconds: usage.cpu_seconds,
+            max_rss_bytes: usage.max_rss_bytes,
+        }
+    }
+
+    /// Waits for the sender's figures; a sender that goes without them has still sent everything.
+    fn await_finished(&mut self) -> Result<Finished> {
+        let end = Instant::now() + FAREWELL_WAIT;
+        while self.sender_said.is_none() {
+            match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
+                Ok(ToReceiver::Control(event)) => self.take_control(event)?,
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(self.sender_said.take().unwrap_or_default())
+    }
+}

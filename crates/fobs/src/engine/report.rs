@@ -1,0 +1,123 @@
+//! What a session tells: its caller through events, its peer about files, and the summary in the end.
+
+use crate::control::ControlWriter;
+use crate::control::message::{Bytes, Message, Standing};
+use crate::event::{Event, EventSink, FileError, Progress};
+use crate::storage::FileDone;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// File errors kept for the summary; every one is still told as an event. A tree whose every file fails must not fill the
+/// memory.
+const ERRORS_KEPT_MAX: usize = 10_000;
+/// Share of the newest interval in the smoothed rate.
+const RATE_SMOOTHING: f64 = 0.3;
+
+/// Shared by the threads of a session.
+pub(crate) struct Reporter {
+    events: Arc<dyn EventSink>,
+    peer: ControlWriter,
+    state: Mutex<State>,
+}
+
+struct State {
+    errors: Vec<FileError>,
+    told: HashSet<Vec<u8>>,
+    progress: Progress,
+    measured: Instant,
+    measured_bytes: u64,
+}
+
+impl Reporter {
+    pub(crate) fn new(events: Arc<dyn EventSink>, peer: ControlWriter) -> Arc<Reporter> {
+        Arc::new(Reporter {
+            events,
+            peer,
+            state: Mutex::new(State {
+                errors: Vec::new(),
+                told: HashSet::new(),
+                progress: Progress::default(),
+                measured: Instant::now(),
+                measured_bytes: 0,
+            }),
+        })
+    }
+
+    /// A file is verified.
+    pub(crate) fn file_done(&self, file: FileDone) {
+        self.with(|state| {
+            state.progress.files += 1;
+            state.progress.path.clone_from(&file.path);
+        });
+        self.events.event(Event::FileDone { path: file.path, bytes: file.bytes, root: file.root });
+    }
+
+    /// A file failed on this side: the peer is told.
+    pub(crate) fn failed_here(&self, error: FileError) {
+        // If the channel is broken the session ends anyway, and says so.
+        let _ = self
+            .peer
+            .send(&Message::Failed { path: Bytes(error.path.clone()), reason: error.message.clone() });
+        self.failed(error);
+    }
+
+    /// A file failed, on whichever side; told once per path.
+    pub(crate) fn failed(&self, error: FileError) {
+        let news = self.with(|state| {
+            let room = state.errors.len() < ERRORS_KEPT_MAX;
+            let news = !room || state.told.insert(error.path.clone());
+            if news && room {
+                state.errors.push(error.clone());
+            }
+            news
+        });
+        if news {
+            self.events.event(Event::FileFailed(error));
+        }
+    }
+
+    pub(crate) fn errors(&self) -> Vec<FileError> {
+        self.with(|state| state.errors.clone())
+    }
+
+    /// Verified file bytes so far.
+    pub(crate) fn add_bytes(&self, bytes: u64) {
+        self.with(|state| state.progress.bytes += bytes);
+    }
+
+    /// What the sender knows.
+    pub(crate) fn standing(&self, standing: &Standing) {
+        self.with(|state| {
+            state.progress.bytes_known = standing.bytes;
+            state.progress.scan_complete = standing.scan_complete;
+            state.progress.rtt_ms = standing.rtt_ms;
+            state.progress.loss_rate = standing.loss_rate;
+            state.progress.waste = standing.waste;
+        });
+    }
+
+    /// The sender's standing also goes to the peer, for its progress.
+    pub(crate) fn standing_to_peer(&self, standing: Standing) {
+        self.standing(&standing);
+        let _ = self.peer.send(&Message::Standing(standing));
+    }
+
+    /// Tells the caller where the transfer stands.
+    pub(crate) fn tell_progress(&self) {
+        let progress = self.with(|state| {
+            let seconds = state.measured.elapsed().as_secs_f64();
+            let rate = (state.progress.bytes - state.measured_bytes) as f64 * 8.0 / seconds.max(1e-3);
+            let old = state.progress.rate_bps;
+            state.progress.rate_bps = if old == 0.0 { rate } else { old + RATE_SMOOTHING * (rate - old) };
+            state.measured = Instant::now();
+            state.measured_bytes = state.progress.bytes;
+            state.progress.clone()
+        });
+        self.events.event(Event::Progress(progress));
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

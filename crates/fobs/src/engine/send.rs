@@ -1,0 +1,417 @@
+//! The sending thread: paces packets, hears acks, hands buffers to the reader.
+
+use super::reader::{self, Filled};
+use super::{
+    ANSWER_WAIT_MAX, CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, Post, Reporter,
+    TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_interrupt, closed_early, hear_control,
+};
+use crate::control::message::{Complete, Finished, Message, Standing};
+use crate::control::{ControlReader, ControlWriter};
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::{CHUNK_LEN_MAX, FileDone, Known, Source};
+use fobs_proto::sender::{PacketOut, Sender, SenderConfig, Transmit};
+use fobs_proto::wire::{Ack, Header};
+use fobs_proto::{ChunkId, Timestamp};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, set_timer_slack_ns};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Empty buffers at the reader: one to fill while the last one is handed over.
+const GRANTS_MAX: usize = 2;
+/// Bursts between two looks at the mailbox and the socket.
+const BURSTS_PER_TURN: usize = 8;
+/// How long to wait after the local queue refused packets.
+const REFUSED_WAIT: Duration = Duration::from_micros(500);
+
+/// What a sending session needs.
+pub(crate) struct SendJob {
+    pub(crate) link: LinkSetup,
+    pub(crate) source: Source,
+    /// The machine's configuration, less what the link knows.
+    pub(crate) config: SenderConfig,
+    pub(crate) reader: ControlReader,
+    pub(crate) writer: ControlWriter,
+    pub(crate) reporter: Arc<Reporter>,
+    /// For messages to people.
+    pub(crate) peer_name: String,
+    /// The ports named where UDP is blocked.
+    pub(crate) ports: String,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(crate) struct SendOutcome {
+    pub(crate) complete: Complete,
+    pub(crate) finished: Finished,
+}
+
+/// Letters to the sending thread.
+pub(super) enum ToSender {
+    Filled(Box<Filled>),
+    ReadFailed(Error),
+    Control(ControlEvent),
+}
+
+/// A chunk in hand: its bytes, and what is told once it is verified.
+struct InHand {
+    buffer: PageBuffer,
+    data_bytes: u64,
+    files: Vec<FileDone>,
+}
+
+struct Sending {
+    link: Link,
+    machine: Sender,
+    letters: Receiver<ToSender>,
+    grants: SyncSender<PageBuffer>,
+    granted: usize,
+    made: usize,
+    spare: Vec<PageBuffer>,
+    in_hand: VecDeque<InHand>,
+    base: ChunkId,
+    known: Known,
+    root: Option<[u8; 32]>,
+    complete: Option<Complete>,
+    reporter: Arc<Reporter>,
+    writer: ControlWriter,
+    peer_name: String,
+    ports: String,
+    pending: Option<(super::link::Sealed, Ecn)>,
+    packets: Vec<PacketOut>,
+    refused_until: Timestamp,
+    waiting_since: Option<Timestamp>,
+}
+
+/// Sends the object; returns after the completion signal.
+pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
+    set_timer_slack_ns(TIMER_SLACK_NS);
+    let link = Link::new(job.link);
+    let (post, letters) = Post::new(link.waker());
+    hear_control(job.reader, post.clone(), ToSender::Control);
+    let (grants, granted) = sync_channel(GRANTS_MAX);
+    reader::start(job.source, granted, post);
+    let config = SenderConfig { ip_overhead: link.ip_overhead(), ..job.config };
+    let mut sending = Sending {
+        machine: Sender::new(link.clock().now(), config),
+        link,
+        letters,
+        grants,
+        granted: 0,
+        made: 0,
+        spare: Vec::new(),
+        in_hand: VecDeque::new(),
+        base: 0,
+        known: Known::default(),
+        root: None,
+        complete: None,
+        reporter: job.reporter,
+        writer: job.writer,
+        peer_name: job.peer_name,
+        ports: job.ports,
+        pending: None,
+        packets: Vec::new(),
+        refused_until: Timestamp::ZERO,
+        waiting_since: None,
+    };
+    let complete = sending.run()?;
+    let finished = sending.finished();
+    sending.check_roots(&complete)?;
+    sending.reporter.standing(&sending.standing());
+    sending.farewell(&finished);
+    Ok(SendOutcome { complete, finished })
+}
+
+impl Sending {
+    fn run(&mut self) -> Result<Complete> {
+        let began = self.link.clock().now();
+        let mut heartbeat = began + HEARTBEAT;
+        loop {
+            self.take_letters()?;
+            if let Some(complete) = self.complete.take() {
+                return Ok(complete);
+            }
+            self.grant_buffers()?;
+            self.hear_acks()?;
+            let now = self.link.clock().now();
+            if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+                self.machine.handle_timeout(now);
+            }
+            if now >= heartbeat {
+                heartbeat = now + HEARTBEAT;
+                self.check_silence(now, began)?;
+                self.reporter.standing_to_peer(self.standing());
+                self.reporter.tell_progress();
+                check_interrupt()?;
+            }
+            self.transmit(now, heartbeat)?;
+        }
+    }
+
+    /// Puts out bursts until the machine wants to wait, then waits.
+    fn transmit(&mut self, now: Timestamp, heartbeat: Timestamp) -> Result<()> {
+        let mut until = self.machine.poll_timeout().unwrap_or(heartbeat).min(heartbeat);
+        let mut interest = Interest::Readable;
+        if !self.link.has_peer() {
+            return self.link.wait(until - now, interest);
+        }
+        for _ in 0..BURSTS_PER_TURN {
+            if self.pending.is_none() {
+                let now = self.link.clock().now();
+                if now < self.refused_until {
+                    until = until.min(self.refused_until);
+                    return self.link.wait(until - now, interest);
+                }
+                match self.machine.poll_transmit(now, &mut self.packets) {
+                    Transmit::Burst => self.seal(),
+                    Transmit::WaitUntil(at) => return self.link.wait(at.min(until) - now, interest),
+                    Transmit::Wait => return self.link.wait(until - now, interest),
+                }
+            }
+            if !self.put_out()? {
+                interest = Interest::ReadableOrWritable;
+                return self.link.wait(until - self.link.clock().now(), interest);
+            }
+        }
+        Ok(())
+    }
+
+    fn seal(&mut self) {
+        let (in_hand, base) = (&self.in_hand, self.base);
+        let sealed = self.link.seal(&self.packets, |chunk, offset, body| {
+            let bytes = &in_hand[(chunk - base) as usize].buffer;
+            body.copy_from_slice(&bytes[offset as usize..offset as usize + body.len()]);
+        });
+        self.pending = Some((sealed, Ecn::Ect0));
+    }
+
+    /// Sends the pending burst. False if the socket has no room for the rest of it.
+    fn put_out(&mut self) -> Result<bool> {
+        let Some((mut sealed, ecn)) = self.pending.take() else { return Ok(true) };
+        match self.link.send(&mut sealed, ecn) {
+            Ok(()) => Ok(true),
+            Err(SendError::WouldBlock) => {
+                self.pending = Some((sealed, ecn));
+                Ok(false)
+            }
+            // The path's own news of a dead port or route: the silence that follows decides.
+            Err(SendError::Refused) => Ok(true),
+            Err(SendError::TooLarge) => {
+                self.refuse(sealed.datagrams(), true);
+                Ok(true)
+            }
+            Err(SendError::NoBuffers) => {
+                self.refuse(sealed.datagrams(), false);
+                self.refused_until = self.link.clock().now() + REFUSED_WAIT;
+                Ok(true)
+            }
+            Err(SendError::Io(error)) => Err(Error::new(
+                ErrorKind::Socket,
+                format!(
+                    "cannot send UDP datagrams to {}: {error}; look at the local firewall and routes",
+                    self.peer_name
+                ),
+            )),
+        }
+    }
+
+    /// The host refused the last `count` packets of the burst.
+    fn refuse(&mut self, count: usize, too_large: bool) {
+        let now = self.link.clock().now();
+        for packet in self.packets.iter().rev().take(count) {
+            self.machine.handle_refused(now, packet.number, too_large);
+        }
+    }
+
+    fn hear_acks(&mut self) -> Result<()> {
+        let machine = &mut self.machine;
+        self.link.receive(|now, packet| {
+            if packet.header == Header::Ack
+                && let Ok(ack) = Ack::decode(packet.body)
+            {
+                machine.handle_ack(now, &ack);
+            }
+        })?;
+        while let Some(chunk) = self.machine.poll_freed() {
+            debug_assert_eq!(chunk, self.base);
+            let Some(done) = self.in_hand.pop_front() else { break };
+            self.base += 1;
+            self.spare.push(done.buffer);
+            self.reporter.add_bytes(done.data_bytes);
+            done.files.into_iter().for_each(|file| self.reporter.file_done(file));
+        }
+        Ok(())
+    }
+
+    fn take_letters(&mut self) -> Result<()> {
+        while let Ok(letter) = self.letters.try_recv() {
+            match letter {
+                ToSender::Filled(filled) => self.take_chunk(*filled),
+                ToSender::ReadFailed(error) => return Err(error),
+                ToSender::Control(event) => self.take_control(event)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, filled: Filled) {
+        let Filled { buffer, chunk, known, root } = filled;
+        self.granted -= 1;
+        self.known = known;
+        self.root = root;
+        chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
+        self.machine.push_chunk(chunk.len as u32, chunk.is_final);
+        self.in_hand.push_back(InHand { buffer, data_bytes: chunk.data_bytes, files: chunk.files });
+    }
+
+    fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        match event {
+            ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
+                if !self.machine.handle_rejected(chunk, attempt) {
+                    let message = format!(
+                        "chunk {chunk} did not verify after it was sent again; the memory or the disk of one side is faulty"
+                    );
+                    return Err(Error::new(ErrorKind::Integrity, message));
+                }
+            }
+            ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
+            ControlEvent::Message(Message::Failed { path, reason }) => {
+                self.reporter.failed(crate::event::FileError { path: path.0, message: reason });
+            }
+            ControlEvent::Message(Message::Abort { code, message }) => {
+                return Err(aborted(&self.peer_name, &code, &message));
+            }
+            ControlEvent::Message(_) => {}
+            ControlEvent::Closed(error) => return Err(closed_early(error)),
+        }
+        Ok(())
+    }
+
+    fn grant_buffers(&mut self) -> Result<()> {
+        while self.granted < GRANTS_MAX
+            && self.in_hand.len() + self.granted < CHUNKS_MAX as usize
+            && self.machine.wants_chunk()
+        {
+            let buffer = match self.spare.pop() {
+                Some(buffer) => buffer,
+                None => {
+                    self.made += 1;
+                    PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?
+                }
+            };
+            if self.grants.try_send(buffer).is_err() {
+                // The reader has read the final chunk, or its error is on its way.
+                return Ok(());
+            }
+            self.granted += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends the session if nothing comes back.
+    fn check_silence(&mut self, now: Timestamp, began: Timestamp) -> Result<()> {
+        let Some(heard) = self.link.last_heard() else {
+            if now - began >= UDP_SILENCE_MAX {
+                return Err(udp_blocked(&self.peer_name, &self.ports));
+            }
+            return Ok(());
+        };
+        if self.machine.bytes_in_flight() == 0 {
+            self.waiting_since = None;
+            return Ok(());
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        if now - heard.max(since) >= ANSWER_WAIT_MAX {
+            let seconds = ANSWER_WAIT_MAX.as_secs();
+            let message = format!(
+                "no answer from {} over UDP for {seconds} s; the path is down, or a firewall forgot the flow: try again",
+                self.peer_name
+            );
+            return Err(Error::new(ErrorKind::Timeout, message));
+        }
+        Ok(())
+    }
+
+    fn standing(&self) -> Standing {
+        let stats = self.machine.stats();
+        Standing {
+            bytes: self.known.bytes,
+            scan_complete: self.known.scan_complete,
+            rtt_ms: self
+                .machine
+                .rtt()
+                .latest()
+                .map_or(0.0, |_| self.machine.rtt().smoothed().as_secs_f64() * 1e3),
+            loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
+            waste: ratio(stats.packets_sent.saturating_sub(stats.packets_needed), stats.packets_needed),
+        }
+    }
+
+    fn finished(&self) -> Finished {
+        let (stats, usage) = (self.machine.stats(), fobs_sys::process_usage());
+        Finished {
+            packets_needed: stats.packets_needed,
+            packets_sent: stats.packets_sent,
+            packets_lost: stats.packets_lost.saturating_sub(stats.packets_late),
+            rtt_ms_min: self.machine.rtt().min_ever().map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3),
+            packet_size: self.machine.payload_size(),
+            cc: self.machine.controller().name().to_owned(),
+            cpu_seconds: usage.cpu_seconds,
+            max_rss_bytes: usage.max_rss_bytes,
+        }
+    }
+
+    /// Both sides hashed every file: their roots must agree (protocol 7.6).
+    fn check_roots(&self, complete: &Complete) -> Result<()> {
+        let ours = self.root.map(|root| blake3::Hash::from_bytes(root).to_hex().to_string());
+        match ours {
+            Some(ours) if ours == complete.root => Ok(()),
+            _ => Err(Error::new(
+                ErrorKind::Integrity,
+                format!(
+                    "the roots of the transfer differ: {} reports {}; do not trust the copy",
+                    self.peer_name, complete.root
+                ),
+            )),
+        }
+    }
+
+    /// Says the last word and waits, for a bounded time, until the peer has heard it.
+    fn farewell(&mut self, finished: &Finished) {
+        let said = self.writer.send(&Message::Finished(finished.clone()));
+        let end = Instant::now() + FAREWELL_WAIT;
+        while said.is_ok() {
+            match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(ToSender::Control(ControlEvent::Closed(_)))
+                | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                Ok(ToSender::Control(ControlEvent::Message(Message::Failed { path, reason }))) => {
+                    self.reporter.failed(crate::event::FileError { path: path.0, message: reason });
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+pub(super) fn no_memory(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        format!("no memory for a chunk buffer: {error}; free some memory and try again"),
+    )
+}
+
+/// The sentence for the most common trouble of all.
+pub(super) fn udp_blocked(peer: &str, ports: &str) -> Error {
+    let seconds = UDP_SILENCE_MAX.as_secs();
+    Error::new(
+        ErrorKind::Connect,
+        format!(
+            "no UDP datagram came through between here and {peer} within {seconds} s: open UDP {ports} on the server and the firewalls between, or choose other ports with --udp-ports A-B"
+        ),
+    )
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

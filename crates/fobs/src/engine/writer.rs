@@ -1,0 +1,136 @@
+//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order.
+
+use super::receive::ToReceiver;
+use super::{Post, Reporter, spawn};
+use crate::error::Error;
+use crate::storage::{Sink, SinkEvent, Verified, VerifyError, verify};
+use fobs_proto::ChunkId;
+use fobs_proto::receiver::Verdict;
+use fobs_sys::PageBuffer;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
+
+/// What the receiver asks for.
+pub(super) enum ToWriter {
+    /// Verify and, in its turn, store.
+    Chunk { chunk: ChunkId, buffer: PageBuffer, len: usize },
+    /// Everything is stored: finish.
+    Finish,
+}
+
+struct Held {
+    buffer: PageBuffer,
+    len: usize,
+    /// `None`: still to be verified in its turn (a compressed chunk would need a second buffer until then).
+    verified: Option<Verified>,
+}
+
+struct Writer {
+    sink: Sink,
+    next: ChunkId,
+    held: BTreeMap<ChunkId, Held>,
+    scratch: Vec<u8>,
+    post: Post<ToReceiver>,
+    reporter: Arc<Reporter>,
+}
+
+/// Stores until told to finish, or until an error that ends the transfer. Holds at most the receiver's credit of chunks.
+pub(super) fn start(
+    sink: Sink,
+    work: Receiver<ToWriter>,
+    post: Post<ToReceiver>,
+    reporter: Arc<Reporter>,
+) -> JoinHandle<()> {
+    spawn("fobs-write", move || {
+        let mut writer = Writer {
+            sink,
+            next: 0,
+            held: BTreeMap::new(),
+            scratch: Vec::new(),
+            post: post.clone(),
+            reporter,
+        };
+        while let Ok(letter) = work.recv() {
+            match letter {
+                ToWriter::Chunk { chunk, buffer, len } => {
+                    if let Err(error) = writer.take(chunk, buffer, len) {
+                        post.post(ToReceiver::StoreFailed(error));
+                        return;
+                    }
+                }
+                ToWriter::Finish => {
+                    post.post(match writer.sink.finish() {
+                        Ok(summary) => ToReceiver::Finished(summary),
+                        Err(error) => ToReceiver::StoreFailed(error),
+                    });
+                    return;
+                }
+            }
+        }
+    })
+}
+
+impl Writer {
+    fn take(&mut self, chunk: ChunkId, buffer: PageBuffer, len: usize) -> Result<(), Error> {
+        let mut scratch = Vec::new();
+        let early = if chunk == self.next { None } else { Some(verify(&buffer[..len], &mut scratch)) };
+        let verified = match early {
+            Some(Ok(verified)) if scratch.is_empty() => {
+                self.tell(chunk, Verdict::Verified, verified.data_bytes());
+                Some(verified)
+            }
+            Some(Err(error)) => {
+                self.reject(chunk, buffer, error);
+                return Ok(());
+            }
+            _ => None,
+        };
+        self.held.insert(chunk, Held { buffer, len, verified });
+        while let Some(held) = self.held.remove(&self.next) {
+            if !self.store(held)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores the next chunk; false if it did not verify.
+    fn store(&mut self, held: Held) -> Result<bool, Error> {
+        let chunk = self.next;
+        let body = &held.buffer[..held.len];
+        let verified = match held.verified {
+            Some(verified) => verified,
+            None => match verify(body, &mut self.scratch) {
+                Ok(verified) => {
+                    self.tell(chunk, Verdict::Verified, verified.data_bytes());
+                    verified
+                }
+                Err(error) => {
+                    self.reject(chunk, held.buffer, error);
+                    return Ok(false);
+                }
+            },
+        };
+        let reporter = &self.reporter;
+        self.sink.apply(body, verified, &self.scratch, &mut |event| match event {
+            SinkEvent::FileDone(file) => reporter.file_done(file),
+            SinkEvent::FileFailed(error) => reporter.failed_here(error),
+            SinkEvent::SourceFailed(error) => reporter.failed(error),
+        })?;
+        self.next += 1;
+        self.post.post(ToReceiver::Stored { chunk, buffer: held.buffer });
+        Ok(true)
+    }
+
+    fn reject(&self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
+        self.tell(chunk, Verdict::Mismatch, 0);
+        self.post.post(ToReceiver::Returned { buffer });
+    }
+
+    fn tell(&self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
+        self.reporter.add_bytes(bytes);
+        self.post.post(ToReceiver::Verdict { chunk, verdict });
+    }
+}

@@ -1,0 +1,33 @@
+//! The FOBS engine and public API: sessions, threads, storage, security.
+//!
+//! ```text
+//!   client, server, daemon   the two ends of a session, and the listener
+//!   session                  what both ends have in common
+//!   control/                 the control channel: messages over ssh or TLS
+//!   secure/                  keys of people and hosts, and of packets
+//!   storage/                 files to chunks and chunks to files
+//!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
+//! ```
+//!
+//! A caller makes [`options::Location`]s and [`options::TransferOptions`], calls [`copy`], and hears [`event::Event`]s.
+
+pub mod control;
+pub mod error;
+pub mod event;
+pub mod options;
+pub mod secure;
+pub mod storage;
+
+mod client;
+mod daemon;
+mod engine;
+mod keygen;
+mod server;
+mod session;
+
+pub use client::copy;
+pub use daemon::serve;
+pub use engine::interrupt;
+pub use error::{Error, ErrorKind, Result};
+pub use keygen::{KeygenOutcome, keygen};
+pub use server::serve_stdio;

@@ -1,0 +1,62 @@
+//! Keys and what they protect: packets of the data plane ([`datagram`], [`replay`]), who a host is
+//! ([`identity`]), whom a server lets in ([`authorized_keys`]) and which server a client expects
+//! ([`known_hosts`]).
+//!
+//! This room knows no socket and no session. Its files are small and are read whole, with a bound.
+
+pub mod authorized_keys;
+pub mod datagram;
+pub mod identity;
+pub mod known_hosts;
+pub mod replay;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// `$XDG_CONFIG_HOME/fobs`, or `~/.config/fobs`. A relative `XDG_CONFIG_HOME` is ignored, as the XDG base directory
+/// specification asks.
+pub fn config_directory() -> Result<PathBuf> {
+    std::env::var_os("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .or_else(|| std::env::home_dir().map(|home| home.join(".config")))
+        .map(|base| base.join("fobs"))
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Usage,
+                "no place for keys: neither XDG_CONFIG_HOME nor HOME is set; set one, or name the key files",
+            )
+        })
+}
+
+/// Makes the directory that will hold `path`, for this user alone, if it is missing.
+fn make_private_parent(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() && !parent.exists() => {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads all of a file that has no business being larger than `limit` bytes.
+fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Overwrites secret bytes that are about to go away. As good as safe Rust gets: the compiler must keep the
+/// writes, but copies that a move left behind are out of reach.
+fn wipe(bytes: &mut [u8]) {
+    bytes.fill(0);
+    std::hint::black_box(bytes);
+}

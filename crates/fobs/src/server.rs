@@ -1,0 +1,242 @@
+//! The answering side of one session, over either carrier.
+
+use crate::control::message::{Accept, Bytes, Direction, Message, Open};
+use crate::control::{self, ControlChannel, ssh};
+use crate::engine::{self, CHUNKS_MAX, Clock, LinkSetup, ReceiveJob, Reporter, SendJob, tell_abort};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventSink};
+use crate::options::{Carrier, DEFAULT_UDP_PORTS};
+use crate::secure::authorized_keys::Rights;
+use crate::secure::datagram::{self, SessionSecret};
+use crate::session::{choose_cipher, receiver_config, sender_config, udp_options};
+use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
+use fobs_sys::{UdpSocket, Waker};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// Most sources that one session may name: a command line holds no more.
+const PATHS_MAX: usize = 100_000;
+
+/// What a server lets a client do, and where it binds.
+pub(crate) struct Policy {
+    pub(crate) base: Base,
+    /// Refuse every push.
+    pub(crate) read_only: bool,
+    /// The key's rights; `None` where the carrier's user has their own (SSH).
+    pub(crate) rights: Option<Rights>,
+    /// Where UDP sockets are bound.
+    pub(crate) udp_ip: IpAddr,
+    pub(crate) udp_ports: (u16, u16),
+    /// Addresses of this host to tell the client beside the one it called.
+    pub(crate) addresses: Vec<String>,
+}
+
+/// What a session moved, for the server's log.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Served {
+    pub(crate) direction: Direction,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+}
+
+/// `fobs server`: one session over standard input and output, with the rights of the user who runs it.
+pub fn serve_stdio() -> Result<()> {
+    let channel = ssh::server_channel()?;
+    // "client-ip client-port server-ip server-port", from sshd.
+    let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
+    let policy = Policy {
+        base: Base::Ambient,
+        read_only: false,
+        rights: None,
+        udp_ip: match here {
+            Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+            _ => Ipv4Addr::UNSPECIFIED.into(),
+        },
+        udp_ports: DEFAULT_UDP_PORTS,
+        addresses: here.iter().map(IpAddr::to_string).collect(),
+    };
+    serve_session(channel, policy).map(|_| ())
+}
+
+/// Serves one session to its end. Errors have been told to the client.
+pub(crate) fn serve_session(mut channel: ControlChannel, policy: Policy) -> Result<Served> {
+    let hello = control::hello(&mut channel)?;
+    let writer = channel.writer.clone();
+    let outcome = answer(channel, policy, hello.fast_aes).inspect_err(|error| tell_abort(&writer, error));
+    writer.close();
+    outcome
+}
+
+fn answer(mut channel: ControlChannel, policy: Policy, fast_aes: bool) -> Result<Served> {
+    let open = match channel.reader.recv()? {
+        Some(Message::Open(open)) => open,
+        Some(Message::Abort { code, message }) => {
+            return Err(engine::aborted(&channel.peer.description, &code, &message));
+        }
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the client spoke out of turn; install the same version on both sides",
+            ));
+        }
+        None => {
+            return Err(Error::new(
+                ErrorKind::Connect,
+                "the client ended the connection before it asked for anything",
+            ));
+        }
+    };
+    check_rights(&open, &policy)?;
+    let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
+    let cc = (open.direction == Direction::Pull).then_some(open.sending.cc.as_str());
+    let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
+        let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
+        Error::new(ErrorKind::Socket, message)
+    })?;
+    let waker = Waker::new().map_err(|error| {
+        Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
+    })?;
+    let cipher = choose_cipher(fast_aes);
+    let (secret, told) = match channel.exporter.take() {
+        Some(secret) => (secret, None),
+        None => {
+            let secret = SessionSecret::random();
+            let told = Bytes(secret.as_bytes().to_vec());
+            (secret, Some(told))
+        }
+    };
+    let port = socket.local_addr().port();
+    let addresses = std::iter::once(String::new()).chain(policy.addresses.iter().cloned());
+    let accept = Accept {
+        udp_addresses: addresses.map(|host| (host, port)).collect(),
+        secret: told,
+        cipher: cipher.name().to_owned(),
+        shape: Default::default(),
+        chunk_limit: CHUNKS_MAX,
+    };
+    let direction = match open.direction {
+        Direction::Push => datagram::Direction::Receiver,
+        Direction::Pull => datagram::Direction::Sender,
+    };
+    let link =
+        LinkSetup { socket, waker, clock: Clock::start(), secret, cipher, direction, candidates: Vec::new() };
+    match open.direction {
+        Direction::Push => receive_push(channel, policy, open, accept, link),
+        Direction::Pull => send_pull(channel, policy, open, accept, link),
+    }
+}
+
+fn receive_push(
+    channel: ControlChannel,
+    policy: Policy,
+    open: Open,
+    accept: Accept,
+    mut link: LinkSetup,
+) -> Result<Served> {
+    let destination = open.paths.into_iter().next().unwrap_or_default().0;
+    let sink =
+        Sink::open(SinkSpec { base: policy.base, destination, shape: open.shape, preserve: open.preserve })?;
+    let ports = format!("port {}", accept.udp_addresses[0].1);
+    channel.writer.send(&Message::Accept(accept))?;
+    link.clock = Clock::start();
+    let outcome = engine::receive(ReceiveJob {
+        link,
+        sink,
+        config: receiver_config(open.ack_every),
+        reader: channel.reader,
+        writer: channel.writer.clone(),
+        reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        peer_name: channel.peer.description,
+        ports,
+    })?;
+    let complete = outcome.complete;
+    Ok(Served {
+        direction: Direction::Push,
+        files: complete.files,
+        bytes: complete.bytes,
+        seconds: complete.seconds,
+    })
+}
+
+fn send_pull(
+    channel: ControlChannel,
+    policy: Policy,
+    open: Open,
+    accept: Accept,
+    mut link: LinkSetup,
+) -> Result<Served> {
+    let source = Source::open(SourceSpec {
+        base: policy.base,
+        paths: open.paths.into_iter().map(|path| path.0).collect(),
+        recursive: open.recursive,
+        preserve: open.preserve,
+        compress: open.compress,
+    })?;
+    // The client's greeting brings the credit.
+    let config = sender_config(&open.sending, open.payload_size, 0)?;
+    let ports = format!("port {}", accept.udp_addresses[0].1);
+    channel.writer.send(&Message::Accept(Accept { shape: source.shape(), ..accept }))?;
+    link.clock = Clock::start();
+    let outcome = engine::send(SendJob {
+        link,
+        source,
+        config,
+        reader: channel.reader,
+        writer: channel.writer.clone(),
+        reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        peer_name: channel.peer.description,
+        ports,
+    })?;
+    let complete = outcome.complete;
+    Ok(Served {
+        direction: Direction::Pull,
+        files: complete.files,
+        bytes: complete.bytes,
+        seconds: complete.seconds,
+    })
+}
+
+fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
+    if open.paths.is_empty() || open.paths.len() > PATHS_MAX {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("a session names 1 to {PATHS_MAX} paths, not {}", open.paths.len()),
+        ));
+    }
+    if open.direction == Direction::Push && policy.read_only {
+        return Err(Error::new(ErrorKind::Denied, "this server is read-only; nothing can be written to it"));
+    }
+    if let Some(rights) = &policy.rights {
+        for path in &open.paths {
+            rights
+                .allows(open.direction, &path.0)
+                .map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The ports to bind in: over SSH the user's own wish, at a daemon only what its range allows of it.
+fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Result<(u16, u16)> {
+    let Some(wish) = open.udp_ports else { return Ok(ours) };
+    let chosen = match channel.carrier {
+        Carrier::Ssh => wish,
+        Carrier::Daemon => (wish.0.max(ours.0), wish.1.min(ours.1)),
+    };
+    if chosen.0 > chosen.1 || chosen.0 == 0 {
+        let message = format!(
+            "UDP ports {} to {} are not among those this server uses, {} to {}",
+            wish.0, wish.1, ours.0, ours.1
+        );
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    Ok(chosen)
+}
+
+/// A server's sessions tell their client, not the server's terminal.
+struct Silent;
+
+impl EventSink for Silent {
+    fn event(&self, _event: Event) {}
+}

@@ -1,0 +1,153 @@
+//! What a client's and a server's session have in common: configurations, sockets, roles and figures.
+
+use crate::control::message::{Complete, Finished, Sending};
+use crate::engine::CHUNKS_MAX;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{FileError, Summary};
+use crate::options::{CongestionControl, PACKET_SIZE_RANGE, TransferOptions};
+use crate::secure::datagram::Cipher;
+use fobs_proto::Rate;
+use fobs_proto::congestion::{Auto, Controller, Fixed, Greedy};
+use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
+use fobs_proto::recovery::BASE_DATAGRAM;
+use fobs_proto::sender::{ScheduleKind, SenderConfig};
+use fobs_proto::wire::DATA_OVERHEAD;
+use fobs_sys::UdpOptions;
+use std::time::Instant;
+
+/// Socket buffers asked for, bytes (the kernel doubles and may cut them). 8 MiB hold what arrives in 10 ms at 5 Gbit/s, which is what a
+/// busy host may keep a thread from its CPU.
+const SOCKET_BUFFER: usize = 8 << 20;
+/// Send buffer where the socket's fullness is the only brake (`greedy`): a queue of 15 ms at 100 Mbit/s, so that little is sent
+/// again that still waits here.
+const GREEDY_SEND_BUFFER: usize = 96 << 10;
+/// Most packets between acks that a peer may ask for.
+const ACK_EVERY_LIMIT: u32 = 1 << 20;
+
+/// How the user wants to send, as it goes over the control channel.
+pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
+    let (cc, fixed_bps) = match options.congestion_control {
+        CongestionControl::Auto => ("auto", 0),
+        CongestionControl::Greedy => ("greedy", 0),
+        CongestionControl::Fixed { bits_per_second } => ("fixed", bits_per_second),
+    };
+    Sending {
+        cc: cc.to_owned(),
+        fixed_bps,
+        limit_bps: options.rate_limit.unwrap_or(0),
+        burst: options.burst.unwrap_or(0),
+    }
+}
+
+/// The sending machine's configuration; the link fills in what it knows.
+pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u32) -> Result<SenderConfig> {
+    if payload_size != 0 && !(PACKET_SIZE_RANGE.0..=PACKET_SIZE_RANGE.1).contains(&payload_size) {
+        let (low, high) = PACKET_SIZE_RANGE;
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("a packet size of {payload_size} bytes is not possible; give {low} to {high}"),
+        ));
+    }
+    let datagram = if payload_size == 0 { BASE_DATAGRAM } else { payload_size + DATA_OVERHEAD as u16 };
+    let (controller, schedule, burst): (Box<dyn Controller>, _, _) = match sending.cc.as_str() {
+        "auto" => (Box::new(Auto::new(datagram)), ScheduleKind::LossDriven, None),
+        "greedy" => (Box::new(Greedy::new()), ScheduleKind::Circular, Some(Greedy::BURST)),
+        "fixed" if sending.fixed_bps > 0 => {
+            (Box::new(Fixed::new(Rate::bits_per_second(sending.fixed_bps))), ScheduleKind::LossDriven, None)
+        }
+        "fixed" => {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                "--cc fixed needs --rate: say how fast, for instance --rate 500Mbit",
+            ));
+        }
+        other => {
+            return Err(Error::new(
+                ErrorKind::Usage,
+                format!("there is no congestion controller {other:?}; use auto, greedy or fixed"),
+            ));
+        }
+    };
+    Ok(SenderConfig {
+        controller,
+        schedule,
+        rate_limit: (sending.limit_bps > 0).then(|| Rate::bits_per_second(sending.limit_bps)),
+        payload_size: (payload_size != 0).then_some(payload_size),
+        ip_overhead: 0,
+        burst: if sending.burst > 0 { Some(sending.burst) } else { burst },
+        chunk_limit,
+        chunks_max: CHUNKS_MAX as usize,
+        ack_delay_max: ACK_DELAY_MAX,
+    })
+}
+
+/// The receiving machine's configuration.
+pub(crate) fn receiver_config(ack_every: u32) -> ReceiverConfig {
+    let ack_every = if ack_every == 0 { ACK_EVERY } else { ack_every.min(ACK_EVERY_LIMIT) };
+    ReceiverConfig { ack_every, ack_delay_max: ACK_DELAY_MAX, chunks_max: CHUNKS_MAX }
+}
+
+/// Options of the data socket. `cc` is the controller that sends from it, if this side sends.
+pub(crate) fn udp_options(cc: Option<&str>) -> UdpOptions {
+    let send_buffer = if cc == Some("greedy") { GREEDY_SEND_BUFFER } else { SOCKET_BUFFER };
+    UdpOptions { recv_buffer: SOCKET_BUFFER, send_buffer, gro: true }
+}
+
+/// The cipher that both CPUs do best.
+pub(crate) fn choose_cipher(peer_fast_aes: bool) -> Cipher {
+    if peer_fast_aes { Cipher::best_here() } else { Cipher::ChaCha20Poly1305 }
+}
+
+/// Which end of the transfer this process was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Sender,
+    Receiver,
+}
+
+/// The figures of a transfer, from what both ends said.
+pub(crate) fn summary(
+    role: Role,
+    complete: &Complete,
+    finished: &Finished,
+    cipher: Cipher,
+    began: Instant,
+    errors: Vec<FileError>,
+) -> Summary {
+    let rtt_s = finished.rtt_ms_min / 1e3;
+    // The first packet left half a round trip before it arrived, where the receiver's clock begins.
+    let seconds =
+        if complete.seconds > 0.0 || complete.bytes > 0 { complete.seconds + rtt_s / 2.0 } else { 0.0 };
+    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    let (ours, peers) = match role {
+        Role::Sender => {
+            ((finished.cpu_seconds, finished.max_rss_bytes), (complete.cpu_seconds, complete.max_rss_bytes))
+        }
+        Role::Receiver => {
+            ((complete.cpu_seconds, complete.max_rss_bytes), (finished.cpu_seconds, finished.max_rss_bytes))
+        }
+    };
+    Summary {
+        bytes: complete.bytes,
+        files: complete.files,
+        seconds,
+        seconds_total: began.elapsed().as_secs_f64(),
+        goodput_bps: if seconds > 0.0 { complete.bytes as f64 * 8.0 / seconds } else { 0.0 },
+        packets_needed: finished.packets_needed,
+        packets_sent: finished.packets_sent,
+        waste: share(finished.packets_sent.saturating_sub(finished.packets_needed), finished.packets_needed),
+        rtt_ms_min: finished.rtt_ms_min,
+        loss_rate: share(finished.packets_lost, finished.packets_sent),
+        socket_drops: complete.socket_drops,
+        packet_size: finished.packet_size,
+        cc: finished.cc.clone(),
+        transport: "udp".to_owned(),
+        cipher: cipher.name().to_owned(),
+        root: complete.root.clone(),
+        max_rss_bytes: ours.1,
+        cpu_seconds: ours.0,
+        cpu_seconds_peer: peers.0,
+        max_rss_bytes_peer: peers.1,
+        errors,
+    }
+}

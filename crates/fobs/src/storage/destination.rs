@@ -1,0 +1,134 @@
+//! Where a destination's path leads, by the rules of scp and cp.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::beneath::{Base, kind, reason, sentence};
+use super::path::{self, show};
+use crate::control::message::SourceShape;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Flags for holding a directory: for lookups in it, not for reading it.
+pub(super) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+/// What the transfer's paths are relative to.
+pub(super) enum Place {
+    /// Into this directory, under their own names.
+    Into(OwnedFd),
+    /// The one source becomes `name` in `directory`.
+    As {
+        /// The directory, open.
+        directory: OwnedFd,
+        /// One component.
+        name: Vec<u8>,
+    },
+    /// A device or fifo that takes one file's bytes, such as `/dev/null`.
+    Device(File),
+}
+
+/// Finds out where `destination` leads and makes sure, as far as can be known now, that it can be written.
+pub(super) fn resolve(base: &Base, destination: &[u8], shape: &SourceShape) -> Result<Place> {
+    let place = match base.open(destination, OFlags::PATH) {
+        Ok(existing) => existing_place(base, destination, shape, existing)?,
+        Err(Errno::NOENT) => new_place(base, destination, shape)?,
+        Err(errno) => return Err(refused(destination, errno)),
+    };
+    let (Place::Into(directory) | Place::As { directory, .. }) = &place else { return Ok(place) };
+    match fs::accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty()) {
+        Ok(()) => Ok(place),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+fn existing_place(base: &Base, destination: &[u8], shape: &SourceShape, existing: OwnedFd) -> Result<Place> {
+    let stat = fs::fstat(&existing).map_err(|errno| refused(destination, errno))?;
+    let shown = show(destination);
+    match kind(&stat) {
+        FileType::Directory if shape.stream => Err(unusable(format!(
+            "cannot write to '{shown}': it is a directory; name the file that the input stream shall become"
+        ))),
+        FileType::Directory => Ok(Place::Into(existing)),
+        _ if needs_directory(destination, shape) => {
+            Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
+        }
+        FileType::RegularFile => split_place(base, destination),
+        // A daemon's client has no business with devices.
+        FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) => {
+            let device = base.open(destination, OFlags::WRONLY | OFlags::NOCTTY);
+            device.map(|device| Place::Device(device.into())).map_err(|errno| refused(destination, errno))
+        }
+        _ => Err(unusable(format!("cannot replace '{shown}': it is not a regular file; name another path"))),
+    }
+}
+
+fn new_place(base: &Base, destination: &[u8], shape: &SourceShape) -> Result<Place> {
+    let several = shape.sources > 1 && !shape.contents && !is_directory_path(destination);
+    if several {
+        return Err(unusable(format!(
+            "cannot copy several sources to '{}': it does not exist; create that directory or end the path with '/'",
+            show(destination)
+        )));
+    }
+    if !needs_directory(destination, shape) {
+        return split_place(base, destination);
+    }
+    let Place::As { directory, name } = split_place(base, destination)? else {
+        return Err(refused(destination, Errno::NOENT));
+    };
+    // What the umask leaves, as mkdir does: no record says what mode it should have.
+    let made = match fs::mkdirat(&directory, &name[..], Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => base.open(destination, HOLD_DIRECTORY),
+        Err(errno) => Err(errno),
+    };
+    made.map(Place::Into).map_err(|errno| refused(destination, errno))
+}
+
+/// The parent directory, which must exist, and the last component.
+fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
+    let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let (parent, name) = path::split(&destination[..end]);
+    if matches!(name, b"" | b"." | b"..") {
+        // Such a path is a directory or does not exist at all.
+        return Err(refused(destination, Errno::NOENT));
+    }
+    let parent = if parent.is_empty() && destination.starts_with(b"/") { b"/" } else { parent };
+    match base.open(parent, HOLD_DIRECTORY) {
+        Ok(directory) => Ok(Place::As { directory, name: name.to_vec() }),
+        Err(Errno::NOENT) => Err(unusable(format!(
+            "cannot write '{}': the directory '{}' does not exist; create it first",
+            show(destination),
+            show(parent)
+        ))),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+fn needs_directory(destination: &[u8], shape: &SourceShape) -> bool {
+    shape.contents || shape.sources > 1 || is_directory_path(destination)
+}
+
+fn is_directory_path(destination: &[u8]) -> bool {
+    destination.ends_with(b"/")
+}
+
+fn unusable(message: String) -> Error {
+    Error::new(ErrorKind::Destination, message)
+}
+
+fn refused(destination: &[u8], errno: Errno) -> Error {
+    match errno {
+        Errno::XDEV => Error::new(
+            ErrorKind::Denied,
+            format!("cannot write '{}': it leads outside the directory that is served", show(destination)),
+        ),
+        Errno::NOTDIR => unusable(format!(
+            "cannot write '{}': {}; a part of the path is not a directory",
+            show(destination),
+            reason(errno)
+        )),
+        _ => unusable(sentence("write to", destination, errno)),
+    }
+}

@@ -1,0 +1,48 @@
+//! Storage (protocol 7): files to chunks and chunks to files.
+//!
+//! [`Source`] walks what is to be sent and fills chunks; [`verify`] proves a received chunk, statelessly; [`Sink`]
+//! stores proven chunks in order. Nothing here knows packets, sessions or threads.
+
+mod beneath;
+mod chunk;
+mod compression;
+mod destination;
+mod open_file;
+mod path;
+mod record;
+mod sink;
+mod source;
+mod temporary;
+mod transfer_root;
+mod tree;
+mod tree_hash;
+mod verify;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use beneath::Base;
+pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Layout, RECORDS_MAX, TRAILER_LEN};
+pub use path::show as show_path;
+pub use record::{Meta, Record};
+pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
+pub use source::{FilledChunk, Known, Source, SourceSpec};
+pub use tree_hash::GROUP;
+pub use verify::{Verified, VerifyError, verify};
+
+/// Where a source's paths are looked up.
+pub type SourceBase = Base;
+/// Where a destination's path is looked up.
+pub type SinkBase = Base;
+
+/// A file that was read to its end, or is in place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDone {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the content.
+    pub root: [u8; 32],
+}

@@ -1,0 +1,220 @@
+//! The records of a chunk (protocol 7.2): what the chunk's data is and where it belongs.
+
+use serde::{Deserialize, Serialize};
+
+use super::path::{self, PATH_LEN_MAX};
+
+/// Longest reason in a `Failed` record, bytes; the sender cuts longer ones.
+pub const REASON_LEN_MAX: usize = 4096;
+/// No record is longer, bytes: two paths (or a path and a reason) and some varints.
+pub const RECORD_LEN_MAX: usize = 2 * PATH_LEN_MAX + 128;
+/// No file is longer, bytes: the kernel's `off_t`.
+const FILE_LEN_MAX: u64 = i64::MAX as u64;
+/// Nanoseconds in a second: a record's are below. Linux gives larger values a meaning of their own.
+pub(super) const NANOSECONDS: u32 = 1_000_000_000;
+
+/// What is kept of a file besides its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Meta {
+    /// Permission bits, setuid, setgid and sticky among them (`st_mode & 0o7777`).
+    pub mode: u32,
+    /// Modification time, seconds since 1970.
+    pub mtime_s: i64,
+    /// Nanoseconds of the modification time.
+    pub mtime_ns: u32,
+}
+
+/// One record. Paths are borrowed from the chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record<'a> {
+    /// A directory begins: what follows may lie in it.
+    Directory {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+    },
+    /// Everything in the directory has been said.
+    DirectoryEnd {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// Its mode and time.
+        meta: Meta,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// What it points to: stored, never followed.
+        #[serde(borrow, with = "serde_bytes")]
+        target: &'a [u8],
+        /// Its time.
+        meta: Meta,
+    },
+    /// A file begins: the *current file* until `End` or `Failed`.
+    File {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// Its mode and time.
+        meta: Meta,
+        /// Size when it was opened, bytes; a hint, 0 if unknown.
+        size: u64,
+    },
+    /// The next `len` bytes of the chunk's data are the current file from `offset` on.
+    Extent {
+        /// Place in the file, bytes.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// The current file is complete.
+    End,
+    /// The sender gave this path up; the current file, if it is that one, with it.
+    Failed {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// One sentence.
+        #[serde(borrow)]
+        reason: &'a str,
+    },
+}
+
+impl<'a> Record<'a> {
+    /// Appends the record. The sender's own records always pass its check.
+    pub fn encode(&self, to: &mut Vec<u8>) {
+        debug_assert_eq!(self.check(), Ok(()), "{self:?}");
+        postcard::to_io(self, to).expect("writing to a Vec does not fail");
+    }
+
+    /// Takes one record off the front of `bytes`: the record and what follows it.
+    pub fn decode(bytes: &'a [u8]) -> Result<(Record<'a>, &'a [u8]), &'static str> {
+        let (record, rest) =
+            postcard::take_from_bytes::<Record<'a>>(bytes).map_err(|_| "a record cannot be read")?;
+        record.check()?;
+        Ok((record, rest))
+    }
+
+    /// What both sides hold a record to, whatever its context.
+    fn check(&self) -> Result<(), &'static str> {
+        match *self {
+            Record::Directory { path } => path::check(path),
+            Record::DirectoryEnd { path, meta } => path::check(path).and(meta.check()),
+            Record::Symlink { path, target, meta } => {
+                if target.is_empty() || target.len() > PATH_LEN_MAX || target.contains(&0) {
+                    return Err("a symbolic link's target is empty, too long or has a NUL byte in it");
+                }
+                named(path).and(meta.check())
+            }
+            Record::File { path, meta, .. } => named(path).and(meta.check()),
+            Record::Extent { offset, len } => match offset.checked_add(u64::from(len)) {
+                Some(end) if len > 0 && end <= FILE_LEN_MAX => Ok(()),
+                _ => Err("an extent is empty or ends beyond what a file can hold"),
+            },
+            Record::End => Ok(()),
+            Record::Failed { path, reason } if reason.len() <= REASON_LEN_MAX => path::check(path),
+            Record::Failed { .. } => Err("a reason is longer than 4096 bytes"),
+        }
+    }
+}
+
+impl Meta {
+    fn check(&self) -> Result<(), &'static str> {
+        match self.mtime_ns < NANOSECONDS {
+            true => Ok(()),
+            false => Err("a modification time has more than 999,999,999 nanoseconds"),
+        }
+    }
+}
+
+/// Files and links have names of their own: they are never the destination itself.
+fn named(path: &[u8]) -> Result<(), &'static str> {
+    match path.is_empty() {
+        true => Err("a file or symbolic link has no name"),
+        false => path::check(path),
+    }
+}
+
+/// `reason` cut to what a record holds.
+pub fn bounded_reason(reason: &str) -> &str {
+    let mut end = reason.len().min(REASON_LEN_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode_error(record: &Record<'_>) -> &'static str {
+        // Not `encode`: it asserts that the record is good.
+        let bytes = postcard::to_allocvec(record).expect("a record can be encoded");
+        Record::decode(&bytes).expect_err("this record is bad")
+    }
+
+    #[test]
+    fn the_longest_records_fit_their_bound() {
+        let path = [b'p'; PATH_LEN_MAX];
+        let reason = "r".repeat(REASON_LEN_MAX);
+        let meta = Meta { mode: u32::MAX, mtime_s: i64::MIN, mtime_ns: NANOSECONDS - 1 };
+        for record in [
+            Record::Symlink { path: &path, target: &path, meta },
+            Record::Failed { path: &path, reason: &reason },
+            Record::File { path: &path, meta, size: u64::MAX },
+        ] {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert!(bytes.len() <= RECORD_LEN_MAX, "{}", bytes.len());
+            assert_eq!(Record::decode(&bytes), Ok((record, &[][..])));
+        }
+    }
+
+    #[test]
+    fn records_out_of_bounds_are_refused() {
+        let meta = Meta::default();
+        let odd_time = Meta { mtime_ns: NANOSECONDS, ..meta };
+        let long_reason = "r".repeat(REASON_LEN_MAX + 1);
+        for bad in [
+            Record::Directory { path: b"../x" },
+            Record::DirectoryEnd { path: b"/", meta },
+            Record::DirectoryEnd { path: b"x", meta: odd_time },
+            Record::File { path: b"", meta, size: 0 },
+            Record::File { path: b"a\0", meta, size: 0 },
+            Record::File { path: b"a", meta: odd_time, size: 0 },
+            Record::Symlink { path: b"a", target: b"", meta },
+            Record::Symlink { path: b"a", target: b"b\0", meta },
+            Record::Symlink { path: b"", target: b"b", meta },
+            Record::Extent { offset: 0, len: 0 },
+            Record::Extent { offset: u64::MAX, len: 2 },
+            Record::Extent { offset: FILE_LEN_MAX, len: 1 },
+            Record::Failed { path: b"a", reason: &long_reason },
+        ] {
+            decode_error(&bad);
+        }
+    }
+
+    #[test]
+    fn reasons_are_cut_between_characters() {
+        let reason = "é".repeat(REASON_LEN_MAX);
+        assert_eq!(bounded_reason(&reason).len(), REASON_LEN_MAX);
+        let reason = format!("a{reason}");
+        assert_eq!(bounded_reason(&reason).len(), REASON_LEN_MAX - 1);
+        assert_eq!(bounded_reason("short"), "short");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_record_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok((record, rest)) = Record::decode(&bytes) {
+                prop_assert!(rest.len() < bytes.len());
+                prop_assert_eq!(record.check(), Ok(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! The receiving side's storage: stores verified chunks in order (protocol 7.6).
+
+use std::fs;
+use std::io::Write;
+
+use blake3::hazmat::ChainingValue;
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+use super::FileDone;
+use super::beneath::{Base, sentence};
+use super::chunk::{Item, Items};
+use super::destination::{Place, resolve};
+use super::record::{Meta, Record};
+use super::temporary::Keeping;
+use super::transfer_root::TransferRoot;
+use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
+use super::tree_hash::{FileTree, Tail};
+use super::verify::Verified;
+use crate::control::message::SourceShape;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::FileError;
+
+/// Where to store.
+#[derive(Debug)]
+pub struct SinkSpec {
+    /// Where `destination` is looked up.
+    pub base: Base,
+    /// The destination, raw bytes; empty means the base itself.
+    pub destination: Vec<u8>,
+    /// What the sources look like.
+    pub shape: SourceShape,
+    /// Keep exact modes, and modification times.
+    pub preserve: bool,
+}
+
+/// What became of one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinkEvent {
+    /// A file is verified and in place.
+    FileDone(FileDone),
+    /// This side could not store it; the rest goes on.
+    FileFailed(FileError),
+    /// The sender gave it up (and knows); the rest goes on.
+    SourceFailed(FileError),
+}
+
+/// What a transfer came to on this side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkSummary {
+    /// The transfer's root (protocol 7.6): over everything that the sender completed and this side verified, stored
+    /// or not.
+    pub root: [u8; 32],
+    /// Files in place.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Stores verified chunks.
+pub struct Sink {
+    target: Target,
+    file: Option<CurrentFile>,
+    root: TransferRoot,
+    files: u64,
+    bytes: u64,
+}
+
+enum Target {
+    Tree(Box<Tree>),
+    Stream(Stream),
+}
+
+/// Standard output, or a device: takes one file.
+struct Stream {
+    writer: Box<dyn Write + Send>,
+    used: bool,
+}
+
+struct CurrentFile {
+    path: Vec<u8>,
+    meta: Meta,
+    tree: FileTree,
+    storing: Storing,
+}
+
+enum Storing {
+    File(Placing),
+    Stream,
+    /// It was given up: its data is verified and dropped.
+    Discarded,
+}
+
+impl Sink {
+    /// Finds the destination and makes sure, as far as can be known now, that it can be written.
+    pub fn open(spec: SinkSpec) -> Result<Sink> {
+        let keeping = match spec.preserve {
+            true => Keeping::Exact,
+            false => Keeping::Ordinary { umask: current_umask() },
+        };
+        let target = match resolve(&spec.base, &spec.destination, &spec.shape)? {
+            Place::Into(directory) => Target::Tree(Box::new(Tree::new(directory, None, keeping))),
+            Place::As { directory, name } => {
+                Target::Tree(Box::new(Tree::new(directory, Some(name), keeping)))
+            }
+            Place::Device(device) => Target::Stream(Stream { writer: Box::new(device), used: false }),
+        };
+        Ok(Sink::new(target))
+    }
+
+    /// Writes exactly one file to `writer`, such as standard output.
+    pub fn to_stream(writer: Box<dyn Write + Send>, shape: &SourceShape) -> Result<Sink> {
+        if shape.sources > 1 || shape.contents {
+            return Err(one_file_only());
+        }
+        Ok(Sink::new(Target::Stream(Stream { writer, used: false })))
+    }
+
+    fn new(target: Target) -> Sink {
+        Sink { target, file: None, root: TransferRoot::default(), files: 0, bytes: 0 }
+    }
+
+    /// For a client that pulls: refuses every name that these sources, as they were asked for, cannot have brought
+    /// about, so that a hostile server cannot slip other files in.
+    pub fn expect_sources(&mut self, sources: &[Vec<u8>]) {
+        if let Target::Tree(tree) = &mut self.target {
+            tree.expect_sources(sources);
+        }
+    }
+
+    /// Stores a chunk. Chunks come in order; `scratch` is what the chunk was verified with. Per-file trouble is an
+    /// event; an error is the transfer's end.
+    pub fn apply(
+        &mut self,
+        chunk: &[u8],
+        verified: Verified,
+        scratch: &[u8],
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let Some((data, records)) = verified.body(chunk, scratch) else {
+            return Err(mixed_up());
+        };
+        let mut values = verified.values.iter().copied();
+        for item in Items::new(data, records) {
+            match item.map_err(protocol)? {
+                Item::Extent { offset, data, tail } => {
+                    self.extent(offset, data, tail, &mut values, events)?
+                }
+                Item::Other(record) => self.record(record, events)?,
+            }
+        }
+        match values.next() {
+            None => Ok(()),
+            Some(_) => Err(mixed_up()),
+        }
+    }
+
+    /// Everything has been applied: the final chunk too.
+    pub fn finish(self) -> Result<SinkSummary> {
+        if self.file.is_some() {
+            return Err(protocol("the transfer ends in the middle of a file"));
+        }
+        if let Target::Tree(tree) = &self.target
+            && !tree.is_complete()
+        {
+            return Err(protocol("the transfer ends in the middle of a directory"));
+        }
+        Ok(SinkSummary { root: self.root.finish(), files: self.files, bytes: self.bytes })
+    }
+
+    fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        match (record, self.file.take()) {
+            (Record::End, Some(file)) => return self.end(file, events),
+            (Record::End, None) => return Err(protocol("an end comes without a file")),
+            (Record::Failed { path, reason }, file) => {
+                if file.is_some_and(|file| file.path != path) {
+                    return Err(protocol("another path is given up in the middle of a file"));
+                }
+                events(SinkEvent::SourceFailed(FileError {
+                    path: path.to_vec(),
+                    message: reason.to_owned(),
+                }));
+                return Ok(());
+            }
+            (_, Some(_)) => return Err(protocol("something begins in the middle of a file")),
+            (_, None) => {}
+        }
+        match record {
+            Record::Directory { path } => {
+                self.root.directory(path);
+                let made = self.target.tree().and_then(|tree| tree.directory(path));
+                settle(made, path, events).map(|_| ())
+            }
+            Record::DirectoryEnd { path, meta } => {
+                let set = self.target.tree().and_then(|tree| tree.directory_end(path, meta));
+                settle(set, path, events).map(|_| ())
+            }
+            Record::Symlink { path, target, meta } => {
+                self.root.symlink(path, target);
+                let made = self.target.tree().and_then(|tree| tree.symlink(path, target, meta));
+                settle(made, path, events).map(|_| ())
+            }
+            Record::File { path, meta, size } => {
+                let storing = settle(self.target.begin(path, size), path, events)?;
+                let storing = storing.unwrap_or(Storing::Discarded);
+                let (path, tree) = (path.to_vec(), FileTree::default());
+                self.file = Some(CurrentFile { path, meta, tree, storing });
+                Ok(())
+            }
+            // Handled above, and in `apply`.
+            Record::End | Record::Failed { .. } | Record::Extent { .. } => Ok(()),
+        }
+    }
+
+    fn extent(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        tail: Tail,
+        values: &mut impl Iterator<Item = ChainingValue>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let Some(file) = &mut self.file else { return Err(protocol("data comes without a file")) };
+        if offset != file.tree.len() {
+            return Err(protocol("a file's data comes out of order"));
+        }
+        file.tree.extend(data.len() as u64, tail, values).ok_or_else(mixed_up)?;
+        let written = match (&file.storing, &mut self.target) {
+            (Storing::File(placing), _) => placing
+                .file
+                .write(data, offset)
+                .map_err(|errno| Trouble::Path(sentence("write", &file.path, errno))),
+            (Storing::Stream, Target::Stream(stream)) => {
+                stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())
+            }
+            _ => Ok(()),
+        };
+        if settle(written, &file.path, events)?.is_none() {
+            file.storing = Storing::Discarded;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, file: CurrentFile, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        let CurrentFile { path, meta, tree, storing } = file;
+        let (bytes, root) = (tree.len(), tree.root());
+        self.root.file(&path, &root);
+        let stored = match (storing, &mut self.target) {
+            (Storing::File(placing), Target::Tree(tree)) => tree.commit(placing, &path, bytes, meta),
+            (Storing::Stream, Target::Stream(stream)) => {
+                stream.writer.flush().map_err(|error| stream_failed(&error).into())
+            }
+            _ => Err(Trouble::Skipped),
+        };
+        if settle(stored, &path, events)?.is_some() {
+            self.files += 1;
+            self.bytes += bytes;
+            events(SinkEvent::FileDone(FileDone { path, bytes, root }));
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    /// The tree, for what a stream cannot take.
+    fn tree(&mut self) -> Attempt<&mut Tree> {
+        match self {
+            Target::Tree(tree) => Ok(tree),
+            Target::Stream(_) => Err(one_file_only().into()),
+        }
+    }
+
+    fn begin(&mut self, path: &[u8], size: u64) -> Attempt<Storing> {
+        match self {
+            Target::Tree(tree) => tree.create(path, size).map(Storing::File),
+            Target::Stream(stream) if stream.used => Err(one_file_only().into()),
+            Target::Stream(stream) => {
+                stream.used = true;
+                Ok(Storing::Stream)
+            }
+        }
+    }
+}
+
+/// Says what trouble there was; only the transfer's own is passed on. `None`: it was not stored.
+fn settle<T>(attempt: Attempt<T>, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<Option<T>> {
+    match attempt {
+        Ok(value) => Ok(Some(value)),
+        Err(Trouble::Path(message)) => {
+            events(SinkEvent::FileFailed(FileError { path: path.to_vec(), message }));
+            Ok(None)
+        }
+        Err(Trouble::Skipped) => Ok(None),
+        Err(Trouble::Transfer(error)) => Err(error),
+    }
+}
+
+fn one_file_only() -> Error {
+    let message = "standard output or a device takes exactly one file; name a directory as the destination";
+    Error::new(ErrorKind::Destination, message)
+}
+
+fn stream_failed(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::FileIo, format!("cannot write to the output stream: {error}"))
+}
+
+fn mixed_up() -> Error {
+    Error::new(ErrorKind::Internal, "a chunk was stored with another chunk's verification; report this bug")
+}
+
+/// The process's umask. Reading it from `/proc` changes nothing; the call that also returns it sets it, which other
+/// threads could notice.
+fn current_umask() -> u32 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    if let Some(mask) = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
+        return mask;
+    }
+    let mask = umask(Mode::from_raw_mode(0o077));
+    umask(mask);
+    mask.as_raw_mode()
+}

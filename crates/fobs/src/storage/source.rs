@@ -1,0 +1,348 @@
+//! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
+
+use std::io::Read;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use blake3::hazmat::ChainingValue;
+
+use super::FileDone;
+use super::beneath::Base;
+use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
+use super::compression::Compression;
+use super::open_file::{Input, OpenFile, ReadEnd};
+use super::record::{Meta, RECORD_LEN_MAX, Record, bounded_reason};
+use super::transfer_root::TransferRoot;
+use super::tree_hash::{GROUP, Tail, hash_extent};
+use super::walk::{Entry, Named, Unusable, Walk, means_contents};
+use crate::control::message::SourceShape;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::FileError;
+
+/// Data targets of the first chunks, bytes; all later ones are full. The first is small so that the first byte
+/// leaves early; together they make 4 MiB, so that a large file's later chunks are each one subtree of its tree.
+const FIRST_DATA_TARGETS: [usize; 3] = [256 << 10, 768 << 10, 3 << 20];
+/// The name that a stream has in the transfer; the destination gives it another.
+const STREAM_NAME: &[u8] = b"-";
+
+/// What to send.
+#[derive(Debug)]
+pub struct SourceSpec {
+    /// Where `paths` are looked up.
+    pub base: Base,
+    /// The sources, raw bytes. `dir/` and `dir/.` mean the directory's contents.
+    pub paths: Vec<Vec<u8>>,
+    /// Directories too.
+    pub recursive: bool,
+    /// Send modification times. Modes are always sent.
+    pub preserve: bool,
+    /// zstd each chunk where it helps.
+    pub compress: bool,
+}
+
+/// A chunk that [`Source::next_chunk`] made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilledChunk {
+    /// Bytes of the buffer that are the chunk.
+    pub len: usize,
+    /// Whether it is the object's last.
+    pub is_final: bool,
+    /// Files that were read to their end in it.
+    pub files: Vec<FileDone>,
+    /// What was given up while filling it. Its records say so too.
+    pub failures: Vec<FileError>,
+    /// File data in it, bytes, before compression.
+    pub data_bytes: u64,
+}
+
+/// What is known of the object so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Sizes of all files that have been opened, bytes.
+    pub bytes: u64,
+    /// Files that have been opened.
+    pub files: u64,
+    /// Whether there is nothing more to find.
+    pub scan_complete: bool,
+}
+
+/// Reads sources into chunks, lazily: the first chunk leaves before the scan ends.
+pub struct Source {
+    shape: SourceShape,
+    feed: Feed,
+    /// What was wrong with sources before the first entry.
+    early_failures: std::vec::IntoIter<FileError>,
+    file: Option<OpenFile>,
+    preserve: bool,
+    compression: Option<Compression>,
+    chunks: usize,
+    records: Vec<u8>,
+    values: Vec<ChainingValue>,
+    root: TransferRoot,
+    /// Files begun.
+    files: u64,
+    /// Bytes read of files that are over.
+    bytes: u64,
+    finished: bool,
+}
+
+enum Feed {
+    Walk(Walk),
+    /// Taken when its one entry is made.
+    Stream(Option<Box<dyn Read + Send>>),
+}
+
+impl Source {
+    /// Looks at every source. Those that cannot be used are reported with the first chunk; if none can, that is the
+    /// error.
+    pub fn open(spec: SourceSpec) -> Result<Source> {
+        let shape = SourceShape {
+            sources: u32::try_from(spec.paths.len()).unwrap_or(u32::MAX),
+            contents: spec.paths.iter().any(|path| means_contents(path)),
+            stream: false,
+        };
+        let mut usable = Vec::new();
+        let mut failures = Vec::new();
+        let mut first_kind = ErrorKind::NoSource;
+        for path in spec.paths {
+            match Named::look(&spec.base, path, spec.recursive) {
+                Ok(named) => usable.push(named),
+                Err((why, failure)) => {
+                    if failures.is_empty() {
+                        first_kind = match why {
+                            Unusable::NeedsRecursive => ErrorKind::Usage,
+                            Unusable::Outside => ErrorKind::Denied,
+                            Unusable::Other => ErrorKind::NoSource,
+                        };
+                    }
+                    failures.push(failure);
+                }
+            }
+        }
+        if usable.is_empty() {
+            let message = match &failures[..] {
+                [] => "no source was named; name at least one".to_owned(),
+                [only] => only.message.clone(),
+                [first, rest @ ..] => format!("{} (nor can {} more be read)", first.message, rest.len()),
+            };
+            return Err(Error::new(first_kind, message));
+        }
+        let walk = Walk::new(spec.base, usable);
+        Source::new(shape, Feed::Walk(walk), failures, spec.preserve, spec.compress)
+    }
+
+    /// One file of unknown length out of `reader`, such as standard input.
+    pub fn from_stream(reader: Box<dyn Read + Send>, compress: bool) -> Result<Source> {
+        let shape = SourceShape { sources: 1, contents: false, stream: true };
+        Source::new(shape, Feed::Stream(Some(reader)), Vec::new(), true, compress)
+    }
+
+    fn new(
+        shape: SourceShape,
+        feed: Feed,
+        failures: Vec<FileError>,
+        preserve: bool,
+        compress: bool,
+    ) -> Result<Source> {
+        let compression = match compress {
+            true => Some(Compression::new()?),
+            false => None,
+        };
+        Ok(Source {
+            shape,
+            feed,
+            early_failures: failures.into_iter(),
+            file: None,
+            preserve,
+            compression,
+            chunks: 0,
+            records: Vec::new(),
+            values: Vec::new(),
+            root: TransferRoot::default(),
+            files: 0,
+            bytes: 0,
+            finished: false,
+        })
+    }
+
+    /// What the receiver must know before the first record.
+    pub fn shape(&self) -> SourceShape {
+        self.shape.clone()
+    }
+
+    /// What is known of the object so far.
+    pub fn known(&self) -> Known {
+        let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
+        Known { bytes: self.bytes.saturating_add(in_work), files: self.files, scan_complete: self.finished }
+    }
+
+    /// The transfer's root (protocol 7.6), once the final chunk has been filled.
+    pub fn root(&self) -> [u8; 32] {
+        self.root.finish()
+    }
+
+    /// Fills the next chunk into `buf`, which holds at least [`CHUNK_LEN_MAX`] bytes. Not to be called again after
+    /// the final one.
+    pub fn next_chunk(&mut self, buf: &mut [u8]) -> Result<FilledChunk> {
+        if self.finished || buf.len() < CHUNK_LEN_MAX {
+            let message =
+                "next_chunk was called after the final chunk or with a small buffer; report this bug";
+            return Err(Error::new(ErrorKind::Internal, message));
+        }
+        self.records.clear();
+        self.values.clear();
+        let target = FIRST_DATA_TARGETS.get(self.chunks).copied().unwrap_or(CHUNK_DATA_MAX);
+        self.chunks += 1;
+
+        let mut filled = FilledChunk::default();
+        let mut data_len = 0;
+        // A turn writes one record, or an `Extent` and its `End`: less than the longest record.
+        while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
+            match self.file.take() {
+                // Data is taken up in whole groups or to a file's end, so less room than a group is none.
+                Some(file) if target - data_len < GROUP as usize => {
+                    self.file = Some(file);
+                    break;
+                }
+                Some(file) => data_len += self.read_on(file, &mut buf[data_len..target], &mut filled),
+                None if self.begin_next(&mut filled) => {}
+                None => {
+                    self.finished = true;
+                    break;
+                }
+            }
+        }
+        filled.is_final = self.finished;
+        filled.data_bytes = data_len as u64;
+        filled.len = self.seal(buf, data_len);
+        Ok(filled)
+    }
+
+    /// Goes on to the next entry and writes the record that it begins with; false where there is none.
+    fn begin_next(&mut self, filled: &mut FilledChunk) -> bool {
+        if let Some(failure) = self.early_failures.next() {
+            self.fail(failure, filled);
+            return true;
+        }
+        let entry = match &mut self.feed {
+            Feed::Walk(walk) => walk.next(),
+            Feed::Stream(reader) => {
+                let Some(reader) = reader.take() else { return false };
+                self.begin_file(STREAM_NAME.to_vec(), stream_meta(), 0, Input::Stream(reader));
+                return true;
+            }
+        };
+        let Some(entry) = entry else { return false };
+        match entry {
+            Entry::Directory { path } => {
+                Record::Directory { path: &path }.encode(&mut self.records);
+                self.root.directory(&path);
+            }
+            Entry::DirectoryEnd { path, meta } => {
+                let meta = self.told(meta);
+                Record::DirectoryEnd { path: &path, meta }.encode(&mut self.records);
+            }
+            Entry::Symlink { path, target, meta } => {
+                let meta = self.told(meta);
+                Record::Symlink { path: &path, target: &target, meta }.encode(&mut self.records);
+                self.root.symlink(&path, &target);
+            }
+            Entry::File { path, meta, size, file } => {
+                self.begin_file(path, meta, size, Input::File(file));
+            }
+            Entry::Failed(failure) => self.fail(failure, filled),
+        }
+        true
+    }
+
+    fn begin_file(&mut self, path: Vec<u8>, meta: Meta, size: u64, input: Input) {
+        let meta = self.told(meta);
+        Record::File { path: &path, meta, size }.encode(&mut self.records);
+        self.files += 1;
+        self.file = Some(OpenFile::new(path, input, size));
+    }
+
+    /// What the receiver is told: a time only if it is wanted, for eight bytes less a file.
+    fn told(&self, meta: Meta) -> Meta {
+        match self.preserve {
+            true => meta,
+            false => Meta { mode: meta.mode, ..Meta::default() },
+        }
+    }
+
+    fn fail(&mut self, failure: FileError, filled: &mut FilledChunk) {
+        let reason = bounded_reason(&failure.message);
+        Record::Failed { path: &failure.path, reason }.encode(&mut self.records);
+        filled.failures.push(failure);
+    }
+
+    /// Reads the file in work into `room` and says so in the records. Returns the bytes used.
+    fn read_on(&mut self, mut file: OpenFile, room: &mut [u8], filled: &mut FilledChunk) -> usize {
+        let offset = file.tree.len();
+        // Whole groups, and `offset` is one: so that a file that goes on, goes on at a group.
+        let room_len = room.len() - room.len() % GROUP as usize;
+        let (len, end) = match file.read(&mut room[..room_len]) {
+            Ok(read) => read,
+            Err(message) => {
+                // What this call read is left where it is and written over: the receiver discards the file.
+                self.bytes += offset;
+                self.fail(FileError { path: file.path, message }, filled);
+                return 0;
+            }
+        };
+        let tail = match end {
+            ReadEnd::EndOfFile => Tail::EndsFile,
+            ReadEnd::Full => Tail::Continues,
+        };
+        if len > 0 {
+            // At most a chunk's data.
+            Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
+            let first = self.values.len();
+            hash_extent(&room[..len], offset, tail, &mut self.values);
+            let mut values = self.values[first..].iter().copied();
+            file.tree.extend(len as u64, tail, &mut values).expect("hash_extent makes every piece's value");
+        }
+        match end {
+            ReadEnd::EndOfFile => {
+                Record::End.encode(&mut self.records);
+                let (bytes, root) = (file.tree.len(), file.tree.root());
+                self.bytes += bytes;
+                self.root.file(&file.path, &root);
+                filled.files.push(FileDone { path: file.path, bytes, root });
+            }
+            ReadEnd::Full => self.file = Some(file),
+        }
+        len
+    }
+
+    /// Appends records and trailer to the data and compresses the body where that helps. Returns the chunk's length.
+    fn seal(&mut self, buf: &mut [u8], data_len: usize) -> usize {
+        let body_len = data_len + self.records.len();
+        buf[data_len..body_len].copy_from_slice(&self.records);
+        let mut layout = Layout {
+            data_len,
+            records_len: self.records.len(),
+            encoding: Encoding::Plain,
+            digest: digest(data_len, &self.records, &self.values),
+        };
+        let compressed = self.compression.as_mut().and_then(|it| it.compress(&buf[..body_len]));
+        let stored_len = match compressed {
+            Some(compressed) => {
+                layout.encoding = Encoding::Zstd;
+                buf[..compressed.len()].copy_from_slice(compressed);
+                compressed.len()
+            }
+            None => body_len,
+        };
+        layout.encode(buf, stored_len)
+    }
+}
+
+/// A stream has no mode and no time of its own: those of a file written now.
+fn stream_meta() -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Meta {
+        mode: 0o666,
+        mtime_s: i64::try_from(since_1970.as_secs()).unwrap_or(0),
+        mtime_ns: since_1970.subsec_nanos(),
+    }
+}

@@ -1,0 +1,225 @@
+//! What is read: how sources are named, and files that change or fail while they are read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Cursor, Write};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::super::*;
+use super::support::*;
+use crate::error::ErrorKind;
+
+fn refused(spec: SourceSpec) -> crate::error::Error {
+    match Source::open(spec) {
+        Ok(_) => panic!("the source was taken"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn sources_that_cannot_be() {
+    let world = World::new();
+    world.write("d/x", b"x");
+    let file = world.write("f", b"f");
+    let directory = world.from("d");
+    let missing = world.from("missing");
+
+    let error = refused(spec(&[&missing]));
+    assert_eq!(error.kind, ErrorKind::NoSource);
+    assert!(error.message.contains("missing'") && error.message.contains("No such file"), "{error}");
+    assert_eq!(refused(spec(&[])).kind, ErrorKind::NoSource);
+    assert_eq!(refused(spec(&[&world.from("f/")])).kind, ErrorKind::NoSource);
+
+    let error = refused(SourceSpec { recursive: false, ..spec(&[&directory]) });
+    assert_eq!(error.kind, ErrorKind::Usage);
+    assert!(error.message.contains("d' is a directory; give -r to copy it"), "{error}");
+
+    // With something that can be read, the rest is reported and it goes on.
+    let spec = SourceSpec { recursive: false, ..spec(&[&missing, &directory, &file]) };
+    let mut source = Source::open(spec).expect("one can be read");
+    assert_eq!(source.shape().sources, 3);
+    let sink = sink(&world.to(""), source.shape());
+    let outcome = transfer(&mut source, sink);
+    let failed: Vec<_> = outcome.source_failures.iter().map(|failure| show_path(&failure.path)).collect();
+    assert_eq!(failed, ["missing", "d"]);
+    assert_eq!(outcome.stored.len(), 1);
+    assert_eq!(outcome.root, outcome.summary.root);
+}
+
+#[test]
+fn links_that_are_named_are_followed() {
+    let world = World::new();
+    world.write("d/x", b"x");
+    world.write("f", b"f");
+    symlink("f", world.from("to-file")).expect("a link");
+    symlink("d", world.from("to-directory")).expect("a link");
+    copy(&[&world.from("to-file"), &world.from("to-directory")], &world.to("")).assert_clean();
+    let nodes = tree(&world.to(""));
+    assert_eq!(nodes[Path::new("to-file")], Node::File(b"f".to_vec()));
+    assert_eq!(nodes[Path::new("to-directory/x")], Node::File(b"x".to_vec()));
+}
+
+#[test]
+fn special_files_are_left_out_and_named() {
+    let world = World::new();
+    world.write("d/x", b"x");
+    let directory = File::open(world.from("d")).expect("a directory");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(&directory, "fifo", rustix::fs::FileType::Fifo, mode, 0).expect("a fifo");
+    let _socket = std::os::unix::net::UnixListener::bind(world.from("d/socket")).expect("a socket");
+    let outcome = copy(&[&world.from("d")], &world.to(""));
+    let mut failed: Vec<_> = outcome.source_failures.iter().map(|failure| show_path(&failure.path)).collect();
+    failed.sort();
+    assert_eq!(failed, ["d/fifo", "d/socket"]);
+    assert!(outcome.source_failures[0].message.contains("not a regular file"));
+    assert_eq!(tree(&world.to("")).len(), 2);
+
+    let error = refused(spec(&[&world.from("d/fifo")]));
+    assert_eq!(error.kind, ErrorKind::NoSource);
+    assert_eq!(refused(spec(&[Path::new("/dev/zero")])).kind, ErrorKind::NoSource);
+}
+
+#[test]
+fn unreadable_files_fail_alone() {
+    let world = World::new();
+    world.write("d/closed/x", b"x");
+    let secret = world.write("d/secret", b"secret");
+    world.write("d/y", b"y");
+    set_mode(&secret, 0o000);
+    set_mode(&world.from("d/closed"), 0o000);
+    let outcome = copy(&[&world.from("d")], &world.to(""));
+    set_mode(&world.from("d/closed"), 0o755);
+    if is_root() {
+        return;
+    }
+    let mut failed: Vec<_> = outcome.source_failures.iter().map(|failure| show_path(&failure.path)).collect();
+    failed.sort();
+    assert_eq!(failed, ["d/closed", "d/secret"]);
+    assert_eq!(outcome.stored.len(), 1);
+    assert_eq!(refused(spec(&[&secret])).kind, ErrorKind::NoSource);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_on_fails_alone() {
+    // Opens like a regular file and fails at the first read: nothing is mapped at address 0.
+    let memory = Path::new("/proc/self/mem");
+    let world = World::new();
+    let file = world.write("f", b"f");
+    let outcome = copy(&[memory, &file], &world.to(""));
+    assert_eq!(outcome.source_failures.len(), 1, "{outcome:?}");
+    assert_eq!(outcome.source_failures[0].path, b"mem");
+    assert_eq!(outcome.stored.len(), 1);
+    assert_eq!(tree(&world.to("")).len(), 1);
+
+    // Everything may fail: the object is empty and whole.
+    let outcome = copy(&[memory], &world.to("new"));
+    assert_eq!((outcome.summary.files, outcome.summary.bytes, outcome.chunk_lens.len()), (0, 0, 1));
+    assert_eq!(outcome.root, outcome.summary.root);
+    assert_eq!(tree(&world.to("")).len(), 1);
+}
+
+#[test]
+fn a_stream_that_fails_midway_is_discarded() {
+    for len in [0, 1, 100_000, 256 << 10, 1 << 20, 6 << 20] {
+        let world = World::new();
+        let reader = Pieces { data: Cursor::new(content(len, 1)), fails: true };
+        let mut source = Source::from_stream(Box::new(reader), false).expect("a stream");
+        let sink = sink(&world.to("f"), source.shape());
+        let outcome = transfer(&mut source, sink);
+        assert_eq!(outcome.source_failures.len(), 1, "{len}");
+        assert!(outcome.source_failures[0].message.contains("the line went dead"));
+        assert_eq!(outcome.summary.files, 0);
+        assert_eq!(tree(&world.to("")).len(), 0, "{len}: the temporary file is gone");
+    }
+}
+
+/// Copies `f` of 6 MiB beside others, changing it when its first part has been read.
+fn copy_while(change: impl Fn(&File)) -> (World, Outcome) {
+    let world = World::new();
+    let file = world.write("f", &content(6 << 20, 1));
+    let after = world.write("g", b"g");
+    let handle = OpenOptions::new().append(true).open(&file).expect("a file");
+    let mut source = open(&[&file, &after]);
+    let sink = sink(&world.to(""), source.shape());
+    let outcome = transfer_with(&mut source, sink, |chunk| {
+        if chunk == 1 {
+            change(&handle);
+        }
+    });
+    (world, outcome.expect("the transfer goes through"))
+}
+
+#[test]
+fn a_file_that_shrinks_is_sent_as_far_as_it_is() {
+    for len in [1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 12_345] {
+        let (world, outcome) = copy_while(|file| file.set_len(len).expect("it can be cut"));
+        outcome.assert_clean();
+        assert!(
+            fs::read(world.to("f")).expect("it is there") == content(6 << 20, 1)[..len as usize],
+            "{len}"
+        );
+    }
+    // Cut below what was sent: its end is found there.
+    let (world, outcome) = copy_while(|file| file.set_len(5).expect("it can be cut"));
+    outcome.assert_clean();
+    assert!(fs::read(world.to("f")).expect("it is there") == content(6 << 20, 1)[..1 << 20]);
+}
+
+#[test]
+fn a_file_that_grows_is_sent_to_its_first_end() {
+    for more in [1, 65_536, 2 << 20, (2 << 20) + 1] {
+        let added = content(more, 2);
+        let (world, outcome) = copy_while(|mut file| file.write_all(&added).expect("it can grow"));
+        outcome.assert_clean();
+        let expected = [content(6 << 20, 1), added].concat();
+        assert!(fs::read(world.to("f")).expect("it is there") == expected, "{more}");
+    }
+}
+
+#[test]
+fn files_that_vanish_are_reported() {
+    let world = World::new();
+    let (a, b) = (world.write("a", b"a"), world.write("b", b"b"));
+    let mut source = open(&[&a, &b]);
+    fs::remove_file(&a).expect("it can be removed");
+    let sink = sink(&world.to(""), source.shape());
+    let outcome = transfer(&mut source, sink);
+    assert_eq!(outcome.source_failures.len(), 1);
+    assert_eq!(outcome.source_failures[0].path, b"a");
+    assert_eq!(outcome.stored.len(), 1);
+}
+
+#[test]
+fn files_without_a_size_are_read_to_their_end() {
+    let world = World::new();
+    let outcome = copy(&[Path::new("/proc/cpuinfo")], &world.to(""));
+    outcome.assert_clean();
+    let text = fs::read(world.to("cpuinfo")).expect("it is there");
+    assert!(!text.is_empty());
+    assert_eq!(outcome.stored[0].bytes, text.len() as u64);
+}
+
+#[test]
+fn roots_tell_transfers_apart() {
+    let world = World::new();
+    let mut roots = Vec::new();
+    for content in [&b"one"[..], b"two"] {
+        let file = world.write("f", content);
+        roots.push(copy(&[&file], &world.to("")).root);
+        roots.push(copy(&[&world.from("")], &world.to("")).root);
+    }
+    roots.sort_unstable();
+    roots.dedup();
+    assert_eq!(roots.len(), 4);
+}
+
+#[test]
+fn a_small_buffer_or_a_call_too_many_is_an_error() {
+    let world = World::new();
+    let file = world.write("f", b"f");
+    let mut source = open(&[&file]);
+    assert!(source.next_chunk(&mut vec![0; CHUNK_LEN_MAX - 1]).is_err());
+    let mut buf = vec![0; CHUNK_LEN_MAX];
+    assert!(source.next_chunk(&mut buf).expect("a chunk").is_final);
+    assert!(source.next_chunk(&mut buf).is_err());
+}

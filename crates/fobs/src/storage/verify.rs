@@ -1,0 +1,89 @@
+//! Verification of a received chunk: stateless, so that chunks are verified out of order and in parallel.
+
+use blake3::hazmat::ChainingValue;
+use thiserror::Error;
+use zstd::bulk::Decompressor;
+
+use super::chunk::{Encoding, Item, Items, Layout, digest};
+use super::tree_hash::hash_extent;
+
+/// Why a chunk is `rejected` (protocol 7.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum VerifyError {
+    /// It is well formed and hashes to something else.
+    #[error("the chunk's content does not match its digest")]
+    Mismatch,
+    /// It is not a chunk.
+    #[error("the chunk is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+impl From<&'static str> for VerifyError {
+    fn from(what: &'static str) -> Self {
+        VerifyError::Malformed(what)
+    }
+}
+
+/// Proof that a chunk is what its sender made, with the hashes that the sink goes on from: no byte is hashed twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    pub(super) layout: Layout,
+    /// The values of all extents' pieces, in order.
+    pub(super) values: Vec<ChainingValue>,
+}
+
+impl Verified {
+    /// File data in the chunk, bytes.
+    pub fn data_bytes(&self) -> u64 {
+        self.layout.data_len as u64
+    }
+
+    /// The chunk's body, data and records, out of the chunk or out of the scratch that it was verified with.
+    pub(super) fn body<'a>(&self, chunk: &'a [u8], scratch: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let body = match self.layout.encoding {
+            Encoding::Plain => chunk,
+            Encoding::Zstd => scratch,
+        };
+        Some(body.get(..self.layout.body_len())?.split_at(self.layout.data_len))
+    }
+}
+
+/// Checks everything about a chunk that can be checked without its neighbours, hashes its extents and compares the
+/// digest. A compressed body is unpacked into `scratch`, which never grows beyond a chunk and must be kept, with
+/// the chunk, for [`Sink::apply`](super::Sink::apply).
+pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
+    let (layout, stored) = Layout::decode(chunk)?;
+    let body = match layout.encoding {
+        Encoding::Plain => stored,
+        Encoding::Zstd => decompress(stored, layout.body_len(), scratch)?,
+    };
+    let (data, records) = body.split_at(layout.data_len);
+    let mut values = Vec::new();
+    for item in Items::new(data, records) {
+        if let Item::Extent { offset, data, tail } = item? {
+            hash_extent(data, offset, tail, &mut values);
+        }
+    }
+    match digest(layout.data_len, records, &values) == layout.digest {
+        true => Ok(Verified { layout, values }),
+        false => Err(VerifyError::Mismatch),
+    }
+}
+
+/// Unpacks exactly `len` bytes (at most a chunk's body) to the front of `scratch`.
+fn decompress<'a>(stored: &[u8], len: usize, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], VerifyError> {
+    // Grown once and kept: filling it with zeros for every chunk would cost as much as a copy.
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    let body = &mut scratch[..len];
+    // In one go into a buffer of the declared size: zstd allocates no window, and a bomb ends at the buffer's end.
+    let unpacked = Decompressor::new().and_then(|mut zstd| zstd.decompress_to_buffer(stored, body));
+    match unpacked {
+        Ok(unpacked) if unpacked == len => Ok(body),
+        Ok(_) => Err(VerifyError::Malformed("the compressed body is shorter than declared")),
+        Err(_) => {
+            Err(VerifyError::Malformed("the compressed body cannot be unpacked to the declared length"))
+        }
+    }
+}
