@@ -90,6 +90,8 @@ pub struct Summary {
     pub loss_rate: f64,
     /// Packets that the receiving kernel dropped at the socket.
     pub socket_drops: u64,
+    /// Datagrams that were malformed, forged or replayed, at both ends: dropped without effect.
+    pub datagrams_rejected: u64,
     /// Data bytes per packet at the end.
     pub packet_size: u16,
     /// Name of the controller.

@@ -13,9 +13,13 @@ use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Most sources that one session may name: a command line holds no more.
 const PATHS_MAX: usize = 100_000;
+
+/// How long a client may take to say what it wants.
+const OPEN_WAIT: Duration = Duration::from_secs(10);
 
 /// What a server lets a client do, and where it binds.
 pub(crate) struct Policy {
@@ -69,6 +73,8 @@ pub(crate) fn serve_session(mut channel: ControlChannel, policy: Policy) -> Resu
 }
 
 fn answer(mut channel: ControlChannel, policy: Policy, fast_aes: bool) -> Result<Served> {
+    // A stranger who has proven a key must not hold a session by silence.
+    channel.set_read_deadline(Some(Instant::now() + OPEN_WAIT));
     let open = match channel.reader.recv()? {
         Some(Message::Open(open)) => open,
         Some(Message::Abort { code, message }) => {
@@ -87,6 +93,7 @@ fn answer(mut channel: ControlChannel, policy: Policy, fast_aes: bool) -> Result
             ));
         }
     };
+    channel.set_read_deadline(None);
     check_rights(&open, &policy)?;
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == Direction::Pull).then_some(open.sending.cc.as_str());

@@ -139,6 +139,7 @@ pub(crate) fn summary(
         rtt_ms_min: finished.rtt_ms_min,
         loss_rate: share(finished.packets_lost, finished.packets_sent),
         socket_drops: complete.socket_drops,
+        datagrams_rejected: complete.datagrams_rejected + finished.datagrams_rejected,
         packet_size: finished.packet_size,
         cc: finished.cc.clone(),
         transport: "udp".to_owned(),

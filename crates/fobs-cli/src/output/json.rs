@@ -232,6 +232,7 @@ struct DoneLine<'a> {
     #[serde(serialize_with = "finite")]
     loss_rate: f64,
     socket_drops: u64,
+    datagrams_rejected: u64,
     packet_size: u16,
     cc: &'a str,
     transport: &'a str,
@@ -261,6 +262,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             rtt_ms_min,
             loss_rate,
             socket_drops,
+            datagrams_rejected,
             packet_size,
             cc,
             transport,
@@ -284,6 +286,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             rtt_ms_min: *rtt_ms_min,
             loss_rate: *loss_rate,
             socket_drops: *socket_drops,
+            datagrams_rejected: *datagrams_rejected,
             packet_size: *packet_size,
             cc,
             transport,

@@ -176,6 +176,9 @@ pub struct Complete {
     /// Datagrams the kernel dropped at the receiving socket.
     #[serde(default)]
     pub socket_drops: u64,
+    /// Datagrams that were malformed, forged or replayed, at the receiver.
+    #[serde(default)]
+    pub datagrams_rejected: u64,
     /// CPU seconds of the receiving process.
     #[serde(default)]
     pub cpu_seconds: f64,
@@ -199,6 +202,9 @@ pub struct Finished {
     pub packet_size: u16,
     /// Name of the controller.
     pub cc: String,
+    /// Datagrams that were malformed, forged or replayed, at the sender.
+    #[serde(default)]
+    pub datagrams_rejected: u64,
     /// CPU seconds of the sending process.
     #[serde(default)]
     pub cpu_seconds: f64,

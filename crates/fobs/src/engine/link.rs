@@ -42,14 +42,6 @@ pub(crate) struct Incoming<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Datagrams that were dropped before any machine saw them.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct LinkDrops {
-    pub(crate) malformed: u64,
-    pub(crate) replayed: u64,
-    pub(crate) forged: u64,
-}
-
 /// A sealed burst, waiting in the link's buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sealed {
@@ -83,7 +75,7 @@ pub(crate) struct Link {
     last_heard: Option<Timestamp>,
     batch: RecvBatch,
     out: Box<[u8]>,
-    drops: LinkDrops,
+    rejected: u64,
 }
 
 impl Link {
@@ -107,7 +99,7 @@ impl Link {
             last_heard: None,
             batch: RecvBatch::new(BATCH_SLOTS),
             out: vec![0; OUT_LEN].into_boxed_slice(),
-            drops: LinkDrops::default(),
+            rejected: 0,
         }
     }
 
@@ -129,8 +121,9 @@ impl Link {
         self.peer.is_some()
     }
 
-    pub(crate) fn drops(&self) -> LinkDrops {
-        self.drops
+    /// Datagrams dropped because they were malformed, replayed or forged.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rejected
     }
 
     /// The kernel's count of datagrams dropped at the socket, as of now.
@@ -160,18 +153,18 @@ impl Link {
         let now = self.clock.now();
         for datagram in self.batch.datagrams() {
             let Ok((header, truncated)) = Header::decode(datagram.data) else {
-                self.drops.malformed += 1;
+                self.rejected += 1;
                 continue;
             };
             let number = decode_packet_number(truncated, self.largest.map_or(0, |n| n + 1));
             if !self.replay.check(number) {
-                self.drops.replayed += 1;
+                self.rejected += 1;
                 continue;
             }
             let len = datagram.data.len();
             let (clear, sealed) = datagram.data.split_at_mut(header.len());
             let Some(body_len) = self.opener.open(number, clear, sealed) else {
-                self.drops.forged += 1;
+                self.rejected += 1;
                 continue;
             };
             self.replay.insert(number);

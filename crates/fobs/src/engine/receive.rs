@@ -321,6 +321,7 @@ impl Receiving {
             bytes: summary.bytes,
             seconds: self.first_data.map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
             socket_drops: u64::from(self.link.socket_drops()),
+            datagrams_rejected: self.link.rejected(),
             cpu_seconds: usage.cpu_seconds,
             max_rss_bytes: usage.max_rss_bytes,
         }

@@ -357,6 +357,7 @@ impl Sending {
             rtt_ms_min: self.machine.rtt().min_ever().map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3),
             packet_size: self.machine.payload_size(),
             cc: self.machine.controller().name().to_owned(),
+            datagrams_rejected: self.link.rejected(),
             cpu_seconds: usage.cpu_seconds,
             max_rss_bytes: usage.max_rss_bytes,
         }
