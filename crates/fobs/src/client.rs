@@ -29,6 +29,8 @@ pub fn copy(
     events: Arc<dyn EventSink>,
 ) -> Outcome {
     let began = Instant::now();
+    // What makes no sense is said before anyone is called.
+    sender_config(&sending_of(options), options.packet_size.unwrap_or(0), 0)?;
     match destination {
         Location::Remote(remote) => {
             let source = local_source(sources, options)?;
@@ -128,7 +130,9 @@ impl<'a> Client<'a> {
             accept.chunk_limit,
         )?;
         let cc = config.controller.name();
-        let (link, cipher) = self.link(&accept, datagram::Direction::Sender, Some(cc))?;
+        let (link, cipher) = self
+            .link(&accept, datagram::Direction::Sender, Some(cc))
+            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         self.started(cipher, cc);
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         let job = SendJob {
@@ -154,7 +158,9 @@ impl<'a> Client<'a> {
         let sink = self
             .local_sink(&accept, &paths, destination)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        let (link, cipher) = self.link(&accept, datagram::Direction::Receiver, None)?;
+        let (link, cipher) = self
+            .link(&accept, datagram::Direction::Receiver, None)
+            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         self.started(cipher, cc);
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         let job = ReceiveJob {
@@ -200,21 +206,27 @@ impl<'a> Client<'a> {
             shape: Default::default(),
             sending: sending_of(options),
             udp_ports: options.udp_ports,
-            address_family: match options.address_family {
-                AddressFamily::Any => 0,
-                AddressFamily::V4 => 4,
-                AddressFamily::V6 => 6,
-            },
         }
     }
 
     /// Asks for the session and waits for the server's answer.
     fn ask(&mut self, open: Open) -> Result<Accept> {
-        self.channel.writer.send(&Message::Open(open))?;
+        let sent = self.channel.writer.send(&Message::Open(open));
+        // Too long to be sent at all: nothing will be answered.
+        if let Err(error) = &sent
+            && error.kind == ErrorKind::Usage
+        {
+            return Err(error.clone());
+        }
         let peer = &self.channel.peer.description;
-        match self.channel.reader.recv()? {
+        // A server that refuses this client may be gone before it is asked: what it said says more than that it no longer listens.
+        let answer = match (self.channel.reader.recv(), sent) {
+            (Ok(Some(Message::Abort { code, message })), _) => return Err(aborted(peer, &code, &message)),
+            (_, Err(error)) => return Err(error),
+            (answer, Ok(())) => answer?,
+        };
+        match answer {
             Some(Message::Accept(accept)) => Ok(accept),
-            Some(Message::Abort { code, message }) => Err(aborted(peer, &code, &message)),
             Some(_) => Err(Error::new(
                 ErrorKind::Protocol,
                 format!("{peer} answered out of turn; install the same version on both sides"),
@@ -226,6 +238,7 @@ impl<'a> Client<'a> {
         }
     }
 
+    /// This side's end of the data plane.
     fn link(
         &mut self,
         accept: &Accept,

@@ -1,7 +1,7 @@
 //! `fobs serve`: listens, authenticates, and answers each client in a thread of its own.
 
-use crate::control::message::Direction;
-use crate::control::tls;
+use crate::control::message::{Direction, Open};
+use crate::control::{ControlChannel, tls};
 use crate::engine::interrupted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -9,7 +9,7 @@ use crate::options::ServeOptions;
 use crate::secure::authorized_keys::AuthorizedKeys;
 use crate::secure::identity::{Identity, default_server_identity_path, load_or_generate};
 use crate::server::{Policy, Served, serve_session};
-use crate::storage::Base;
+use crate::storage::{Base, Links, show_path};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -21,20 +21,55 @@ use std::time::{Duration, Instant};
 
 /// How often the listeners look for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long running sessions get to end after an interruption.
-const LEAVE_WAIT: Duration = Duration::from_secs(5);
+/// How long running sessions get to end after an interruption: longer than one that is stuck may take to clean up.
+const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 /// Connections that may be shaking hands beyond the sessions that run.
 const HANDSHAKES_MAX: usize = 32;
+/// Paths of one request that the log names, and how much of each, bytes: a path is no longer (`PATH_MAX`).
+const PATHS_LOGGED_MAX: usize = 3;
+const PATH_LOGGED_MAX: usize = 4096;
+/// How much of a key's fingerprint the log shows, characters: `SHA256:` and 72 bits, enough to tell keys apart.
+const FINGERPRINT_CHARS: usize = 7 + 12;
 
 struct Daemon {
     options: ServeOptions,
     root: OwnedFd,
     identity: Identity,
     events: Arc<dyn EventSink>,
-    connections: AtomicUsize,
-    sessions: AtomicUsize,
+    connections: Seats,
+    sessions: Seats,
+}
+
+/// A bounded number of seats, each given back when it is dropped: also by a thread that panics.
+struct Seats {
+    taken: Arc<AtomicUsize>,
+    max: usize,
+}
+
+struct Seat(Arc<AtomicUsize>);
+
+impl Seats {
+    fn new(max: usize) -> Seats {
+        Seats { taken: Arc::new(AtomicUsize::new(0)), max }
+    }
+
+    fn take(&self) -> Option<Seat> {
+        let room = |taken| (taken < self.max).then_some(taken + 1);
+        let taken = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room);
+        taken.ok().map(|_| Seat(self.taken.clone()))
+    }
+
+    fn are_free(&self) -> bool {
+        self.taken.load(Ordering::SeqCst) == 0
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Serves until interrupted. Says where it listens, and what sessions did, as [`Event::Notice`]s.
@@ -59,12 +94,12 @@ pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<()> {
         root,
         identity,
         events,
-        connections: AtomicUsize::new(0),
-        sessions: AtomicUsize::new(0),
+        connections: Seats::new(options.sessions_max.saturating_add(HANDSHAKES_MAX)),
+        sessions: Seats::new(options.sessions_max),
     });
     accept_all(&daemon, &listeners)?;
     let end = Instant::now() + LEAVE_WAIT;
-    while daemon.connections.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+    while !daemon.connections.are_free() && Instant::now() < end {
         std::thread::sleep(LOOK_EVERY / 4);
     }
     Err(Error::new(ErrorKind::Interrupted, "interrupted; the sessions that were running have ended"))
@@ -72,6 +107,7 @@ pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<()> {
 
 fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+    let mut failing = false;
     while !interrupted() {
         let mut waiting: Vec<_> = listeners.iter().map(|l| PollFd::new(l, PollFlags::IN)).collect();
         match poll(&mut waiting, Some(&timeout)) {
@@ -82,11 +118,16 @@ fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
         }
         for listener in listeners {
             match listener.accept() {
-                Ok((socket, from)) => daemon.clone().take(socket, from),
+                Ok((socket, from)) => {
+                    failing = false;
+                    daemon.clone().take(socket, from);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // Out of descriptors, or a client that was gone at once: others may be served.
+                // Out of descriptors, or a client that was gone at once: others may be served. Said once, not at every try.
                 Err(error) => {
-                    daemon.say(format!("cannot accept a connection: {error}"));
+                    if !std::mem::replace(&mut failing, true) {
+                        daemon.say(format!("cannot accept connections: {error}; trying again"));
+                    }
                     std::thread::sleep(LOOK_EVERY / 4);
                 }
             }
@@ -101,73 +142,90 @@ impl Daemon {
     }
 
     fn take(self: Arc<Self>, socket: TcpStream, from: SocketAddr) {
-        let limit = self.options.sessions_max.saturating_add(HANDSHAKES_MAX);
-        if self.connections.fetch_add(1, Ordering::SeqCst) >= limit {
-            self.connections.fetch_sub(1, Ordering::SeqCst);
-            self.say(format!("{from}: refused, too many connections"));
-            return;
-        }
+        let Some(seat) = self.connections.take() else {
+            return self.say(format!("{from}: refused, too many connections"));
+        };
         let daemon = self.clone();
         let thread = std::thread::Builder::new().name("fobs-session".to_owned()).spawn(move || {
-            match daemon.session(socket) {
-                Ok(served) => daemon.say(format!("{from}: {}", log_line(&served))),
-                Err(error) => daemon.say(format!("{from}: {error}")),
-            }
-            daemon.connections.fetch_sub(1, Ordering::SeqCst);
+            let _seat = seat;
+            daemon.session(socket, from);
         });
         if let Err(error) = thread {
-            self.connections.fetch_sub(1, Ordering::SeqCst);
             self.say(format!("{from}: refused, cannot start a thread: {error}"));
         }
     }
 
-    fn session(&self, socket: TcpStream) -> Result<Served> {
+    /// Serves one client, and says what it wanted and what came of it.
+    fn session(&self, socket: TcpStream, from: SocketAddr) {
+        let began = Instant::now();
+        let mut who = from.to_string();
+        match self.serve(socket, &mut who) {
+            Ok(served) => self.say(format!("{who}: {}", log_line(&served, began.elapsed()))),
+            Err(error) => self.say(format!("{who}: {}: {error}", error.kind.code())),
+        }
+    }
+
+    /// Serves one client; `who` grows with what is known of it.
+    fn serve(&self, socket: TcpStream, who: &mut String) -> Result<Served> {
         let gone =
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
         let channel = tls::accept(socket, &self.identity)?;
-        let rights = match &channel.peer.key {
-            // Read anew for each client, so that a key taken out is out.
-            Some(key) => AuthorizedKeys::load(&self.options.authorized_keys).and_then(|keys| {
-                keys.lookup(key).ok_or_else(|| {
-                    let message = format!("the key {} is not among this server's authorized keys; ask whoever runs it to add its line", key.fingerprint());
-                    Error::new(ErrorKind::Denied, message)
-                })
-            }),
-            None => Err(Error::new(ErrorKind::Denied, "the client showed no key")),
+        if let Some(key) = &channel.peer.key {
+            let fingerprint = key.fingerprint();
+            *who = format!("{who} {}", fingerprint.get(..FINGERPRINT_CHARS).unwrap_or(&fingerprint));
+        }
+        let judged = self.judge(&channel, local, who);
+        // Held until the session is over.
+        let (judged, _seat) = match judged {
+            Ok((policy, seat)) => (Ok(policy), Some(seat)),
+            Err(error) => (Err(error), None),
         };
-        let busy = self.sessions.fetch_add(1, Ordering::SeqCst) >= self.options.sessions_max;
-        let judged = if busy {
+        serve_session(channel, judged, |open| {
+            *who = format!("{who}: {}", request(open));
+            self.say(who.clone());
+        })
+    }
+
+    /// What this client may do, and its seat. A stranger takes none.
+    fn judge(&self, channel: &ControlChannel, local: SocketAddr, who: &str) -> Result<(Policy, Seat)> {
+        let Some(key) = &channel.peer.key else {
+            return Err(Error::new(ErrorKind::Denied, "the client showed no key"));
+        };
+        // Read anew for each client, so that a key taken out is out.
+        let keys = AuthorizedKeys::load(&self.options.authorized_keys).map_err(|error| {
+            // What is in the file is for the log, not for strangers.
+            self.say(format!("{who}: {error}"));
+            let message =
+                "this server cannot read its authorized keys; ask whoever runs it to look at its log";
+            Error::new(ErrorKind::Denied, message)
+        })?;
+        let rights = keys.lookup(key).ok_or_else(|| {
+            let message = format!(
+                "the key {} is not among this server's authorized keys; ask whoever runs it to add its line",
+                key.fingerprint()
+            );
+            Error::new(ErrorKind::Denied, message)
+        })?;
+        let seat = self.sessions.take().ok_or_else(|| {
             let message = format!(
                 "{} sessions are running, as many as this server allows; try again later",
                 self.options.sessions_max
             );
-            Err(Error::new(ErrorKind::Connect, message))
-        } else {
-            rights
-        };
-        let outcome = match judged {
-            Ok(rights) => self.policy(rights, local).and_then(|policy| serve_session(channel, policy)),
-            Err(error) => {
-                // After the hellos, so that the client understands why.
-                let mut channel = channel;
-                let _ = crate::control::hello(&mut channel);
-                crate::engine::tell_abort(&channel.writer, &error);
-                channel.writer.close();
-                Err(error)
-            }
-        };
-        self.sessions.fetch_sub(1, Ordering::SeqCst);
-        outcome
+            Error::new(ErrorKind::Connect, message)
+        })?;
+        Ok((self.policy(rights, local)?, seat))
     }
 
     fn policy(&self, rights: crate::secure::authorized_keys::Rights, local: SocketAddr) -> Result<Policy> {
         let root = self.root.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
         })?;
+        // A right to a subtree is judged by the path's name, so a name must not lead elsewhere.
+        let links = if rights.paths.is_empty() { Links::Inside } else { Links::Refuse };
         Ok(Policy {
-            base: Base::Beneath(root),
+            base: Base::Beneath { root, links },
             read_only: self.options.read_only,
             rights: Some(rights),
             udp_ip: local.ip(),
@@ -214,10 +272,27 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-fn log_line(served: &Served) -> String {
+/// What a client asks for, in the log.
+fn request(open: &Open) -> String {
+    let verb = match open.direction {
+        Direction::Push => "push to",
+        Direction::Pull => "pull of",
+    };
+    let show = |path: &[u8]| format!("'{}'", show_path(&path[..path.len().min(PATH_LOGGED_MAX)]));
+    let named: Vec<String> = open.paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(&path.0)).collect();
+    let more = match open.paths.len().saturating_sub(PATHS_LOGGED_MAX) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    format!("{verb} {}{more}", named.join(", "))
+}
+
+/// What a session came to, in the log. A client that received says itself how long that took: no longer than it was here.
+fn log_line(served: &Served, elapsed: Duration) -> String {
     let verb = match served.direction {
         Direction::Push => "received",
         Direction::Pull => "sent",
     };
-    format!("{verb} {} files, {} bytes in {:.3} s", served.files, served.bytes, served.seconds)
+    let seconds = served.seconds.min(elapsed.as_secs_f64());
+    format!("{verb} {} files, {} bytes in {seconds:.3} s", served.files, served.bytes)
 }

@@ -8,7 +8,7 @@ use crate::event::{Event, EventSink};
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{self, SessionSecret};
-use crate::session::{choose_cipher, receiver_config, sender_config, udp_options};
+use crate::session::{choose_cipher, receiver_config, sane, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr};
@@ -60,19 +60,30 @@ pub fn serve_stdio() -> Result<()> {
         udp_ports: DEFAULT_UDP_PORTS,
         addresses: here.iter().map(IpAddr::to_string).collect(),
     };
-    serve_session(channel, policy).map(|_| ())
+    serve_session(channel, Ok(policy), |_| ()).map(|_| ())
 }
 
-/// Serves one session to its end. Errors have been told to the client.
-pub(crate) fn serve_session(mut channel: ControlChannel, policy: Policy) -> Result<Served> {
+/// Serves one session to its end. Errors have been told to the client, also that of `judged`: only once the client has said what it
+/// wants, so that it listens and the log can tell. `asked` hears that.
+pub(crate) fn serve_session(
+    mut channel: ControlChannel,
+    judged: Result<Policy>,
+    asked: impl FnOnce(&Open),
+) -> Result<Served> {
     let hello = control::hello(&mut channel)?;
     let writer = channel.writer.clone();
-    let outcome = answer(channel, policy, hello.fast_aes).inspect_err(|error| tell_abort(&writer, error));
+    let outcome =
+        answer(channel, judged, asked, hello.fast_aes).inspect_err(|error| tell_abort(&writer, error));
     writer.close();
     outcome
 }
 
-fn answer(mut channel: ControlChannel, policy: Policy, fast_aes: bool) -> Result<Served> {
+fn answer(
+    mut channel: ControlChannel,
+    judged: Result<Policy>,
+    asked: impl FnOnce(&Open),
+    fast_aes: bool,
+) -> Result<Served> {
     // A stranger who has proven a key must not hold a session by silence.
     channel.set_read_deadline(Some(Instant::now() + OPEN_WAIT));
     let open = match channel.reader.recv()? {
@@ -94,6 +105,8 @@ fn answer(mut channel: ControlChannel, policy: Policy, fast_aes: bool) -> Result
         }
     };
     channel.set_read_deadline(None);
+    asked(&open);
+    let policy = judged?;
     check_rights(&open, &policy)?;
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == Direction::Pull).then_some(open.sending.cc.as_str());
@@ -162,7 +175,7 @@ fn receive_push(
         direction: Direction::Push,
         files: complete.files,
         bytes: complete.bytes,
-        seconds: complete.seconds,
+        seconds: sane(complete.seconds),
     })
 }
 
@@ -200,7 +213,7 @@ fn send_pull(
         direction: Direction::Pull,
         files: complete.files,
         bytes: complete.bytes,
-        seconds: complete.seconds,
+        seconds: sane(complete.seconds),
     })
 }
 
@@ -209,6 +222,12 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
         return Err(Error::new(
             ErrorKind::Usage,
             format!("a session names 1 to {PATHS_MAX} paths, not {}", open.paths.len()),
+        ));
+    }
+    if open.direction == Direction::Push && open.paths.len() > 1 {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("a push has one destination, not {}; name the directory for all", open.paths.len()),
         ));
     }
     if open.direction == Direction::Push && policy.read_only {

@@ -1,6 +1,7 @@
 //! What a client's and a server's session have in common: configurations, sockets, roles and figures.
 
 use crate::control::message::{Complete, Finished, Sending};
+use crate::control::printable;
 use crate::engine::CHUNKS_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
@@ -23,6 +24,8 @@ const SOCKET_BUFFER: usize = 8 << 20;
 const GREEDY_SEND_BUFFER: usize = 96 << 10;
 /// Most packets between acks that a peer may ask for.
 const ACK_EVERY_LIMIT: u32 = 1 << 20;
+/// How much of a stranger's word is shown, characters: no controller's name is longer, and a root has 64 digits.
+const WORD_CHARS_MAX: usize = 64;
 
 /// How the user wants to send, as it goes over the control channel.
 pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
@@ -64,7 +67,10 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
         other => {
             return Err(Error::new(
                 ErrorKind::Usage,
-                format!("there is no congestion controller {other:?}; use auto, greedy or fixed"),
+                format!(
+                    "there is no congestion controller {:?}; use auto, greedy or fixed",
+                    printable(other, WORD_CHARS_MAX)
+                ),
             ));
         }
     };
@@ -105,6 +111,11 @@ pub(crate) enum Role {
     Receiver,
 }
 
+/// A figure that may be the peer's word, made one that JSON can carry: finite and not below zero.
+pub(crate) fn sane(figure: f64) -> f64 {
+    if figure.is_finite() { figure.max(0.0) } else { 0.0 }
+}
+
 /// The figures of a transfer, from what both ends said.
 pub(crate) fn summary(
     role: Role,
@@ -114,10 +125,12 @@ pub(crate) fn summary(
     began: Instant,
     errors: Vec<FileError>,
 ) -> Summary {
-    let rtt_s = finished.rtt_ms_min / 1e3;
+    let rtt_s = sane(finished.rtt_ms_min) / 1e3;
     // The first packet left half a round trip before it arrived, where the receiver's clock begins.
-    let seconds =
-        if complete.seconds > 0.0 || complete.bytes > 0 { complete.seconds + rtt_s / 2.0 } else { 0.0 };
+    let seconds = match sane(complete.seconds) {
+        0.0 if complete.bytes == 0 => 0.0,
+        seconds => sane(seconds + rtt_s / 2.0),
+    };
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     let (ours, peers) = match role {
         Role::Sender => {
@@ -132,22 +145,22 @@ pub(crate) fn summary(
         files: complete.files,
         seconds,
         seconds_total: began.elapsed().as_secs_f64(),
-        goodput_bps: if seconds > 0.0 { complete.bytes as f64 * 8.0 / seconds } else { 0.0 },
+        goodput_bps: if seconds > 0.0 { sane(complete.bytes as f64 * 8.0 / seconds) } else { 0.0 },
         packets_needed: finished.packets_needed,
         packets_sent: finished.packets_sent,
         waste: share(finished.packets_sent.saturating_sub(finished.packets_needed), finished.packets_needed),
-        rtt_ms_min: finished.rtt_ms_min,
+        rtt_ms_min: sane(finished.rtt_ms_min),
         loss_rate: share(finished.packets_lost, finished.packets_sent),
         socket_drops: complete.socket_drops,
-        datagrams_rejected: complete.datagrams_rejected + finished.datagrams_rejected,
+        datagrams_rejected: complete.datagrams_rejected.saturating_add(finished.datagrams_rejected),
         packet_size: finished.packet_size,
-        cc: finished.cc.clone(),
+        cc: printable(&finished.cc, WORD_CHARS_MAX),
         transport: "udp".to_owned(),
         cipher: cipher.name().to_owned(),
-        root: complete.root.clone(),
+        root: printable(&complete.root, WORD_CHARS_MAX),
         max_rss_bytes: ours.1,
         cpu_seconds: ours.0,
-        cpu_seconds_peer: peers.0,
+        cpu_seconds_peer: sane(peers.0),
         max_rss_bytes_peer: peers.1,
         errors,
     }

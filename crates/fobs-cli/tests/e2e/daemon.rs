@@ -43,6 +43,8 @@ pub struct Spec<'a> {
     pub root: PathBuf,
     /// Another user to run as, and a copy of the binary that this user may execute.
     pub user: Option<(u32, PathBuf)>,
+    /// Which host it runs on.
+    pub side: Side,
     /// The address, without port.
     pub listen: String,
 }
@@ -82,13 +84,13 @@ impl Daemon {
         let (first, last) = case.net.udp_ports();
 
         let mut command = match &spec.user {
-            None => case.fobs(Side::Server),
+            None => case.fobs(spec.side),
             Some((user, program)) => {
                 for file in [&authorized, &spec.identity.file] {
                     std::os::unix::fs::chown(file, Some(*user), Some(*user))
                         .expect("root may give files away");
                 }
-                as_user(case.command(Side::Server, "setpriv"), *user, program)
+                as_user(case.command(spec.side, "setpriv"), *user, program)
             }
         };
         command
@@ -176,7 +178,15 @@ impl<'a> Spec<'a> {
     /// A daemon for these keys over `served/`, as this user.
     pub fn new(case: &Case, authorized: &'a [(&'a str, &'a Key)], identity: &'a Key) -> Spec<'a> {
         let listen = case.net.address(Side::Server).to_owned();
-        Spec { authorized, read_only: false, identity, root: case.path("served"), user: None, listen }
+        Spec {
+            authorized,
+            read_only: false,
+            identity,
+            root: case.path("served"),
+            user: None,
+            side: Side::Server,
+            listen,
+        }
     }
 }
 

@@ -154,6 +154,12 @@ impl Net {
         }
     }
 
+    /// Sets the largest IP packet that a side's device sends and takes, bytes. Where the two differ, what the smaller one
+    /// does not take vanishes without a word: a black hole. Namespaces only.
+    pub fn mtu(&self, side: Side, bytes: u16) {
+        ip(&["-n", self.namespace(side), "link", "set", DEVICE, "mtu", &bytes.to_string()]);
+    }
+
     /// Sends what `iptables -j CLASSIFY` puts into traffic class 1:2 over a slow lane of its own, so that it arrives up to
     /// 60 ms after younger datagrams; what the lane has no room for is lost. Namespaces only.
     pub fn slow_lane(&self, side: Side) {

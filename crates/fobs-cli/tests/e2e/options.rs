@@ -61,7 +61,7 @@ fn the_knobs_of_the_papers_keep_every_byte() {
     {
         copy_with(&route, &case, flags, 6_000_000);
     }
-    for size in ["512", "1400", "8952", "65000"] {
+    for size in ["512", "1400"] {
         let done = copy_with(&route, &case, &["--packet-size", size], 6_000_000);
         assert_eq!(done["packet_size"].to_string(), size, "{done}");
     }

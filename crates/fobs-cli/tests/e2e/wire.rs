@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use super::case::Case;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Key, Spec};
 use super::files::{hash, names, write_random};
 use super::needs;
 use super::net::{Net, Side};
@@ -164,6 +164,97 @@ fn the_bad_networks_do_what_they_are_for() {
     doubled.dedup();
     assert!(doubled.len() < all * 3 / 4, "{} of {all} different", doubled.len());
     assert_eq!(arrivals(|net| net.iptables(Side::Server, BLOCK)).len(), 0);
+}
+
+/// Copies a file each way and returns the packet sizes, data bytes, that it ended with.
+fn packet_sizes(name: &'static str, set_up: fn(&Net)) -> Vec<u64> {
+    [Direction::Push, Direction::Pull]
+        .into_iter()
+        .map(|direction| {
+            let case = Case::new(name);
+            set_up(&case.net);
+            let route = Route::open(&case, Carrier::Daemon, direction);
+            let expected = write_random(&route.source_path("file"), 2 * FILE_BYTES, &mut case.random());
+            let done = case.run(&mut route.copy(&[], "file", "copy")).expect_success().done();
+            assert_eq!(hash(&route.target_path("copy")), expected);
+            done["packet_size"].as_u64().unwrap_or_else(|| panic!("{done}"))
+        })
+        .collect()
+}
+
+/// Headers of IPv4, UDP and FOBS with its tag: what a packet of data is less than the path's MTU, bytes.
+const OVERHEAD: u64 = 20 + 8 + 28;
+
+#[test]
+fn jumbo_frames_are_found_and_filled() {
+    let name = "jumbo_frames_are_found_and_filled";
+    if !needs::given(name) {
+        return;
+    }
+    let sizes = packet_sizes(name, |net| {
+        [Side::Client, Side::Server].into_iter().for_each(|side| net.mtu(side, 9000))
+    });
+    assert!(sizes.iter().all(|size| (8000..=9000 - OVERHEAD).contains(size)), "{sizes:?}");
+}
+
+#[test]
+fn a_black_hole_for_large_packets_is_survived() {
+    let name = "a_black_hole_for_large_packets_is_survived";
+    if !needs::given(name) {
+        return;
+    }
+    // Each side's own device would take 9000 bytes, or its peer's would: only trying shows what arrives.
+    for set_up in [|net: &Net| net.mtu(Side::Client, 9000), |net: &Net| net.mtu(Side::Server, 9000)] {
+        let sizes = packet_sizes(name, set_up);
+        assert!(sizes.iter().all(|size| *size <= 1500 - OVERHEAD), "{sizes:?}");
+    }
+}
+
+#[test]
+fn a_path_of_1280_bytes_is_enough() {
+    let name = "a_path_of_1280_bytes_is_enough";
+    if !needs::given(name) {
+        return;
+    }
+    let sizes = packet_sizes(name, |net| {
+        [Side::Client, Side::Server].into_iter().for_each(|side| net.mtu(side, 1280))
+    });
+    assert!(sizes.iter().all(|size| *size <= 1280 - OVERHEAD), "{sizes:?}");
+}
+
+#[test]
+fn a_packet_size_that_the_path_does_not_carry_gives_way() {
+    let name = "a_packet_size_that_the_path_does_not_carry_gives_way";
+    if !needs::given(name) {
+        return;
+    }
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new(name);
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        let expected = write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let done =
+            case.run(&mut route.copy(&["--packet-size", "8000"], "file", "copy")).expect_success().done();
+        assert_eq!(hash(&route.target_path("copy")), expected);
+        assert!(done["packet_size"].as_u64().is_some_and(|size| size <= 1500 - OVERHEAD), "{done}");
+    }
+}
+
+#[test]
+fn one_host_alone_copies_over_its_loopback() {
+    let case = Case::new("one_host_alone_copies_over_its_loopback");
+    let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+    let authorized = [("read-write", &client)];
+    let mut spec = Spec::new(&case, &authorized, &server);
+    (spec.side, spec.listen) = (Side::Client, "127.0.0.1".to_owned());
+    let daemon = Daemon::start_with(&case, spec);
+    let expected = write_random(&case.local("file"), 2 * FILE_BYTES, &mut case.random());
+    let (here, there, back) = (case.local("file"), daemon.url("file"), case.local("back"));
+    // The loopback's MTU is 65,536 bytes: the largest packet there is fits.
+    for flags in [&[][..], &["--packet-size", "65000"]] {
+        case.run(daemon.cp(&case).args(flags).arg(&here).arg(&there)).expect_success();
+        case.run(daemon.cp(&case).args(flags).arg(&there).arg(&back)).expect_success();
+        assert_eq!((&hash(&daemon.root.join("file")), &hash(&back)), (&expected, &expected), "{flags:?}");
+    }
 }
 
 #[test]

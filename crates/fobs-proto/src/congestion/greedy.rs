@@ -4,9 +4,6 @@
 use super::Controller;
 use crate::Rate;
 
-
-
-
 /// No limit of any kind.
 #[derive(Debug, Default)]
 pub struct Greedy;

@@ -3,8 +3,8 @@
 use crate::Timestamp;
 use std::time::Duration;
 
-/// New packets between the first acks: dense at first, because the sender measures its first train by them.
-const FIRST_ACKS: [u32; 5] = [1, 8, 8, 16, 16];
+/// New packets between the first acks: dense at first, because the sender measures its first train of 64 by them.
+const FIRST_ACKS: [u32; 6] = [1, 7, 8, 16, 16, 16];
 
 /// Counts new packets and time since the last ack.
 #[derive(Debug)]

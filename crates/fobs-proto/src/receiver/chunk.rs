@@ -29,13 +29,23 @@ pub(super) struct Arriving {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// New: its place, bytes from the chunk's start, and the chunk's length if that completed it.
-    New { offset: u32, completes: Option<u32> },
+    New {
+        offset: u32,
+        completes: Option<u32>,
+    },
     Known,
 }
 
 impl Arriving {
     pub(super) fn new() -> Arriving {
-        Arriving { attempt: 0, attempt_min: 0, payload_size: 0, received: Bitmap::new(0), last: None, progress: Progress::Arriving }
+        Arriving {
+            attempt: 0,
+            attempt_min: 0,
+            payload_size: 0,
+            received: Bitmap::new(0),
+            last: None,
+            progress: Progress::Arriving,
+        }
     }
 
     pub(super) fn attempt(&self) -> u8 {
@@ -84,7 +94,8 @@ impl Arriving {
         if !self.received.insert(u32::from(header.packet_index)) {
             return Ok(Taken::Known);
         }
-        let completes = self.last.filter(|(index, _)| self.received.count_ones() == u32::from(*index) + 1).map(|l| l.1);
+        let completes =
+            self.last.filter(|(index, _)| self.received.count_ones() == u32::from(*index) + 1).map(|l| l.1);
         if completes.is_some() {
             self.progress = Progress::Complete;
         }

@@ -171,7 +171,13 @@ impl Receiver {
     }
 
     /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not acknowledged.
-    pub fn handle_data(&mut self, now: Timestamp, meta: &PacketMeta, header: &DataHeader, payload_len: usize) -> Disposition {
+    pub fn handle_data(
+        &mut self,
+        now: Timestamp,
+        meta: &PacketMeta,
+        header: &DataHeader,
+        payload_len: usize,
+    ) -> Disposition {
         let disposition = self.place(header, payload_len);
         match disposition {
             Disposition::Reject(_) => self.stats.rejected += 1,
@@ -202,7 +208,9 @@ impl Receiver {
 
     /// The verdict on a complete chunk. False if a chunk that does not verify has no attempt left.
     pub fn handle_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> bool {
-        let Some(arriving) = self.chunk_mut(chunk).filter(|c| c.progress == Progress::Complete) else { return true };
+        let Some(arriving) = self.chunk_mut(chunk).filter(|c| c.progress == Progress::Complete) else {
+            return true;
+        };
         let mut again = true;
         match verdict {
             Verdict::Verified => arriving.progress = Progress::Verified,
@@ -252,7 +260,8 @@ impl Receiver {
             let span = (ACKS_REPEATED * u64::from(self.config.ack_every)).max(SPAN_MIN);
             self.numbers.remove_below(largest.saturating_sub(span));
         }
-        let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1 || self.policy.deadline().is_some_and(|at| at <= now);
+        let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1
+            || self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
         let complete = self.chunks.iter().filter(|c| c.progress != Progress::Arriving).count();
         let ack = Ack {

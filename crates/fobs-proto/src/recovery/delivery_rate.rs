@@ -8,8 +8,7 @@ use crate::Rate;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Reports remembered: at one ack per 64 packets these are 16,000 packets, more than any window we ask for at the rates
-/// where acks are that dense.
+/// Reports remembered, spread over the window.
 const REPORTS_MAX: usize = 256;
 
 /// A slope over the reports.
@@ -41,13 +40,14 @@ impl DeliveryRate {
     /// with, or for an ack that was overtaken.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = Report { time_us, bytes, packets };
-        if let Some(last) = self.reports.back()
+        if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
         {
+            // More of the batch that the last report came in the middle of: one stamp, one report.
+            if new.time_us == last.time_us && new.bytes > last.bytes && new.packets > last.packets {
+                *last = new;
+            }
             return None;
-        }
-        if self.reports.len() == REPORTS_MAX {
-            self.reports.pop_front();
         }
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
         // Drop what is older than the window, but always keep one report to compare with.
@@ -59,6 +59,15 @@ impl DeliveryRate {
             let rate = Rate::of(new.bytes - old.bytes, span)?;
             Some(RateSample { rate, span, packets: new.packets - old.packets })
         });
+        // Dense acks need not all be remembered: a window of REPORTS_MAX / 2 reports is as good.
+        let step_us = window_us / (REPORTS_MAX as u64 / 2);
+        let len = self.reports.len();
+        if len >= 2 && self.reports[len - 1].time_us - self.reports[len - 2].time_us < step_us {
+            self.reports.pop_back();
+        }
+        if self.reports.len() == REPORTS_MAX {
+            self.reports.pop_front();
+        }
         self.reports.push_back(new);
         sample
     }
@@ -92,7 +101,7 @@ mod tests {
         let mut estimator = DeliveryRate::default();
         let window = Duration::from_millis(10);
         estimator.on_ack(1000, 5000, 5, window);
-        assert_eq!(estimator.on_ack(1000, 6000, 6, window), None);
+        assert_eq!(estimator.on_ack(1000, 6000, 6, window), None, "the same batch");
         assert_eq!(estimator.on_ack(2000, 4000, 4, window), None);
         assert!(estimator.on_ack(u64::MAX, u64::MAX, u64::MAX, window).is_some());
         assert_eq!(estimator.on_ack(3000, 7000, 7, window), None);

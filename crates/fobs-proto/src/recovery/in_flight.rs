@@ -4,8 +4,8 @@ use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most packets that are remembered. 262,144 full packets are 380 MB on their way: 30 Gbit/s at 100 ms. Past that the oldest
-/// is forgotten, which only delays its retransmission to a bitmap report.
+/// Most packets that are remembered. 262,144 full packets are 380 MB on their way: 30 Gbit/s at 100 ms. A sender waits when
+/// all of them are outstanding ([`InFlight::is_full`]); one that does not forgets the oldest.
 const ENTRIES_MAX: usize = 1 << 18;
 /// RFC 9002 section 6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
@@ -94,6 +94,12 @@ impl Default for InFlight {
 }
 
 impl InFlight {
+    /// Whether another transmission would push out one that is still outstanding.
+    pub fn is_full(&self) -> bool {
+        self.entries.len() == ENTRIES_MAX
+            && self.entries.front().is_some_and(|(_, state)| *state == State::Outstanding)
+    }
+
     /// The number that the next transmission will have.
     pub fn next_number(&self) -> PacketNumber {
         self.oldest + self.entries.len() as u64
@@ -204,12 +210,9 @@ impl InFlight {
         self.entries.get(index).map(|(sent, _)| sent.at + loss_delay)
     }
 
-    /// When the newest outstanding packet left; what the probe timeout counts from.
-    pub fn newest_outstanding(&self) -> Option<Timestamp> {
-        if self.bytes == 0 {
-            return None;
-        }
-        self.entries.iter().rev().find(|(_, state)| *state == State::Outstanding).map(|(sent, _)| sent.at)
+    /// The packets outstanding, from the newest.
+    pub fn outstanding_newest_first(&self) -> impl Iterator<Item = &Sent> {
+        self.entries.iter().rev().filter(|(_, state)| *state == State::Outstanding).map(|(sent, _)| sent)
     }
 
     fn skip_resolved(&mut self) {
@@ -222,7 +225,8 @@ impl InFlight {
     }
 
     fn forget_resolved(&mut self) {
-        let keep_from = self.largest_acked.unwrap_or(0).saturating_sub(LATE_ACK_SPAN).min(self.outstanding_from);
+        let keep_from =
+            self.largest_acked.unwrap_or(0).saturating_sub(LATE_ACK_SPAN).min(self.outstanding_from);
         while self.oldest < keep_from && self.entries.pop_front().is_some() {
             self.oldest += 1;
         }

@@ -55,7 +55,10 @@ impl Plpmtu {
             self.candidates.iter_mut().for_each(|c| c.probes = 0);
         }
         let current = self.datagram;
-        let next = self.candidates.iter_mut().find(|c| c.datagram > current && !c.outstanding && c.probes < PROBES_MAX);
+        let next = self
+            .candidates
+            .iter_mut()
+            .find(|c| c.datagram > current && !c.outstanding && c.probes < PROBES_MAX);
         if let Some(candidate) = next {
             candidate.probes += 1;
             candidate.outstanding = true;

@@ -7,9 +7,9 @@ use std::time::Duration;
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// RFC 9002 section 6.1.2: timers cannot be finer than this.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// How long a minimum stands: long enough to outlive a queue that we or others hold, short enough to follow a route
-/// change. BBR's value.
-const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
+/// A minimum is of the last one to two of these: long enough to outlive a queue that we or others hold, short enough to follow
+/// a route change. Twice this is BBR's value.
+const MIN_RTT_WINDOW: Duration = Duration::from_secs(5);
 
 /// The estimator.
 #[derive(Debug, Clone)]
@@ -18,8 +18,10 @@ pub struct Rtt {
     smoothed: Duration,
     variation: Duration,
     min_ever: Duration,
+    /// Minimum of the present window, and of the one before.
     min: Duration,
-    min_at: Timestamp,
+    min_before: Duration,
+    window_began: Timestamp,
 }
 
 impl Default for Rtt {
@@ -30,7 +32,8 @@ impl Default for Rtt {
             variation: INITIAL_RTT / 2,
             min_ever: Duration::MAX,
             min: Duration::MAX,
-            min_at: Timestamp::ZERO,
+            min_before: Duration::MAX,
+            window_began: Timestamp::ZERO,
         }
     }
 }
@@ -39,10 +42,14 @@ impl Rtt {
     /// Takes a sample: the time from sending to the ack, and how long the receiver held the ack back.
     pub fn on_sample(&mut self, now: Timestamp, total: Duration, ack_delay: Duration) {
         self.min_ever = self.min_ever.min(total);
-        if total <= self.min || now - self.min_at > MIN_RTT_WINDOW {
-            self.min = total;
-            self.min_at = now;
+        if now - self.window_began >= MIN_RTT_WINDOW {
+            // After a longer silence the window before is of no time that counts.
+            let stale = now - self.window_began >= 2 * MIN_RTT_WINDOW;
+            self.min_before = if stale { Duration::MAX } else { self.min };
+            self.min = Duration::MAX;
+            self.window_began = now;
         }
+        self.min = self.min.min(total);
         // RFC 9002 section 5.3: the delay is taken off only where that leaves a plausible time.
         let sample = if total >= self.min_ever + ack_delay { total - ack_delay } else { total };
         if self.latest.is_none() {
@@ -65,9 +72,9 @@ impl Rtt {
         self.smoothed
     }
 
-    /// The smallest RTT of the last 10 s; `None` before the first sample.
+    /// The smallest RTT of the last 5 to 10 s; `None` before the first sample.
     pub fn min(&self) -> Option<Duration> {
-        self.latest.map(|_| self.min)
+        self.latest.map(|_| self.min.min(self.min_before))
     }
 
     /// The smallest RTT of the session.
@@ -114,7 +121,7 @@ mod tests {
         rtt.on_sample(Timestamp::ZERO, 10 * MS, Duration::ZERO);
         rtt.on_sample(Timestamp::ZERO + 9_000 * MS, 50 * MS, Duration::ZERO);
         assert_eq!(rtt.min(), Some(10 * MS));
-        rtt.on_sample(Timestamp::ZERO + 11_000 * MS, 50 * MS, Duration::ZERO);
+        rtt.on_sample(Timestamp::ZERO + 14_500 * MS, 50 * MS, Duration::ZERO);
         assert_eq!((rtt.min(), rtt.min_ever()), (Some(50 * MS), Some(10 * MS)));
     }
 }

@@ -30,7 +30,14 @@ pub(super) struct Layout {
 impl Layout {
     fn new(geometry: Geometry) -> Layout {
         let packets = geometry.packets();
-        Layout { geometry, acked: Bitmap::new(packets), next_new: 0, newest: vec![0; packets as usize], passes: 0, circle: 0 }
+        Layout {
+            geometry,
+            acked: Bitmap::new(packets),
+            next_new: 0,
+            newest: vec![0; packets as usize],
+            passes: 0,
+            circle: 0,
+        }
     }
 
     pub(super) fn is_acked(&self, index: u16) -> bool {
@@ -186,7 +193,9 @@ impl Chunks {
     /// The chunk whose circular pass goes on: of the fewest passes, the oldest, among those with something unacknowledged.
     pub(super) fn least_passed(&self) -> Option<ChunkId> {
         let open = self.iter().filter_map(|(id, c)| Some((c.layout.as_ref()?, id)));
-        open.filter(|(l, _)| l.next_unacked_sent(0).is_some()).min_by_key(|(l, id)| (l.passes, *id)).map(|(_, id)| id)
+        open.filter(|(l, _)| l.next_unacked_sent(0).is_some())
+            .min_by_key(|(l, id)| (l.passes, *id))
+            .map(|(_, id)| id)
     }
 
     /// The next packet of a chunk's circular pass; `None` ends the pass.

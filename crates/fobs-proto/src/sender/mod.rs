@@ -13,11 +13,11 @@ pub use schedule::ScheduleKind;
 use crate::congestion::{AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode};
 use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
 use crate::pacing::Pacer;
-use crate::recovery::{Acked, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
-use crate::wire::{Ack, AEAD_TAG_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
+use crate::recovery::{Acked, BASE_DATAGRAM, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
+use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use chunk::Chunks;
-use schedule::{Origin, Schedule, Slot, copy_delay};
+use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
 use std::collections::VecDeque;
 use std::time::Duration;
 use timers::ProbeTimeout;
@@ -34,8 +34,11 @@ const READY_BYTES: u64 = 8 << 20;
 const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
 /// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
 const PROBE_AFTER_PACKETS: u64 = 64;
-/// Window of the delivery rate: a round trip, within what is steady on short paths and bounded on long ones.
-const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+/// Window of the delivery rate: a quarter of a round trip, within what is steady against batches and stamps (~0.1 ms) on short
+/// paths and quick on long ones; and not fewer packets than one ack is about.
+const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
+const RATE_WINDOW_PACKETS: u64 = 64;
+const RATE_WINDOW_MAX: Duration = Duration::from_millis(200);
 
 /// What a sender is made with.
 #[derive(Debug)]
@@ -98,6 +101,15 @@ impl PacketOut {
         };
         self.header.len() + body + AEAD_TAG_LEN
     }
+}
+
+/// What one burst may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Budget {
+    /// This many bytes, and the packet that reaches them.
+    Bytes(u64),
+    /// What the probe timeout lets out.
+    TimerOnly,
 }
 
 /// What a sender wants to do now.
@@ -249,22 +261,31 @@ impl Sender {
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
         if let Some(rate) = self.pacing_rate() {
-            if now < self.pacer.next_departure() {
+            let early = now < self.pacer.next_departure();
+            if early && !self.probe_timeout.lets_out() {
                 return Transmit::WaitUntil(self.pacer.next_departure());
             }
-            self.fill_burst(now, Some(rate), out);
+            // A probe timeout's packets are few and must not wait: a slow pacer would let the next one overtake them.
+            let budget = if early { Budget::TimerOnly } else { Budget::Bytes(Pacer::quantum(rate)) };
+            self.fill_burst(now, budget, out);
         } else {
-            self.fill_burst(now, None, out);
+            self.fill_burst(now, Budget::Bytes(u64::MAX), out);
         }
         if out.is_empty() {
-            return self.schedule.tail_deadline().filter(|at| *at > now).map_or(Transmit::Wait, Transmit::WaitUntil);
+            return self
+                .schedule
+                .tail_deadline()
+                .filter(|at| *at > now)
+                .map_or(Transmit::Wait, Transmit::WaitUntil);
         }
         let bytes = out.iter().map(|p| p.datagram_len() as u64).sum();
         if let Some(rate) = self.pacing_rate() {
             self.pacer.on_sent(now, bytes, rate);
         }
         self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes });
-        self.probe_timeout.on_sent(now);
+        // Whether it is all that is on its way.
+        let first = self.in_flight.bytes() <= bytes;
+        self.probe_timeout.on_sent(now, first);
         Transmit::Burst
     }
 
@@ -276,6 +297,7 @@ impl Sender {
         self.on_verified_below(ack.verified_below.min(self.chunks.end()));
 
         let (mut acked_bytes, mut newest): (u64, Option<Acked>) = (0, None);
+        let (mut large, mut ping) = (false, false);
         for &(low, high) in ack.ranges.iter().rev() {
             let (chunks, plpmtu, stats) = (&mut self.chunks, &mut self.plpmtu, &mut self.stats);
             self.in_flight.on_ack(low, high, |acked| {
@@ -285,14 +307,22 @@ impl Sender {
                     SentKind::Data { chunk, index, attempt } => {
                         chunks.on_acked(chunk, index, attempt);
                         stats.packets_late += u64::from(acked.was_lost);
+                        large |= acked.sent.len > BASE_DATAGRAM;
                     }
-                    SentKind::Probe => plpmtu.on_acked(acked.sent.len),
+                    SentKind::Probe => {
+                        plpmtu.on_acked(acked.sent.len);
+                        ping |= acked.sent.len <= BASE_DATAGRAM;
+                    }
                 }
             });
         }
         self.take_bitmaps(ack);
         if let Some(newest) = newest {
             self.probe_timeout.on_news(now);
+            if self.probe_timeout.tells_black_hole(large, ping) && self.plpmtu.on_black_hole(now) {
+                self.lose_all(now);
+                self.start_over_large();
+            }
             if Some(newest.number) == ack.largest {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
@@ -322,10 +352,16 @@ impl Sender {
         let bytes = u64::from(lost.sent.len);
         self.on_lost(lost);
         if too_large && self.plpmtu.on_black_hole(now) {
-            self.start_over_all();
+            self.start_over_large();
         }
         let bytes_in_flight = self.in_flight.bytes();
-        self.controller.on_loss(&LossEpisode { now, packets: 1, bytes, bytes_in_flight, cause: LossCause::LocalSend });
+        self.controller.on_loss(&LossEpisode {
+            now,
+            packets: 1,
+            bytes,
+            bytes_in_flight,
+            cause: LossCause::LocalSend,
+        });
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
@@ -335,11 +371,13 @@ impl Sender {
         }
     }
 
-    fn fill_burst(&mut self, now: Timestamp, rate: Option<Rate>, out: &mut Vec<PacketOut>) {
-        if self.in_flight.next_number() > self.in_flight.largest_acked().unwrap_or(0) + NUMBERS_AHEAD_MAX {
+    fn fill_burst(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) {
+        let ahead = self.in_flight.next_number() - self.in_flight.largest_acked().unwrap_or(0);
+        if ahead > NUMBERS_AHEAD_MAX || self.in_flight.is_full() {
             return;
         }
         if self.in_flight.next_number() >= PROBE_AFTER_PACKETS
+            && budget != Budget::TimerOnly
             && !self.probe_timeout.is_backed_off()
             && let Some(datagram) = self.plpmtu.poll_probe(now)
         {
@@ -347,13 +385,18 @@ impl Sender {
             return;
         }
         let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
-        let budget = rate.map_or(u64::MAX, |rate| Pacer::quantum(rate, datagram));
+        let (timer_only, budget) = match budget {
+            Budget::TimerOnly => (true, u64::MAX),
+            Budget::Bytes(bytes) => (self.probe_timeout.is_backed_off(), bytes),
+        };
         let (mut bytes, mut first_len) = (0u64, 0usize);
-        while out.len() < self.burst as usize && bytes < budget && bytes + first_len as u64 <= BURST_BYTES_MAX {
-            if self.in_flight.bytes() + datagram > self.controller.congestion_window() || self.probe_timeout.is_backed_off() {
-                if !self.probe_timeout.take_credit() {
-                    break;
-                }
+        while out.len() < self.burst as usize
+            && (out.is_empty() || bytes < budget)
+            && bytes + first_len as u64 <= BURST_BYTES_MAX
+        {
+            let full = self.in_flight.bytes() + datagram > self.controller.congestion_window();
+            if (full || timer_only) && !self.probe_timeout.take_credit() {
+                break;
             }
             let Some((slot, origin)) = self.schedule.peek(&mut self.chunks, self.chunk_limit, now) else {
                 self.on_nothing_to_send(now, out.is_empty());
@@ -395,12 +438,23 @@ impl Sender {
             last: geometry.is_last(slot.index),
             final_chunk: chunk.is_final(),
         });
-        let body = Body::Chunk { chunk: slot.chunk, offset: geometry.offset(slot.index), len: geometry.packet_len(slot.index) };
+        let body = Body::Chunk {
+            chunk: slot.chunk,
+            offset: geometry.offset(slot.index),
+            len: geometry.packet_len(slot.index),
+        };
         debug_assert!(geometry.offset(slot.index) < chunk.len());
         Some(PacketOut { number: self.in_flight.next_number(), header, body })
     }
 
-    fn commit(&mut self, now: Timestamp, slot: Slot, origin: Origin, packet: PacketOut, out: &mut Vec<PacketOut>) {
+    fn commit(
+        &mut self,
+        now: Timestamp,
+        slot: Slot,
+        origin: Origin,
+        packet: PacketOut,
+        out: &mut Vec<PacketOut>,
+    ) {
         let attempt = self.chunks.get(slot.chunk).map_or(0, |c| c.attempt());
         let kind = SentKind::Data { chunk: slot.chunk, index: slot.index, attempt };
         let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
@@ -408,7 +462,12 @@ impl Sender {
         self.chunks.on_sent(slot.chunk, slot.index, number);
         self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
         self.stats.packets_sent += 1;
-        self.stats.packets_copied += u64::from(matches!(origin, Origin::Repeat | Origin::Tail | Origin::Circle));
+        if origin == Origin::Circle {
+            // Repeats for want of anything else say little of what the path could carry.
+            self.app_limited_until = number + 1;
+        }
+        self.stats.packets_copied +=
+            u64::from(matches!(origin, Origin::Repeat | Origin::Tail | Origin::Circle));
         out.push(packet);
     }
 
@@ -422,9 +481,20 @@ impl Sender {
         if idle {
             self.app_limited_until = self.in_flight.next_number();
         }
-        if self.object_complete && self.chunks.unsent() == 0 {
-            let copy_at = now + copy_delay(self.rtt.smoothed());
-            self.schedule.begin_tail(&self.chunks, self.stats.packets_needed, copy_at);
+        if self.object_complete && self.chunks.unsent() == 0 && !self.schedule.tail_begun() {
+            let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
+            let packets_in_flight = self.in_flight.bytes() / datagram;
+            // As likely as not that one of what is on its way is lost.
+            let lost = self.stats.packets_lost.saturating_sub(self.stats.packets_late);
+            let lossy = 2 * lost * packets_in_flight >= self.stats.packets_sent;
+            let tail = Tail {
+                packets_needed: self.stats.packets_needed,
+                packets_in_flight: packets_in_flight as usize,
+                lossy,
+                copy_at: if lossy { now } else { now + copy_delay(self.rtt.smoothed()) },
+            };
+            let in_flight = &self.in_flight;
+            self.schedule.begin_tail(&tail, |count| newest_slots(in_flight, count));
         }
     }
 
@@ -480,7 +550,8 @@ impl Sender {
                 if self.chunks.needs_again(chunk, index, attempt, lost.number) {
                     self.schedule.on_again(Slot { chunk, index }, attempt, lost.number as u32, Origin::Lost);
                 }
-                let unknown = self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index));
+                let unknown =
+                    self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index));
                 unknown
             }
         }
@@ -494,9 +565,12 @@ impl Sender {
         again
     }
 
-    fn start_over_all(&mut self) {
+    /// Lays out anew the open chunks whose packets no longer pass.
+    fn start_over_large(&mut self) {
+        let payload_max = BASE_DATAGRAM - DATA_OVERHEAD as u16;
         for chunk in self.chunks.base()..self.chunks.end() {
-            if self.chunks.get(chunk).is_some_and(|c| c.layout().is_some() && !c.is_acked()) {
+            let open = self.chunks.get(chunk).filter(|c| !c.is_acked()).and_then(|c| c.layout());
+            if open.is_some_and(|l| l.geometry.payload_size() > payload_max) {
                 self.start_over(chunk);
             }
         }
@@ -508,9 +582,15 @@ impl Sender {
             self.ce_seen = ack.ce;
             self.controller.on_ecn(&EcnMark { now, packets });
         }
-        let (Some(newest), Some(latest_rtt), Some(min_rtt)) = (newest, self.rtt.latest(), self.rtt.min()) else { return };
-        let window = min_rtt.clamp(RATE_WINDOW.0, RATE_WINDOW.1);
-        let rate = self.delivery.on_ack(ack.receive_time_us, ack.received_bytes, ack.received_packets, window);
+        let (Some(newest), Some(latest_rtt), Some(min_rtt)) = (newest, self.rtt.latest(), self.rtt.min())
+        else {
+            return;
+        };
+        let few = RATE_WINDOW_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
+        let few = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(few));
+        let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
+        let rate =
+            self.delivery.on_ack(ack.receive_time_us, ack.received_bytes, ack.received_packets, window);
         let round_start = newest.number >= self.round_end;
         if round_start {
             self.round_end = self.in_flight.next_number();
@@ -522,8 +602,19 @@ impl Sender {
             latest_rtt,
             min_rtt,
             rate,
-            app_limited: newest.number < self.app_limited_until,
+            app_limited: newest.number < self.app_limited_until || newest.sent.kind == SentKind::Probe,
             round_start,
         });
     }
+}
+
+/// What the newest `count` outstanding data packets carried, in the order of sending.
+fn newest_slots(in_flight: &InFlight, count: usize) -> Vec<Slot> {
+    let carried = in_flight.outstanding_newest_first().filter_map(|sent| match sent.kind {
+        SentKind::Data { chunk, index, .. } => Some(Slot { chunk, index }),
+        SentKind::Probe => None,
+    });
+    let mut slots: Vec<_> = carried.take(count).collect();
+    slots.reverse();
+    slots
 }

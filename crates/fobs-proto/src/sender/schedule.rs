@@ -15,12 +15,12 @@ pub enum ScheduleKind {
     LossDriven,
 }
 
-/// Copies that the end of an object may cost: at least 8 packets, at most 1 in 200 of the object.
+/// Copies that the end of an object may cost: at least 8 packets, at most 1 in 100 of the object.
 const TAIL_BUDGET_MIN: u64 = 8;
-const TAIL_BUDGET_SHARE: u64 = 200;
+const TAIL_BUDGET_SHARE: u64 = 100;
 /// Last packets of the object that are sent once more: one more than the packet threshold, so that the loss of any of them is
 /// seen from the acks of the copies and not from a timer.
-const TAIL_COPIES: u16 = 4;
+const TAIL_COPIES: usize = 4;
 /// Transmissions waiting for retransmission; more cannot be on their way (see `recovery::in_flight`).
 const AGAIN_MAX: usize = 1 << 18;
 
@@ -54,9 +54,24 @@ struct Again {
 
 impl Again {
     fn is_live(&self, chunks: &Chunks) -> bool {
-        let Some(chunk) = chunks.get(self.slot.chunk).filter(|c| c.attempt() == self.attempt) else { return false };
-        chunk.layout().is_some_and(|l| !l.is_acked(self.slot.index) && l.newest(self.slot.index) == self.number)
+        let Some(chunk) = chunks.get(self.slot.chunk).filter(|c| c.attempt() == self.attempt) else {
+            return false;
+        };
+        chunk
+            .layout()
+            .is_some_and(|l| !l.is_acked(self.slot.index) && l.newest(self.slot.index) == self.number)
     }
+}
+
+/// The end of the object, as the schedule needs to know it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tail {
+    pub(super) packets_needed: u64,
+    pub(super) packets_in_flight: usize,
+    /// Packets were lost before.
+    pub(super) lossy: bool,
+    /// When the first copy may follow.
+    pub(super) copy_at: Timestamp,
 }
 
 /// The schedule's state.
@@ -98,10 +113,17 @@ impl Schedule {
     pub(super) fn on_start_over(&mut self, chunk: ChunkId) {
         self.new_from = self.new_from.min(chunk);
         self.tail_begun = false;
+        // Its packets are others now.
+        self.tail.retain(|(slot, _)| slot.chunk != chunk);
     }
 
     /// The next packet, if there is one to send now. Chunks from `limit` on have no credit.
-    pub(super) fn peek(&mut self, chunks: &mut Chunks, limit: ChunkId, now: Timestamp) -> Option<(Slot, Origin)> {
+    pub(super) fn peek(
+        &mut self,
+        chunks: &mut Chunks,
+        limit: ChunkId,
+        now: Timestamp,
+    ) -> Option<(Slot, Origin)> {
         if let Some(again) = self.peek_again(chunks) {
             return Some((again.slot, again.origin));
         }
@@ -133,19 +155,25 @@ impl Schedule {
         }
     }
 
-    /// Everything of the object has been sent at least once: from here on the tail is redundant, within its budget.
-    pub(super) fn begin_tail(&mut self, chunks: &Chunks, packets_needed: u64, copy_at: Timestamp) {
+    /// Everything of the object has been sent at least once. From here on time is idle, and copies within the budget buy round
+    /// trips: of the last packets on a path that loses none, of the newest half of what is on its way on one that does. Those
+    /// copies follow their originals by half a round trip; the older half will have been heard of by then.
+    pub(super) fn begin_tail(&mut self, tail: &Tail, newest: impl FnOnce(usize) -> Vec<Slot>) {
         if self.tail_begun || self.kind != ScheduleKind::LossDriven {
             return;
         }
         self.tail_begun = true;
-        let Some(last) = chunks.end().checked_sub(1) else { return };
-        let Some(layout) = chunks.get(last).and_then(|c| c.layout()) else { return };
-        let packets = layout.geometry.packets() as u16;
-        for index in packets.saturating_sub(TAIL_COPIES)..packets {
-            self.tail.push_back((Slot { chunk: last, index }, copy_at));
-        }
-        self.tail_budget.get_or_insert((packets_needed / TAIL_BUDGET_SHARE).max(TAIL_BUDGET_MIN));
+        let budget =
+            *self.tail_budget.get_or_insert((tail.packets_needed / TAIL_BUDGET_SHARE).max(TAIL_BUDGET_MIN));
+        // A quarter of the budget is kept for what is declared lost later.
+        let half = if tail.lossy { tail.packets_in_flight / 2 } else { 0 };
+        let copies = half.min(budget as usize * 3 / 4).max(TAIL_COPIES);
+        self.tail = newest(copies).into_iter().map(|slot| (slot, tail.copy_at)).collect();
+    }
+
+    /// Whether everything of the object was sent and the tail has begun.
+    pub(super) fn tail_begun(&self) -> bool {
+        self.tail_begun || self.kind != ScheduleKind::LossDriven
     }
 
     /// When the tail's next copy is due.
@@ -197,7 +225,8 @@ impl Schedule {
 
     fn peek_tail(&mut self, chunks: &Chunks, now: Timestamp) -> Option<Slot> {
         while let Some(&(slot, at)) = self.tail.front() {
-            let live = chunks.get(slot.chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(slot.index));
+            let live =
+                chunks.get(slot.chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(slot.index));
             if live {
                 return (at <= now && self.tail_budget != Some(0)).then_some(slot);
             }

@@ -168,9 +168,10 @@ mod tests {
 
     fn ack() -> impl Strategy<Value = Ack> {
         let numbers = prop::collection::btree_set(0u64..3_000, 0..400);
-        let bitmap = (any::<u32>(), 0..=ATTEMPT_MAX, any::<u8>(), prop::collection::vec(any::<u8>(), 0..=200));
-        (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), prop::collection::vec(bitmap, 0..3)).prop_map(
-            |(numbers, longs, ints, backlog, bitmaps)| {
+        let bitmap =
+            (any::<u32>(), 0..=ATTEMPT_MAX, any::<u8>(), prop::collection::vec(any::<u8>(), 0..=200));
+        (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), prop::collection::vec(bitmap, 0..3))
+            .prop_map(|(numbers, longs, ints, backlog, bitmaps)| {
                 let mut set = crate::object::RangeSet::new(RANGES_MAX);
                 for n in numbers {
                     set.insert(n);
@@ -193,8 +194,7 @@ mod tests {
                         .map(|(chunk, attempt, block, bits)| BlockBitmap { chunk, attempt, block, bits })
                         .collect(),
                 }
-            },
-        )
+            })
     }
 
     proptest! {

@@ -148,16 +148,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn data_header() -> impl Strategy<Value = DataHeader> {
-        (any::<u32>(), any::<u16>(), PAYLOAD_MIN..=PAYLOAD_MAX, 0..=ATTEMPT_MAX, any::<bool>(), any::<bool>()).prop_map(
-            |(chunk, index, payload_size, attempt, last, final_chunk)| DataHeader {
+        (any::<u32>(), any::<u16>(), PAYLOAD_MIN..=PAYLOAD_MAX, 0..=ATTEMPT_MAX, any::<bool>(), any::<bool>())
+            .prop_map(|(chunk, index, payload_size, attempt, last, final_chunk)| DataHeader {
                 chunk,
                 packet_index: (u32::from(index) % CHUNK_LEN_MAX.div_ceil(u32::from(payload_size))) as u16,
                 payload_size,
                 attempt,
                 last,
                 final_chunk,
-            },
-        )
+            })
     }
 
     proptest! {

@@ -13,6 +13,8 @@ pub const SEC: Nanos = 1_000_000_000;
 
 /// Bytes of IPv4 and UDP headers: they take their share of the link too.
 pub const IP_OVERHEAD: u64 = 28;
+/// A flow that yields never falls below this, bits per second.
+const MIN_CROSS: u64 = 500_000;
 /// Packet size of other people's traffic, bytes with IP headers.
 const CROSS_PACKET: u64 = 1500;
 
@@ -42,6 +44,8 @@ pub struct PathConfig {
     pub changes: Vec<(Nanos, Change)>,
     /// Bits per second of a flow that never yields, on the same link.
     pub cross: u64,
+    /// That flow yields as TCP does: grows by a packet a round trip, and falls by three tenths when it loses one.
+    pub cross_yields: bool,
     /// Token bucket in front of the link: bits per second, and depth in bytes.
     pub policer: Option<(u64, u64)>,
     /// Queue above which packets are marked (CE), bytes.
@@ -53,6 +57,8 @@ pub enum Change {
     Rate(u64),
     Mtu(u16),
     Loss(u32),
+    /// No more random loss of any kind.
+    Calm,
     Cross(u64),
 }
 
@@ -72,6 +78,7 @@ impl PathConfig {
             outages: Vec::new(),
             changes: Vec::new(),
             cross: 0,
+            cross_yields: false,
             policer: None,
             mark_above: None,
         }
@@ -112,6 +119,8 @@ pub struct Path {
     in_burst: bool,
     changed: usize,
     cross_next: Nanos,
+    cross_lost_at: Nanos,
+    cross_bytes: u64,
     tokens: u64,
     tokens_at: Nanos,
     queue_delays: Vec<u32>,
@@ -128,12 +137,19 @@ impl Path {
             in_burst: false,
             changed: 0,
             cross_next: 0,
+            cross_lost_at: 0,
+            cross_bytes: 0,
             tokens: config.policer.map_or(0, |p| p.1),
             tokens_at: 0,
             queue_delays: Vec::new(),
             stats: PathStats::default(),
             config,
         }
+    }
+
+    /// Bytes of other people's traffic that passed.
+    pub fn cross_bytes(&self) -> u64 {
+        self.cross_bytes
     }
 
     pub fn stats(&self) -> PathStats {
@@ -163,10 +179,6 @@ impl Path {
         self.advance(now);
         self.stats.entered += 1;
         let bytes = len + IP_OVERHEAD;
-        if bytes > u64::from(self.config.mtu) || self.config.outages.iter().any(|(from, to)| (*from..*to).contains(&now)) {
-            self.stats.lost += 1;
-            return [None, None];
-        }
         let backlog = self.backlog(now);
         if !self.takes_tokens(now, bytes) || backlog + bytes > self.config.queue {
             self.stats.dropped += 1;
@@ -175,7 +187,9 @@ impl Path {
         let marked = self.config.mark_above.is_some_and(|above| backlog > above);
         self.record_delay(now);
         self.busy_until = self.busy_until.max(now) + self.time_for(bytes);
-        if self.is_lost() {
+        // What is lost is lost behind the link: the host's own interface is never the narrow place.
+        let out = self.config.outages.iter().any(|(from, to)| (*from..*to).contains(&now));
+        if self.is_lost() || out || bytes > u64::from(self.config.mtu) {
             self.stats.lost += 1;
             return [None, None];
         }
@@ -228,6 +242,9 @@ impl Path {
                 }
                 Change::Mtu(mtu) => self.config.mtu = mtu,
                 Change::Loss(ppm) => self.config.loss_ppm = ppm,
+                Change::Calm => {
+                    (self.config.loss_ppm, self.config.loss_bursts, self.in_burst) = (0, None, false)
+                }
                 Change::Cross(rate) => {
                     self.config.cross = rate;
                     self.cross_next = at;
@@ -240,8 +257,18 @@ impl Path {
     fn cross_traffic(&mut self, now: Nanos) {
         while self.config.cross > 0 && self.cross_next <= now {
             let at = self.cross_next;
+            // Round trip and queue, as a window would feel them.
+            let turn = 2 * self.config.delay + self.busy_until.saturating_sub(at);
             if self.backlog(at) + CROSS_PACKET <= self.config.queue {
                 self.busy_until = self.busy_until.max(at) + self.time_for(CROSS_PACKET);
+                self.cross_bytes += CROSS_PACKET;
+                if self.config.cross_yields {
+                    let window_packets = (self.config.cross / 8 * turn / SEC / CROSS_PACKET).max(1);
+                    self.config.cross += CROSS_PACKET * 8 * SEC / turn / window_packets;
+                }
+            } else if self.config.cross_yields && at >= self.cross_lost_at + turn {
+                self.cross_lost_at = at;
+                self.config.cross = (self.config.cross * 7 / 10).max(MIN_CROSS);
             }
             self.cross_next += CROSS_PACKET * 8 * SEC / self.config.cross;
         }
@@ -252,7 +279,11 @@ impl Path {
     }
 
     fn time_for(&self, bytes: u64) -> Nanos {
-        if self.rate == 0 { 0 } else { (u128::from(bytes) * 8 * u128::from(SEC) / u128::from(self.rate)) as u64 }
+        if self.rate == 0 {
+            0
+        } else {
+            (u128::from(bytes) * 8 * u128::from(SEC) / u128::from(self.rate)) as u64
+        }
     }
 
     fn record_delay(&mut self, now: Nanos) {

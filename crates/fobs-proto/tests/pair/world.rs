@@ -5,11 +5,15 @@ use crate::rng::Rng;
 use fobs_proto::congestion::Controller;
 use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::wire::{AEAD_TAG_LEN, ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, decode_packet_number};
+use fobs_proto::wire::{
+    AEAD_TAG_LEN, ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number,
+};
 use fobs_proto::{Rate, Timestamp};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
 
+/// Bytes of room that a pushing-back host waits for: a burst of two of the largest packets.
+const BACK_PRESSURE_ROOM: u64 = 18_000;
 /// Datagrams that a receiving thread takes at once.
 const BATCH: usize = 64;
 /// What no byte of an object is: marks bytes that were not stored.
@@ -37,7 +41,13 @@ impl Hosts {
 
     /// Two ordinary machines: wake-ups up to 100 us late, datagrams in batches that are stamped 50 to 100 us late.
     pub fn ordinary() -> Hosts {
-        Hosts { sender_late: 100 * US, receiver_wake: (50 * US, 100 * US), verify: 2 * MS, store: 2 * MS, back_pressure: false }
+        Hosts {
+            sender_late: 100 * US,
+            receiver_wake: (50 * US, 100 * US),
+            verify: 2 * MS,
+            store: 2 * MS,
+            back_pressure: false,
+        }
     }
 }
 
@@ -77,7 +87,11 @@ impl Setup {
             rate_limit: None,
             burst: None,
             sender_chunks_max: 64,
-            receiver: ReceiverConfig { ack_every: 64, ack_delay_max: Duration::from_millis(5), chunks_max: 64 },
+            receiver: ReceiverConfig {
+                ack_every: 64,
+                ack_delay_max: Duration::from_millis(5),
+                chunks_max: 64,
+            },
             data: PathConfig::clean(10 * MS),
             acks: PathConfig::clean(10 * MS),
             hosts: Hosts::ideal(),
@@ -167,6 +181,7 @@ struct Rest {
     replay_window: bool,
     deadline: Nanos,
     burst: u32,
+    payload_size: Option<u16>,
 }
 
 /// Every packet sent that no ack has named: an upper bound on what is in flight.
@@ -243,6 +258,7 @@ impl World {
                 replay_window: setup.replay_window,
                 deadline: setup.deadline,
                 burst: setup.burst.unwrap_or(u32::MAX),
+                payload_size: setup.payload_size,
             },
         }
     }
@@ -302,7 +318,11 @@ impl World {
     fn next_at(&self) -> Nanos {
         let ack_due = self.receiver.poll_timeout().map(|t| t.as_nanos().max(self.now));
         let agenda = self.agenda.first_key_value().map(|(k, _)| k.0);
-        [Some(self.sender_wake), self.ack_wake, self.receiver_wake, ack_due, agenda].into_iter().flatten().min().unwrap_or(Nanos::MAX)
+        [Some(self.sender_wake), self.ack_wake, self.receiver_wake, ack_due, agenda]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(Nanos::MAX)
     }
 
     fn stamp(&self) -> Timestamp {
@@ -323,7 +343,7 @@ impl World {
         loop {
             self.feed();
             if self.setup.hosts.back_pressure {
-                let room = self.data.room_at(self.now, 1024 + DATA_OVERHEAD as u64);
+                let room = self.data.room_at(self.now, BACK_PRESSURE_ROOM);
                 if room > self.now {
                     next = room;
                     break;
@@ -349,7 +369,11 @@ impl World {
         if let Some(at) = self.sender.poll_timeout() {
             next = next.min(at.as_nanos().max(self.now + 1));
         }
-        let late = if self.setup.hosts.sender_late > 0 { self.rng.range(0, self.setup.hosts.sender_late) } else { 0 };
+        let late = if self.setup.hosts.sender_late > 0 {
+            self.rng.range(0, self.setup.hosts.sender_late)
+        } else {
+            0
+        };
         self.sender_wake = next.saturating_add(late);
     }
 
@@ -359,10 +383,15 @@ impl World {
             self.freed += 1;
         }
         while self.pushed < self.setup.chunks.len() && self.sender.wants_chunk() {
-            let id = self.sender.push_chunk(self.setup.chunks[self.pushed], self.pushed + 1 == self.setup.chunks.len());
+            let id = self
+                .sender
+                .push_chunk(self.setup.chunks[self.pushed], self.pushed + 1 == self.setup.chunks.len());
             assert_eq!(id as usize, self.pushed);
             self.pushed += 1;
-            assert!(self.pushed - self.freed <= self.setup.sender_chunks_max, "more chunks in hand than allowed");
+            assert!(
+                self.pushed - self.freed <= self.setup.sender_chunks_max,
+                "more chunks in hand than allowed"
+            );
         }
     }
 
@@ -384,7 +413,8 @@ impl World {
             };
             for arrival in self.data.send(self.now, len as u64).into_iter().flatten() {
                 let ecn = if arrival.marked { EcnCodepoint::Ce } else { EcnCodepoint::Ect0 };
-                let datagram = Datagram { at: arrival.at, number: packet.number, header, payload, len: len as u16, ecn };
+                let datagram =
+                    Datagram { at: arrival.at, number: packet.number, header, payload, len: len as u16, ecn };
                 let after = self.in_transit.iter().rposition(|d| d.at <= datagram.at).map_or(0, |i| i + 1);
                 self.in_transit.insert(after, datagram);
             }
@@ -490,7 +520,8 @@ impl World {
         assert_eq!(offset, at, "stored elsewhere than it was read");
         assert!(completes.is_none_or(|n| n == chunk_len), "complete with a wrong length");
         if self.setup.checked {
-            let (attempt, buffer) = self.buffers.entry(chunk).or_insert_with(|| (0, vec![POISON; chunk_len as usize]));
+            let (attempt, buffer) =
+                self.buffers.entry(chunk).or_insert_with(|| (0, vec![POISON; chunk_len as usize]));
             if *attempt != header.attempt {
                 *attempt = header.attempt;
                 buffer.fill(POISON);
@@ -500,7 +531,10 @@ impl World {
                 buffer[i as usize] = content(chunk, i);
             }
             if completes.is_some() {
-                assert!((0..chunk_len).all(|i| buffer[i as usize] == content(chunk, i)), "chunk {chunk} complete with holes");
+                assert!(
+                    (0..chunk_len).all(|i| buffer[i as usize] == content(chunk, i)),
+                    "chunk {chunk} complete with holes"
+                );
             }
             assert!(chunk < self.receiver.chunk_limit(), "stored where there is no room");
         }
@@ -542,7 +576,10 @@ impl World {
             }
             Later::Stored(chunk) => self.receiver.handle_stored(chunk),
             Later::Rejected(chunk, attempt) => {
-                assert!(self.sender.handle_rejected(chunk, attempt), "the sender gives up before the receiver");
+                assert!(
+                    self.sender.handle_rejected(chunk, attempt),
+                    "the sender gives up before the receiver"
+                );
                 self.sender_wake = self.now;
             }
         }
@@ -586,7 +623,9 @@ impl World {
             return;
         }
         // A checked run goes on until nothing is on its way: a sender that is done falls silent.
-        let silent = self.sender.bytes_in_flight() == 0 && self.in_transit.is_empty() && self.acks_in_transit.is_empty();
+        let silent = self.sender.bytes_in_flight() == 0
+            && self.in_transit.is_empty()
+            && self.acks_in_transit.is_empty();
         if !self.setup.checked || silent {
             self.end = Some(End::Complete);
         }
@@ -601,7 +640,10 @@ impl World {
         if self.setup.checked {
             for (chunk, len) in self.setup.chunks.iter().enumerate() {
                 let (_, buffer) = &self.buffers[&(chunk as u32)];
-                assert!((0..*len).all(|i| buffer[i as usize] == content(chunk as u32, i)), "chunk {chunk} differs");
+                assert!(
+                    (0..*len).all(|i| buffer[i as usize] == content(chunk as u32, i)),
+                    "chunk {chunk} differs"
+                );
             }
         }
         let stats = self.sender.stats();
@@ -609,7 +651,11 @@ impl World {
             // Waste is what was lost or taken for lost, what the tail and the timers repeat, and what was laid out anew.
             let needed = stats.packets_needed + self.relaid_packets;
             let excused = stats.packets_lost + stats.packets_refused + stats.packets_copied;
-            assert!(stats.packets_sent <= needed + excused, "waste beyond its causes: {stats:?}, {} laid out anew", self.relaid_packets);
+            assert!(
+                stats.packets_sent <= needed + excused,
+                "waste beyond its causes: {stats:?}, {} laid out anew",
+                self.relaid_packets
+            );
         }
     }
 
@@ -625,6 +671,13 @@ impl World {
     pub fn waste(&self) -> u64 {
         let stats = self.sender.stats();
         stats.packets_sent.saturating_sub(stats.packets_needed) * 10_000 / stats.packets_needed
+    }
+
+    /// Whether the receiver still lacks a packet of a chunk.
+    pub fn lacks(&self, chunk: u32, index: u16) -> bool {
+        let Some((_, buffer)) = self.buffers.get(&chunk) else { return true };
+        let size = self.setup.payload_size.map_or(0, usize::from);
+        buffer[usize::from(index) * size] == POISON
     }
 
     pub fn describe(&self) -> String {

@@ -97,9 +97,6 @@ pub struct Open {
     /// The UDP ports the server may bind; its own choice if none.
     #[serde(default)]
     pub udp_ports: Option<(u16, u16)>,
-    /// 0 any, 4 or 6.
-    #[serde(default)]
-    pub address_family: u8,
 }
 
 /// What the receiver must know of the sources before the first record.

@@ -12,6 +12,9 @@ mod report;
 mod send;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use clock::Clock;
 pub(crate) use link::{Link, LinkSetup};
 pub(crate) use receive::{ReceiveJob, receive};
@@ -19,8 +22,9 @@ pub(crate) use report::Reporter;
 pub(crate) use send::{SendJob, send};
 
 use crate::control::message::Message;
-use crate::control::{ControlReader, ControlWriter};
+use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind};
+use fobs_proto::Timestamp;
 use fobs_sys::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -40,6 +44,13 @@ pub(crate) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long a side waits for the other's last message before it goes.
 const FAREWELL_WAIT: Duration = Duration::from_secs(5);
+/// How long a receiver that ends early waits for its writer to clean up: it may be stuck in a write to a disk or a pipe that has
+/// stopped, and then nothing can be cleaned up anyway.
+const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
+/// How often it looks whether the writer is done.
+const CLEAN_UP_POLL: Duration = Duration::from_millis(2);
+/// How much of a peer's reason for ending a session is shown, characters.
+const REASON_CHARS_MAX: usize = 1000;
 /// Timer slack of the threads that pace: the kernel's default of 50 µs is half a burst at 5 Gbit/s.
 const TIMER_SLACK_NS: u64 = 1_000;
 
@@ -63,6 +74,20 @@ fn check_interrupt() -> Result<(), Error> {
         )),
         false => Ok(()),
     }
+}
+
+/// Ends a session whose peer was last heard at `heard`, by whatever way it may answer, if that is too long ago.
+fn check_answer(now: Timestamp, heard: Timestamp, peer: &str) -> Result<(), Error> {
+    if now - heard < ANSWER_WAIT_MAX {
+        return Ok(());
+    }
+    let seconds = ANSWER_WAIT_MAX.as_secs();
+    Err(Error::new(
+        ErrorKind::Timeout,
+        format!(
+            "no answer from {peer} over UDP for {seconds} s; the path is down, or a firewall forgot the flow: try again"
+        ),
+    ))
 }
 
 /// What the control channel says to an engine thread.
@@ -92,6 +117,11 @@ impl<T> Post<T> {
         (Post { sender, waker }, receiver)
     }
 
+    /// Posts an error if the calling thread ends by a panic: the listener would wait for ever.
+    fn alarm(&self, letter: fn(Error) -> T) -> Alarm<T> {
+        Alarm { post: self.clone(), letter }
+    }
+
     /// Posts and rings. False once the thread is gone.
     fn post(&self, letter: T) -> bool {
         let sent = match self.sender.try_send(letter) {
@@ -107,8 +137,28 @@ impl<T> Post<T> {
     }
 }
 
+/// See [`Post::alarm`].
+struct Alarm<T> {
+    post: Post<T>,
+    letter: fn(Error) -> T,
+}
+
+impl<T> Drop for Alarm<T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let thread = std::thread::current();
+            let message = format!("the thread {} failed; report this bug", thread.name().unwrap_or("?"));
+            self.post.post((self.letter)(Error::new(ErrorKind::Internal, message)));
+        }
+    }
+}
+
 /// Forwards what the control channel says, in a thread that ends with the channel or its listener.
-fn hear_control<T: Send + 'static>(mut reader: ControlReader, post: Post<T>, wrap: fn(ControlEvent) -> T) {
+fn hear_control<T: Send + 'static>(
+    mut reader: ControlReader,
+    post: Post<T>,
+    wrap: fn(ControlEvent) -> T,
+) -> Result<(), Error> {
     spawn("fobs-control", move || {
         loop {
             let event = match reader.recv() {
@@ -121,11 +171,17 @@ fn hear_control<T: Send + 'static>(mut reader: ControlReader, post: Post<T>, wra
                 return;
             }
         }
-    });
+    })
+    .map(|_| ())
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).expect("the system can start a thread")
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|error| {
+        let message = format!(
+            "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"
+        );
+        Error::new(ErrorKind::Internal, message)
+    })
 }
 
 /// The error for a control channel that ended before the transfer did.
@@ -137,7 +193,7 @@ fn closed_early(error: Option<Error>) -> Error {
 
 /// The error that an `abort` of the peer stands for.
 pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
-    Error::new(ErrorKind::from_code(code), format!("{peer}: {message}"))
+    Error::new(ErrorKind::from_code(code), format!("{peer}: {}", printable(message, REASON_CHARS_MAX)))
 }
 
 /// Tells the peer why this side ends the session. That may fail: the channel may be what broke.

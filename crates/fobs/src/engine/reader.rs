@@ -2,6 +2,7 @@
 
 use super::send::ToSender;
 use super::{Post, spawn};
+use crate::error::Result;
 use crate::storage::{FilledChunk, Known, Source};
 use fobs_sys::PageBuffer;
 use std::sync::mpsc::Receiver;
@@ -16,8 +17,9 @@ pub(super) struct Filled {
 }
 
 /// Reads until the final chunk, an error, or the sender's end.
-pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post<ToSender>) {
+pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post<ToSender>) -> Result<()> {
     spawn("fobs-read", move || {
+        let _alarm = post.alarm(ToSender::ReadFailed);
         while let Ok(mut buffer) = grants.recv() {
             let letter = match source.next_chunk(&mut buffer) {
                 Ok(chunk) => {
@@ -34,5 +36,6 @@ pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post
                 return;
             }
         }
-    });
+    })
+    .map(|_| ())
 }

@@ -3,13 +3,13 @@
 use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
 use super::{
-    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, Post, Reporter, TIMER_SLACK_NS,
-    UDP_SILENCE_MAX, aborted, check_interrupt, closed_early, hear_control,
+    CHUNKS_MAX, CLEAN_UP_POLL, CLEAN_UP_WAIT, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup,
+    MAILBOX_MAX, Post, Reporter, TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_answer, check_interrupt,
+    closed_early, hear_control, tell_abort,
 };
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::FileError;
 use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
 use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::wire::{Ack, Header};
@@ -81,6 +81,8 @@ struct Receiving {
     first_data: Option<Timestamp>,
     last_verified: Timestamp,
     finishing: bool,
+    /// When the sender's last message came.
+    last_message: Timestamp,
     summary: Option<SinkSummary>,
     sender_said: Option<Finished>,
     reporter: Arc<Reporter>,
@@ -114,10 +116,11 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
-    hear_control(job.reader, post.clone(), ToReceiver::Control);
+    hear_control(job.reader, post.clone(), ToReceiver::Control)?;
     // Every chunk of the credit and the last word: the channel is never full.
     let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
-    let storing = writer::start(job.sink, orders, post, job.reporter.clone());
+    let storing = writer::start(job.sink, orders, post, job.reporter.clone())?;
+    let control = job.writer.clone();
     let mut receiving = Receiving {
         link,
         machine: Receiver::new(job.config),
@@ -131,6 +134,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         first_data: None,
         last_verified: Timestamp::ZERO,
         finishing: false,
+        last_message: Timestamp::ZERO,
         summary: None,
         sender_said: None,
         reporter: job.reporter,
@@ -141,7 +145,16 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     let outcome = receiving.run_to_end();
     // However it ended: the writer must have removed what is not complete before this process may go.
     drop(receiving);
-    let _ = storing.join();
+    if let Err(error) = &outcome
+        && !storing.is_finished()
+    {
+        // The sender need not wait for that.
+        tell_abort(&control, error);
+    }
+    let end = Instant::now() + CLEAN_UP_WAIT;
+    while !storing.is_finished() && Instant::now() < end {
+        std::thread::sleep(CLEAN_UP_POLL);
+    }
     outcome
 }
 
@@ -149,7 +162,7 @@ impl Receiving {
     fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
         let summary = self.run()?;
         let complete = self.completion(&summary);
-        self.writer.send(&Message::Complete(complete.clone()))?;
+        self.say(&Message::Complete(complete.clone()))?;
         let finished = self.await_finished()?;
         Ok(ReceiveOutcome { complete, finished })
     }
@@ -178,9 +191,7 @@ impl Receiving {
             }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
-                if self.link.last_heard().is_none() && now - began >= UDP_SILENCE_MAX {
-                    return Err(udp_blocked(&self.peer_name, &self.ports));
-                }
+                self.check_silence(now, began)?;
                 self.machine.handle_socket_drops(self.link.socket_drops());
                 self.reporter.tell_progress();
                 check_interrupt()?;
@@ -253,8 +264,28 @@ impl Receiving {
         }
     }
 
+    /// Ends the session if nothing comes: no packets, and on the control channel no word of where the sender stands, which comes
+    /// with every heartbeat of it, however long its source makes it wait.
+    fn check_silence(&self, now: Timestamp, began: Timestamp) -> Result<()> {
+        match self.link.last_heard() {
+            Some(heard) => check_answer(now, heard.max(self.last_message), &self.peer_name),
+            None if now - began >= UDP_SILENCE_MAX => Err(udp_blocked(&self.peer_name, &self.ports)),
+            None => Ok(()),
+        }
+    }
+
+    /// Says something to the sender. Where it does not listen any more, what it said before is the better error.
+    fn say(&mut self, message: &Message) -> Result<()> {
+        let said = self.writer.send(message);
+        if said.is_err() {
+            self.take_letters()?;
+        }
+        said
+    }
+
     fn take_letters(&mut self) -> Result<()> {
-        while let Ok(letter) = self.letters.try_recv() {
+        for _ in 0..MAILBOX_MAX {
+            let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
             match letter {
                 ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
                 ToReceiver::Stored { chunk, buffer } => {
@@ -271,6 +302,8 @@ impl Receiving {
                 ToReceiver::Control(event) => self.take_control(event)?,
             }
         }
+        // There may be more: other things come first, but no sleep.
+        self.link.waker().wake();
         Ok(())
     }
 
@@ -298,10 +331,11 @@ impl Receiving {
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        self.last_message = self.link.clock().now();
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
             ControlEvent::Message(Message::Failed { path, reason }) => {
-                self.reporter.failed(FileError { path: path.0, message: reason });
+                self.reporter.failed_there(path.0, &reason);
             }
             ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
@@ -330,7 +364,7 @@ impl Receiving {
     /// Waits for the sender's figures; a sender that goes without them has still sent everything.
     fn await_finished(&mut self) -> Result<Finished> {
         let end = Instant::now() + FAREWELL_WAIT;
-        while self.sender_said.is_none() {
+        while self.sender_said.is_none() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
                 Ok(ToReceiver::Control(event)) => self.take_control(event)?,

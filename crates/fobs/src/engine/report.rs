@@ -1,7 +1,7 @@
 //! What a session tells: its caller through events, its peer about files, and the summary in the end.
 
-use crate::control::ControlWriter;
 use crate::control::message::{Bytes, Message, Standing};
+use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::storage::FileDone;
 use std::collections::HashSet;
@@ -11,6 +11,10 @@ use std::time::Instant;
 /// File errors kept for the summary; every one is still told as an event. A tree whose every file fails must not fill the
 /// memory.
 const ERRORS_KEPT_MAX: usize = 10_000;
+/// What of a path that the peer names is kept, bytes: no path within a transfer is longer (protocol 7.2).
+const PEER_PATH_MAX: usize = 4096;
+/// What of the peer's reason is kept, characters.
+const PEER_REASON_MAX: usize = 1000;
 /// Share of the newest interval in the smoothed rate.
 const RATE_SMOOTHING: f64 = 0.3;
 
@@ -60,6 +64,12 @@ impl Reporter {
             .peer
             .send(&Message::Failed { path: Bytes(error.path.clone()), reason: error.message.clone() });
         self.failed(error);
+    }
+
+    /// The peer says that a file failed there.
+    pub(crate) fn failed_there(&self, mut path: Vec<u8>, reason: &str) {
+        path.truncate(PEER_PATH_MAX);
+        self.failed(FileError { path, message: printable(reason, PEER_REASON_MAX) });
     }
 
     /// A file failed, on whichever side; told once per path.

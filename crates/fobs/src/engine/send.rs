@@ -2,13 +2,13 @@
 
 use super::reader::{self, Filled};
 use super::{
-    ANSWER_WAIT_MAX, CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, Post, Reporter,
-    TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_interrupt, closed_early, hear_control,
+    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, Post, Reporter,
+    TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_answer, check_interrupt, closed_early, hear_control,
 };
 use crate::control::message::{Complete, Finished, Message, Standing};
-use crate::control::{ControlReader, ControlWriter};
+use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{CHUNK_LEN_MAX, FileDone, Known, Source};
+use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::sender::{PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -20,8 +20,15 @@ use std::time::{Duration, Instant};
 
 /// Empty buffers at the reader: one to fill while the last one is handed over.
 const GRANTS_MAX: usize = 2;
+/// Chunks beyond the congestion window's: two being read, two being sent, two being verified and stored.
+const CHUNKS_FOR_DISKS: usize = 6;
 /// Bursts between two looks at the mailbox and the socket.
 const BURSTS_PER_TURN: usize = 8;
+/// Hexadecimal digits of a root.
+const ROOT_DIGITS: usize = 2 * blake3::OUT_LEN;
+/// Shortest sleep between bursts. The pacer keeps its schedule, so the bursts that became due meanwhile leave together: above
+/// 2 Gbit/s a wake-up for each would cost more than sending it.
+const PACE_GRAIN: Duration = Duration::from_micros(250);
 /// How long to wait after the local queue refused packets.
 const REFUSED_WAIT: Duration = Duration::from_micros(500);
 
@@ -89,9 +96,9 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
-    hear_control(job.reader, post.clone(), ToSender::Control);
+    hear_control(job.reader, post.clone(), ToSender::Control)?;
     let (grants, granted) = sync_channel(GRANTS_MAX);
-    reader::start(job.source, granted, post);
+    reader::start(job.source, granted, post)?;
     let config = SenderConfig { ip_overhead: link.ip_overhead(), ..job.config };
     let mut sending = Sending {
         machine: Sender::new(link.clock().now(), config),
@@ -118,6 +125,10 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let complete = sending.run()?;
     let finished = sending.finished();
     sending.check_roots(&complete)?;
+    // The completion signal may overtake the acks of the last chunks, or those may be lost.
+    while let Some(done) = sending.in_hand.pop_front() {
+        sending.settle(done);
+    }
     sending.reporter.standing(&sending.standing());
     sending.farewell(&finished);
     Ok(SendOutcome { complete, finished })
@@ -165,7 +176,10 @@ impl Sending {
                 }
                 match self.machine.poll_transmit(now, &mut self.packets) {
                     Transmit::Burst => self.seal(),
-                    Transmit::WaitUntil(at) => return self.link.wait(at.min(until) - now, interest),
+                    Transmit::WaitUntil(at) => {
+                        let at = at.max(now + PACE_GRAIN).min(until);
+                        return self.link.wait(at - now, interest);
+                    }
                     Transmit::Wait => return self.link.wait(until - now, interest),
                 }
             }
@@ -237,21 +251,29 @@ impl Sending {
             debug_assert_eq!(chunk, self.base);
             let Some(done) = self.in_hand.pop_front() else { break };
             self.base += 1;
-            self.spare.push(done.buffer);
-            self.reporter.add_bytes(done.data_bytes);
-            done.files.into_iter().for_each(|file| self.reporter.file_done(file));
+            self.settle(done);
         }
         Ok(())
     }
 
+    /// A chunk is verified over there.
+    fn settle(&mut self, done: InHand) {
+        self.spare.push(done.buffer);
+        self.reporter.add_bytes(done.data_bytes);
+        done.files.into_iter().for_each(|file| self.reporter.file_done(file));
+    }
+
     fn take_letters(&mut self) -> Result<()> {
-        while let Ok(letter) = self.letters.try_recv() {
+        for _ in 0..MAILBOX_MAX {
+            let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
             match letter {
                 ToSender::Filled(filled) => self.take_chunk(*filled),
                 ToSender::ReadFailed(error) => return Err(error),
                 ToSender::Control(event) => self.take_control(event)?,
             }
         }
+        // There may be more: other things come first, but no sleep.
+        self.link.waker().wake();
         Ok(())
     }
 
@@ -277,7 +299,7 @@ impl Sending {
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
             ControlEvent::Message(Message::Failed { path, reason }) => {
-                self.reporter.failed(crate::event::FileError { path: path.0, message: reason });
+                self.reporter.failed_there(path.0, &reason);
             }
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));
@@ -289,8 +311,9 @@ impl Sending {
     }
 
     fn grant_buffers(&mut self) -> Result<()> {
+        let window = chunk_window(self.machine.controller().congestion_window());
         while self.granted < GRANTS_MAX
-            && self.in_hand.len() + self.granted < CHUNKS_MAX as usize
+            && self.in_hand.len() + self.granted < window
             && self.machine.wants_chunk()
         {
             let buffer = match self.spare.pop() {
@@ -322,15 +345,7 @@ impl Sending {
             return Ok(());
         }
         let since = *self.waiting_since.get_or_insert(now);
-        if now - heard.max(since) >= ANSWER_WAIT_MAX {
-            let seconds = ANSWER_WAIT_MAX.as_secs();
-            let message = format!(
-                "no answer from {} over UDP for {seconds} s; the path is down, or a firewall forgot the flow: try again",
-                self.peer_name
-            );
-            return Err(Error::new(ErrorKind::Timeout, message));
-        }
-        Ok(())
+        check_answer(now, heard.max(since), &self.peer_name)
     }
 
     fn standing(&self) -> Standing {
@@ -371,8 +386,9 @@ impl Sending {
             _ => Err(Error::new(
                 ErrorKind::Integrity,
                 format!(
-                    "the roots of the transfer differ: {} reports {}; do not trust the copy",
-                    self.peer_name, complete.root
+                    "the roots of the transfer differ: {} reports {:?}; do not trust the copy",
+                    self.peer_name,
+                    printable(&complete.root, ROOT_DIGITS)
                 ),
             )),
         }
@@ -382,17 +398,24 @@ impl Sending {
     fn farewell(&mut self, finished: &Finished) {
         let said = self.writer.send(&Message::Finished(finished.clone()));
         let end = Instant::now() + FAREWELL_WAIT;
-        while said.is_ok() {
+        while said.is_ok() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(ToSender::Control(ControlEvent::Closed(_)))
                 | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 Ok(ToSender::Control(ControlEvent::Message(Message::Failed { path, reason }))) => {
-                    self.reporter.failed(crate::event::FileError { path: path.0, message: reason });
+                    self.reporter.failed_there(path.0, &reason);
                 }
                 Ok(_) => {}
             }
         }
     }
+}
+
+/// Chunks to hold for a congestion window of so many bytes: three windows (one on its way, one being sent again, one waiting for
+/// its turn at the receiver) and a few for the disks. More would only be cold memory on both sides.
+fn chunk_window(congestion_window: u64) -> usize {
+    let windows = congestion_window.saturating_mul(3) / CHUNK_DATA_MAX as u64;
+    usize::try_from(windows).unwrap_or(usize::MAX).saturating_add(CHUNKS_FOR_DISKS).min(CHUNKS_MAX as usize)
 }
 
 pub(super) fn no_memory(error: std::io::Error) -> Error {

@@ -33,26 +33,33 @@ struct Writer {
     held: BTreeMap<ChunkId, Held>,
     scratch: Vec<u8>,
     post: Post<ToReceiver>,
+    /// Nobody listens any more: what is still to be stored is not wanted.
+    deserted: bool,
     reporter: Arc<Reporter>,
 }
 
-/// Stores until told to finish, or until an error that ends the transfer. Holds at most the receiver's credit of chunks.
+/// Stores until told to finish, until an error that ends the transfer, or until nobody listens. Holds at most the receiver's credit of chunks.
 pub(super) fn start(
     sink: Sink,
     work: Receiver<ToWriter>,
     post: Post<ToReceiver>,
     reporter: Arc<Reporter>,
-) -> JoinHandle<()> {
+) -> Result<JoinHandle<()>, Error> {
     spawn("fobs-write", move || {
+        let _alarm = post.alarm(ToReceiver::StoreFailed);
         let mut writer = Writer {
             sink,
             next: 0,
             held: BTreeMap::new(),
             scratch: Vec::new(),
             post: post.clone(),
+            deserted: false,
             reporter,
         };
-        while let Ok(letter) = work.recv() {
+        // Letters outlive their sender: those that an ended session leaves behind are not obeyed.
+        while !writer.deserted
+            && let Ok(letter) = work.recv()
+        {
             match letter {
                 ToWriter::Chunk { chunk, buffer, len } => {
                     if let Err(error) = writer.take(chunk, buffer, len) {
@@ -88,7 +95,9 @@ impl Writer {
             _ => None,
         };
         self.held.insert(chunk, Held { buffer, len, verified });
-        while let Some(held) = self.held.remove(&self.next) {
+        while !self.deserted
+            && let Some(held) = self.held.remove(&self.next)
+        {
             if !self.store(held)? {
                 break;
             }
@@ -120,17 +129,21 @@ impl Writer {
             SinkEvent::SourceFailed(error) => reporter.failed(error),
         })?;
         self.next += 1;
-        self.post.post(ToReceiver::Stored { chunk, buffer: held.buffer });
+        self.post(ToReceiver::Stored { chunk, buffer: held.buffer });
         Ok(true)
     }
 
-    fn reject(&self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
+    fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
         self.tell(chunk, Verdict::Mismatch, 0);
-        self.post.post(ToReceiver::Returned { buffer });
+        self.post(ToReceiver::Returned { buffer });
     }
 
-    fn tell(&self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
+    fn tell(&mut self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
         self.reporter.add_bytes(bytes);
-        self.post.post(ToReceiver::Verdict { chunk, verdict });
+        self.post(ToReceiver::Verdict { chunk, verdict });
+    }
+
+    fn post(&mut self, letter: ToReceiver) {
+        self.deserted |= !self.post.post(letter);
     }
 }

@@ -15,12 +15,18 @@ pub enum Base {
     /// The user's own rights, from the working directory.
     Ambient,
     /// Only below this directory, whatever the path: the daemon's root. A path's leading `/` means the directory.
-    Beneath(OwnedFd),
+    Beneath {
+        /// The directory.
+        root: OwnedFd,
+        /// What of the links in a path that the caller names. Where rights are judged by name, names must not lead
+        /// elsewhere.
+        links: Links,
+    },
 }
 
 /// Which symbolic links may be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Links {
+pub enum Links {
     /// Those that stay inside.
     Inside,
     /// None.
@@ -32,9 +38,9 @@ impl Base {
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Base::Ambient => fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty()),
-            Base::Beneath(root) => {
+            Base::Beneath { root, links } => {
                 let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
-                open_inside(root, &path[start..], flags, Mode::empty(), Links::Inside)
+                open_inside(root, &path[start..], flags, Mode::empty(), *links)
             }
         }
     }

@@ -22,7 +22,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub use beneath::Base;
+pub use beneath::{Base, Links};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Layout, RECORDS_MAX, TRAILER_LEN};
 pub use path::show as show_path;
 pub use record::{Meta, Record};

@@ -91,6 +91,16 @@ enum Feed {
     Stream(Option<Box<dyn Read + Send>>),
 }
 
+impl Feed {
+    /// Whether no further file can come. How long a stream is, its end tells.
+    fn is_exhausted(&self) -> bool {
+        match self {
+            Feed::Walk(walk) => walk.is_exhausted(),
+            Feed::Stream(_) => false,
+        }
+    }
+}
+
 impl Source {
     /// Looks at every source. Those that cannot be used are reported with the first chunk; if none can, that is the
     /// error.
@@ -172,7 +182,7 @@ impl Source {
     /// What is known of the object so far.
     pub fn known(&self) -> Known {
         let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
-        Known { bytes: self.bytes.saturating_add(in_work), files: self.files, scan_complete: self.finished }
+        Known { bytes: self.bytes.saturating_add(in_work), files: self.files, scan_complete: self.finished || self.feed.is_exhausted() }
     }
 
     /// The transfer's root (protocol 7.6), once the final chunk has been filled.

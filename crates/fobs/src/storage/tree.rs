@@ -236,13 +236,14 @@ impl Tree {
         }
     }
 
-    /// The directory at `place`, held from the last time or opened now; it must exist.
+    /// The directory at `place`, held from the last time or opened now; it must exist. No link is followed: one that this very
+    /// transfer brought could lead beside the tree that was asked for.
     fn hold(&mut self, place: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
         match &self.held {
             _ if place.is_empty() => Ok(Arc::clone(&self.top)),
             Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
             _ => {
-                let directory = open_inside(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Inside)?;
+                let directory = open_inside(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
                 let directory = Arc::new(directory);
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)

@@ -136,6 +136,11 @@ impl Walk {
         Walk { base, named: named.into_iter(), root: None, prefix_len: 0, levels: Vec::new() }
     }
 
+    /// Whether nothing more can come.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.levels.is_empty() && self.named.len() == 0
+    }
+
     /// The next named source: a file, or the directory that the walk goes down from.
     fn next_named(&mut self, named: Named) -> Entry {
         let Named { path, name, kind } = named;

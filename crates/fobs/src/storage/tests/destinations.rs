@@ -110,7 +110,10 @@ fn a_tree_cannot_replace_a_file() {
 #[test]
 fn a_daemons_root_is_never_left() {
     let world = World::new();
-    let root = || Base::Beneath(OwnedFd::from(File::open(world.to("")).expect("a directory")));
+    let root = || Base::Beneath {
+        root: OwnedFd::from(File::open(world.to("")).expect("a directory")),
+        links: Links::Inside,
+    };
     symlink("../from", world.to("out")).expect("a link");
     symlink("/etc", world.to("absolute")).expect("a link");
     fs::create_dir(world.to("inner")).expect("a directory");

@@ -100,13 +100,35 @@ fn links_that_the_sender_made_are_not_followed_out_either() {
 }
 
 #[test]
-fn links_inside_may_be_followed() {
+fn links_are_not_followed_even_inside() {
     let world = World::new();
     fs::create_dir(world.to("real")).expect("a directory");
     symlink("real", world.to("link")).expect("a link");
     let mut sink = sink(&world.to(""), contents_shape());
-    feed(&mut sink, &chunk_of(&file(b"link/x"), b"good")).expect("it goes on");
-    assert_eq!(tree(&world.to("real"))[Path::new("x")], Node::File(b"good".to_vec()));
+    let events = feed(&mut sink, &chunk_of(&file(b"link/x"), b"evil")).expect("the rest goes on");
+    assert!(matches!(events[..], [SinkEvent::FileFailed(_)]), "{events:?}");
+    assert_eq!(fs::read_dir(world.to("real")).expect("it stands").count(), 0);
+}
+
+#[test]
+fn a_link_in_the_tree_asked_for_does_not_lead_beside_it() {
+    for existing in [false, true] {
+        let world = World::new();
+        fs::create_dir(world.to("victim")).expect("a directory");
+        if existing {
+            fs::create_dir(world.to("x")).expect("a directory");
+        }
+        let mut sink = sink(&world.to(if existing { "" } else { "x" }), one_source());
+        let records = [
+            &[Record::Directory { path: b"x" }, Record::Symlink { path: b"x/l", target: b"../victim", meta: META }][..],
+            &file(b"x/l/keys"),
+            &[Record::DirectoryEnd { path: b"x", meta: META }],
+        ]
+        .concat();
+        let events = feed(&mut sink, &chunk_of(&records, b"evil")).expect("the rest goes on");
+        assert!(matches!(events[..], [SinkEvent::FileFailed(_)]), "{events:?}");
+        assert_eq!(fs::read_dir(world.to("victim")).expect("it stands").count(), 0);
+    }
 }
 
 #[test]

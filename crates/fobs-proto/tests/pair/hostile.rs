@@ -1,0 +1,127 @@
+//! A receiver that lies: whatever its acks say, the sender neither panics nor loses count nor grows.
+
+use crate::rng::Rng;
+use fobs_proto::congestion::{Auto, Controller, Fixed, Greedy};
+use fobs_proto::sender::{PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::wire::{Ack, BlockBitmap};
+use fobs_proto::{Rate, Timestamp};
+use std::time::Duration;
+
+const CHUNKS_MAX: usize = 16;
+const CHUNK: u32 = 300_000;
+
+fn sender(kind: u64) -> Sender {
+    let controller: Box<dyn Controller> = match kind % 3 {
+        0 => Box::new(Auto::new(1200)),
+        1 => Box::new(Fixed::new(Rate::bits_per_second(100_000_000))),
+        _ => Box::new(Greedy::new()),
+    };
+    Sender::new(
+        Timestamp::ZERO,
+        SenderConfig {
+            controller,
+            schedule: if kind % 2 == 0 { ScheduleKind::LossDriven } else { ScheduleKind::Circular },
+            rate_limit: None,
+            payload_size: None,
+            ip_overhead: 28,
+            burst: None,
+            chunk_limit: 8,
+            chunks_max: CHUNKS_MAX,
+            ack_delay_max: Duration::from_millis(5),
+        },
+    )
+}
+
+/// Mostly plausible numbers, now and then absurd ones.
+fn number(rng: &mut Rng, around: u64) -> u64 {
+    match rng.range(0, 9) {
+        0 => rng.next(),
+        1 => u64::MAX - 1 - rng.range(0, 3),
+        2 => 0,
+        _ => rng.range(around.saturating_sub(200), around + 5),
+    }
+}
+
+fn lie(rng: &mut Rng, sent: u64) -> Ack {
+    let largest = number(rng, sent).min(u64::MAX - 1);
+    let mut ranges = vec![];
+    let mut high = largest;
+    for _ in 0..rng.range(1, 20) {
+        let low = high.saturating_sub(if rng.chance(100_000) { rng.next() } else { rng.range(0, 40) });
+        ranges.push((low, high));
+        let Some(next) = low.checked_sub(2 + rng.range(0, 30)) else { break };
+        high = next;
+    }
+    let bitmaps = (0..rng.range(0, 2)).map(|_| BlockBitmap {
+        chunk: number(rng, 4) as u32,
+        attempt: rng.range(0, 3) as u8,
+        block: rng.pick(&[0, 0, 0, 1, 255]),
+        bits: (0..rng.range(0, 200)).map(|_| rng.next() as u8).collect(),
+    });
+    let bitmaps = bitmaps.collect();
+    Ack {
+        largest: Some(largest),
+        ack_delay_us: number(rng, 100) as u32,
+        receive_time_us: number(rng, 1_000_000),
+        received_packets: number(rng, sent),
+        received_bytes: number(rng, sent * 1200),
+        ect0: rng.next() as u32,
+        ce: number(rng, 10) as u32,
+        socket_drops: rng.next() as u32,
+        chunk_limit: number(rng, 8) as u32,
+        verified_below: if rng.chance(50_000) { rng.next() as u32 } else { 0 },
+        backlog: rng.next() as u16,
+        ranges,
+        bitmaps,
+    }
+}
+
+#[test]
+fn lies_neither_panic_nor_unbalance_nor_grow() {
+    for seed in 0..60u64 {
+        let rng = &mut Rng::new(seed);
+        let (mut sender, mut out) = (sender(seed), Vec::<PacketOut>::new());
+        let (mut now, mut sent, mut sent_bytes, mut pushed, mut freed) = (0u64, 0u64, 0u64, 0usize, 0usize);
+        for _ in 0..400 {
+            now += rng.range(0, 20_000_000);
+            let at = Timestamp::from_nanos(now);
+            while sender.wants_chunk() {
+                sender.push_chunk(CHUNK, false);
+                pushed += 1;
+            }
+            for _ in 0..rng.range(0, 20) {
+                if sender.poll_transmit(at, &mut out) != Transmit::Burst {
+                    break;
+                }
+                for packet in &out {
+                    assert_eq!(packet.number, sent, "seed {seed}");
+                    sent += 1;
+                    sent_bytes += packet.datagram_len() as u64;
+                }
+            }
+            match rng.range(0, 9) {
+                0 => sender.handle_timeout(at),
+                1 => _ = sender.handle_rejected(rng.range(0, 10) as u32, rng.range(0, 4) as u8),
+                2 => sender.handle_refused(at, number(rng, sent), rng.chance(500_000)),
+                _ => {
+                    // Through the wire, as a real lie would come: what decoding refuses goes no further.
+                    let mut bytes = vec![];
+                    lie(rng, sent).encode(&mut bytes);
+                    if rng.chance(300_000) {
+                        let i = rng.range(0, bytes.len() as u64 - 1) as usize;
+                        bytes[i] = rng.next() as u8;
+                    }
+                    if let Ok(ack) = Ack::decode(&bytes) {
+                        sender.handle_ack(at, &ack);
+                    }
+                }
+            }
+            assert!(sender.bytes_in_flight() <= sent_bytes, "seed {seed}: bytes in flight wrapped");
+            while sender.poll_freed().is_some() {
+                freed += 1;
+            }
+            assert!(pushed - freed <= CHUNKS_MAX, "seed {seed}: {pushed} pushed, {freed} freed");
+        }
+        assert!(sent > 64, "seed {seed}: the lies stopped the sender at once");
+    }
+}

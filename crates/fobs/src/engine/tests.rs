@@ -1,0 +1,7 @@
+//! Whole sessions in one process: real sockets, threads and files, and a meddler on both channels between them.
+
+mod control;
+mod datagrams;
+mod ends;
+mod storage;
+mod support;
