@@ -6,7 +6,7 @@
 mod auto;
 mod fixed;
 mod greedy;
-mod max_filter;
+mod witness;
 
 pub use auto::Auto;
 pub use fixed::Fixed;

@@ -280,7 +280,10 @@ impl Receiver {
             bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
         };
         self.stats.acks += 1;
-        self.policy.on_ack();
+        // A greeting reports nothing: the first acks that do stay dense.
+        if largest.is_some() {
+            self.policy.on_ack();
+        }
         ack
     }
 

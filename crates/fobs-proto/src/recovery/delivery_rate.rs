@@ -97,6 +97,30 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_with_one_stamp_is_one_report() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_millis(10);
+        estimator.on_ack(1000, 1000, 1, window);
+        // The rest of the batch: ten more packets that came with the first.
+        assert_eq!(estimator.on_ack(1000, 11_000, 11, window), None);
+        let sample = estimator.on_ack(2000, 21_000, 21, window).unwrap();
+        assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(10_000_000), 10));
+    }
+
+    #[test]
+    fn dense_acks_do_not_shorten_the_window() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_millis(10);
+        let mut last = None;
+        for n in 1..=20_000u64 {
+            last = estimator.on_ack(n * 2, n * 1000, n, window);
+        }
+        let last = last.unwrap();
+        assert!(last.span >= window && last.span < window * 11 / 10, "{:?}", last.span);
+        assert!(estimator.reports.len() <= REPORTS_MAX);
+    }
+
+    #[test]
     fn overtaken_and_lying_acks_give_nothing() {
         let mut estimator = DeliveryRate::default();
         let window = Duration::from_millis(10);

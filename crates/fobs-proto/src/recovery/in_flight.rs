@@ -134,8 +134,14 @@ impl InFlight {
     /// Numbers that were never sent are ignored: a peer cannot acknowledge the future.
     pub fn on_ack(&mut self, low: PacketNumber, high: PacketNumber, mut acked: impl FnMut(Acked)) {
         let Some(high) = self.next_number().checked_sub(1).map(|last| last.min(high)) else { return };
-        for number in low.max(self.oldest)..=high {
-            let (sent, state) = &mut self.entries[(number - self.oldest) as usize];
+        if low > high {
+            return;
+        }
+        let from = low.max(self.oldest);
+        // One past the last, so that a range of forgotten numbers is empty.
+        let end = (high + 1).max(from);
+        let places = (from - self.oldest) as usize..(end - self.oldest) as usize;
+        for (number, (sent, state)) in (from..).zip(self.entries.range_mut(places)) {
             let was_lost = *state == State::Lost;
             match *state {
                 State::Acked => continue,
@@ -150,9 +156,7 @@ impl InFlight {
             }
             acked(Acked { number, sent: *sent, was_lost });
         }
-        if low <= high {
-            self.largest_acked = self.largest_acked.max(Some(high));
-        }
+        self.largest_acked = self.largest_acked.max(Some(high));
     }
 
     /// Declares lost what later acks say is: by the packet threshold or by time; from the lowest.

@@ -38,7 +38,7 @@ impl Plpmtu {
         Plpmtu { datagram: BASE_DATAGRAM, candidates, raise_at: None }
     }
 
-    /// No search: datagrams of a given size.
+    /// No search: datagrams of a given size, unless the path turns out not to carry them.
     pub fn fixed(datagram: u16) -> Plpmtu {
         Plpmtu { datagram, candidates: Vec::new(), raise_at: None }
     }
@@ -91,7 +91,7 @@ impl Plpmtu {
 
     /// Packets of the present size no longer pass (RFC 8899 section 4.3): whether the size fell.
     pub fn on_black_hole(&mut self, now: Timestamp) -> bool {
-        if self.candidates.is_empty() || self.datagram <= BASE_DATAGRAM {
+        if self.datagram <= BASE_DATAGRAM {
             return false;
         }
         self.datagram = BASE_DATAGRAM;
@@ -157,7 +157,10 @@ mod tests {
         assert!(!search.on_black_hole(Timestamp::ZERO));
         assert_eq!(search.poll_probe(Timestamp::ZERO), None);
         let mut fixed = Plpmtu::fixed(1052);
-        assert!(!fixed.on_black_hole(Timestamp::ZERO));
+        assert!(!fixed.on_black_hole(Timestamp::ZERO), "below the base there is nothing to fall back to");
         assert_eq!((fixed.datagram(), fixed.poll_probe(Timestamp::ZERO)), (1052, None));
+        let mut too_large = Plpmtu::fixed(8028);
+        assert!(too_large.on_black_hole(Timestamp::ZERO));
+        assert_eq!((too_large.datagram(), too_large.poll_probe(Timestamp::ZERO)), (BASE_DATAGRAM, None));
     }
 }

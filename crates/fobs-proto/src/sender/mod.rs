@@ -150,7 +150,6 @@ pub struct SenderStats {
 pub struct Sender {
     controller: Box<dyn Controller>,
     rate_limit: Option<Rate>,
-    payload_size: Option<u16>,
     burst: u32,
     chunks_max: usize,
     ack_delay_max: Duration,
@@ -185,7 +184,6 @@ impl Sender {
         Sender {
             controller: config.controller,
             rate_limit: config.rate_limit,
-            payload_size,
             burst,
             chunks_max: config.chunks_max,
             ack_delay_max: config.ack_delay_max,
@@ -249,7 +247,7 @@ impl Sender {
 
     /// Data bytes per packet of chunks that start now.
     pub fn payload_size(&self) -> u16 {
-        self.payload_size.unwrap_or(self.plpmtu.datagram() - DATA_OVERHEAD as u16)
+        self.plpmtu.datagram() - DATA_OVERHEAD as u16
     }
 
     /// Datagram bytes on their way.
@@ -459,11 +457,17 @@ impl Sender {
         let kind = SentKind::Data { chunk: slot.chunk, index: slot.index, attempt };
         let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
         debug_assert_eq!(number, packet.number);
+        // A repeat of what may still arrive is sent for want of anything else: the path is not asked for more.
+        let filler = origin == Origin::Circle && {
+            let before =
+                self.chunks.get(slot.chunk).and_then(|c| c.layout()).map_or(0, |l| l.newest(slot.index));
+            let heard_of = self.in_flight.largest_acked().unwrap_or(0) as u32;
+            before.wrapping_sub(heard_of) as i32 > 0
+        };
         self.chunks.on_sent(slot.chunk, slot.index, number);
         self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
         self.stats.packets_sent += 1;
-        if origin == Origin::Circle {
-            // Repeats for want of anything else say little of what the path could carry.
+        if filler {
             self.app_limited_until = number + 1;
         }
         self.stats.packets_copied +=
@@ -550,9 +554,7 @@ impl Sender {
                 if self.chunks.needs_again(chunk, index, attempt, lost.number) {
                     self.schedule.on_again(Slot { chunk, index }, attempt, lost.number as u32, Origin::Lost);
                 }
-                let unknown =
-                    self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index));
-                unknown
+                self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index))
             }
         }
     }

@@ -62,7 +62,8 @@ fn grid(rate: u64, megabytes: u32) -> String {
     let mut table = String::new();
     for rtt in [200 * US, 26 * MS, 65 * MS, 200 * MS] {
         for queue_quarters in [1, 4, 16] {
-            let queue = ["1/4", "1", "4"][[1, 4, 16].iter().position(|q| *q == queue_quarters).expect("listed")];
+            let queue =
+                ["1/4", "1", "4"][[1, 4, 16].iter().position(|q| *q == queue_quarters).expect("listed")];
             write!(table, "{:>5} {:>6} {queue:>4}", rate / MBIT, millis(rtt)).expect("a string");
             for loss_ppm in LOSSES_PPM {
                 let world = run(PathConfig { loss_ppm, ..link(rate, rtt, queue_quarters) }, megabytes);
@@ -125,7 +126,12 @@ fn scenes() -> Vec<Scene> {
         scene("marks above 30 kB", PathConfig { mark_above: Some(30_000), ..base() }, 64, &[(0, all)]),
         scene("jitter of 5 ms", PathConfig { jitter: 5 * MS, ..base() }, 64, &[(0, all)]),
         scene("2% come 3 ms late", PathConfig { reorder: (20_000, 3 * MS), ..base() }, 64, &[(0, all)]),
-        scene("losses of 20 in a row", PathConfig { loss_bursts: Some((300, 50_000)), ..base() }, 64, &[(0, all)]),
+        scene(
+            "losses of 20 in a row",
+            PathConfig { loss_bursts: Some((300, 50_000)), ..base() },
+            64,
+            &[(0, all)],
+        ),
         scene("two hosts, 6 Gbit/s", two_hosts(200 * US, 4_000_000), 1024, &[(0, 60 * all)]),
         scene("two hosts, 1 MB queue", two_hosts(500 * US, 1_000_000), 1024, &[(0, 60 * all)]),
         scene("10 Gbit/s, 65 ms", link(10_000 * MBIT, 65 * MS, 4), 2048, &[(0, 100 * all)]),
@@ -192,11 +198,17 @@ fn auto_does_as_the_golden_table_says() {
         rows.map(|thread| thread.join().expect("a row of the grid")).concat()
     });
     let mut table = String::from("Goodput as % of the link, waste in %, median delay in the queue in ms\n\n");
-    writeln!(table, "{:>5} {:>6} {:>4} |{:^22}|{:^22}|{:^22}|{:^22}", "", "", "", "clean", "0.1% loss", "1% loss", "5% loss")
+    writeln!(
+        table,
+        "{:>5} {:>6} {:>4} |{:^22}|{:^22}|{:^22}|{:^22}",
+        "", "", "", "clean", "0.1% loss", "1% loss", "5% loss"
+    )
+    .expect("a string");
+    writeln!(table, "{:>5} {:>6} {:>4}{}", "Mb/s", "RTT ms", "BDP", " |  good%  waste   queue".repeat(4))
         .expect("a string");
-    writeln!(table, "{:>5} {:>6} {:>4}{}", "Mb/s", "RTT ms", "BDP", " |  good%  waste   queue".repeat(4)).expect("a string");
     table += &grids;
-    writeln!(table, "\n{:<24} {:>6} {:>6} {:>6} {:>6}", "", "good%", "waste", "queue", "other Mbit/s").expect("a string");
+    writeln!(table, "\n{:<24} {:>6} {:>6} {:>6} {:>6}", "", "good%", "waste", "queue", "other Mbit/s")
+        .expect("a string");
     for scene in scenes() {
         table += &play(scene);
     }

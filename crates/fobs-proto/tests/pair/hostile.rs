@@ -20,7 +20,7 @@ fn sender(kind: u64) -> Sender {
         Timestamp::ZERO,
         SenderConfig {
             controller,
-            schedule: if kind % 2 == 0 { ScheduleKind::LossDriven } else { ScheduleKind::Circular },
+            schedule: if kind.is_multiple_of(2) { ScheduleKind::LossDriven } else { ScheduleKind::Circular },
             rate_limit: None,
             payload_size: None,
             ip_overhead: 28,

@@ -98,7 +98,7 @@ fn turns(setup: &Setup, rtt: Nanos, rate: u64) -> Nanos {
     let at_once = (setup.receiver.chunks_max as usize).min(setup.sender_chunks_max) as u64;
     let chunks = setup.chunks.len() as u64;
     let bytes: u64 = setup.chunks.iter().map(|n| u64::from(*n)).sum();
-    let link = if rate == 0 { 0 } else { bytes * 8 * SEC / rate };
+    let link = (bytes * 8 * SEC).checked_div(rate).unwrap_or(0);
     let turn = rtt + hosts.verify + 2 * hosts.sender_late + hosts.receiver_wake.1 + 30 * MS;
     chunks.div_ceil(at_once) * turn + chunks * hosts.store + link
 }
