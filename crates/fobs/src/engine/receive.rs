@@ -75,7 +75,6 @@ struct Receiving {
     buffers: Buffers,
     /// Chunks that are complete and must go to the writer.
     complete: VecDeque<(ChunkId, usize)>,
-    acks: VecDeque<Ack>,
     next_number: u64,
     mismatches: HashMap<ChunkId, u8>,
     first_data: Option<Timestamp>,
@@ -128,7 +127,6 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         work,
         buffers: Buffers::default(),
         complete: VecDeque::new(),
-        acks: VecDeque::new(),
         next_number: 0,
         mismatches: HashMap::new(),
         first_data: None,
@@ -206,33 +204,31 @@ impl Receiving {
 
     /// Takes one batch; how many datagrams it had.
     fn take_packets(&mut self) -> Result<usize> {
-        let Receiving { link, machine, buffers, complete, acks, first_data, .. } = self;
+        let Receiving { link, machine, buffers, complete, first_data, .. } = self;
         let mut failure = None;
-        let count = link.receive(|now, packet| {
-            match packet.header {
-                Header::Data(header) => {
-                    first_data.get_or_insert(packet.meta.arrived);
-                    let disposition = machine.handle_data(now, &packet.meta, &header, packet.body.len());
-                    if let Disposition::Store { offset, completes } = disposition {
-                        match buffers.of(header.chunk) {
-                            Ok(buffer) => {
-                                let at = offset as usize;
-                                buffer[at..at + packet.body.len()].copy_from_slice(packet.body);
-                            }
-                            Err(error) => failure = Some(error),
+        let count = link.receive(|now, packet| match packet.header {
+            Header::Data(header) => {
+                first_data.get_or_insert(packet.meta.arrived);
+                let disposition = machine.handle_data(now, &packet.meta, &header, packet.body.len());
+                if let Disposition::Store { offset, completes } = disposition {
+                    match buffers.of(header.chunk) {
+                        Ok(buffer) => {
+                            let at = offset as usize;
+                            buffer[at..at + packet.body.len()].copy_from_slice(packet.body);
                         }
-                        complete.extend(completes.map(|len| (header.chunk, len as usize)));
+                        Err(error) => failure = Some(error),
                     }
+                    complete.extend(completes.map(|len| (header.chunk, len as usize)));
                 }
-                Header::Probe => machine.handle_probe(now, &packet.meta),
-                Header::Ack | Header::Close => {}
             }
-            acks.extend(machine.poll_ack(now));
+            Header::Probe => machine.handle_probe(now, &packet.meta),
+            Header::Ack | Header::Close => {}
         })?;
         if let Some(error) = failure {
             return Err(error);
         }
-        while let Some(ack) = self.acks.pop_front() {
+        // One report for the batch: it arrived as one, and stamps cannot tell more.
+        if let Some(ack) = self.machine.poll_ack(self.link.clock().now()) {
             self.send_ack(&ack)?;
         }
         while let Some((chunk, len)) = self.complete.pop_front() {

@@ -1,7 +1,9 @@
 //! Whole sessions in one process: real sockets, threads and files, and a meddler on both channels between them.
 
+mod channel;
 mod control;
 mod datagrams;
 mod ends;
+mod relay;
 mod storage;
 mod support;

@@ -182,7 +182,11 @@ impl Source {
     /// What is known of the object so far.
     pub fn known(&self) -> Known {
         let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
-        Known { bytes: self.bytes.saturating_add(in_work), files: self.files, scan_complete: self.finished || self.feed.is_exhausted() }
+        Known {
+            bytes: self.bytes.saturating_add(in_work),
+            files: self.files,
+            scan_complete: self.finished || self.feed.is_exhausted(),
+        }
     }
 
     /// The transfer's root (protocol 7.6), once the final chunk has been filled.

@@ -2,37 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufReader, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, UdpSocket as PlainSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use fobs_proto::wire::{DataHeader, Header, decode_packet_number};
 use fobs_sys::{UdpSocket, Waker};
 use tempfile::TempDir;
 
-use crate::control::frame::{FrameReader, encode};
-use crate::control::message::{Message, Sending};
-use crate::control::{ControlChannel, Peer};
+pub use super::channel::{Control, Messages};
+pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until};
+
+use super::relay::Relay;
+use crate::control::ControlChannel;
+use crate::control::message::Sending;
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::engine::send::{SendJob, SendOutcome, send};
 use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, Reporter, tell_abort};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
-use crate::options::Carrier;
-use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
+use crate::secure::datagram::{Cipher, Direction, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 
-const SECRET: [u8; 32] = [7; 32];
-const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
-/// How often a relay looks whether it is to end.
-const RELAY_LOOK: Duration = Duration::from_millis(10);
+pub const SECRET: [u8; 32] = [7; 32];
+pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
 /// How long a test waits for what must come; only a failing one waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -46,19 +42,6 @@ pub enum End {
 impl End {
     pub const BOTH: [End; 2] = [End::Sender, End::Receiver];
 }
-
-/// What a meddler makes of one datagram.
-pub enum Out {
-    /// Delivered as if it came from the peer.
-    Peer(Vec<u8>),
-    /// Delivered from an address that nobody knows.
-    Stranger(Vec<u8>),
-}
-
-/// Decides on a datagram of one end: what reaches the other.
-pub type Datagrams = Box<dyn FnMut(End, &[u8]) -> Vec<Out> + Send>;
-/// The same for control messages.
-pub type Messages = Box<dyn FnMut(End, Message) -> Vec<Message> + Send>;
 
 /// What a session is made of.
 pub struct Spec {
@@ -196,213 +179,6 @@ impl Session {
         let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
         assert_eq!((sent.kind, received.kind), (kind, kind), "{sent} / {received}");
         [sent.message, received.message]
-    }
-}
-
-/// The control channel of a session, with somebody in the middle.
-pub struct Control {
-    to_sender: Mutex<UnixStream>,
-    to_receiver: Mutex<UnixStream>,
-}
-
-impl Control {
-    fn start(messages: Option<Messages>) -> (Arc<Control>, ControlChannel, ControlChannel) {
-        let (sender, to_sender) = UnixStream::pair().unwrap();
-        let (receiver, to_receiver) = UnixStream::pair().unwrap();
-        let channel = |stream: UnixStream| {
-            let peer = Peer { description: "the peer".to_owned(), address: None, key: None };
-            ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
-        };
-        let heard = [(End::Sender, &to_sender), (End::Receiver, &to_receiver)]
-            .map(|(end, stream)| (end, stream.try_clone().unwrap()));
-        let control =
-            Arc::new(Control { to_sender: Mutex::new(to_sender), to_receiver: Mutex::new(to_receiver) });
-        let messages = Arc::new(Mutex::new(messages));
-        for (from, stream) in heard {
-            let (control, messages) = (control.clone(), messages.clone());
-            // Ends with its stream.
-            thread::spawn(move || control.forward(from, stream, &messages));
-        }
-        (control, channel(sender), channel(receiver))
-    }
-
-    fn forward(&self, from: End, stream: UnixStream, messages: &Mutex<Option<Messages>>) {
-        let to = if from == End::Sender { End::Receiver } else { End::Sender };
-        let mut frames = FrameReader::new(BufReader::new(stream));
-        while let Ok(Some(message)) = frames.read() {
-            let passed = match &mut *messages.lock().unwrap() {
-                Some(decide) => decide(from, message),
-                None => vec![message],
-            };
-            passed.iter().for_each(|message| self.say(to, message));
-        }
-        let _ = self.way_to(to).lock().unwrap().shutdown(Shutdown::Write);
-    }
-
-    fn way_to(&self, end: End) -> &Mutex<UnixStream> {
-        match end {
-            End::Sender => &self.to_sender,
-            End::Receiver => &self.to_receiver,
-        }
-    }
-
-    /// Says something to one end in the other's name. An end that is gone hears nothing.
-    pub fn say(&self, to: End, message: &Message) {
-        self.say_bytes(to, &encode(message).unwrap());
-    }
-
-    pub fn say_bytes(&self, to: End, bytes: &[u8]) {
-        let _ = self.way_to(to).lock().unwrap().write_all(bytes);
-    }
-
-    /// A frame of any JSON.
-    pub fn say_json(&self, to: End, json: &str) {
-        let length = u32::try_from(json.len()).unwrap().to_be_bytes();
-        self.say_bytes(to, &[&length, json.as_bytes()].concat());
-    }
-
-    /// Ends the channel for both.
-    pub fn cut(&self) {
-        for end in End::BOTH {
-            self.way_to(end).lock().unwrap().shutdown(Shutdown::Both).unwrap();
-        }
-    }
-}
-
-/// A socket's end is told by shutting it down, because the reading half keeps it open.
-struct ShutOnDrop(UnixStream);
-
-impl Write for ShutOnDrop {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Drop for ShutOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Write);
-    }
-}
-
-/// Passes datagrams between client and server.
-struct Relay {
-    /// Where the client finds it.
-    address: SocketAddr,
-    over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Relay {
-    fn start(client: End, server: SocketAddr, decide: Datagrams) -> Relay {
-        let socket = || {
-            let socket = PlainSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            socket.set_read_timeout(Some(RELAY_LOOK)).unwrap();
-            socket
-        };
-        let (before, behind, stranger) = (socket(), socket(), Arc::new(socket()));
-        let address = before.local_addr().unwrap();
-        let (over, decide) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(decide)));
-        let caller: Arc<OnceLock<SocketAddr>> = Arc::default();
-        let both =
-            [(before.try_clone().unwrap(), behind.try_clone().unwrap(), true), (behind, before, false)];
-        let threads = both.map(|(hear, speak, from_client)| {
-            let (over, decide, caller, stranger) =
-                (over.clone(), decide.clone(), caller.clone(), stranger.clone());
-            let server_end = if client == End::Sender { End::Receiver } else { End::Sender };
-            thread::spawn(move || {
-                let mut buffer = vec![0; 65_536];
-                while !over.load(Ordering::Relaxed) {
-                    let Ok((len, from)) = hear.recv_from(&mut buffer) else { continue };
-                    let (end, to) = match from_client {
-                        true => {
-                            caller.get_or_init(|| from);
-                            (client, server)
-                        }
-                        false => (server_end, *caller.get().expect("the client speaks first")),
-                    };
-                    let passed = (*decide.lock().unwrap())(end, &buffer[..len]);
-                    for out in passed {
-                        // A peer that has gone hears nothing.
-                        let _ = match out {
-                            Out::Peer(datagram) => speak.send_to(&datagram, to),
-                            Out::Stranger(datagram) => stranger.send_to(&datagram, to),
-                        };
-                    }
-                }
-            })
-        });
-        Relay { address, over, threads: threads.into() }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let joined = thread.join();
-            assert!(joined.is_ok() || thread::panicking(), "the relay failed");
-        }
-    }
-}
-
-/// Whose datagram this is, as far as anyone can see.
-pub fn data_header(datagram: &[u8]) -> Option<DataHeader> {
-    match Header::decode(datagram) {
-        Ok((Header::Data(header), _)) => Some(header),
-        _ => None,
-    }
-}
-
-/// Lets everything pass but data of chunks above the first: so a session is in its middle for as long as it takes.
-pub fn hold_back() -> Datagrams {
-    Box::new(|_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk > 0 => Vec::new(),
-        _ => vec![Out::Peer(datagram.to_vec())],
-    })
-}
-
-/// The same until the gate is opened.
-pub fn hold_back_until(open: Arc<AtomicBool>) -> Datagrams {
-    let mut held = hold_back();
-    Box::new(move |from, datagram| match open.load(Ordering::Relaxed) {
-        true => vec![Out::Peer(datagram.to_vec())],
-        false => held(from, datagram),
-    })
-}
-
-/// Changes packets before they are sealed, as a faulty memory would: one that knows the keys and stands on the way.
-pub struct FaultyMemory {
-    opener: Opener,
-    sealer: Sealer,
-    largest: u64,
-}
-
-impl FaultyMemory {
-    pub fn new() -> FaultyMemory {
-        let secret = SessionSecret::new(SECRET);
-        FaultyMemory {
-            opener: Opener::new(&secret, CIPHER, Direction::Sender),
-            sealer: Sealer::new(&secret, CIPHER, Direction::Sender),
-            largest: 0,
-        }
-    }
-
-    /// The datagram with the first bit of its payload changed.
-    pub fn change(&mut self, datagram: &[u8]) -> Vec<u8> {
-        let (header, truncated) = Header::decode(datagram).unwrap();
-        let number = decode_packet_number(truncated, self.largest + 1);
-        self.largest = self.largest.max(number);
-        let mut changed = datagram.to_vec();
-        let (clear, sealed) = changed.split_at_mut(header.len());
-        let len = self.opener.open(number, clear, sealed).expect("the keys fit");
-        let (body, tag) = sealed.split_at_mut(len);
-        body[0] ^= 1;
-        tag.copy_from_slice(&self.sealer.seal(number, clear, body));
-        changed
     }
 }
 

@@ -120,7 +120,10 @@ fn a_link_in_the_tree_asked_for_does_not_lead_beside_it() {
         }
         let mut sink = sink(&world.to(if existing { "" } else { "x" }), one_source());
         let records = [
-            &[Record::Directory { path: b"x" }, Record::Symlink { path: b"x/l", target: b"../victim", meta: META }][..],
+            &[
+                Record::Directory { path: b"x" },
+                Record::Symlink { path: b"x/l", target: b"../victim", meta: META },
+            ][..],
             &file(b"x/l/keys"),
             &[Record::DirectoryEnd { path: b"x", meta: META }],
         ]

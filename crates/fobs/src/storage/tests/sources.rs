@@ -223,3 +223,24 @@ fn a_small_buffer_or_a_call_too_many_is_an_error() {
     assert!(source.next_chunk(&mut buf).expect("a chunk").is_final);
     assert!(source.next_chunk(&mut buf).is_err());
 }
+
+/// What is known after the first chunk, which holds 256 KiB.
+fn known_at_first(mut source: Source) -> Known {
+    let mut buf = vec![0; CHUNK_LEN_MAX];
+    assert!(!source.next_chunk(&mut buf).expect("it can be read").is_final);
+    source.known()
+}
+
+#[test]
+fn the_whole_is_known_once_nothing_more_can_come() {
+    let world = World::new();
+    let content = vec![7; 1 << 20];
+    let file = world.write("d/a", &content);
+    let known = known_at_first(Source::open(spec(&[&file])).expect("a file"));
+    assert_eq!((known.bytes, known.files, known.scan_complete), (1 << 20, 1, true));
+    world.write("d/b", &content);
+    let known = known_at_first(Source::open(spec(&[&world.from("d")])).expect("a tree"));
+    assert_eq!((known.files, known.scan_complete), (1, false));
+    let known = known_at_first(Source::from_stream(Box::new(Cursor::new(content)), false).expect("a stream"));
+    assert!(!known.scan_complete);
+}

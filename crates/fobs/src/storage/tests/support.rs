@@ -149,6 +149,7 @@ impl Outcome {
 pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMut(usize)) -> Result<Outcome> {
     let mut buf = vec![0xee; CHUNK_LEN_MAX];
     let mut scratch = Vec::new();
+    let mut scanned = false;
     let mut outcome = Outcome {
         sent: Vec::new(),
         source_failures: Vec::new(),
@@ -176,7 +177,8 @@ pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMu
         if filled.is_final {
             break;
         }
-        assert!(!source.known().scan_complete);
+        assert!(!scanned || source.known().scan_complete, "a scan that is complete stays so");
+        scanned = source.known().scan_complete;
     }
     assert!(source.known().scan_complete);
     assert_eq!(outcome.source_failures, outcome.told_failures);

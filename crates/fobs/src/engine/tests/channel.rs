@@ -1,0 +1,105 @@
+//! Who stands in the middle of the control channel.
+
+use std::io::{self, BufReader, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::support::End;
+use crate::control::frame::{FrameReader, encode};
+use crate::control::message::Message;
+use crate::control::{ControlChannel, Peer};
+use crate::options::Carrier;
+
+/// Decides on a message of one end: what reaches the other.
+pub type Messages = Box<dyn FnMut(End, Message) -> Vec<Message> + Send>;
+
+/// The control channel of a session, with somebody in the middle.
+pub struct Control {
+    to_sender: Mutex<UnixStream>,
+    to_receiver: Mutex<UnixStream>,
+}
+
+impl Control {
+    pub fn start(messages: Option<Messages>) -> (Arc<Control>, ControlChannel, ControlChannel) {
+        let (sender, to_sender) = UnixStream::pair().unwrap();
+        let (receiver, to_receiver) = UnixStream::pair().unwrap();
+        let channel = |stream: UnixStream| {
+            let peer = Peer { description: "the peer".to_owned(), address: None, key: None };
+            ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
+        };
+        let heard = [(End::Sender, &to_sender), (End::Receiver, &to_receiver)]
+            .map(|(end, stream)| (end, stream.try_clone().unwrap()));
+        let control =
+            Arc::new(Control { to_sender: Mutex::new(to_sender), to_receiver: Mutex::new(to_receiver) });
+        let messages = Arc::new(Mutex::new(messages));
+        for (from, stream) in heard {
+            let (control, messages) = (control.clone(), messages.clone());
+            // Ends with its stream.
+            thread::spawn(move || control.forward(from, stream, &messages));
+        }
+        (control, channel(sender), channel(receiver))
+    }
+
+    fn forward(&self, from: End, stream: UnixStream, messages: &Mutex<Option<Messages>>) {
+        let to = if from == End::Sender { End::Receiver } else { End::Sender };
+        let mut frames = FrameReader::new(BufReader::new(stream));
+        while let Ok(Some(message)) = frames.read() {
+            let passed = match &mut *messages.lock().unwrap() {
+                Some(decide) => decide(from, message),
+                None => vec![message],
+            };
+            passed.iter().for_each(|message| self.say(to, message));
+        }
+        let _ = self.way_to(to).lock().unwrap().shutdown(Shutdown::Write);
+    }
+
+    fn way_to(&self, end: End) -> &Mutex<UnixStream> {
+        match end {
+            End::Sender => &self.to_sender,
+            End::Receiver => &self.to_receiver,
+        }
+    }
+
+    /// Says something to one end in the other's name. An end that is gone hears nothing.
+    pub fn say(&self, to: End, message: &Message) {
+        self.say_bytes(to, &encode(message).unwrap());
+    }
+
+    pub fn say_bytes(&self, to: End, bytes: &[u8]) {
+        let _ = self.way_to(to).lock().unwrap().write_all(bytes);
+    }
+
+    /// A frame of any JSON.
+    pub fn say_json(&self, to: End, json: &str) {
+        let length = u32::try_from(json.len()).unwrap().to_be_bytes();
+        self.say_bytes(to, &[&length, json.as_bytes()].concat());
+    }
+
+    /// Ends the channel for both.
+    pub fn cut(&self) {
+        for end in End::BOTH {
+            self.way_to(end).lock().unwrap().shutdown(Shutdown::Both).unwrap();
+        }
+    }
+}
+
+/// A socket's end is told by shutting it down, because the reading half keeps it open.
+struct ShutOnDrop(UnixStream);
+
+impl Write for ShutOnDrop {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for ShutOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Write);
+    }
+}
