@@ -4,7 +4,7 @@ use super::WireError;
 use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
 use crate::{ChunkId, PacketNumber};
 
-/// Header of acks, probes and closes, bytes.
+/// Header of acks and probes, bytes.
 pub const PLAIN_HEADER_LEN: usize = 4;
 /// Header of data, bytes.
 pub const DATA_HEADER_LEN: usize = 12;
@@ -19,7 +19,6 @@ pub const ATTEMPT_MAX: u8 = 3;
 const TYPE_DATA: u8 = 0;
 const TYPE_ACK: u8 = 1;
 const TYPE_PROBE: u8 = 2;
-const TYPE_CLOSE: u8 = 3;
 const FLAG_LAST: u8 = 0b0_0001;
 const FLAG_FINAL: u8 = 0b0_0010;
 const FLAGS_DEFINED: u8 = 0b0_1111;
@@ -35,8 +34,6 @@ pub enum Header {
     Ack,
     /// Asks for an ack; padded to the size it probes.
     Probe,
-    /// The peer leaves.
-    Close,
 }
 
 /// Where a data packet belongs.
@@ -81,7 +78,6 @@ impl Header {
             }
             Header::Ack => (TYPE_ACK, 0),
             Header::Probe => (TYPE_PROBE, 0),
-            Header::Close => (TYPE_CLOSE, 0),
         };
         out[0] = kind << 5 | flags;
         out[1..4].copy_from_slice(&(number as u32).to_be_bytes()[1..]);
@@ -102,7 +98,6 @@ impl Header {
             TYPE_DATA => Header::Data(decode_data(flags, input)?),
             TYPE_ACK if flags == 0 => Header::Ack,
             TYPE_PROBE if flags == 0 => Header::Probe,
-            TYPE_CLOSE if flags == 0 => Header::Close,
             _ => return Err(WireError::Unknown),
         };
         Ok((header, number))
@@ -187,7 +182,7 @@ mod tests {
 
     #[test]
     fn plain_headers_round_trip_and_undefined_ones_are_refused() {
-        for header in [Header::Ack, Header::Probe, Header::Close] {
+        for header in [Header::Ack, Header::Probe] {
             let mut bytes = [0u8; 4];
             assert_eq!(header.encode(0x0102_0304, &mut bytes), 4);
             assert_eq!(Header::decode(&bytes), Ok((header, 0x02_0304)));
@@ -195,6 +190,6 @@ mod tests {
             bytes[0] |= 1;
             assert_eq!(Header::decode(&bytes), Err(WireError::Unknown));
         }
-        assert_eq!(Header::decode(&[4 << 5, 0, 0, 0]), Err(WireError::Unknown));
+        assert_eq!(Header::decode(&[3 << 5, 0, 0, 0]), Err(WireError::Unknown));
     }
 }

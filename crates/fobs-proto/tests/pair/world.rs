@@ -509,7 +509,7 @@ impl World {
                 self.assemble(&header, offset, len, disposition);
             }
             Header::Probe => self.receiver.handle_probe(now, &meta),
-            Header::Ack | Header::Close => panic!("a sender sends neither"),
+            Header::Ack => panic!("a sender sends none"),
         }
     }
 

@@ -222,7 +222,7 @@ impl Receiving {
                 }
             }
             Header::Probe => machine.handle_probe(now, &packet.meta),
-            Header::Ack | Header::Close => {}
+            Header::Ack => {}
         })?;
         if let Some(error) = failure {
             return Err(error);
