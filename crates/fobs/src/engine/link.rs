@@ -1,6 +1,6 @@
 //! One side's end of the data plane: a socket, the keys of both directions, and where the peer is.
 
-use super::Clock;
+use super::{Clock, UDP_SILENCE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
 use crate::secure::replay::ReplayWindow;
@@ -19,6 +19,8 @@ const OUT_LEN: usize = 65_507;
 const BATCH_SLOTS: usize = 8;
 /// Addresses at which the peer is looked for.
 const CANDIDATES_MAX: usize = 4;
+/// What the side that was called waits beyond [`UDP_SILENCE_MAX`].
+const CALLED_WAIT: Duration = Duration::from_secs(2);
 /// Datagrams of a burst that also go to the other candidates until the peer has been heard.
 const GREETING_LEN: usize = 1;
 
@@ -119,6 +121,12 @@ impl Link {
     /// Whether there is an address to send to.
     pub(crate) fn has_peer(&self) -> bool {
         self.peer.is_some()
+    }
+
+    /// How long the peer may stay unheard at the start. The side that was called waits a little longer: the caller's own
+    /// sentence names the server as its user knows it.
+    pub(crate) fn silence_max(&self) -> Duration {
+        if self.candidates.is_empty() { UDP_SILENCE_MAX + CALLED_WAIT } else { UDP_SILENCE_MAX }
     }
 
     /// Datagrams dropped because they were malformed, replayed or forged.

@@ -4,8 +4,8 @@ use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
 use super::{
     CHUNKS_MAX, CLEAN_UP_POLL, CLEAN_UP_WAIT, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup,
-    MAILBOX_MAX, Post, Reporter, TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_answer, check_interrupt,
-    closed_early, hear_control, tell_abort,
+    MAILBOX_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early,
+    hear_control, tell_abort,
 };
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
@@ -265,7 +265,9 @@ impl Receiving {
     fn check_silence(&self, now: Timestamp, began: Timestamp) -> Result<()> {
         match self.link.last_heard() {
             Some(heard) => check_answer(now, heard.max(self.last_message), &self.peer_name),
-            None if now - began >= UDP_SILENCE_MAX => Err(udp_blocked(&self.peer_name, &self.ports)),
+            None if now - began >= self.link.silence_max() => {
+                Err(udp_blocked(&self.peer_name, &self.ports, now - began))
+            }
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use super::reader::{self, Filled};
 use super::{
     CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, Post, Reporter,
-    TIMER_SLACK_NS, UDP_SILENCE_MAX, aborted, check_answer, check_interrupt, closed_early, hear_control,
+    TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
 };
 use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
@@ -74,7 +74,6 @@ struct Sending {
     letters: Receiver<ToSender>,
     grants: SyncSender<PageBuffer>,
     granted: usize,
-    made: usize,
     spare: Vec<PageBuffer>,
     in_hand: VecDeque<InHand>,
     base: ChunkId,
@@ -106,7 +105,6 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         letters,
         grants,
         granted: 0,
-        made: 0,
         spare: Vec::new(),
         in_hand: VecDeque::new(),
         base: 0,
@@ -318,10 +316,7 @@ impl Sending {
         {
             let buffer = match self.spare.pop() {
                 Some(buffer) => buffer,
-                None => {
-                    self.made += 1;
-                    PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?
-                }
+                None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?,
             };
             if self.grants.try_send(buffer).is_err() {
                 // The reader has read the final chunk, or its error is on its way.
@@ -335,8 +330,8 @@ impl Sending {
     /// Ends the session if nothing comes back.
     fn check_silence(&mut self, now: Timestamp, began: Timestamp) -> Result<()> {
         let Some(heard) = self.link.last_heard() else {
-            if now - began >= UDP_SILENCE_MAX {
-                return Err(udp_blocked(&self.peer_name, &self.ports));
+            if now - began >= self.link.silence_max() {
+                return Err(udp_blocked(&self.peer_name, &self.ports, now - began));
             }
             return Ok(());
         };
@@ -426,8 +421,8 @@ pub(super) fn no_memory(error: std::io::Error) -> Error {
 }
 
 /// The sentence for the most common trouble of all.
-pub(super) fn udp_blocked(peer: &str, ports: &str) -> Error {
-    let seconds = UDP_SILENCE_MAX.as_secs();
+pub(super) fn udp_blocked(peer: &str, ports: &str, silence: Duration) -> Error {
+    let seconds = silence.as_secs();
     Error::new(
         ErrorKind::Connect,
         format!(

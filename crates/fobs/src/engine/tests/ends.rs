@@ -136,7 +136,7 @@ fn a_source_that_pauses_is_waited_for() {
             .unwrap();
     let session = Session::start(Spec { source, sink, client: End::Sender, datagrams: None, messages: None });
     // Longer than a blocked path is borne with, and then a little in the middle.
-    std::thread::sleep(UDP_SILENCE_MAX + UDP_SILENCE_MAX / 8);
+    std::thread::sleep(UDP_SILENCE_MAX * 7 / 4);
     drip.send(b"one ".to_vec()).unwrap();
     std::thread::sleep(UDP_SILENCE_MAX / 8);
     drip.send(b"two ".to_vec()).unwrap();
