@@ -31,7 +31,8 @@ bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 3 minutes, 
 	scripts/install-needs.sh bench
 	python3 -B bench/run.py --preflight
 	$(MAKE) build
-	python3 -B bench/run.py --fobs $(FOBS)
+	$(CARGO) build --release --locked -p fobs --example ceiling
+	python3 -B bench/run.py --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling
 
 .PHONY: needs
 needs:

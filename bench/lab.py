@@ -125,12 +125,18 @@ class Lab:
 
     def wait_for_port(self, port, child):
         """Returns once something listens on the server's TCP port."""
-        needle = f":{port:04X} "
+        self._wait_for_line("tcp", f":{port:04X} ", " 0A ", port, child)
+
+    def wait_for_udp_port(self, port, child):
+        """Returns once a socket is bound to the server's UDP port."""
+        self._wait_for_line("udp", f":{port:04X} ", " 07 ", port, child)
+
+    def _wait_for_line(self, table, needle, state, port, child):
         for _ in range(500):
             if child.poll() is not None:
                 raise RuntimeError(f"the server on port {port} ended early; its log is under {self.dir}/log")
-            with open(f"/proc/{child.pid}/net/tcp") as table:
-                if any(needle in line and " 0A " in line for line in table):
+            with open(f"/proc/{child.pid}/net/{table}") as lines:
+                if any(needle in line and state in line for line in lines):
                     return
             time.sleep(0.01)
         raise RuntimeError(f"nothing listens on port {port}")

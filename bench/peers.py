@@ -8,14 +8,14 @@ import measure
 from lab import ADDRESS, CLIENT, SERVER
 
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com")
-DAEMON_PORT, IPERF_PORT = 45600, 5201
+DAEMON_PORT, IPERF_PORT, CEILING_PORT = 45600, 5201, 45700
 
 
 class Contest:
     """What every contestant needs: the lab, the groups, the ssh set-up, the fobs binary and its keys."""
 
-    def __init__(self, lab, groups, ssh_config, fobs):
-        self.lab, self.groups, self.ssh_config, self.fobs = lab, groups, ssh_config, fobs
+    def __init__(self, lab, groups, ssh_config, fobs, ceiling):
+        self.lab, self.groups, self.ssh_config, self.fobs, self.ceiling = lab, groups, ssh_config, fobs, ceiling
         self.cipher = CIPHERS[0]
         self.target = lab.path("target", "x")
         self.target = os.path.dirname(self.target)
@@ -121,4 +121,21 @@ def iperf3(contest, _source, size):
     end = json.loads(figures.pop("stdout"))["end"]
     figures["gbps"] = end["sum_received"]["bits_per_second"] / 1e9
     figures["tcp"] = end.get("sender_tcp_congestion", "?")
+    return figures
+
+
+def ceiling(contest, source, size):
+    """What fobs's kernel calls, cipher and hash reach with no protocol around them: the most that fobs could do here."""
+    lab = contest.lab
+    address = f"{ADDRESS[SERVER]}:{CEILING_PORT}"
+    child = lab.daemon([contest.ceiling, "recv", address, f"{contest.target}/big"], SERVER, contest.groups[SERVER], "ceiling")
+    try:
+        # It listens at once, but is not the first to say so: datagrams before that would be lost.
+        lab.wait_for_udp_port(CEILING_PORT, child)
+        figures = contest.run([contest.ceiling, "send", address, source], size)
+        child.wait(30)
+    finally:
+        lab.stop(child)
+    if child.returncode != 0:
+        raise RuntimeError(f"the ceiling's receiver ended with {child.returncode}; its log is under {lab.dir}/log")
     return figures

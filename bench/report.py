@@ -97,16 +97,23 @@ class Bars:
     def at_most(self, what, value, bar, unit=""):
         self._add(what, value, f"<= {bar:g}{unit}", None if value is None else value <= bar, unit)
 
+    def context(self, what, value, unit=""):
+        """A figure that nothing was promised about, to read the others by."""
+        self.rows.append((what, "", _shown(value, unit), ""))
+
     def _add(self, what, value, bar, passed, unit):
-        shown = "not measured" if value is None else f"{value:.2f}{unit}"
-        self.rows.append((what, bar, shown, {True: "pass", False: "FAIL", None: "not measured"}[passed]))
+        self.rows.append((what, bar, _shown(value, unit), {True: "pass", False: "FAIL", None: "not measured"}[passed]))
 
     def table(self):
         return "\n".join(["| bar | asked | measured | |", "|---|---|---|---|"]
                          + [f"| {' | '.join(row)} |" for row in self.rows])
 
     def failed(self):
-        return any(row[3] != "pass" for row in self.rows)
+        return any(row[3] not in ("pass", "") for row in self.rows)
+
+
+def _shown(value, unit):
+    return "not measured" if value is None else f"{value:.2f}{unit}"
 
 
 def ratio(a, b):

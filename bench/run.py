@@ -26,6 +26,7 @@ GREEDY_BYTES, GREEDY_RATE, GREEDY_BPS = 40_000_000, "100mbit", 100e6
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fobs", default=os.path.join(HERE, "..", "target", "release", "fobs"))
+    parser.add_argument("--ceiling", default=os.path.join(HERE, "..", "target", "release", "examples", "ceiling"))
     parser.add_argument("--peers-only", action="store_true", help="measure the others, without fobs")
     parser.add_argument("--preflight", action="store_true", help="only say whether the bench can run here")
     parser.add_argument("--reps", type=int, default=3)
@@ -75,7 +76,8 @@ def contest(results, part, entrants, arena, source, size, reps):
 def big(results, mode, lab, arena, source, size, args):
     lab.offloads(mode)
     fobs = [("fobs, daemon", peers.fobs_daemon), ("fobs, ssh", peers.fobs_ssh)] if arena.fobs else []
-    entrants = fobs + [("rsync", peers.rsync), ("scp", peers.scp), ("iperf3 TCP", peers.iperf3)]
+    bare = [("ceiling", peers.ceiling)] if arena.ceiling else []
+    entrants = fobs + bare + [("rsync", peers.rsync), ("scp", peers.scp), ("iperf3 TCP", peers.iperf3)]
     contest(results, mode, entrants, arena, source, size, args.reps)
 
 
@@ -109,6 +111,12 @@ def judge(results):
             for carrier in ("fobs, daemon", "fobs, ssh"):
                 value = report.ratio(results.median(mode, carrier), results.median(mode, peer))
                 bars.at_least(f"{mode}: {carrier} / {peer}", value, bar, "x")
+        # What no protocol around the same kernel calls, cipher and hash could exceed on this machine in this run.
+        for other in ("rsync", "scp", "iperf3 TCP"):
+            value = report.ratio(results.median(mode, "ceiling"), results.median(mode, other))
+            bars.context(f"{mode}: ceiling / {other}", value, "x")
+        value = report.ratio(results.median(mode, "fobs, daemon"), results.median(mode, "ceiling"))
+        bars.context(f"{mode}: fobs, daemon / ceiling", value, "x")
     rss = [max(r["rss_bytes"].values()) / (1 << 20) for r in results.records
            if r.get("part") in ("wire", "super") and r["name"].startswith("fobs")]
     bars.at_most("peak RSS of either end, big file", max(rss, default=None), report.RSS_BAR >> 20, " MiB")
@@ -148,6 +156,10 @@ def main():
     if fobs and not os.path.exists(fobs):
         print(f"there is no {fobs}: build it with `cargo build --release` (or measure the others with --peers-only)")
         return 1
+    ceiling = None if args.peers_only else os.path.abspath(args.ceiling)
+    if ceiling and not os.path.exists(ceiling):
+        print(f"there is no {ceiling}: build it with `cargo build --release -p fobs --example ceiling`")
+        return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     size, parts = int(args.gib * report.GIB), args.parts.split(",")
@@ -156,7 +168,7 @@ def main():
     groups = {side: measure.Group(lab.tag, side) for side in (CLIENT, SERVER)}
     try:
         sshd, config = lab.start_sshd(groups[SERVER])
-        arena = peers.Contest(lab, groups, config, fobs)
+        arena = peers.Contest(lab, groups, config, fobs, ceiling)
         source = lab.path("source", "big")
         make_file(source, size, 1)
         lab.offloads("wire")
