@@ -44,6 +44,8 @@ pub(crate) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long a side waits for the other's last message before it goes.
 const FAREWELL_WAIT: Duration = Duration::from_secs(5);
+/// Tries of a chunk: one that does not verify is sent again twice (protocol 7.5).
+const MISMATCHES_MAX: u8 = 3;
 /// How long a receiver that ends early waits for its writer to clean up: it may be stuck in a write to a disk or a pipe that has
 /// stopped, and then nothing can be cleaned up anyway.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);

@@ -4,8 +4,8 @@ use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
 use super::{
     CHUNKS_MAX, CLEAN_UP_POLL, CLEAN_UP_WAIT, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup,
-    MAILBOX_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early,
-    hear_control, tell_abort,
+    MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt,
+    closed_early, hear_control, tell_abort,
 };
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
@@ -24,8 +24,6 @@ use std::time::{Duration, Instant};
 const GREETING_EVERY: Duration = Duration::from_millis(100);
 /// Batches taken between two looks at the mailbox.
 const BATCHES_PER_TURN: usize = 8;
-/// A chunk that does not verify is sent again twice (protocol 7.5).
-const MISMATCHES_MAX: u8 = 3;
 
 /// What a receiving session needs.
 pub(crate) struct ReceiveJob {
@@ -77,6 +75,8 @@ struct Receiving {
     complete: VecDeque<(ChunkId, usize)>,
     next_number: u64,
     mismatches: HashMap<ChunkId, u8>,
+    /// A chunk failed for the last time: since when, and what to say if the sender does not.
+    hopeless: Option<(Timestamp, Error)>,
     first_data: Option<Timestamp>,
     last_verified: Timestamp,
     finishing: bool,
@@ -129,6 +129,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         complete: VecDeque::new(),
         next_number: 0,
         mismatches: HashMap::new(),
+        hopeless: None,
         first_data: None,
         last_verified: Timestamp::ZERO,
         finishing: false,
@@ -190,6 +191,7 @@ impl Receiving {
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
                 self.check_silence(now, began)?;
+                self.check_hopeless(now)?;
                 self.machine.handle_socket_drops(self.link.socket_drops());
                 self.reporter.tell_progress();
                 check_interrupt()?;
@@ -273,6 +275,14 @@ impl Receiving {
     }
 
     /// Says something to the sender. Where it does not listen any more, what it said before is the better error.
+    /// A sender that was told so ends the session with the file's name; one that does not is not waited for.
+    fn check_hopeless(&mut self, now: Timestamp) -> Result<()> {
+        match self.hopeless.take_if(|(since, _)| now - *since >= FAREWELL_WAIT) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
     fn say(&mut self, message: &Message) -> Result<()> {
         let said = self.writer.send(message);
         if said.is_err() {
@@ -320,7 +330,8 @@ impl Receiving {
                     let message = format!(
                         "chunk {chunk} did not verify in {mismatches} tries; the memory or the disk of one side is faulty"
                     );
-                    return Err(Error::new(ErrorKind::Integrity, message));
+                    self.hopeless =
+                        Some((self.link.clock().now(), Error::new(ErrorKind::Integrity, message)));
                 }
                 self.writer.send(&Message::Rejected { chunk, attempt })?;
             }

@@ -2,8 +2,8 @@
 
 use super::reader::{self, Filled};
 use super::{
-    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, Post, Reporter,
-    TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
+    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post,
+    Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
 };
 use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
@@ -66,6 +66,9 @@ struct InHand {
     buffer: PageBuffer,
     data_bytes: u64,
     files: Vec<FileDone>,
+    first_file: Option<Vec<u8>>,
+    /// How often it did not verify.
+    mismatches: u8,
 }
 
 struct Sending {
@@ -282,17 +285,24 @@ impl Sending {
         self.root = root;
         chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
         self.machine.push_chunk(chunk.len as u32, chunk.is_final);
-        self.in_hand.push_back(InHand { buffer, data_bytes: chunk.data_bytes, files: chunk.files });
+        self.in_hand.push_back(InHand {
+            buffer,
+            data_bytes: chunk.data_bytes,
+            files: chunk.files,
+            first_file: chunk.first_file,
+            mismatches: 0,
+        });
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
         match event {
             ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
-                if !self.machine.handle_rejected(chunk, attempt) {
-                    let message = format!(
-                        "chunk {chunk} did not verify after it was sent again; the memory or the disk of one side is faulty"
-                    );
-                    return Err(Error::new(ErrorKind::Integrity, message));
+                let held =
+                    chunk.checked_sub(self.base).and_then(|place| self.in_hand.get_mut(place as usize));
+                let Some(held) = held else { return Ok(()) };
+                held.mismatches += 1;
+                if !self.machine.handle_rejected(chunk, attempt) || held.mismatches >= MISMATCHES_MAX {
+                    return Err(never_verified(chunk, held));
                 }
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
@@ -411,6 +421,19 @@ impl Sending {
 fn chunk_window(congestion_window: u64) -> usize {
     let windows = congestion_window.saturating_mul(3) / CHUNK_DATA_MAX as u64;
     usize::try_from(windows).unwrap_or(usize::MAX).saturating_add(CHUNKS_FOR_DISKS).min(CHUNKS_MAX as usize)
+}
+
+/// The sender ends the session, because it alone knows what is in a chunk that nobody could verify.
+fn never_verified(chunk: ChunkId, held: &InHand) -> Error {
+    let place = match &held.first_file {
+        Some(path) => format!(", with data of {:?},", String::from_utf8_lossy(path)),
+        None => String::new(),
+    };
+    let tries = held.mismatches;
+    let message = format!(
+        "chunk {chunk}{place} did not verify in {tries} tries; the memory or the disk of one side is faulty"
+    );
+    Error::new(ErrorKind::Integrity, message)
 }
 
 pub(super) fn no_memory(error: std::io::Error) -> Error {

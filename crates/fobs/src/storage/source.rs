@@ -52,6 +52,8 @@ pub struct FilledChunk {
     pub failures: Vec<FileError>,
     /// File data in it, bytes, before compression.
     pub data_bytes: u64,
+    /// The first file with data in it: what to call the chunk for people.
+    pub first_file: Option<Vec<u8>>,
 }
 
 /// What is known of the object so far.
@@ -308,6 +310,7 @@ impl Source {
             ReadEnd::Full => Tail::Continues,
         };
         if len > 0 {
+            filled.first_file.get_or_insert_with(|| file.path.clone());
             // At most a chunk's data.
             Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
             let first = self.values.len();

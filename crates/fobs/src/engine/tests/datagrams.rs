@@ -49,9 +49,9 @@ fn a_chunk_that_arrives_spoilt_three_times_ends_both_sides() {
     let messages = Some(counting(Arc::clone(&rejections)));
     let session = Session::start(Spec { datagrams: Some(spoiling(3)), messages, ..world.spec() });
     for sentence in session.expect_failure(ErrorKind::Integrity) {
-        assert!(sentence.contains("chunk 1 did not verify"), "{sentence}");
+        assert!(sentence.contains("chunk 1, with data of \"file\", did not verify in 3 tries"), "{sentence}");
     }
-    assert_eq!(*rejections.lock().unwrap(), [(1, 0), (1, 1)]);
+    assert_eq!(*rejections.lock().unwrap(), [(1, 0), (1, 1), (1, 2)]);
     world.expect_nothing();
 }
 
