@@ -6,7 +6,7 @@ use fobs::options::{
 };
 use fobs::{Error, ErrorKind, Result};
 
-use crate::args::{CcName, CpArgs, ServeArgs};
+use crate::args::{CpArgs, ServeArgs};
 use crate::location;
 use crate::ports::Listen;
 
@@ -113,12 +113,13 @@ fn check_carrier(args: &CpArgs, carrier: Carrier) -> Result<()> {
 fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
     let cap = args.rate.or(args.limit_kbit.map(|kbit| kbit.saturating_mul(1000)));
     let (congestion_control, rate_limit) = match (args.cc, args.rate) {
-        (CcName::Auto, _) => (CongestionControl::Auto, cap),
-        (CcName::Greedy, _) => (CongestionControl::Greedy, cap),
-        (CcName::Fixed, Some(bits_per_second)) => (CongestionControl::Fixed { bits_per_second }, None),
-        (CcName::Fixed, None) => {
+        (CongestionControl::Fixed { .. }, Some(bits_per_second)) => {
+            (CongestionControl::Fixed { bits_per_second }, None)
+        }
+        (CongestionControl::Fixed { .. }, None) => {
             return Err(usage("--cc fixed needs its rate, as in --cc fixed --rate 1Gbit"));
         }
+        (other, _) => (other, cap),
     };
     let defaults = TransferOptions::default();
     Ok(TransferOptions {

@@ -76,8 +76,9 @@ mod tests {
                 "invalid value '10Q' for '--rate <RATE>': \"Q\" is not a unit; write it like 100M",
             ),
             (
-                "cp --cc bbr a b:",
-                "invalid value 'bbr' for '--cc <CC>' [possible values: auto, greedy, fixed]",
+                "cp --cc warp a b:",
+                "invalid value 'warp' for '--cc <CC>' [possible values: auto, greedy, fixed, linear, tricolor, hstfrc, \
+                 hstfrc-rate, tfrc, scalable, fast, udt, sabul, rbudp, cubic, bbr]",
             ),
             ("cp -P 0 a b:", "invalid value '0' for '-P <PORT>': 0 is not in 1..=65535"),
             ("cp -l 0 a b:", "invalid value '0' for '-l <KBIT>'"),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// A data rate, bytes per second (bits only at the command line's edge).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Rate(u64);
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;

@@ -153,7 +153,7 @@ impl<'a> Client<'a> {
 
     fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Outcome {
         let open = self.open(Direction::Pull, paths.iter().cloned().map(Bytes).collect());
-        let cc = cc_name(&open.sending.cc);
+        let cc = self.options.congestion_control.name();
         let accept = self.ask(open)?;
         let sink = self
             .local_sink(&accept, &paths, destination)
@@ -358,10 +358,6 @@ fn candidates(accept: &Accept, hosts: &[String], family: AddressFamily) -> Vec<S
 
 fn ports_of(accept: &Accept) -> String {
     accept.udp_addresses.first().map_or_else(|| "ports".to_owned(), |(_, port)| format!("port {port}"))
-}
-
-fn cc_name(cc: &str) -> &'static str {
-    ["greedy", "fixed"].into_iter().find(|name| *name == cc).unwrap_or("auto")
 }
 
 fn hang_up(writer: &control::ControlWriter, ssh: Option<ssh::SshProcess>) {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+pub use fobs_proto::congestion::CongestionControl;
+
 /// Which way the caller wants bytes to move and between what. Parsed from the command line by the CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
@@ -35,20 +37,6 @@ pub enum Carrier {
     Ssh,
     /// `fobs://`.
     Daemon,
-}
-
-/// `--cc`: who decides the sending rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CongestionControl {
-    /// Ours, the default.
-    Auto,
-    /// The papers' greedy algorithm: no congestion control at all.
-    Greedy,
-    /// A constant rate in bits per second.
-    Fixed {
-        /// Bits per second of UDP payload.
-        bits_per_second: u64,
-    },
 }
 
 /// `-4` / `-6`.

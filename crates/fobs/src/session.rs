@@ -8,10 +8,9 @@ use crate::event::{FileError, Summary};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, TransferOptions};
 use crate::secure::datagram::Cipher;
 use fobs_proto::Rate;
-use fobs_proto::congestion::{Auto, Controller, Fixed, Greedy};
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{ScheduleKind, SenderConfig};
+use fobs_proto::sender::SenderConfig;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 use std::time::Instant;
@@ -29,13 +28,12 @@ const WORD_CHARS_MAX: usize = 64;
 
 /// How the user wants to send, as it goes over the control channel.
 pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
-    let (cc, fixed_bps) = match options.congestion_control {
-        CongestionControl::Auto => ("auto", 0),
-        CongestionControl::Greedy => ("greedy", 0),
-        CongestionControl::Fixed { bits_per_second } => ("fixed", bits_per_second),
+    let fixed_bps = match options.congestion_control {
+        CongestionControl::Fixed { bits_per_second } => bits_per_second,
+        _ => 0,
     };
     Sending {
-        cc: cc.to_owned(),
+        cc: options.congestion_control.name().to_owned(),
         fixed_bps,
         limit_bps: options.rate_limit.unwrap_or(0),
         burst: options.burst.unwrap_or(0),
@@ -52,28 +50,15 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
         ));
     }
     let datagram = if payload_size == 0 { BASE_DATAGRAM } else { payload_size + DATA_OVERHEAD as u16 };
-    let (controller, schedule, burst): (Box<dyn Controller>, _, _) = match sending.cc.as_str() {
-        "auto" => (Box::new(Auto::new(datagram)), ScheduleKind::LossDriven, None),
-        "greedy" => (Box::new(Greedy::new()), ScheduleKind::Circular, Some(Greedy::BURST)),
-        "fixed" if sending.fixed_bps > 0 => {
-            (Box::new(Fixed::new(Rate::bits_per_second(sending.fixed_bps))), ScheduleKind::LossDriven, None)
-        }
-        "fixed" => {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                "--cc fixed needs --rate: say how fast, for instance --rate 500Mbit",
-            ));
-        }
-        other => {
-            return Err(Error::new(
-                ErrorKind::Usage,
-                format!(
-                    "there is no congestion controller {:?}; use auto, greedy or fixed",
-                    printable(other, WORD_CHARS_MAX)
-                ),
-            ));
-        }
+    let chosen: CongestionControl = sending.cc.parse().map_err(|_| unknown_controller(&sending.cc))?;
+    let chosen = chosen.with_rate(Rate::bits_per_second(sending.fixed_bps));
+    let Some(controller) = chosen.controller(datagram) else {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("--cc {chosen} needs --rate: say how fast, for instance --rate 500Mbit"),
+        ));
     };
+    let (schedule, burst) = chosen.schedule();
     Ok(SenderConfig {
         controller,
         schedule,
@@ -85,6 +70,12 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
         chunks_max: CHUNKS_MAX as usize,
         ack_delay_max: ACK_DELAY_MAX,
     })
+}
+
+fn unknown_controller(name: &str) -> Error {
+    let known = CongestionControl::ALL.map(CongestionControl::name).join(", ");
+    let name = printable(name, WORD_CHARS_MAX);
+    Error::new(ErrorKind::Usage, format!("there is no congestion controller {name:?}; use one of {known}"))
 }
 
 /// The receiving machine's configuration.

@@ -53,6 +53,17 @@ fn greedy_and_fixed_arrive_byte_for_byte_and_say_who_they_are() {
 }
 
 #[test]
+fn every_controller_of_the_family_keeps_every_byte() {
+    let case = Case::new("every_controller_of_the_family_keeps_every_byte");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    let family = "linear tricolor hstfrc hstfrc-rate tfrc scalable fast udt sabul rbudp cubic bbr";
+    for name in family.split(' ') {
+        let done = copy_with(&route, &case, &["--cc", name], 6_000_000);
+        assert_eq!(done["cc"], name, "{done}");
+    }
+}
+
+#[test]
 fn the_knobs_of_the_papers_keep_every_byte() {
     let case = Case::new("the_knobs_of_the_papers_keep_every_byte");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);

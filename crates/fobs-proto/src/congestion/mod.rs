@@ -2,15 +2,58 @@
 //!
 //! A controller gives a window, a pacing rate and nothing else; which packet leaves is the schedule's business. It never
 //! sees a bitmap, a chunk or a header.
+//!
+//! ```text
+//!   family      the list of controllers: names, help, construction
+//!   auto        ours (with witness); greedy, linear, tricolor, hstfrc: the papers'
+//!   tfrc scalable fast udt sabul rbudp cubic bbr/    what they compare with, and what the world runs
+//!   window slow_start    what window-based ones share; response loss_history equation    what equation-based ones share
+//!   opening rate         what rate-based ones share; history    what is remembered of a peer
+//! ```
 
 mod auto;
+mod bbr;
+mod cubic;
+mod equation;
+mod family;
+mod fast;
 mod fixed;
 mod greedy;
+mod history;
+mod hstfrc;
+mod linear;
+pub mod loss_history;
+mod opening;
+mod rate;
+mod rbudp;
+pub mod response;
+mod sabul;
+mod scalable;
+mod slow_start;
+#[cfg(test)]
+mod testing;
+mod tfrc;
+mod tricolor;
+mod udt;
+mod window;
 mod witness;
 
 pub use auto::Auto;
+pub use bbr::Bbr;
+pub use cubic::Cubic;
+pub use family::{CongestionControl, UnknownController};
+pub use fast::Fast;
 pub use fixed::Fixed;
 pub use greedy::Greedy;
+pub use history::{Ceiling, PathHistory};
+pub use hstfrc::{Hstfrc, HstfrcMode};
+pub use linear::Linear;
+pub use rbudp::Rbudp;
+pub use sabul::Sabul;
+pub use scalable::Scalable;
+pub use tfrc::Tfrc;
+pub use tricolor::Tricolor;
+pub use udt::Udt;
 
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
@@ -34,6 +77,18 @@ pub trait Controller: Send + fmt::Debug {
     /// The path marked packets instead of dropping them (RFC 3168).
     fn on_ecn(&mut self, _mark: &EcnMark) {}
 
+    /// The receiver has every packet of a block.
+    fn on_block(&mut self, _block: &Outcome) {}
+
+    /// The receiver has every packet of a chunk.
+    fn on_chunk(&mut self, _chunk: &Outcome) {}
+
+    /// What earlier transfers to this peer left; told once, before anything is sent.
+    fn recall(&mut self, _history: &PathHistory) {}
+
+    /// Writes what a later transfer to this peer should know.
+    fn remember(&self, _history: &mut PathHistory) {}
+
     /// Most datagram bytes on their way; `u64::MAX` for no limit.
     fn congestion_window(&self) -> u64;
 
@@ -53,6 +108,8 @@ pub struct BurstSent {
     pub packets: u32,
     /// Datagram bytes in it.
     pub bytes: u64,
+    /// Datagram bytes on their way, this burst counted.
+    pub bytes_in_flight: u64,
 }
 
 /// What an ack brought.
@@ -62,10 +119,16 @@ pub struct AckSample {
     pub now: Timestamp,
     /// Datagram bytes newly acknowledged.
     pub acked_bytes: u64,
+    /// Packets newly acknowledged.
+    pub acked_packets: u64,
+    /// Datagram bytes of a full packet at present.
+    pub packet_len: u16,
     /// Datagram bytes still on their way.
     pub bytes_in_flight: u64,
     /// Newest RTT.
     pub latest_rtt: Duration,
+    /// Smoothed RTT (RFC 9002 section 5.3).
+    pub smoothed_rtt: Duration,
     /// Smallest RTT of the last 10 s.
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
@@ -87,8 +150,41 @@ pub struct LossEpisode {
     pub bytes: u64,
     /// Datagram bytes still on their way.
     pub bytes_in_flight: u64,
+    /// When the first and the last of them left: whether a loss is news to what has been done about an earlier one.
+    pub sent: (Timestamp, Timestamp),
+    /// How it was found out.
+    pub evidence: LossEvidence,
     /// Why, as far as anyone knows.
     pub cause: LossCause,
+}
+
+/// What told of a loss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossEvidence {
+    /// Later packets were acknowledged, or the host said so.
+    Acks,
+    /// Nothing came back for two probe timeouts: everything on its way was given up (RFC 9002 section 7.6 in spirit).
+    Silence,
+}
+
+/// What became of a chunk or a block: told when the receiver has every packet of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// When we learnt of it.
+    pub now: Timestamp,
+    /// When its first packet left: what left before a change of rate says nothing about the new one.
+    pub began: Timestamp,
+    /// Transmissions that it took.
+    pub packets: u32,
+    /// Those of them that were lost.
+    pub lost: u32,
+}
+
+impl Outcome {
+    /// Share of the transmissions that was lost, 0 to 1.
+    pub fn loss(&self) -> f64 {
+        f64::from(self.lost.min(self.packets)) / f64::from(self.packets.max(1))
+    }
 }
 
 /// Why packets were lost. Only what is certain spares the rate.
@@ -100,6 +196,13 @@ pub enum LossCause {
     Inconclusive,
 }
 
+impl LossCause {
+    /// Whether it is certain that the path is innocent.
+    pub fn spares_rate(self) -> bool {
+        matches!(self, LossCause::LocalSend)
+    }
+}
+
 /// Packets that came with a congestion mark.
 #[derive(Debug, Clone, Copy)]
 pub struct EcnMark {
@@ -109,42 +212,73 @@ pub struct EcnMark {
     pub packets: u32,
 }
 
+impl EcnMark {
+    /// The mark as the loss of a packet that left just now, for controllers that take one as the other.
+    pub(crate) fn as_loss(&self) -> LossEpisode {
+        LossEpisode {
+            now: self.now,
+            packets: 0,
+            bytes: 0,
+            bytes_in_flight: 0,
+            sent: (self.now, self.now),
+            evidence: LossEvidence::Acks,
+            cause: LossCause::Inconclusive,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn family() -> Vec<Box<dyn Controller>> {
-        vec![
-            Box::new(Auto::new(1200)),
-            Box::new(Greedy::new()),
-            Box::new(Fixed::new(Rate::bits_per_second(50_000_000))),
-        ]
+        let rate = Rate::bits_per_second(50_000_000);
+        CongestionControl::ALL
+            .iter()
+            .map(|c| c.with_rate(rate).controller(1200).expect("a rate is given"))
+            .collect()
     }
 
     proptest! {
         /// Whatever the path and the peer do, a controller neither panics nor stops the transfer for good.
         #[test]
-        fn every_controller_survives_any_history(ops in prop::collection::vec((0u8..4, any::<u32>(), any::<u32>(), any::<bool>()), 0..300)) {
+        fn every_controller_survives_any_history(ops in prop::collection::vec((0u8..6, any::<u32>(), any::<u32>(), any::<bool>()), 0..300)) {
             for mut c in family() {
                 let mut now = Timestamp::ZERO;
                 for &(op, a, b, flag) in &ops {
                     now = now + Duration::from_micros(u64::from(b % 50_000));
                     let (a64, b64) = (u64::from(a), u64::from(b));
                     match op {
-                        0 => c.on_sent(&BurstSent { now, packets: a % 65, bytes: a64 }),
+                        0 => c.on_sent(&BurstSent { now, packets: a % 65, bytes: a64, bytes_in_flight: b64 }),
                         1 => c.on_ack(&AckSample {
                             now,
                             acked_bytes: a64,
+                            acked_packets: a64 / 1200,
+                            packet_len: if flag { 1200 } else { 8972 },
                             bytes_in_flight: b64,
                             latest_rtt: Duration::from_nanos(a64),
+                            smoothed_rtt: Duration::from_nanos(a64 / 4 * 3),
                             min_rtt: Duration::from_nanos(a64 / 2),
                             rate: flag.then_some(RateSample { rate: Rate::bytes_per_second(b64 << (a % 30)), span: Duration::from_micros(a64 % 100_000), packets: b64 % 1000 }),
                             app_limited: a & 1 == 1,
                             round_start: b & 1 == 1,
                         }),
-                        2 => c.on_loss(&LossEpisode { now, packets: a64, bytes: b64, bytes_in_flight: a64, cause: LossCause::Inconclusive }),
-                        _ => c.on_ecn(&EcnMark { now, packets: a }),
+                        2 => c.on_loss(&LossEpisode {
+                            now,
+                            packets: a64,
+                            bytes: b64,
+                            bytes_in_flight: a64,
+                            sent: (now.saturating_sub(Duration::from_nanos(a64)), now.saturating_sub(Duration::from_nanos(a64 / 2))),
+                            evidence: if flag { LossEvidence::Acks } else { LossEvidence::Silence },
+                            cause: LossCause::Inconclusive,
+                        }),
+                        3 => c.on_ecn(&EcnMark { now, packets: a }),
+                        op => {
+                            let began = now.saturating_sub(Duration::from_nanos(a64));
+                            let outcome = Outcome { now, began, packets: a, lost: b };
+                            if op == 4 { c.on_block(&outcome) } else { c.on_chunk(&outcome) }
+                        }
                     }
                     prop_assert!(c.congestion_window() >= 2 * 1200, "{} window {}", c.name(), c.congestion_window());
                     prop_assert!(c.pacing_rate().is_none_or(|r| r.as_bytes() >= 1200), "{} rate", c.name());

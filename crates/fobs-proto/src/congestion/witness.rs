@@ -1,7 +1,7 @@
 //! What a controller can know of a path beside its rate: the queue that never goes away, and the losses that chance does
 //! not explain.
 
-use crate::Timestamp;
+use crate::{Rate, Timestamp};
 use std::time::Duration;
 
 /// The part of the queueing delay that stands: the least of a window, so that noise of hosts and bursts does not count.
@@ -36,6 +36,33 @@ impl StandingQueue {
     /// Whether the bottleneck cannot have idled for all of `span`.
     pub(super) fn was_busy(&self, now: Timestamp, span: Duration) -> bool {
         now - self.idle_at >= span
+    }
+}
+
+/// For how long the best delivery is remembered, at least; at most twice as long.
+const BEST_SPAN: Duration = Duration::from_secs(2);
+
+/// The most that was delivered lately.
+#[derive(Debug, Default)]
+pub(super) struct Best {
+    now: Option<Rate>,
+    before: Option<Rate>,
+    began: Timestamp,
+}
+
+impl Best {
+    /// So much is delivered.
+    pub(super) fn observe(&mut self, now: Timestamp, rate: Rate) {
+        if now - self.began >= BEST_SPAN {
+            self.before = self.now.take();
+            self.began = now;
+        }
+        self.now = self.now.max(Some(rate));
+    }
+
+    /// The best of at least [`BEST_SPAN`], 0 if there is none.
+    pub(super) fn rate(&self) -> Rate {
+        self.now.max(self.before).unwrap_or(Rate::bytes_per_second(0))
     }
 }
 
@@ -151,6 +178,22 @@ mod tests {
         }
         assert_eq!(queue.delay(), 9 * MS);
         assert!(queue.was_busy(at(60), 20 * MS));
+    }
+
+    #[test]
+    fn the_best_is_remembered_for_a_while() {
+        let (slow, fast) = (Rate::bits_per_second(1_000_000), Rate::bits_per_second(9_000_000));
+        let mut best = Best::default();
+        assert_eq!(best.rate().as_bytes(), 0);
+        best.observe(at(1), fast);
+        for ms in (2..2_000).step_by(10) {
+            best.observe(at(ms), slow);
+        }
+        assert_eq!(best.rate(), fast, "younger than the span");
+        for ms in (2_000..4_100).step_by(10) {
+            best.observe(at(ms), slow);
+        }
+        assert_eq!(best.rate(), slow, "older than twice the span");
     }
 
     #[test]

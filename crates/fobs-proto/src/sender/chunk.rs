@@ -1,7 +1,8 @@
 //! The chunks a sender holds: from the first byte read until the receiver has verified them.
 
-use crate::object::{Bitmap, Geometry};
-use crate::{ChunkId, PacketNumber};
+use super::tally::{Tally, Unit};
+use crate::object::{BLOCK_PACKETS, Bitmap, Geometry};
+use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 
 /// A chunk in hand.
@@ -25,6 +26,8 @@ pub(super) struct Layout {
     /// Whole passes of the circular schedule, and where the next one stands.
     passes: u32,
     circle: u32,
+    /// Of each block.
+    tallies: Vec<Tally>,
 }
 
 impl Layout {
@@ -37,7 +40,12 @@ impl Layout {
             newest: vec![0; packets as usize],
             passes: 0,
             circle: 0,
+            tallies: Tally::of_blocks(packets),
         }
+    }
+
+    fn tally(&mut self, index: u16) -> &mut Tally {
+        &mut self.tallies[usize::from(index) / BLOCK_PACKETS as usize]
     }
 
     pub(super) fn is_acked(&self, index: u16) -> bool {
@@ -97,6 +105,8 @@ pub(super) struct Chunks {
     chunks: VecDeque<Chunk>,
     /// Sum of what each chunk has unsent.
     unsent: u64,
+    /// What became of blocks and chunks, to be told; at most what the chunks in hand consist of.
+    outcomes: Vec<(Unit, Tally)>,
 }
 
 impl Chunks {
@@ -129,7 +139,18 @@ impl Chunks {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
         self.unsent -= chunk.unsent();
+        // The receiver has verified what no ack has named: told late, but told.
+        if let Some(layout) = chunk.layout.as_ref().filter(|l| !l.acked.is_full()) {
+            let open = layout.tallies.iter().filter(|t| t.missing > 0);
+            self.outcomes.extend(open.map(|t| (Unit::Block, *t)));
+            self.outcomes.extend(Tally::sum(&layout.tallies).map(|t| (Unit::Chunk, t)));
+        }
         Some(chunk)
+    }
+
+    /// Blocks and chunks of which the receiver has every packet, each told once.
+    pub(super) fn take_outcomes(&mut self) -> Vec<(Unit, Tally)> {
+        std::mem::take(&mut self.outcomes)
     }
 
     pub(super) fn get(&self, id: ChunkId) -> Option<&Chunk> {
@@ -169,20 +190,43 @@ impl Chunks {
         }
     }
 
-    /// Whether `index` of the chunk was not acknowledged before, under this attempt.
-    pub(super) fn on_acked(&mut self, id: ChunkId, index: u16, attempt: u8) -> bool {
-        match self.get_mut(id) {
-            Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
-                u32::from(index) < layout.next_new && layout.acked.insert(u32::from(index))
+    /// `index` of the chunk is acknowledged, under this attempt.
+    pub(super) fn on_acked(&mut self, id: ChunkId, index: u16, attempt: u8) {
+        let Some(layout) = layout_of(&mut self.chunks, self.base, id, attempt) else { return };
+        if u32::from(index) >= layout.next_new || !layout.acked.insert(u32::from(index)) {
+            return;
+        }
+        let tally = layout.tally(index);
+        tally.missing -= 1;
+        if tally.missing == 0 {
+            let tally = *tally;
+            self.outcomes.push((Unit::Block, tally));
+            if layout.acked.is_full() {
+                self.outcomes.extend(Tally::sum(&layout.tallies).map(|t| (Unit::Chunk, t)));
             }
-            _ => false,
+        }
+    }
+
+    /// A transmission of `index` was lost.
+    pub(super) fn on_lost(&mut self, id: ChunkId, index: u16, attempt: u8) {
+        if let Some(layout) = layout_of(&mut self.chunks, self.base, id, attempt) {
+            layout.tally(index).lost += 1;
+        }
+    }
+
+    /// A transmission that had been declared lost arrived after all.
+    pub(super) fn on_late(&mut self, id: ChunkId, index: u16, attempt: u8) {
+        if let Some(layout) = layout_of(&mut self.chunks, self.base, id, attempt) {
+            let tally = layout.tally(index);
+            tally.lost = tally.lost.saturating_sub(1);
         }
     }
 
     /// Records a transmission.
-    pub(super) fn on_sent(&mut self, id: ChunkId, index: u16, number: PacketNumber) {
+    pub(super) fn on_sent(&mut self, now: Timestamp, id: ChunkId, index: u16, number: PacketNumber) {
         let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) else { return };
         layout.newest[usize::from(index)] = number as u32;
+        layout.tally(index).on_sent(now);
         if u32::from(index) >= layout.next_new {
             debug_assert_eq!(layout.next_new, u32::from(index), "packets are new in order");
             layout.next_new = u32::from(index) + 1;
@@ -225,4 +269,10 @@ impl Chunks {
             _ => false,
         }
     }
+}
+
+/// The layout of a chunk in hand, if it is still cut as `attempt` says.
+fn layout_of(chunks: &mut VecDeque<Chunk>, base: ChunkId, id: ChunkId, attempt: u8) -> Option<&mut Layout> {
+    let chunk = chunks.get_mut(id.checked_sub(base)? as usize)?;
+    chunk.layout.as_mut().filter(|_| chunk.attempt == attempt)
 }

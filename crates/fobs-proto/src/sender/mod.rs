@@ -6,11 +6,14 @@
 
 mod chunk;
 mod schedule;
+mod tally;
 mod timers;
 
 pub use schedule::ScheduleKind;
 
-use crate::congestion::{AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode};
+use crate::congestion::{
+    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, Outcome, PathHistory,
+};
 use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
 use crate::pacing::Pacer;
 use crate::recovery::{Acked, BASE_DATAGRAM, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
@@ -20,6 +23,7 @@ use chunk::Chunks;
 use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
 use std::collections::VecDeque;
 use std::time::Duration;
+use tally::Unit;
 use timers::ProbeTimeout;
 
 /// Most packets of one burst: what the kernel takes as one GSO super-packet (64), less what a 65,507-byte datagram allows at 1472
@@ -240,7 +244,12 @@ impl Sender {
         &self.rtt
     }
 
-    /// The controller, for its name and state.
+    /// Hands the controller what earlier transfers to this peer left.
+    pub fn recall(&mut self, history: &PathHistory) {
+        self.controller.recall(history);
+    }
+
+    /// The controller, for its name and state, and for what it would have remembered.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
     }
@@ -280,7 +289,8 @@ impl Sender {
         if let Some(rate) = self.pacing_rate() {
             self.pacer.on_sent(now, bytes, rate);
         }
-        self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes });
+        let bytes_in_flight = self.in_flight.bytes();
+        self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
         // Whether it is all that is on its way.
         let first = self.in_flight.bytes() <= bytes;
         self.probe_timeout.on_sent(now, first);
@@ -294,15 +304,19 @@ impl Sender {
         self.chunk_limit = self.chunk_limit.max(ack.chunk_limit);
         self.on_verified_below(ack.verified_below.min(self.chunks.end()));
 
-        let (mut acked_bytes, mut newest): (u64, Option<Acked>) = (0, None);
+        let (mut acked_bytes, mut acked_packets, mut newest): (u64, u64, Option<Acked>) = (0, 0, None);
         let (mut large, mut ping) = (false, false);
         for &(low, high) in ack.ranges.iter().rev() {
             let (chunks, plpmtu, stats) = (&mut self.chunks, &mut self.plpmtu, &mut self.stats);
             self.in_flight.on_ack(low, high, |acked| {
                 acked_bytes += u64::from(acked.sent.len);
+                acked_packets += 1;
                 newest = Some(acked);
                 match acked.sent.kind {
                     SentKind::Data { chunk, index, attempt } => {
+                        if acked.was_lost {
+                            chunks.on_late(chunk, index, attempt);
+                        }
                         chunks.on_acked(chunk, index, attempt);
                         stats.packets_late += u64::from(acked.was_lost);
                         large |= acked.sent.len > BASE_DATAGRAM;
@@ -327,7 +341,8 @@ impl Sender {
             }
         }
         self.detect_losses(now, LossCause::Inconclusive);
-        self.tell_controller(now, ack, acked_bytes, newest);
+        self.tell_outcomes(now);
+        self.tell_controller(now, ack, (acked_bytes, acked_packets), newest);
     }
 
     /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was tried too often.
@@ -347,7 +362,7 @@ impl Sender {
             self.plpmtu.on_too_large(lost.sent.len);
             return;
         }
-        let bytes = u64::from(lost.sent.len);
+        let (bytes, sent) = (u64::from(lost.sent.len), lost.sent.at);
         self.on_lost(lost);
         if too_large && self.plpmtu.on_black_hole(now) {
             self.start_over_large();
@@ -358,6 +373,8 @@ impl Sender {
             packets: 1,
             bytes,
             bytes_in_flight,
+            sent: (sent, sent),
+            evidence: LossEvidence::Acks,
             cause: LossCause::LocalSend,
         });
     }
@@ -464,7 +481,7 @@ impl Sender {
             let heard_of = self.in_flight.largest_acked().unwrap_or(0) as u32;
             before.wrapping_sub(heard_of) as i32 > 0
         };
-        self.chunks.on_sent(slot.chunk, slot.index, number);
+        self.chunks.on_sent(now, slot.chunk, slot.index, number);
         self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
         self.stats.packets_sent += 1;
         if filler {
@@ -525,21 +542,28 @@ impl Sender {
     fn detect_losses(&mut self, now: Timestamp, cause: LossCause) {
         let mut lost = Vec::new();
         self.in_flight.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
-        self.account_losses(now, &lost, cause);
+        self.account_losses(now, &lost, LossEvidence::Acks, cause);
     }
 
-    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], cause: LossCause) {
+    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {
         let (mut packets, mut bytes) = (0, 0);
+        let mut sent: Option<(Timestamp, Timestamp)> = None;
         for &packet in lost {
             if self.on_lost(packet) {
                 packets += 1;
                 bytes += u64::from(packet.sent.len);
+                let at = packet.sent.at;
+                sent = Some(sent.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+                if let SentKind::Data { chunk, index, attempt } = packet.sent.kind {
+                    self.chunks.on_lost(chunk, index, attempt);
+                }
             }
         }
         self.stats.packets_lost += packets;
-        if packets > 0 {
+        if let Some(sent) = sent {
             let bytes_in_flight = self.in_flight.bytes();
-            self.controller.on_loss(&LossEpisode { now, packets, bytes, bytes_in_flight, cause });
+            let episode = LossEpisode { now, packets, bytes, bytes_in_flight, sent, evidence, cause };
+            self.controller.on_loss(&episode);
         }
     }
 
@@ -578,7 +602,23 @@ impl Sender {
         }
     }
 
-    fn tell_controller(&mut self, now: Timestamp, ack: &Ack, acked_bytes: u64, newest: Option<Acked>) {
+    fn tell_outcomes(&mut self, now: Timestamp) {
+        for (unit, tally) in self.chunks.take_outcomes() {
+            let outcome = Outcome { now, began: tally.began, packets: tally.sent, lost: tally.lost };
+            match unit {
+                Unit::Block => self.controller.on_block(&outcome),
+                Unit::Chunk => self.controller.on_chunk(&outcome),
+            }
+        }
+    }
+
+    fn tell_controller(
+        &mut self,
+        now: Timestamp,
+        ack: &Ack,
+        (acked_bytes, acked_packets): (u64, u64),
+        newest: Option<Acked>,
+    ) {
         if ack.ce > self.ce_seen {
             let packets = ack.ce - self.ce_seen;
             self.ce_seen = ack.ce;
@@ -600,8 +640,11 @@ impl Sender {
         self.controller.on_ack(&AckSample {
             now,
             acked_bytes,
+            acked_packets,
+            packet_len: self.plpmtu.datagram(),
             bytes_in_flight: self.in_flight.bytes(),
             latest_rtt,
+            smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
             rate,
             app_limited: newest.number < self.app_limited_until || newest.sent.kind == SentKind::Probe,

@@ -3,7 +3,7 @@
 use super::Sender;
 use super::schedule::{Origin, Slot};
 use crate::Timestamp;
-use crate::congestion::LossCause;
+use crate::congestion::{LossCause, LossEvidence};
 use crate::recovery::DeliveryRate;
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ impl Sender {
     pub(super) fn lose_all(&mut self, now: Timestamp) {
         let mut lost = Vec::new();
         self.in_flight.lose_all(|packet| lost.push(packet));
-        self.account_losses(now, &lost, LossCause::Inconclusive);
+        self.account_losses(now, &lost, LossEvidence::Silence, LossCause::Inconclusive);
         self.delivery = DeliveryRate::default();
         self.app_limited_until = self.in_flight.next_number();
     }

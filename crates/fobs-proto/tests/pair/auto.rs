@@ -4,13 +4,14 @@
 //! IP and UDP headers counted, from the first data packet sent to the last chunk verified; with full packets of a 1500-byte
 //! path 96.27% is all there is.
 
+use crate::golden;
 use crate::path::{Change, MS, Nanos, PathConfig, SEC, US};
+use crate::rng::Rng;
 use crate::world::{End, Hosts, Setup, World};
 use fobs_proto::congestion::Auto;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-const MBIT: u64 = 1_000_000;
+pub const MBIT: u64 = 1_000_000;
 const SEED: u64 = 1;
 /// Queues are not shallower than this many bytes, whatever the bandwidth-delay product: 40 full packets.
 const QUEUE_MIN: u64 = 60_000;
@@ -29,7 +30,7 @@ pub fn object(megabytes: u32) -> Vec<u32> {
 }
 
 /// A link with a queue of so many quarters of the bandwidth-delay product.
-fn link(rate: u64, rtt: Nanos, queue_quarters: u64) -> PathConfig {
+pub fn link(rate: u64, rtt: Nanos, queue_quarters: u64) -> PathConfig {
     let product = (u128::from(rate) * u128::from(rtt) / 8 / u128::from(SEC)) as u64;
     PathConfig::link(rate, rtt / 2, (product * queue_quarters / 4).max(QUEUE_MIN))
 }
@@ -49,11 +50,11 @@ fn run(data: PathConfig, megabytes: u32) -> World {
     world
 }
 
-fn percent(of_10_000: u64) -> String {
+pub fn percent(of_10_000: u64) -> String {
     format!("{}.{:02}", of_10_000 / 100, of_10_000 % 100)
 }
 
-fn millis(ns: Nanos) -> String {
+pub fn millis(ns: Nanos) -> String {
     format!("{}.{}", ns / MS, ns % MS / (MS / 10))
 }
 
@@ -124,6 +125,9 @@ fn scenes() -> Vec<Scene> {
             &[(0, all), (2 * SEC, 0), (7 * SEC, all)],
         ),
         scene("marks above 30 kB", PathConfig { mark_above: Some(30_000), ..base() }, 64, &[(0, all)]),
+        scene("a train ten times too fast", fooled(1000 * MBIT), 64, &[(0, all)]),
+        scene("a train ten times too slow", fooled(10 * MBIT), 64, &[(0, all)]),
+        scene("bursts of all of it", bursts(), 512, &[(0, 500 * MBIT)]),
         scene("jitter of 5 ms", PathConfig { jitter: 5 * MS, ..base() }, 64, &[(0, all)]),
         scene("2% come 3 ms late", PathConfig { reorder: (20_000, 3 * MS), ..base() }, 64, &[(0, all)]),
         scene(
@@ -137,6 +141,24 @@ fn scenes() -> Vec<Scene> {
         scene("10 Gbit/s, 65 ms", link(10_000 * MBIT, 65 * MS, 4), 2048, &[(0, 100 * all)]),
         scene("1 Mbit/s, 100 ms", link(MBIT, 100 * MS, 4), 2, &[(0, MBIT)]),
     ]
+}
+
+/// The first train arrives at `rate`, and after it the link is one of 100 Mbit/s: as if hosts had stalled and hurried.
+fn fooled(rate: u64) -> PathConfig {
+    PathConfig { rate, changes: vec![(100 * MS, Change::Rate(100 * MBIT))], ..link(100 * MBIT, 65 * MS, 4) }
+}
+
+/// Somebody sends at the rate of the link for 100 ms on average, and pauses for as long; exponential, never yields.
+fn bursts() -> PathConfig {
+    let mut rng = Rng::new(SEED);
+    let (mut at, mut on, mut changes) = (0, false, Vec::new());
+    while at < 60 * SEC {
+        on = !on;
+        changes.push((at, Change::Cross(if on { 1000 * MBIT } else { 0 })));
+        let uniform = (rng.range(1, 1 << 52) as f64) / (1u64 << 52) as f64;
+        at += (-uniform.ln() * 100.0 * MS as f64) as u64;
+    }
+    PathConfig { changes, ..link(1000 * MBIT, 65 * MS, 4) }
 }
 
 /// A pair of hosts without a link between them to speak of: the receiving CPU is the narrow place, its socket the queue.
@@ -212,13 +234,5 @@ fn auto_does_as_the_golden_table_says() {
     for scene in scenes() {
         table += &play(scene);
     }
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/auto.txt");
-    if std::env::var("FOBS_GOLDEN").is_ok_and(|what| what == "write") {
-        std::fs::write(&path, &table).expect("the golden table can be written");
-    }
-    let golden = std::fs::read_to_string(&path).expect("tests/golden/auto.txt exists");
-    for (got, wanted) in table.lines().zip(golden.lines()) {
-        assert_eq!(got, wanted, "if that is better, write the table anew with FOBS_GOLDEN=write");
-    }
-    assert_eq!(table.lines().count(), golden.lines().count(), "the table has other rows");
+    golden::compare("auto", &table);
 }

@@ -1,7 +1,7 @@
 //! A receiver that lies: whatever its acks say, the sender neither panics nor loses count nor grows.
 
 use crate::rng::Rng;
-use fobs_proto::congestion::{Auto, Controller, Fixed, Greedy};
+use fobs_proto::congestion::CongestionControl;
 use fobs_proto::sender::{PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, BlockBitmap};
 use fobs_proto::{Rate, Timestamp};
@@ -11,11 +11,8 @@ const CHUNKS_MAX: usize = 16;
 const CHUNK: u32 = 300_000;
 
 fn sender(kind: u64) -> Sender {
-    let controller: Box<dyn Controller> = match kind % 3 {
-        0 => Box::new(Auto::new(1200)),
-        1 => Box::new(Fixed::new(Rate::bits_per_second(100_000_000))),
-        _ => Box::new(Greedy::new()),
-    };
+    let family = CongestionControl::ALL.map(|cc| cc.with_rate(Rate::bits_per_second(100_000_000)));
+    let controller = family[kind as usize % family.len()].controller(1200).expect("a rate is given");
     Sender::new(
         Timestamp::ZERO,
         SenderConfig {

@@ -113,7 +113,7 @@ pub struct SourceShape {
 /// How the server sends when it is the sender.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sending {
-    /// `auto`, `greedy` or `fixed`.
+    /// The name of a congestion controller (`fobs_proto::congestion::CongestionControl`).
     pub cc: String,
     /// Bits per second: the rate of `fixed`.
     #[serde(default)]

@@ -1,0 +1,109 @@
+//! How rate-based controllers find the path's rate where their papers let a user name it: the rate doubles each round until less
+//! arrives than is sent; what arrived then is the path's rate. Loss that chance explains does not stop it.
+
+use super::rate::bounded;
+use super::{AckSample, LossEpisode, LossEvidence};
+use crate::{Rate, Timestamp};
+use std::time::Duration;
+
+/// The first flight, before any round trip is known: 10 Mbit/s, which even a path of 1 Mbit/s bears for a round trip.
+const FIRST: Rate = Rate::bits_per_second(10_000_000);
+/// Packets of the first round whose length is known: what the first acks are dense for (protocol 5.3).
+const FIRST_PACKETS: u64 = 64;
+/// A path that delivers less than this share of what is sent is full: between the half that twice the path's rate leaves and the
+/// loss of any path worth using (5%) with the noise of one measurement.
+const DELIVERED: f64 = 0.75;
+/// What acks add to a round trip: held back for up to 5 ms (protocol 5.3), and as much for the hosts. A measurement that begins
+/// earlier is still of the rate before.
+const ACK_DELAY: Duration = Duration::from_millis(10);
+/// A round waits for a round trip and measures for a quarter of one, but not less than this: a window of the delivery rate.
+const MEASURE_MIN: Duration = Duration::from_millis(10);
+
+/// The search for the path's rate.
+#[derive(Debug)]
+pub(super) struct Opening {
+    rate: Rate,
+    since: Option<Timestamp>,
+    /// The fastest delivery: what one bad moment does not take back.
+    fastest: Rate,
+}
+
+impl Opening {
+    pub(super) fn new() -> Opening {
+        Opening { rate: FIRST, since: None, fastest: Rate::ZERO }
+    }
+
+    /// The rate to send at meanwhile.
+    pub(super) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The path's rate, once it is found.
+    pub(super) fn on_ack(&mut self, ack: &AckSample) -> Option<Rate> {
+        let Some(since) = self.since else {
+            let round = ack.latest_rtt.max(MEASURE_MIN);
+            let first = Rate::of(FIRST_PACKETS * u64::from(ack.packet_len), round);
+            self.rate = first.map_or(FIRST, |rate| rate.max(FIRST));
+            self.since = Some(ack.now);
+            return None;
+        };
+        let sample = ack.rate?;
+        // A window can be read as faster than it was sent.
+        self.fastest = self.fastest.max(sample.rate.min(self.rate));
+        let measure = (ack.latest_rtt / 4).max(sample.span).max(MEASURE_MIN);
+        if ack.now - since < ack.latest_rtt + ACK_DELAY + measure {
+            return None;
+        }
+        self.since = Some(ack.now);
+        if ack.app_limited {
+            // Not tried: hold this rate and look again.
+            return None;
+        }
+        if sample.rate < self.rate.scaled(DELIVERED) {
+            return Some(bounded(self.fastest.as_bytes() as f64));
+        }
+        self.rate = bounded(self.rate.as_bytes() as f64 * 2.0);
+        None
+    }
+
+    /// Nothing comes back at all: half of it, and the round begins anew.
+    pub(super) fn on_loss(&mut self, loss: &LossEpisode) {
+        if loss.evidence == LossEvidence::Silence {
+            self.rate = bounded(self.rate.as_bytes() as f64 / 2.0);
+            self.since = Some(loss.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Acks;
+    use super::*;
+
+    #[test]
+    fn the_path_s_rate_is_found_within_log2_rounds() {
+        for link in [3_000_000u64, 100_000_000, 1_000_000_000] {
+            let link = Rate::bits_per_second(link);
+            let mut opening = Opening::new();
+            let mut acks = Acks::new(Duration::from_millis(50));
+            let found = (0..10_000).find_map(|_| {
+                let sent = opening.rate();
+                opening.on_ack(&acks.next(Duration::from_millis(5), sent.min(link)))
+            });
+            assert_eq!(found, Some(link));
+            assert!(acks.now() < Timestamp::from_nanos(1_000_000_000), "{link}: {:?}", acks.now());
+        }
+    }
+
+    #[test]
+    fn five_percent_of_random_loss_does_not_stop_it() {
+        let link = Rate::bits_per_second(500_000_000);
+        let mut opening = Opening::new();
+        let mut acks = Acks::new(Duration::from_millis(20));
+        let found = (0..10_000).find_map(|_| {
+            let arrives = opening.rate().scaled(0.95).min(link.scaled(0.95));
+            opening.on_ack(&acks.next(Duration::from_millis(5), arrives))
+        });
+        assert_eq!(found, Some(link.scaled(0.95)));
+    }
+}
