@@ -4,6 +4,7 @@
 //!   object/   what is moved: index arithmetic, bitmaps, range sets
 //!   wire/     headers and acks as bytes; never panics on any input
 //!   recovery/ what the path does: RTT, losses, delivery rate, packet size
+//!   loss_cause/ why packets were lost: the network, or a receiver without CPU
 //!   congestion/ how fast: one trait, one file per controller
 //!   pacing    when the next burst may leave
 //!   sender/   the machine that decides which packet leaves when
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod congestion;
+pub mod loss_cause;
 pub mod object;
 pub mod pacing;
 pub mod receiver;

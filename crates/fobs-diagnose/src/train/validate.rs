@@ -1,0 +1,89 @@
+//! How training does on windows it has not seen.
+
+use std::collections::BTreeSet;
+
+use super::{TrainError, train};
+use crate::classify::Classifier;
+use crate::score::Scores;
+use crate::splice::{is_congestion, splices};
+use crate::{Cause, Window};
+
+/// Parts that windows are divided into; each is judged by a model trained on the others.
+const FOLDS: usize = 5;
+/// Spliced windows that are judged in each part.
+const SPLICED: usize = 500;
+
+/// Verdicts on windows that were left out.
+#[derive(Debug, Clone, Default)]
+pub struct Validation {
+    /// A fifth at a time: recordings stay together, and so do the slices of a window.
+    pub folds: Scores,
+    /// Each congestion scenario by a model that knows none of its windows, nor a fifth of the others.
+    pub scenarios: Scores,
+}
+
+/// Judges windows of each of `lengths` (0: their own) by models that have not seen them.
+pub fn validate(
+    windows: &[Window],
+    lengths: &[u32],
+    seed: u64,
+) -> Result<Vec<(u32, Validation)>, TrainError> {
+    let mut validations: Vec<(u32, Validation)> =
+        lengths.iter().map(|length| (*length, Validation::default())).collect();
+    for part in 0..FOLDS {
+        let (out, kept): (Vec<_>, Vec<_>) =
+            windows.iter().enumerate().partition(|(index, window)| fold(*index, window) == part);
+        let kept: Vec<Window> = kept.into_iter().map(|(_, window)| window.clone()).collect();
+        let mut classifier = classifier(&kept, seed)?;
+        for (length, validation) in &mut validations {
+            let cut: Vec<Window> = out.iter().flat_map(|(_, window)| window.slices(*length)).collect();
+            let mixed = splices(&cut.iter().collect::<Vec<_>>(), SPLICED, seed ^ (part as u64 + 77));
+            for window in cut.iter().chain(&mixed) {
+                let window = Window { scenario: short_name(window), ..window.clone() };
+                validation.folds.add(&window, classifier.classify(&window.signature).verdict);
+            }
+        }
+    }
+    let scenarios: BTreeSet<&str> = windows
+        .iter()
+        .filter(|window| is_congestion(window))
+        .map(|window| window.scenario.as_str())
+        .collect();
+    for (part, scenario) in scenarios.into_iter().enumerate() {
+        let kept = windows
+            .iter()
+            .enumerate()
+            .filter(|(index, window)| window.scenario != scenario && fold(*index, window) != part % FOLDS);
+        let kept: Vec<Window> = kept.map(|(_, window)| window.clone()).collect();
+        let mut classifier = classifier(&kept, seed)?;
+        for (length, validation) in &mut validations {
+            for window in windows.iter().filter(|window| window.scenario == scenario) {
+                for window in window.slices(*length) {
+                    validation.scenarios.add(&window, classifier.classify(&window.signature).verdict);
+                }
+            }
+        }
+    }
+    Ok(validations)
+}
+
+fn classifier(windows: &[Window], seed: u64) -> Result<Classifier, TrainError> {
+    let model = train(windows, seed, "")?;
+    Ok(Classifier::signature(&model).expect("training makes usable models"))
+}
+
+/// Which part a window is in. Those of one recording are alike and go together; simulated ones are drawn afresh.
+fn fold(index: usize, window: &Window) -> usize {
+    match window.cause {
+        Some(Cause::Cpu | Cause::Hybrid) => (window.run / 2 + window.run) as usize % FOLDS,
+        _ => index % FOLDS,
+    }
+}
+
+/// Spliced windows are told apart by the network's part only: 13 times 18 rows would say less.
+fn short_name(window: &Window) -> String {
+    match window.scenario.split_once('+') {
+        Some((_, network)) => format!("spliced {network}"),
+        None => window.scenario.clone(),
+    }
+}

@@ -1,0 +1,370 @@
+//! Our classifier: every known way to lose packets is a sub-cause, and a window belongs to each of them with a
+//! probability that follows from its features.
+//!
+//! A sub-cause expects feature values that are linear in the logarithms of the number lost and of the burst, with
+//! deviations after a multivariate Student t: a window far from everything known is then doubtful rather than
+//! certain. Sub-causes belong to one of three groups: only the receiver lost packets, only the network did, or both
+//! did. The third is the residual test: what the receiver's blocks leave unexplained must be less than what a mixed
+//! window leaves.
+//!
+//! Explainable: a diagnosis names the likeliest sub-cause, and each feature has a meaning of its own.
+
+use super::features::{COVARIATES, FEATURES};
+use super::{Features, Verdict};
+
+/// Fewer lost packets than this are never held against the receiver: a queue that drops one short run looks the same
+/// (measured, `docs/classifier.md`).
+pub const LOST_MIN: u32 = 8;
+/// Largest probability of the receiver below [`LOST_MIN`].
+const P_DOUBTFUL: f64 = 0.5;
+/// Degrees of freedom of the deviations. Small: windows of a sub-cause differ from each other by more than a normal
+/// distribution allows.
+pub const DEGREES_OF_FREEDOM: f64 = 4.0;
+/// Most sub-causes of a model.
+pub const SUB_CAUSES_MAX: usize = 256;
+
+/// Which losses a sub-cause is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Group {
+    /// All are the receiver's.
+    Receiver,
+    /// All are the network's.
+    Network,
+    /// Some of each.
+    Mixed,
+}
+
+impl Group {
+    /// All of them, in the order of [`Mixture::new`]'s priors.
+    pub const ALL: [Group; 3] = [Group::Receiver, Group::Network, Group::Mixed];
+
+    /// In lower case, as in model files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Receiver => "receiver",
+            Group::Network => "network",
+            Group::Mixed => "mixed",
+        }
+    }
+}
+
+/// A way to lose packets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubCause {
+    /// What people call it.
+    pub name: String,
+    /// Where it belongs.
+    pub group: Group,
+    /// Its share of the group; shares are scaled to a sum of 1.
+    pub share: f64,
+    /// Expected feature values: for each covariate, what a unit of it adds to each feature.
+    pub mean: [[f64; FEATURES]; COVARIATES],
+    /// Scale matrix of the deviations: symmetric, positive definite.
+    pub scale: [[f64; FEATURES]; FEATURES],
+}
+
+/// How much of the losses may lie in short runs before "receiver" is withheld, whatever the probabilities say: a
+/// receiver's blocks leave few of them, random loss on top of them many.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Residual {
+    /// So many packets always may.
+    pub packets: u32,
+    /// So large a share of all that were lost may.
+    pub share: f64,
+}
+
+/// A model: sub-causes and what is expected of them beforehand.
+#[derive(Debug, Clone)]
+pub struct Mixture {
+    sub_causes: Vec<SubCause>,
+    residual: Residual,
+    /// Of each sub-cause: log of prior, share and the density's constant factor.
+    log_weights: Vec<f64>,
+    /// Of each: rows of the inverse of the Cholesky factor of its scale.
+    whitening: Vec<[[f64; FEATURES]; FEATURES]>,
+}
+
+/// Why numbers are no model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// Too few or too many.
+    #[error(
+        "a model has 1 to {SUB_CAUSES_MAX} sub-causes and at least one of the receiver and one of the network"
+    )]
+    SubCauses,
+    /// A number is not finite, or a share or prior is not positive.
+    #[error("a number of `{0}` is not finite, or its share or prior is not positive")]
+    Number(String),
+    /// Not a scale matrix.
+    #[error("the scale of `{0}` is not a symmetric positive definite matrix")]
+    Scale(String),
+}
+
+/// What a window was diagnosed with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Diagnosis {
+    /// Probability that the receiver lost all of it.
+    pub p_receiver: f64,
+    /// Probability that both lost some.
+    pub p_mixed: f64,
+    /// Index of the likeliest sub-cause in [`Mixture::sub_causes`].
+    pub likeliest: usize,
+    /// Why the probability of the receiver was held down, if it was.
+    pub withheld: Option<Withheld>,
+}
+
+/// Why a window that looks like the receiver's is not called so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withheld {
+    /// Fewer than [`LOST_MIN`] were lost.
+    TooFew,
+    /// Too many of the losses lie in short runs ([`Residual`]).
+    Residual,
+}
+
+impl Withheld {
+    /// In words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Withheld::TooFew => "too few lost to blame the receiver",
+            Withheld::Residual => "too much of it in short runs that a receiver does not leave",
+        }
+    }
+}
+
+impl Diagnosis {
+    /// What follows from it.
+    pub fn verdict(&self) -> Verdict {
+        Verdict::from_probability(self.p_receiver)
+    }
+}
+
+impl Mixture {
+    /// Checks the numbers and prepares them. `priors` are in the order of [`Group::ALL`] and scaled to a sum of 1.
+    pub fn new(
+        priors: [f64; 3],
+        residual: Residual,
+        sub_causes: Vec<SubCause>,
+    ) -> Result<Mixture, ModelError> {
+        let total = |group: Group| -> f64 {
+            sub_causes.iter().filter(|sub| sub.group == group).map(|sub| sub.share).sum()
+        };
+        let totals = Group::ALL.map(total);
+        if sub_causes.len() > SUB_CAUSES_MAX || !(totals[0] > 0.0 && totals[1] > 0.0) {
+            return Err(ModelError::SubCauses);
+        }
+        if !(residual.share.is_finite() && residual.share >= 0.0) {
+            return Err(ModelError::Number("residual".to_owned()));
+        }
+        let mut log_weights = Vec::with_capacity(sub_causes.len());
+        let mut whitening = Vec::with_capacity(sub_causes.len());
+        for sub in &sub_causes {
+            let group = sub.group as usize;
+            let weight = priors[group] * sub.share / totals[group];
+            let finite = sub.mean.iter().flatten().all(|value| value.is_finite());
+            if !(finite && weight.is_finite() && weight > 0.0) {
+                return Err(ModelError::Number(sub.name.clone()));
+            }
+            let (inverse, log_determinant) =
+                whiten(&sub.scale).ok_or_else(|| ModelError::Scale(sub.name.clone()))?;
+            log_weights.push(weight.ln() - log_determinant / 2.0);
+            whitening.push(inverse);
+        }
+        Ok(Mixture { sub_causes, residual, log_weights, whitening })
+    }
+
+    /// The sub-causes, as given.
+    pub fn sub_causes(&self) -> &[SubCause] {
+        &self.sub_causes
+    }
+
+    /// What the features of a window say.
+    pub fn diagnose(&self, features: &Features) -> Diagnosis {
+        let (values, covariates) = (features.values(), features.covariates());
+        let mut groups = [f64::NEG_INFINITY; 3];
+        let mut best = (f64::NEG_INFINITY, 0);
+        for (index, sub) in self.sub_causes.iter().enumerate() {
+            // The gamma functions of the density are the same for all and cancel.
+            let distance = self.distance(index, &values, &covariates);
+            let log_density = self.log_weights[index]
+                - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * (distance / DEGREES_OF_FREEDOM).ln_1p();
+            if log_density > best.0 {
+                best = (log_density, index);
+            }
+            let group = &mut groups[sub.group as usize];
+            *group = log_sum(*group, log_density);
+        }
+        let all = groups.iter().copied().fold(f64::NEG_INFINITY, log_sum);
+        let [receiver, _, mixed] = groups.map(|group| (group - all).exp());
+        let residual_max =
+            f64::from(self.residual.packets).max(self.residual.share * f64::from(features.lost));
+        let withheld = if receiver <= P_DOUBTFUL {
+            None
+        } else if features.lost < LOST_MIN {
+            Some(Withheld::TooFew)
+        } else if f64::from(features.stray) > residual_max {
+            Some(Withheld::Residual)
+        } else {
+            None
+        };
+        Diagnosis {
+            p_receiver: if withheld.is_some() { P_DOUBTFUL } else { receiver },
+            p_mixed: mixed,
+            likeliest: best.1,
+            withheld,
+        }
+    }
+
+    /// Squared Mahalanobis distance from what a sub-cause expects.
+    fn distance(&self, index: usize, values: &[f64; FEATURES], covariates: &[f64; COVARIATES]) -> f64 {
+        let mut deviation = *values;
+        for (row, covariate) in self.sub_causes[index].mean.iter().zip(covariates) {
+            for (deviation, slope) in deviation.iter_mut().zip(row) {
+                *deviation -= slope * covariate;
+            }
+        }
+        let mut distance = 0.0;
+        for (i, row) in self.whitening[index].iter().enumerate() {
+            let white: f64 = row[..=i].iter().zip(&deviation).map(|(a, b)| a * b).sum();
+            distance += white * white;
+        }
+        distance
+    }
+}
+
+fn log_sum(a: f64, b: f64) -> f64 {
+    let (high, low) = if a > b { (a, b) } else { (b, a) };
+    if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+}
+
+/// Inverse of the Cholesky factor of a matrix, and the logarithm of its determinant; `None` if it has none.
+fn whiten(matrix: &[[f64; FEATURES]; FEATURES]) -> Option<([[f64; FEATURES]; FEATURES], f64)> {
+    let mut factor = [[0.0; FEATURES]; FEATURES];
+    let mut log_determinant = 0.0;
+    for i in 0..FEATURES {
+        for j in 0..=i {
+            let (low, high) = (matrix[i][j], matrix[j][i]);
+            // Files hold rounded numbers.
+            let tolerance = 1e-6 * (matrix[i][i].abs() + matrix[j][j].abs());
+            if (low - high).abs() > tolerance || !low.is_finite() || !high.is_finite() {
+                return None;
+            }
+            let rest = low - (0..j).map(|k| factor[i][k] * factor[j][k]).sum::<f64>();
+            if i != j {
+                factor[i][j] = rest / factor[j][j];
+            } else if rest > 0.0 && rest.is_finite() {
+                factor[i][i] = rest.sqrt();
+                log_determinant += rest.ln();
+            } else {
+                return None;
+            }
+        }
+    }
+    let mut inverse = [[0.0; FEATURES]; FEATURES];
+    for i in 0..FEATURES {
+        inverse[i][i] = 1.0 / factor[i][i];
+        let row: [f64; FEATURES] =
+            std::array::from_fn(|j| (j..i).map(|k| factor[i][k] * inverse[k][j]).sum());
+        for (cell, sum) in inverse[i][..i].iter_mut().zip(row) {
+            *cell = -sum / factor[i][i];
+        }
+    }
+    Some((inverse, log_determinant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Signature;
+    use super::*;
+    use proptest::prelude::*;
+
+    const RESIDUAL: Residual = Residual { packets: 4, share: 0.5 };
+
+    /// Expects the values that `pairs` show, whatever is lost.
+    fn sub_cause(name: &str, group: Group, pairs: &[(u64, u64)]) -> SubCause {
+        let mut mean = [[0.0; FEATURES]; COVARIATES];
+        mean[0] = features(pairs).values();
+        let mut scale = [[0.0; FEATURES]; FEATURES];
+        for (i, row) in scale.iter_mut().enumerate() {
+            row[i] = 1.0;
+        }
+        scale[0][1] = 0.5;
+        scale[1][0] = 0.5;
+        SubCause { name: name.to_owned(), group, share: 1.0, mean, scale }
+    }
+
+    fn features(pairs: &[(u64, u64)]) -> Features {
+        let signature = Signature::from_gaps(1 << 20, 1, pairs.iter().copied()).expect("good");
+        Features::of(&signature).expect("lost something")
+    }
+
+    const BLOCKS: [(u64, u64); 2] = [(900, 300), (4000, 200)];
+    const SINGLES: [(u64, u64); 12] = [(60, 1); 12];
+
+    fn model() -> Mixture {
+        let sub_causes = vec![
+            sub_cause("blocks", Group::Receiver, &BLOCKS),
+            sub_cause("singles", Group::Network, &SINGLES),
+        ];
+        Mixture::new([1.0, 1.0, 1.0], RESIDUAL, sub_causes).expect("good")
+    }
+
+    #[test]
+    fn finds_the_sub_cause_it_was_told_of() {
+        let model = model();
+        let blocks = model.diagnose(&features(&BLOCKS));
+        assert_eq!((blocks.verdict(), blocks.likeliest, blocks.withheld), (Verdict::Receiver, 0, None));
+        let singles = model.diagnose(&features(&SINGLES));
+        assert_eq!((singles.verdict(), singles.likeliest), (Verdict::Network, 1));
+    }
+
+    #[test]
+    fn few_losses_and_many_short_runs_are_not_held_against_the_receiver() {
+        let few = sub_cause("few", Group::Receiver, &[(100, 7)]);
+        let mixed = [(900, 300), (2000, 7), (1700, 6), (2400, 290)];
+        let patchy = sub_cause("patchy", Group::Receiver, &mixed);
+        let network = sub_cause("singles", Group::Network, &SINGLES);
+        let strict = Residual { packets: 8, share: 0.01 };
+        let model = Mixture::new([1.0, 1.0, 1.0], strict, vec![few, patchy, network]).expect("good");
+        let diagnosis = model.diagnose(&features(&[(100, 7)]));
+        assert_eq!(
+            (diagnosis.withheld, diagnosis.verdict()),
+            (Some(Withheld::TooFew), Verdict::Inconclusive)
+        );
+        let diagnosis = model.diagnose(&features(&mixed));
+        assert_eq!(
+            (diagnosis.withheld, diagnosis.verdict()),
+            (Some(Withheld::Residual), Verdict::Inconclusive)
+        );
+    }
+
+    #[test]
+    fn bad_models_are_refused() {
+        let good = || sub_cause("a", Group::Receiver, &BLOCKS);
+        let network = || sub_cause("b", Group::Network, &SINGLES);
+        let make = |subs| Mixture::new([1.0, 1.0, 1.0], RESIDUAL, subs).map(|_| ());
+        assert_eq!(make(vec![good()]), Err(ModelError::SubCauses));
+        let mut bad = good();
+        bad.mean[1][2] = f64::NAN;
+        assert_eq!(make(vec![bad, network()]), Err(ModelError::Number("a".to_owned())));
+        let mut bad = good();
+        bad.share = -1.0;
+        make(vec![bad, network()]).expect_err("a negative share");
+        for (i, j, value) in [(0, 1, 3.0), (2, 2, -1.0), (3, 3, f64::INFINITY)] {
+            let mut bad = good();
+            bad.scale[i][j] = value;
+            assert_eq!(make(vec![bad, network()]), Err(ModelError::Scale("a".to_owned())), "{i} {j}");
+        }
+    }
+
+    proptest! {
+        /// Any window gets probabilities, the same every time.
+        #[test]
+        fn probabilities_are_probabilities(pairs in prop::collection::vec((1u64..9000, 1u64..900), 1..60)) {
+            let (model, features) = (model(), features(&pairs));
+            let diagnosis = model.diagnose(&features);
+            prop_assert!((0.0..=1.0).contains(&diagnosis.p_receiver), "{diagnosis:?}");
+            prop_assert_eq!(diagnosis, model.diagnose(&features));
+        }
+    }
+}
