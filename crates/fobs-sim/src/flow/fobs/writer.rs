@@ -1,0 +1,136 @@
+//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order; the engine's `writer`
+//! in virtual time.
+
+use crate::flow::Outcome;
+use crate::host::{Disk, HostConfig, StoreError, work_time};
+use crate::time::Nanos;
+use fobs_proto::ChunkId;
+use std::collections::{BTreeMap, VecDeque};
+
+/// What the writer tells the flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriterEvent {
+    Nothing,
+    Failed(Outcome),
+}
+
+/// What the writer tells the receiving thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Letter {
+    Verdict { chunk: ChunkId, matches: bool },
+    Stored(ChunkId),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Verify { chunk: ChunkId, len: u32, matches: bool },
+    Store { chunk: ChunkId },
+    Sync,
+}
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    disk: Disk,
+    hash_rate: u64,
+    arrived: VecDeque<(ChunkId, u32, bool)>,
+    /// Verified, waiting for their turn.
+    held: BTreeMap<ChunkId, u32>,
+    next: ChunkId,
+    work: Option<Work>,
+    finishing: bool,
+    synced: bool,
+}
+
+impl Writer {
+    pub(super) fn new(host: &HostConfig) -> Writer {
+        Writer {
+            disk: Disk::new(host.disk.clone()),
+            hash_rate: host.hash_rate,
+            arrived: VecDeque::new(),
+            held: BTreeMap::new(),
+            next: 0,
+            work: None,
+            finishing: false,
+            synced: false,
+        }
+    }
+
+    /// A chunk is complete; `matches` is what its verdict will be.
+    pub(super) fn push(&mut self, chunk: ChunkId, len: u32, matches: bool) {
+        self.arrived.push_back((chunk, len, matches));
+    }
+
+    /// Everything is stored: what is left is to make it durable, where that is wanted.
+    pub(super) fn finish(&mut self) {
+        self.finishing = true;
+        self.synced |= !self.disk.syncs_at_the_end();
+    }
+
+    /// Whether nothing is left to do.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finishing && self.synced
+    }
+
+    /// Chunks in hand.
+    pub(super) fn chunks(&self) -> usize {
+        let working = matches!(self.work, Some(Work::Verify { .. } | Work::Store { .. }));
+        self.arrived.len() + self.held.len() + usize::from(working)
+    }
+
+    /// Begins the next piece of work, if idle and there is any: when it will be done.
+    pub(super) fn start(&mut self, now: Nanos) -> Result<Option<Nanos>, StoreError> {
+        if self.work.is_some() {
+            return Ok(None);
+        }
+        if let Some(len) = self.held.remove(&self.next) {
+            self.work = Some(Work::Store { chunk: self.next });
+            return self.disk.write(now, u64::from(len)).map(Some);
+        }
+        if let Some((chunk, len, matches)) = self.arrived.pop_front() {
+            self.work = Some(Work::Verify { chunk, len, matches });
+            return Ok(Some(now + work_time(u64::from(len), self.hash_rate)));
+        }
+        if self.finishing && !self.synced {
+            self.work = Some(Work::Sync);
+            return Ok(Some(self.disk.sync(now)));
+        }
+        Ok(None)
+    }
+
+    /// The piece of work is done.
+    pub(super) fn on_done(&mut self) -> Option<Letter> {
+        match self.work.take()? {
+            Work::Verify { chunk, len, matches } => {
+                if matches {
+                    self.held.insert(chunk, len);
+                }
+                Some(Letter::Verdict { chunk, matches })
+            }
+            Work::Store { chunk } => {
+                self.next += 1;
+                Some(Letter::Stored(chunk))
+            }
+            Work::Sync => {
+                self.synced = true;
+                None
+            }
+        }
+    }
+
+    /// Bytes that a crash would not lose.
+    pub(super) fn durable(&mut self, now: Nanos) -> u64 {
+        self.disk.durable(now)
+    }
+
+    pub(super) fn calm(&mut self, now: Nanos) {
+        self.disk.calm(now);
+    }
+}
+
+/// How a transfer ends whose disk does.
+pub(super) fn outcome_of(error: StoreError) -> Outcome {
+    match error {
+        StoreError::Full => Outcome::DiskFull,
+        StoreError::Failed => Outcome::DiskFailed,
+    }
+}

@@ -1,0 +1,46 @@
+//! `fobs-proto` in virtual time: the very machines that run in production, on networks and hosts that are drawn.
+//!
+//! ```text
+//!   time      nanoseconds since the world began
+//!   rng       streams of random numbers from one seed
+//!   agenda    what happens next: one slot per actor, so it cannot grow
+//!   packet    what travels
+//!   net       carries packets along routes and keeps the time
+//!   link/     rate, delay, queues (drop-tail, RED, CoDel), policer, faults
+//!   host/     CPU shared with others, socket buffers, disks
+//!   topology  hosts, links, shortest routes
+//!   flow/     FOBS (real sender and receiver), TCP models, sources
+//!   check     the rules that no run may break
+//!   world     the loop, and what it has seen
+//!   report, plot   table, JSON, SVG
+//!   scenario/ TOML to a world; every bound is checked here
+//!   swarm     seeds to worlds: safety, then liveness
+//! ```
+//!
+//! Nothing here reads a clock, a file or the operating system's randomness, and no payload byte exists: a world is its
+//! configuration and its seed, and the same two give the same bytes of report. What is deliberately absent: the engine's
+//! threads (their timing is modelled in `flow/fobs`), encryption (a damaged packet is simply dropped), resume after a
+//! crash (the product has none yet).
+
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod check;
+pub mod flow;
+pub mod host;
+pub mod link;
+mod net;
+mod packet;
+pub mod plot;
+pub mod report;
+pub mod rng;
+pub mod scenario;
+pub mod swarm;
+pub mod time;
+pub mod topology;
+pub mod world;
+
+pub use check::Violation;
+pub use report::Report;
+pub use scenario::{Scenario, ScenarioError};
+pub use world::{Config, World};

@@ -1,0 +1,98 @@
+//! What goes wrong behind a link: loss, damage, copies, disorder, outages.
+
+use crate::rng::{Chance, Rng};
+use crate::time::Nanos;
+
+/// Everything that may go wrong on a link; all of it is off by default.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Faults {
+    /// Independent losses.
+    pub loss: Chance,
+    /// Losses in bursts.
+    pub bursts: Option<GilbertElliott>,
+    /// Packets that arrive damaged.
+    pub corruption: Chance,
+    /// Packets that arrive twice.
+    pub duplication: Chance,
+    /// Packets that are held up, so that later ones overtake them.
+    pub reordering: Chance,
+    /// How long they are held up, at most.
+    pub reordering_delay: Nanos,
+    /// Extra delay of every packet, at most; order is kept.
+    pub jitter: Nanos,
+    /// From when until when nothing passes.
+    pub outages: Vec<(Nanos, Nanos)>,
+}
+
+/// Two states with a loss rate each (Gilbert 1960, Elliott 1963).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// Probability, at each packet, that a burst begins.
+    pub begin: Chance,
+    /// Probability, at each packet, that it ends.
+    pub end: Chance,
+    /// Loss within a burst.
+    pub loss: Chance,
+}
+
+/// What becomes of a packet behind the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Lost,
+    /// It takes this much longer than the link's delay; `in_order` packets do not overtake each other.
+    Passes {
+        extra: Nanos,
+        in_order: bool,
+        damaged: bool,
+        twice: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) struct FaultState {
+    faults: Faults,
+    in_burst: bool,
+    /// Nothing can go wrong: the common case costs one comparison.
+    none: bool,
+}
+
+impl FaultState {
+    pub(super) fn new(faults: Faults) -> FaultState {
+        FaultState { none: faults == Faults::default(), in_burst: false, faults }
+    }
+
+    /// Other faults from now on.
+    pub(super) fn set(&mut self, faults: Faults) {
+        *self = FaultState { in_burst: self.in_burst && faults.bursts.is_some(), ..FaultState::new(faults) };
+    }
+
+    pub(super) fn fate(&mut self, now: Nanos, rng: &mut Rng) -> Fate {
+        if self.none {
+            return Fate::Passes { extra: 0, in_order: true, damaged: false, twice: false };
+        }
+        let faults = &self.faults;
+        if let Some(model) = faults.bursts {
+            let turns = if self.in_burst { model.end } else { model.begin };
+            self.in_burst ^= rng.happens(turns);
+            if self.in_burst && rng.happens(model.loss) {
+                return Fate::Lost;
+            }
+        }
+        let out = faults.outages.iter().any(|(from, until)| (*from..*until).contains(&now));
+        if rng.happens(faults.loss) || out {
+            return Fate::Lost;
+        }
+        let damaged = rng.happens(faults.corruption);
+        let twice = rng.happens(faults.duplication);
+        if rng.happens(faults.reordering) {
+            return Fate::Passes {
+                extra: rng.range(0, faults.reordering_delay),
+                in_order: false,
+                damaged,
+                twice,
+            };
+        }
+        let extra = if faults.jitter > 0 { rng.range(0, faults.jitter) } else { 0 };
+        Fate::Passes { extra, in_order: true, damaged, twice }
+    }
+}

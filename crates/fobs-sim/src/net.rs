@@ -1,0 +1,109 @@
+//! Carries packets along routes, link by link, and keeps the time: what flows see of the world.
+
+use crate::agenda::{Agenda, Slot};
+use crate::check::Violation;
+use crate::link::Link;
+use crate::packet::{FlowId, Packet, Way};
+use crate::time::Nanos;
+
+/// A link's place in the list of links.
+pub(crate) type LinkId = usize;
+
+/// Routes of a flow, there and back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Routes {
+    pub(crate) data: Vec<LinkId>,
+    pub(crate) acks: Vec<LinkId>,
+}
+
+/// The network.
+#[derive(Debug)]
+pub(crate) struct Net {
+    pub(crate) now: Nanos,
+    pub(crate) agenda: Agenda,
+    pub(crate) links: Vec<Link>,
+    /// Slots of each link: departure, arrival.
+    slots: Vec<(Slot, Slot)>,
+    routes: Vec<Routes>,
+    /// The first rule that was broken.
+    pub(crate) violation: Option<Violation>,
+    /// Packets that reached their hosts.
+    pub(crate) delivered: u64,
+}
+
+impl Net {
+    /// A network of these links; slots 0 and 1 are the first link's, and so on.
+    pub(crate) fn new(links: Vec<Link>, routes: Vec<Routes>) -> Net {
+        let mut agenda = Agenda::default();
+        let slots = links.iter().map(|_| (agenda.add(), agenda.add())).collect();
+        Net { now: 0, agenda, links, slots, routes, violation: None, delivered: 0 }
+    }
+
+    /// A packet leaves its host.
+    pub(crate) fn send(&mut self, packet: Packet) {
+        let link = self.route(packet.flow, packet.way)[0];
+        self.enter(link, packet);
+    }
+
+    /// The packet in service on a link leaves its queue.
+    pub(crate) fn on_departure(&mut self, link: LinkId) {
+        self.links[link].on_departure(self.now);
+        self.reschedule(link);
+    }
+
+    /// Packets arrive at a link's end. The first that has come to its host; call again until there is none.
+    pub(crate) fn pop_arrival(&mut self, link: LinkId) -> Option<Packet> {
+        while let Some(mut packet) = self.links[link].pop_arrival(self.now) {
+            packet.hop += 1;
+            match self.route(packet.flow, packet.way).get(usize::from(packet.hop)) {
+                Some(&next) => self.enter(next, packet),
+                None => {
+                    self.delivered += 1;
+                    return Some(packet);
+                }
+            }
+        }
+        self.reschedule(link);
+        None
+    }
+
+    /// When a flow's first link will have room for another burst, so that a socket with `buffer` bytes need not push back.
+    pub(crate) fn room_at(&self, flow: FlowId, way: Way, buffer: u64) -> Option<Nanos> {
+        let link = &self.links[self.route(flow, way)[0]];
+        let rate = link.config().rate;
+        let limit = buffer.min(link.config().queue / 2).max(1);
+        let excess = link.backlog().saturating_sub(limit);
+        (rate > 0 && excess > 0).then(|| self.now + crate::time::time_for(excess, rate).max(1))
+    }
+
+    /// Propagation delay of a flow's route.
+    pub(crate) fn delay(&self, flow: FlowId, way: Way) -> Nanos {
+        self.route(flow, way).iter().map(|link| self.links[*link].config().delay).sum()
+    }
+
+    /// The link changed: its next moments may have.
+    pub(crate) fn reschedule(&mut self, link: LinkId) {
+        let (departure, arrival) = self.slots[link];
+        self.agenda.set(departure, self.links[link].departs_at());
+        self.agenda.set(arrival, self.links[link].arrives_at());
+    }
+
+    /// A rule is broken; the first breach ends the run.
+    pub(crate) fn breach(&mut self, rule: &'static str, detail: String) {
+        let at = self.now;
+        self.violation.get_or_insert(Violation { at, rule, detail });
+    }
+
+    fn enter(&mut self, link: LinkId, packet: Packet) {
+        self.links[link].enqueue(self.now, packet);
+        self.reschedule(link);
+    }
+
+    fn route(&self, flow: FlowId, way: Way) -> &[LinkId] {
+        let routes = &self.routes[usize::from(flow)];
+        match way {
+            Way::Data => &routes.data,
+            Way::Acks => &routes.acks,
+        }
+    }
+}
