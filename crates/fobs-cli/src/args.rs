@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fobs::options::{DEFAULT_UDP_PORTS, PACKET_SIZE_RANGE};
+use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, PACKET_SIZE_RANGE};
 
+use crate::diagnose::args::DiagnoseArgs;
 use crate::exit;
 use crate::ports::{Listen, PortRange, parse_listen, parse_range};
+use crate::sim::SimArgs;
 use crate::units::{parse_rate, parse_size};
 
 /// Examples of `fobs cp`, for its help and its man page.
@@ -46,8 +49,10 @@ pub enum Command {
     Cp(Box<CpArgs>),
     Serve(ServeArgs),
     Keygen(KeygenArgs),
+    Diagnose(DiagnoseArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
+    Sim(SimArgs),
     /// The other end of a copy over SSH, on standard input and output.
     #[command(hide = true)]
     Server,
@@ -118,8 +123,8 @@ pub struct CpArgs {
     pub ipv6: bool,
 
     /// Who decides how fast to send
-    #[arg(long, value_name = "CC", value_enum, default_value_t = CcName::Auto)]
-    pub cc: CcName,
+    #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
+    pub cc: CongestionControl,
 
     /// The rate of --cc fixed; for the others, a rate never to exceed
     ///
@@ -174,15 +179,10 @@ pub struct CpArgs {
 /// Largest `-l`: what `u64` bits per second can hold, far above any link.
 const KBIT_MAX: u64 = u64::MAX / 1000;
 
-/// Names of the congestion controllers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CcName {
-    /// Finds the path's rate and shares it fairly
-    Auto,
-    /// As fast as this host can, whatever is lost: only for a path that is all yours
-    Greedy,
-    /// Exactly --rate, whatever is lost: only for capacity that is reserved for you
-    Fixed,
+/// The names of the congestion controllers, each with its line of help.
+fn cc_names() -> impl TypedValueParser<Value = CongestionControl> {
+    let names = CongestionControl::ALL.map(|cc| PossibleValue::new(cc.name()).help(cc.summary()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<CongestionControl>())
 }
 
 /// Serve a directory to clients with known keys.

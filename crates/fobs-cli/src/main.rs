@@ -2,6 +2,7 @@
 //! with the published exit code; it owns no algorithm.
 
 mod args;
+mod diagnose;
 mod exit;
 mod generate;
 mod location;
@@ -9,6 +10,7 @@ mod output;
 mod ports;
 mod resolve;
 mod signals;
+mod sim;
 mod units;
 mod usage;
 
@@ -35,8 +37,10 @@ fn run(command: Command) -> u8 {
         }),
         Command::Server => signals::install().and_then(|()| fobs::serve_stdio()),
         Command::Keygen(args) => generate::key(&args),
+        Command::Diagnose(args) => diagnose::run(&args.command),
         Command::Man(args) => generate::man(&args),
         Command::Completions(args) => generate::completions(args.shell),
+        Command::Sim(args) => sim::run(&args),
     };
     ended(&done)
 }

@@ -49,7 +49,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 5] = ["cp", "serve", "keygen", "man", "completions"];
+const COMMANDS: [&str; 6] = ["cp", "serve", "keygen", "man", "completions", "sim"];
 
 /// The flags at the start of the option lines of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {
@@ -174,7 +174,7 @@ const NONSENSE: [(&[&str], &str); 25] = [
     (&["cp", "", "h:"], "an empty name is no file"),
     (&["cp", "a", "ssh://h:99999/"], "is not a port"),
     (&["cp", "--cc", "fixed", "a", "h:"], "--cc fixed needs its rate"),
-    (&["cp", "--cc", "bbr", "a", "h:"], "possible values: auto, greedy, fixed"),
+    (&["cp", "--cc", "warp", "a", "h:"], "possible values: auto, greedy, fixed, linear, tricolor"),
     (&["cp", "--rate", "10Q", "a", "h:"], "write it like 100M or 10Gbit (bits per second) or 64MiB"),
     (&["cp", "--rate", "99999999T", "a", "h:"], "too large"),
     (&["cp", "--packet-size", "70000", "a", "h:"], "a packet carries 512 to 65000 bytes"),

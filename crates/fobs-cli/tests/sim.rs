@@ -1,0 +1,83 @@
+//! `fobs sim` as a user meets it: scenarios in, table, JSON and plot out; errors in one sentence with the published exit code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"
+duration_s = 5
+
+[[link]]
+from = "a"
+to = "r"
+rate_mbit = 200
+delay_ms = 0
+
+[[link]]
+from = "r"
+to = "b"
+rate_mbit = 50
+delay_ms = 10
+loss = 0.001
+
+[[flow]]
+kind = "fobs"
+from = "a"
+to = "b"
+size_mb = 5
+"#;
+
+fn fobs(arguments: &[&str], paths: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fobs"));
+    command.arg("sim").args(arguments).args(paths).output().expect("fobs runs")
+}
+
+fn scenario(directory: &Path, text: &str) -> PathBuf {
+    let path = directory.join("small.toml");
+    fs::write(&path, text).expect("a file in a temporary directory");
+    path
+}
+
+#[test]
+fn a_scenario_gives_the_same_table_json_and_plot_twice() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = scenario(directory.path(), SCENARIO);
+    let run = |name: &str| {
+        let (json, plot) =
+            (directory.path().join(format!("{name}.json")), directory.path().join(format!("{name}.svg")));
+        let files = [Path::new("--json"), &json, Path::new("--plot"), &plot, &path];
+        let output = fobs(&["run", "--seed", "7"], &files);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (output.stdout, fs::read(json).expect("written"), fs::read(plot).expect("written"))
+    };
+    let once = run("once");
+    assert_eq!(once, run("again"));
+    let table = String::from_utf8(once.0).expect("text");
+    assert!(table.starts_with("small: seed 7, ") && table.contains(" complete "), "{table}");
+    let json: serde_json::Value = serde_json::from_slice(&once.1).expect("JSON");
+    assert_eq!((&json["seed"], &json["flows"][0]["outcome"]), (&7.into(), &"complete".into()));
+    assert!(once.2.starts_with(b"<svg"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_by_key_and_reason() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = scenario(directory.path(), &SCENARIO.replace("rate_mbit = 50", "rate_mbit = -50"));
+    let output = fobs(&["run"], &[&path]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("link[1].rate_mbit: -50 is not possible; give 0.001 to"), "{message}");
+    let output = fobs(&["run"], &[&directory.path().join("missing.toml")]);
+    assert_eq!(output.status.code(), Some(3));
+    let output = fobs(&["swarm", "--seeds", "0"], &[]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn a_swarm_says_what_its_worlds_came_to() {
+    let output = fobs(&["swarm", "--seeds", "3", "--from", "40", "-v"], &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.lines().count() == 4 && text.starts_with("seed 40: "), "{text}");
+    assert!(text.lines().last().is_some_and(|line| line.starts_with("3 worlds from seed 40, ")), "{text}");
+}
