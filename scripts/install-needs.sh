@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the tests (and, with the argument `bench`, the benchmarks) run beside the toolchain: Debian packages, and
-# only those whose program is missing. Without root it names them and goes on: tests that need them say so themselves.
+# Installs what the tests run beside the toolchain: Debian packages, and only those whose program is missing. Without
+# root it names them and goes on: tests that need them say so themselves. The argument adds more:
+#   bench      what `make bench` compares with
+#   lab        what the laboratory (lab/) compares with, and what builds its UDT contestant
+#   lab-peers  as lab, and qcp, which cargo builds in some minutes
 set -euo pipefail
 
 if ! command -v cargo >/dev/null; then
@@ -18,27 +21,67 @@ for component in fmt clippy; do
     fi
 done
 
-# program:package
+# program:package, or file:package where there is no program
 wanted="sshd:openssh-server ssh:openssh-client rsync:rsync ip:iproute2 iptables:iptables tcpdump:tcpdump ethtool:ethtool \
 python3:python3 setpriv:util-linux cc:build-essential"
-if [ "${1:-}" = bench ]; then
-    wanted="$wanted iperf3:iperf3 tar:tar sysctl:procps"
-fi
+case "${1:-}" in
+"") ;;
+bench) wanted="$wanted iperf3:iperf3 tar:tar sysctl:procps" ;;
+lab | lab-peers)
+    wanted="$wanted scp:openssh-client iperf3:iperf3 globus-url-copy:globus-gass-copy-progs \
+globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make"
+    ;;
+*)
+    echo "unknown argument $1: give bench, lab, lab-peers or none" >&2
+    exit 1
+    ;;
+esac
 PATH="$PATH:/usr/sbin:/sbin"
-missing=()
-for pair in $wanted; do
-    command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
-done
-[ "${#missing[@]}" -gt 0 ] || exit 0
 
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "not installed, and this is no root shell with apt-get: ${missing[*]}" >&2
-    exit 0
-fi
-echo "installing ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-install() { apt-get install -y --no-install-recommends "${missing[@]}" >/dev/null; }
-# The lists may be missing or old: fetch them only where the first try says so.
-if ! install 2>/dev/null && ! { apt-get update >/dev/null && install; }; then
-    echo "apt-get could not install ${missing[*]}" >&2
+has() {
+    case "$1" in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+install_packages() {
+    local missing=()
+    for pair in $wanted; do
+        has "${pair%%:*}" || missing+=("${pair##*:}")
+    done
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+        echo "not installed, and this is no root shell with apt-get: ${missing[*]}" >&2
+        return 0
+    fi
+    echo "installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    install() { apt-get install -y --no-install-recommends "$@" >/dev/null; }
+    # The lists may be missing or old: fetch them only where the first try says so.
+    if install "${missing[@]}" 2>/dev/null || { apt-get update >/dev/null && install "${missing[@]}"; }; then
+        return 0
+    fi
+    # One that this release has not must not keep the others away.
+    for package in "${missing[@]}"; do
+        install "$package" 2>/dev/null || echo "apt-get could not install $package" >&2
+    done
+}
+
+# qcp is in no distribution. The laboratory goes on without it, so nothing here is a failure.
+install_qcp() {
+    if has qcp; then
+        return 0
+    fi
+    echo "building qcp with cargo, which takes some minutes"
+    if ! cargo install --locked qcp; then
+        echo "cargo could not install qcp: the laboratory will skip it by name" >&2
+    elif ! has qcp; then
+        echo "qcp is where PATH does not look: add cargo's folder of programs (~/.cargo/bin) to PATH" >&2
+    fi
+}
+
+install_packages
+if [ "${1:-}" = lab-peers ]; then
+    install_qcp
 fi

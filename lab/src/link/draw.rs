@@ -1,0 +1,107 @@
+//! Random draws. Each purpose of each direction has a stream of its own from the one seed, so that switching one
+//! thing on does not change the draws of another.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::clock::Nanos;
+use super::spec::Way;
+
+/// What draws are for.
+#[derive(Debug, Clone, Copy)]
+pub enum Purpose {
+    Loss,
+    Red,
+    Jitter,
+    Reorder,
+    Duplicate,
+    Corrupt,
+    /// The n-th kind of cross traffic.
+    Cross(u8),
+}
+
+/// One stream of draws.
+#[derive(Debug, Clone)]
+pub struct Draw {
+    generator: Pcg64,
+}
+
+impl Draw {
+    pub fn new(seed: u64, way: Way, purpose: Purpose) -> Draw {
+        let purpose = match purpose {
+            Purpose::Loss => 1,
+            Purpose::Red => 2,
+            Purpose::Jitter => 3,
+            Purpose::Reorder => 4,
+            Purpose::Duplicate => 5,
+            Purpose::Corrupt => 6,
+            Purpose::Cross(index) => 256 + u64::from(index),
+        };
+        let way = match way {
+            Way::Forward => 1,
+            Way::Backward => 2,
+        };
+        let mut key = [0; 32];
+        for (place, word) in key.chunks_exact_mut(8).zip([seed, way, purpose, 0]) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut generator = Pcg64::from_seed(key);
+        // Neighbouring keys give neighbouring first outputs: a few steps, and a generator seeded from them, part them.
+        for _ in 0..8 {
+            generator.random::<u64>();
+        }
+        Draw { generator: Pcg64::from_seed(generator.random()) }
+    }
+
+    /// True with the probability given, 0 to 1. Draws even where the answer is certain: the stream stays in step.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.fraction() < probability
+    }
+
+    /// 0 up to, not including, 1.
+    pub fn fraction(&mut self) -> f64 {
+        self.generator.random()
+    }
+
+    pub fn word(&mut self) -> u32 {
+        self.generator.random()
+    }
+
+    /// Exponential with the mean given.
+    pub fn exponential(&mut self, mean: f64) -> Nanos {
+        (-mean * (1.0 - self.fraction()).ln()).round() as Nanos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_the_seeds_and_their_own() {
+        let first = |seed, way, purpose| {
+            let mut draw = Draw::new(seed, way, purpose);
+            [draw.word(), draw.word()]
+        };
+        let base = first(1, Way::Forward, Purpose::Loss);
+        assert_eq!(base, first(1, Way::Forward, Purpose::Loss));
+        let others = [
+            first(2, Way::Forward, Purpose::Loss),
+            first(1, Way::Backward, Purpose::Loss),
+            first(1, Way::Forward, Purpose::Red),
+            first(1, Way::Forward, Purpose::Cross(0)),
+        ];
+        assert!(others.iter().all(|other| *other != base), "{others:?}");
+    }
+
+    #[test]
+    fn draws_have_their_means() {
+        let mut draw = Draw::new(3, Way::Forward, Purpose::Loss);
+        let hits = (0..100_000).filter(|_| draw.chance(0.01)).count();
+        // Binomial: 1000, standard deviation 31.
+        assert!((870..1130).contains(&hits), "{hits}");
+        let mean = (0..100_000).map(|_| draw.exponential(1000.0)).sum::<u64>() / 100_000;
+        assert!((980..1020).contains(&mean), "{mean}");
+        assert!(!draw.chance(0.0) && draw.chance(1.0));
+    }
+}

@@ -1,0 +1,436 @@
+//! The path in motion: frames are read from devices, go through their direction as segments, and are written to other
+//! devices when they are due. One thread does all of it.
+//!
+//! It wakes at most once in [`TICK`]: what comes or falls due in between is done together, which is what makes large
+//! reads, merged writes and an idle core. While nothing is due it sleeps on the devices.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, read, writev};
+use rustix::mm::{MlockAllFlags, mlockall};
+
+use super::clock::{Clock, Nanos, thread_cpu, timespec};
+use super::counters::{Counters, Delays};
+use super::direction::{Arrival, Direction};
+use super::host::{DropCounter, Port};
+use super::kernel::become_realtime;
+use super::packet::train::{Headers, Merging, SLICES_MAX, Segment, Train, damaged};
+use super::packet::{FRAME_MAX, HEADERS_MAX, Layout, Station, VNET_BYTES};
+use super::propagation::Integrity;
+use super::spec::{LinkSpec, Settings, Way};
+use super::store::{FrameId, Store};
+
+/// Least time between two wake-ups: four full packets at 1 Gbit/s leave together. Measured there with TCP on two cores:
+/// half a core and a p99 of lateness of 0.14 ms; twice the tick takes a fifth of a core less, but then the p99 is 0.17 ms
+/// on a quiet machine and above the rule on a busy one.
+const TICK: Nanos = 50_000;
+/// Reading from one device stops after this long, so that what is due elsewhere is not late: some six super-packets
+/// of 64 KiB, read at 4 GB/s.
+const READ_BUDGET: Nanos = 100_000;
+/// A sleep of this long may let the core sleep as well, and then waking takes some 100 us (measured in a virtual
+/// machine): wake so much earlier and wait awake. Shorter sleeps are many, and waiting awake would cost a core.
+const DEEP_SLEEP: Nanos = 1_000_000;
+const AWAKE: Nanos = 120_000;
+/// The longest sleep while nothing is due.
+const IDLE: Nanos = 1_000_000_000;
+
+/// What the thread is asked to do between two wake-ups.
+pub enum Command {
+    Counters(SyncSender<Box<Counters>>),
+    /// Settings of the forward and the backward direction.
+    Set(Box<[Settings; 2]>, SyncSender<()>),
+    Reset(SyncSender<()>),
+    Stop,
+}
+
+/// Everything that the thread owns.
+pub struct Emulation {
+    clock: Clock,
+    base_rtt: Nanos,
+    devices: Arc<[File]>,
+    drops: Vec<DropCounter>,
+    commands: Receiver<Command>,
+    /// Readable when there is a command.
+    wake: Arc<OwnedFd>,
+    /// How many of the devices are in the west.
+    west: usize,
+    halves: [Half; 2],
+    writer: Writer,
+    /// A frame that finds no room is read into this.
+    overflow: Box<[u8]>,
+    totals: Totals,
+}
+
+/// One direction and its packets.
+struct Half {
+    direction: Direction<Segment>,
+    store: Store,
+}
+
+/// Writes trains to devices.
+struct Writer {
+    clock: Clock,
+    train: Train,
+    /// When the segments of the train were due.
+    dues: Vec<Nanos>,
+    headers: Box<Headers>,
+    damaged: Vec<u8>,
+    lateness: Delays,
+    writes: u64,
+    drops: u64,
+}
+
+#[derive(Default)]
+struct Totals {
+    since: Nanos,
+    cpu_since: Nanos,
+    wakeups: u64,
+    strays: u64,
+    drops: u64,
+}
+
+enum Drained {
+    Yes,
+    /// The budget was spent first.
+    No,
+}
+
+impl Emulation {
+    /// Takes the ports (west first) and waits for [`Emulation::run`].
+    pub fn new(spec: &LinkSpec, ports: Vec<Port>, commands: Receiver<Command>, wake: Arc<OwnedFd>) -> Emulation {
+        let clock = Clock::start();
+        let west = ports.iter().filter(|port| port.side == 0).count();
+        let merging = ports.iter().map(|port| port.merging).min().unwrap_or(Merging::Nothing);
+        let half = |way| {
+            let (from, to) = match way {
+                Way::Forward => (&ports[..west], &ports[west..]),
+                Way::Backward => (&ports[west..], &ports[..west]),
+            };
+            let access = |from: &Port| to.iter().map(|to| from.access_delay_ns + to.access_delay_ns).collect::<Vec<_>>();
+            let lanes: Vec<Nanos> = from.iter().flat_map(access).collect();
+            Half {
+                direction: Direction::new(spec.settings(way), spec.seed, way, &lanes, clock.now()),
+                store: Store::new(spec.memory_bytes(way)),
+            }
+        };
+        let halves = [half(Way::Forward), half(Way::Backward)];
+        let (devices, drops): (Vec<File>, Vec<DropCounter>) =
+            ports.into_iter().map(|port| (port.device, port.drops)).unzip();
+        Emulation {
+            clock,
+            base_rtt: spec.base_rtt().nanos(),
+            devices: devices.into(),
+            drops,
+            commands,
+            wake,
+            west,
+            halves,
+            writer: Writer::new(clock, merging),
+            overflow: vec![0; FRAME_MAX].into_boxed_slice(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Emulates until it is told to stop, and answers the last counters.
+    pub fn run(mut self) -> Counters {
+        // A first touch of a page costs 10 us: have all of them now. Without the right to it, the first packets are late.
+        let _ = mlockall(MlockAllFlags::CURRENT);
+        if let Err(error) = become_realtime() {
+            // Not fatal: the counters tell whether it was good enough.
+            eprintln!("fobs-lab: no real-time priority ({error}): packets may be late");
+        }
+        self.reset();
+        let devices = Arc::clone(&self.devices);
+        let wake = Arc::clone(&self.wake);
+        let mut watched: Vec<PollFd<'_>> =
+            devices.iter().map(|device| PollFd::new(device, PollFlags::IN)).collect();
+        watched.push(PollFd::new(&*wake, PollFlags::IN));
+        loop {
+            let began = self.clock.now();
+            self.totals.wakeups += 1;
+            while let Ok(command) = self.commands.try_recv() {
+                if !self.obey(command) {
+                    return self.counters();
+                }
+            }
+            let drained = self.turn();
+            if let Drained::Yes = drained {
+                self.sleep(began, &mut watched);
+            }
+        }
+    }
+
+    /// Reads what came and writes what is due.
+    fn turn(&mut self) -> Drained {
+        let mut all = Drained::Yes;
+        for port in 0..self.devices.len() {
+            if let Drained::No = self.read_port(port) {
+                all = Drained::No;
+                self.release();
+            }
+        }
+        self.release();
+        all
+    }
+
+    fn sleep(&self, began: Nanos, watched: &mut [PollFd<'_>]) {
+        let next = self.halves.iter().filter_map(|half| half.direction.next_wake()).min();
+        let next = next.unwrap_or(began + IDLE).min(began + IDLE);
+        // Not woken by arrivals here: they are read together at the next tick.
+        self.clock.sleep_until(began + TICK);
+        if next <= began + TICK {
+            return;
+        }
+        let left = next.saturating_sub(self.clock.now());
+        let asleep = if left > DEEP_SLEEP { left - AWAKE } else { left };
+        // An error is a signal, or nothing that could be done about: the turn after it finds out what there is.
+        let ready = poll(watched, Some(&timespec(asleep)));
+        // Empties the counter behind it, if that was it; the command itself is in the channel.
+        let _ = read(&*self.wake, &mut [0; 8]);
+        if asleep < left && ready == Ok(0) {
+            while self.clock.now() < next {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> bool {
+        // Who asked may have gone: then nobody misses the answer.
+        match command {
+            Command::Counters(answer) => {
+                let _ = answer.try_send(Box::new(self.counters()));
+            }
+            Command::Set(settings, answer) => {
+                let now = self.clock.now();
+                for (half, settings) in self.halves.iter_mut().zip(*settings) {
+                    half.direction.reconfigure(now, settings);
+                }
+                let _ = answer.try_send(());
+            }
+            Command::Reset(answer) => {
+                self.reset();
+                let _ = answer.try_send(());
+            }
+            Command::Stop => return false,
+        }
+        true
+    }
+
+    fn reset(&mut self) {
+        let now = self.clock.now();
+        self.halves.iter_mut().for_each(|half| half.direction.reset(now));
+        self.drops.iter_mut().for_each(DropCounter::reset);
+        self.writer.reset();
+        self.totals = Totals { since: now, cpu_since: thread_cpu(), ..Totals::default() };
+    }
+
+    fn counters(&mut self) -> Counters {
+        let [forward, backward] = &self.halves;
+        let mut counters = Counters {
+            forward: forward.direction.counters().report(),
+            backward: backward.direction.counters().report(),
+            elapsed_s: (self.clock.now() - self.totals.since) as f64 / 1e9,
+            host_drops: self.drops.iter_mut().map(DropCounter::count).sum(),
+            emulator_drops: self.totals.drops + self.writer.drops,
+            strays: self.totals.strays,
+            lateness_us: self.writer.lateness.report(),
+            cpu_s: (thread_cpu() - self.totals.cpu_since) as f64 / 1e9,
+            wakeups: self.totals.wakeups,
+            writes: self.writer.writes,
+            ..Counters::default()
+        };
+        counters.judge(self.base_rtt);
+        counters
+    }
+
+    /// Takes what a host has sent.
+    fn read_port(&mut self, port: usize) -> Drained {
+        let began = self.clock.now();
+        let from_west = port < self.west;
+        let half = &mut self.halves[usize::from(!from_west)];
+        // The other side's hosts, and our place among our own.
+        let (stations, own) = match from_west {
+            true => (self.devices.len() - self.west, port),
+            false => (self.west, port - self.west),
+        };
+        loop {
+            let (room, full) = match half.store.room() {
+                Some(room) => (room, false),
+                None => (&mut self.overflow[..], true),
+            };
+            // EAGAIN is the usual end; on any other error there is nothing to read either.
+            let Ok(bytes) = read(&self.devices[port], &mut *room) else { return Drained::Yes };
+            let now = self.clock.now();
+            let parsed = Layout::parse(&room[..bytes]);
+            let routed = parsed.ok().and_then(|layout| {
+                let to = station(layout.destination, u8::from(from_west), stations)?;
+                Some((layout, own * stations + to))
+            });
+            match routed {
+                None => self.totals.strays += 1,
+                Some((layout, _)) if full => self.totals.drops += u64::from(layout.count()),
+                Some((layout, lane)) => half.take(now, bytes, layout, lane),
+            }
+            if now - began > READ_BUDGET {
+                return Drained::No;
+            }
+        }
+    }
+
+    /// Writes what is due in both directions.
+    fn release(&mut self) {
+        for (half, to) in self.halves.iter_mut().zip([self.west, 0]) {
+            let now = self.clock.now();
+            half.direction.advance(now);
+            while let Some(release) = half.direction.pop_due(now) {
+                let segment = release.item;
+                match release.integrity {
+                    Integrity::Intact => {
+                        if !self.writer.train.try_add(&half.store, segment) {
+                            self.writer.flush(&mut half.store, &self.devices[to..]);
+                            self.writer.train.try_add(&half.store, segment);
+                        }
+                        self.writer.dues.push(release.due);
+                    }
+                    Integrity::Damaged(which) => {
+                        self.writer.flush(&mut half.store, &self.devices[to..]);
+                        self.writer.dues.push(release.due);
+                        self.writer.write_damaged(&mut half.store, &self.devices[to..], segment, which);
+                    }
+                }
+            }
+            self.writer.flush(&mut half.store, &self.devices[to..]);
+        }
+    }
+}
+
+impl Half {
+    /// Sends every segment of the frame that lies in the store's room on its way.
+    fn take(&mut self, now: Nanos, bytes: usize, layout: Layout, lane: usize) {
+        let frame = self.store.next_id();
+        let mut live = 0;
+        for index in 0..layout.count() {
+            let item = Segment { frame, index };
+            let bytes = layout.wire_bytes(index);
+            live += self.direction.arrive(now, Arrival { item, bytes, protocol: layout.protocol, lane });
+        }
+        if live > 0 {
+            self.store.keep(bytes, layout, live);
+        }
+    }
+}
+
+impl Writer {
+    fn new(clock: Clock, merging: Merging) -> Writer {
+        Writer {
+            clock,
+            train: Train::new(merging),
+            dues: Vec::with_capacity(256),
+            headers: Box::new([0; VNET_BYTES + HEADERS_MAX]),
+            damaged: Vec::with_capacity(FRAME_MAX),
+            lateness: Delays::default(),
+            writes: 0,
+            drops: 0,
+        }
+    }
+
+    fn reset(&mut self) {
+        self.lateness = Delays::default();
+        self.writes = 0;
+        self.drops = 0;
+    }
+
+    /// Writes the train, if there is one, to the device of the host that it is for; `devices` begins with the first
+    /// host of the side that packets go to.
+    fn flush(&mut self, store: &mut Store, devices: &[File]) {
+        if self.train.is_empty() {
+            return;
+        }
+        let device = device(store, self.train.parts()[0].frame, devices);
+        self.note_lateness();
+        match write_train(&self.train, store, &mut self.headers, device) {
+            Ok(()) => self.writes += 1,
+            Err(Errno::INVAL) if self.train.count() > 1 => self.write_apart(store, device),
+            Err(_) => self.drops += u64::from(self.train.count()),
+        }
+        for part in self.train.parts() {
+            store.release(part.frame, part.count);
+        }
+        self.train.clear();
+    }
+
+    /// The device did not take the super-packet: one packet at a time, now and from now on.
+    fn write_apart(&mut self, store: &Store, device: &File) {
+        if let Some(transport) = self.train.transport(store) {
+            self.train.downgrade(transport);
+        }
+        let mut single = Train::new(Merging::Nothing);
+        for part in self.train.parts() {
+            for index in part.first..part.first + part.count {
+                single.clear();
+                single.try_add(store, Segment { frame: part.frame, index });
+                match write_train(&single, store, &mut self.headers, device) {
+                    Ok(()) => self.writes += 1,
+                    Err(_) => self.drops += 1,
+                }
+            }
+        }
+    }
+
+    fn write_damaged(&mut self, store: &mut Store, devices: &[File], segment: Segment, which: u32) {
+        let (layout, frame) = store.frame(segment.frame);
+        damaged(layout, frame, segment.index, which, &mut self.damaged);
+        self.note_lateness();
+        match writev(device(store, segment.frame, devices), &[IoSlice::new(&self.damaged)]) {
+            Ok(_) => self.writes += 1,
+            Err(_) => self.drops += 1,
+        }
+        store.release(segment.frame, 1);
+    }
+
+    fn note_lateness(&mut self) {
+        let now = self.clock.now();
+        for due in self.dues.drain(..) {
+            self.lateness.record(now.saturating_sub(due));
+        }
+    }
+}
+
+fn write_train(train: &Train, store: &Store, headers: &mut Headers, device: &File) -> Result<(), Errno> {
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let used = train.slices(store, headers, &mut slices);
+    writev(device, &slices[..used]).map(drop)
+}
+
+/// The device that a frame goes to; the frame was routed when it came.
+fn device<'a>(store: &Store, frame: FrameId, devices: &'a [File]) -> &'a File {
+    let to = match store.frame(frame).0.destination {
+        Station(Some((_, number))) => usize::from(number) - 1,
+        Station(None) => 0,
+    };
+    &devices[to]
+}
+
+/// The index of a host of a side with so many hosts.
+fn station(station: Station, side: u8, hosts: usize) -> Option<usize> {
+    let Station(Some((to_side, number))) = station else { return None };
+    let index = usize::from(number).checked_sub(1)?;
+    (to_side == side && index < hosts).then_some(index)
+}
+
+/// Wakes the thread to look for commands.
+pub fn ring(wake: &OwnedFd) {
+    // Full means that it is ringing already.
+    let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
+}
+
+/// What [`ring`] rings.
+pub fn bell() -> io::Result<OwnedFd> {
+    use rustix::event::{EventfdFlags, eventfd};
+    Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)
+}

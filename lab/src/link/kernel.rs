@@ -1,0 +1,118 @@
+//! The kernel calls that have no safe wrapper: TUN devices and real-time scheduling. The only `unsafe` of the
+//! laboratory, and nothing else.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+
+use libc::sched_attr;
+use rustix::ioctl::{IntegerSetter, Setter, ioctl, opcode};
+
+use super::packet::train::Merging;
+
+const IFF_TUN: u16 = 0x0001;
+const IFF_NO_PI: u16 = 0x1000;
+/// Each frame begins with a `virtio_net_hdr`.
+const IFF_VNET_HDR: u16 = 0x4000;
+
+const TUN_F_CSUM: usize = 0x01;
+const TUN_F_TSO: usize = 0x02 | 0x04;
+const TUN_F_TSO_ECN: usize = 0x08;
+/// UDP super-packets, Linux 6.2.
+const TUN_F_USO: usize = 0x20 | 0x40;
+
+const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<libc::c_int>(b'T', 202);
+const TUNSETOFFLOAD: rustix::ioctl::Opcode = opcode::write::<libc::c_uint>(b'T', 208);
+
+/// Nanoseconds of each period that the thread may run: the kernel leaves 5% of a core to others by default, and at
+/// more than this the emulator is overloaded anyway.
+const DEADLINE_RUNTIME: u64 = 900_000;
+/// Nanoseconds; a tick is well below it.
+const DEADLINE_PERIOD: u64 = 1_000_000;
+/// Of SCHED_FIFO: above every ordinary thread, and low among those of real time.
+const PRIORITY: libc::c_int = 10;
+
+/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 of which the flags are the first two.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    rest: [u8; 22],
+}
+
+/// Makes a TUN device of that name in the calling thread's network namespace; it lives as long as the file. Reads and
+/// writes do not block. The second value says what super-packets it takes and gives.
+///
+/// # Errors
+///
+/// The kernel's: no permission, no TUN driver, the name is taken.
+pub fn open_tun(name: &str) -> io::Result<(File, Merging)> {
+    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let mut request =
+        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, rest: [0; 22] };
+    // The last byte stays zero.
+    for (place, byte) in request.name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *place = byte;
+    }
+    // SAFETY: the kernel copies a `struct ifreq` (40 bytes) in and out of the memory that it is given a pointer to;
+    // `InterfaceRequest` has its size and layout and lives in the setter during the call.
+    unsafe { ioctl(&device, Setter::<TUNSETIFF, InterfaceRequest>::new(request)) }?;
+    let merging = take_offloads(&device)?;
+    Ok((device, merging))
+}
+
+/// Asks for all super-packets, and for less on kernels that know less.
+fn take_offloads(device: &File) -> io::Result<Merging> {
+    let tcp = TUN_F_CSUM | TUN_F_TSO | TUN_F_TSO_ECN;
+    for (flags, merging) in [(tcp | TUN_F_USO, Merging::TcpAndUdp), (tcp, Merging::Tcp)] {
+        // SAFETY: TUNSETOFFLOAD takes an integer of flags and touches no memory of ours.
+        if unsafe { ioctl(device, IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags)) }.is_ok() {
+            return Ok(merging);
+        }
+    }
+    // SAFETY: as above.
+    unsafe { ioctl(device, IntegerSetter::<TUNSETOFFLOAD>::new_usize(TUN_F_CSUM)) }?;
+    Ok(Merging::Nothing)
+}
+
+/// Runs the calling thread before all ordinary ones as soon as it wakes. It must sleep often.
+///
+/// Deadline scheduling is tried first: recent kernels let ordinary threads that had too little of a core run before
+/// those of SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
+///
+/// # Errors
+///
+/// The kernel's: no permission, or a control group without a share of real time.
+pub fn become_realtime() -> io::Result<()> {
+    let nobody_else = sched_attr {
+        size: size_of::<sched_attr>() as u32,
+        sched_policy: libc::SCHED_DEADLINE as u32,
+        sched_flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: DEADLINE_RUNTIME,
+        sched_deadline: DEADLINE_PERIOD,
+        sched_period: DEADLINE_PERIOD,
+    };
+    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and no flags.
+    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const nobody_else, 0) } == 0 {
+        return Ok(());
+    }
+    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    // SAFETY: the call reads one `sched_param`, which outlives it; 0 is the calling thread.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_has_the_size_of_the_kernels() {
+        assert_eq!(size_of::<InterfaceRequest>(), size_of::<libc::ifreq>());
+    }
+}

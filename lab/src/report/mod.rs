@@ -1,0 +1,89 @@
+//! `fobs-lab report`: from result files to tables and a page with figures.
+//!
+//! Only valid runs are shown, as medians with their spread; the others are counted and named. What is plotted is
+//! declared in the plan ([`figure`]), which stands in the result file's header, so a file can be reported on without
+//! the plan. The way: [`read`] a file, gather runs into [`panel`]s by [`measure`]s, [`plot`] them, make [`table`]s,
+//! and write [`markdown`] or a [`page`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+mod aggregate;
+mod figure;
+mod markdown;
+mod measure;
+mod page;
+mod palette;
+mod panel;
+mod place;
+mod plot;
+mod read;
+#[cfg(test)]
+mod sample;
+mod table;
+mod words;
+
+pub use figure::{Shown, matches};
+
+/// Options of `report`.
+#[derive(clap::Args)]
+#[command(about = "Make tables and a page with figures of result files")]
+pub struct Args {
+    /// Result files of `fobs-lab run`
+    #[arg(required = true, value_name = "RESULT.jsonl")]
+    results: Vec<PathBuf>,
+    /// Write one self-contained HTML page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write tables in Markdown to FILE; without --html and --markdown they go to standard output
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+/// Why no report could be made.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error(transparent)]
+    Read(#[from] read::ReadError),
+    #[error(transparent)]
+    Draw(#[from] plot::DrawError),
+    #[error("cannot write {file}: {error}")]
+    Write { file: String, error: io::Error },
+}
+
+/// Makes the report; errors are one sentence on standard error.
+pub fn main(args: &Args) -> ExitCode {
+    match report(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fobs-lab: {error}");
+            ExitCode::from(crate::EXIT_USAGE)
+        }
+    }
+}
+
+fn report(args: &Args) -> Result<(), ReportError> {
+    let results: Vec<read::Results> =
+        args.results.iter().map(|file| read::results(file)).collect::<Result<_, _>>()?;
+    if let Some(file) = &args.html {
+        let page = page::page(&results)?;
+        let failed = |error| ReportError::Write { file: file.display().to_string(), error };
+        fs::write(file, page).map_err(failed)?;
+    }
+    if args.markdown.is_some() || args.html.is_none() {
+        let text: String = results.iter().map(markdown::section).collect::<Vec<_>>().join("\n");
+        match &args.markdown {
+            Some(file) => fs::write(file, text)
+                .map_err(|error| ReportError::Write { file: file.display().to_string(), error })?,
+            None => match io::stdout().write_all(text.as_bytes()) {
+                // Whoever reads may have seen enough.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                written => written
+                    .map_err(|error| ReportError::Write { file: "to standard output".to_owned(), error })?,
+            },
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Whether the figures of a run mean something.
+
+use crate::link::spec::Way;
+use crate::record::Wire;
+use crate::tool::Protocol;
+
+/// Why a run does not count, as far as the wire shows; empty if it does.
+pub fn doubts(wire: &Wire, complete: &[Crossing]) -> Vec<String> {
+    let mut doubts = emulators_doubts(wire);
+    doubts.extend(protocol_doubts(wire, complete));
+    doubts
+}
+
+/// Why the emulator itself would not vouch for the run.
+fn emulators_doubts(wire: &Wire) -> Vec<String> {
+    let reasons = wire.whole.get("invalid_because").and_then(|reasons| reasons.as_array());
+    let reasons = reasons.into_iter().flatten().filter_map(|reason| reason.as_str());
+    let mut doubts: Vec<String> = reasons.map(str::to_owned).collect();
+    let vouched = wire.whole.get("valid").and_then(serde_json::Value::as_bool);
+    if doubts.is_empty() && vouched != Some(true) {
+        doubts.push("the emulator did not say that it kept up".to_owned());
+    }
+    doubts
+}
+
+/// A flow that is complete, as far as the link is concerned.
+pub struct Crossing {
+    /// The direction of its data.
+    pub way: Way,
+    /// What its tool should have used.
+    pub protocol: Protocol,
+    /// Payload bytes that its tool says it moved.
+    pub bytes: u64,
+}
+
+/// What tools said they moved, and did not move by the protocol they should have used.
+fn protocol_doubts(wire: &Wire, flows: &[Crossing]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for way in Way::BOTH {
+        for protocol in [Protocol::Tcp, Protocol::Udp] {
+            let these = flows.iter().filter(|flow| flow.way == way && flow.protocol == protocol);
+            let said: u64 = these.map(|flow| flow.bytes).sum();
+            let counters = if way == Way::Forward { &wire.forward } else { &wire.backward };
+            let seen = match protocol {
+                Protocol::Tcp => counters.bytes_by_protocol.tcp,
+                Protocol::Udp => counters.bytes_by_protocol.udp,
+            };
+            if seen < said {
+                doubts.push(format!(
+                    "{said} bytes should have crossed {} by {protocol:?}, {seen} did",
+                    way.name()
+                ));
+            }
+        }
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_that_used_another_protocol_is_found_out() {
+        let wire: Wire = serde_json::from_value(json!({
+            "forward": {"bytes_by_protocol": {"tcp": 1_050_000, "udp": 9_000}},
+            "backward": {"bytes_by_protocol": {"tcp": 20_000}}
+        }))
+        .unwrap();
+        let flow = |protocol| [Crossing { way: Way::Forward, protocol, bytes: 1_000_000 }];
+        assert!(protocol_doubts(&wire, &flow(Protocol::Tcp)).is_empty());
+        let doubts = protocol_doubts(&wire, &flow(Protocol::Udp));
+        assert!(doubts.len() == 1 && doubts[0].contains("Udp") && doubts[0].contains("9000"), "{doubts:?}");
+        let back = [Crossing { way: Way::Backward, protocol: Protocol::Tcp, bytes: 1_000_000 }];
+        assert!(protocol_doubts(&wire, &back)[0].contains("backward"));
+    }
+
+    #[test]
+    fn a_run_counts_only_if_the_emulator_vouches_for_it() {
+        let doubts = |whole| emulators_doubts(&serde_json::from_value::<Wire>(whole).unwrap());
+        let wire = |more: serde_json::Value| {
+            let mut wire = json!({"forward": {}, "backward": {}});
+            wire.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            doubts(wire)
+        };
+        assert!(wire(json!({"valid": true, "invalid_because": []})).is_empty());
+        assert_eq!(wire(json!({"valid": false, "invalid_because": ["3 host drops"]})), ["3 host drops"]);
+        assert_eq!(wire(json!({})).len(), 1);
+    }
+}

@@ -1,0 +1,267 @@
+//! FOBS itself, as anybody would use it: `fobs cp --json` to or from a daemon, or over ssh.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::sshd::{self, PEER};
+use super::{
+    After, Call, Figures, Launch, Options, Program, Programs, Protocol, Ready, Said, Server, Stop, Stores,
+    Task, Tool, first_line,
+};
+use crate::record::End;
+
+const HOW: &str = "build it (cargo build --release) and name it with --fobs";
+/// TCP port of the first flow's daemon, and FOBS's own; the flow's UDP ports follow it.
+const PORT: u16 = 45_600;
+/// UDP ports of a flow's daemon, as many as it takes by itself.
+const UDP_PORTS: u16 = 64;
+
+/// What carries the control channel.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Carrier {
+    /// TLS to `fobs serve`.
+    #[default]
+    Daemon,
+    /// A private sshd that starts the other side.
+    Ssh,
+}
+
+/// Keys of a flow of FOBS.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FobsOptions {
+    call: Call,
+    carrier: Carrier,
+    /// `--cc`.
+    cc: Option<String>,
+    /// `--rate`, in FOBS's own spelling.
+    rate: Option<String>,
+    /// `--ack-every`.
+    ack_every: Option<u32>,
+    /// `--burst`.
+    burst: Option<u32>,
+    /// `--packet-size`.
+    packet_size: Option<u32>,
+    /// Further arguments of `fobs cp`.
+    args: Vec<String>,
+}
+
+impl FobsOptions {
+    /// The words of `fobs cp` that the options stand for.
+    fn words(&self) -> Vec<String> {
+        let numbers =
+            [("--ack-every", self.ack_every), ("--burst", self.burst), ("--packet-size", self.packet_size)];
+        let texts = [("--cc", self.cc.clone()), ("--rate", self.rate.clone())];
+        let numbers = numbers.map(|(flag, value)| (flag, value.map(|value| value.to_string())));
+        let given = texts.into_iter().chain(numbers);
+        let given = given.filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        given.flatten().chain(self.args.iter().cloned()).collect()
+    }
+}
+
+/// `fobs`.
+pub struct Fobs;
+
+impl Tool for Fobs {
+    fn name(&self) -> &'static str {
+        "fobs"
+    }
+
+    fn version(&self, programs: &Programs) -> Result<String, String> {
+        let fobs = programs.find("fobs", HOW)?;
+        programs.ask(&[fobs.into_os_string(), "--version".into()]).map(|text| first_line(&text))
+    }
+
+    fn check(&self, options: &Options) -> Result<(), String> {
+        super::options::<FobsOptions>(options).map(drop)
+    }
+
+    fn supports(&self, programs: &Programs, options: &Options) -> Result<(), String> {
+        if super::options::<FobsOptions>(options)?.carrier == Carrier::Ssh {
+            sshd::version(programs)?;
+        }
+        let fobs = programs.find("fobs", HOW)?.into_os_string();
+        let help = programs.ask(&[fobs, "cp".into(), "--help".into()])?;
+        understands(&help, options)
+    }
+
+    fn launch(&self, task: &Task) -> Result<Launch, String> {
+        let options: FobsOptions = super::options(task.options)?;
+        let fobs = task.programs.find("fobs", HOW)?;
+        let client = Program::new([&fobs]).args(["cp", "--json"]);
+        let (server, client) = match options.carrier {
+            Carrier::Daemon => daemon(task, &options, &fobs, client)?,
+            Carrier::Ssh => {
+                let ssh = sshd::prepare(task, options.call.client().other())?;
+                let client = client.arg("-F").arg(ssh.config).arg("--fobs-path").arg(&fobs);
+                let client = client.args(["--udp-ports".to_owned(), udp_ports(task)]).args(options.words());
+                let client = match options.call {
+                    Call::Push => client.arg(&task.source).arg(remote(&task.destination)),
+                    Call::Pull => client.arg(remote(&task.source)).arg(&task.destination),
+                };
+                (ssh.server, client)
+            }
+        };
+        Ok(Launch {
+            servers: vec![server],
+            side: options.call.client(),
+            client,
+            stop: Stop::ByRunner,
+            // TCP carries a few kilobytes of control messages here.
+            tcp: None,
+            protocol: Protocol::Udp,
+            stores: Stores::File,
+        })
+    }
+
+    fn figures(&self, _: &Task, said: &Said) -> Result<Figures, String> {
+        let events: Vec<(f64, Value)> = said
+            .client
+            .lines
+            .iter()
+            .filter_map(|(time, line)| Some((*time, serde_json::from_str(line).ok()?)))
+            .collect();
+        let last =
+            |name: &str| events.iter().rev().map(|(_, event)| event).find(|event| event["event"] == name);
+        let mut figures = Figures { series: series(&events), ..Figures::default() };
+        if let Some(done) = last("done") {
+            figures.bytes = done["bytes"].as_u64();
+            figures.data_s = done["seconds"].as_f64();
+            figures.goodput_bps = done["goodput_bps"].as_f64();
+            figures.report = done.clone();
+            if let Some(error) = done["errors"].get(0) {
+                return Err(format!(
+                    "fobs did not copy everything: {}",
+                    error["message"].as_str().unwrap_or("?")
+                ));
+            }
+        } else {
+            // What was stored until the last progress line, in the time until then: the line may be a second old.
+            let time =
+                |name: &str| events.iter().rev().find(|(_, event)| event["event"] == name).map(|(at, _)| *at);
+            figures.bytes = last("progress").and_then(|progress| progress["bytes"].as_u64());
+            figures.data_s = time("progress").zip(time("start")).map(|(until, from)| until - from);
+            figures.report = last("failed").cloned().unwrap_or_default();
+            if said.end == End::Complete {
+                return Err("fobs ended well without a done line".to_owned());
+            }
+            if let (End::Failed, Some(message)) = (said.end, figures.report["message"].as_str()) {
+                return Err(format!("fobs: {message}"));
+            }
+        }
+        Ok(figures)
+    }
+}
+
+/// Whether a FOBS with this help knows what the options ask for.
+pub(super) fn understands(help: &str, options: &Options) -> Result<(), String> {
+    let options: FobsOptions = super::options(options)?;
+    let words = options.words();
+    let flags = words.iter().filter(|word| word.starts_with("--"));
+    let flags = flags.map(|word| word.split_once('=').map_or(word.as_str(), |(flag, _)| flag));
+    let known = |wanted: &str| {
+        help.split_whitespace().any(|word| word.trim_end_matches(',').split('=').next() == Some(wanted))
+    };
+    for flag in flags {
+        if !known(flag) {
+            return Err(format!("this fobs has no option {flag}"));
+        }
+    }
+    // The values are listed below `--cc`, one a line: `- auto:   Finds ...`.
+    let listed = |cc: &str| {
+        let after = help.split("--cc ").nth(1).unwrap_or_default();
+        let until = after.find("[default").unwrap_or(after.len());
+        after[..until].lines().any(|line| {
+            line.trim()
+                .strip_prefix("- ")
+                .is_some_and(|rest| rest.split(|c: char| c == ':' || c.is_whitespace()).next() == Some(cc))
+        })
+    };
+    match &options.cc {
+        Some(cc) if !listed(cc) => Err(format!("this fobs has no --cc {cc}")),
+        _ => Ok(()),
+    }
+}
+
+/// The daemon at the other end, with keys of its own, and the client that calls it.
+fn daemon(
+    task: &Task,
+    options: &FobsOptions,
+    fobs: &Path,
+    client: Program,
+) -> Result<(Server, Program), String> {
+    let folder = task.directory.join("fobs-keys");
+    let io = |error: std::io::Error| format!("cannot write keys to {}: {error}", folder.display());
+    fs::create_dir_all(&folder).map_err(io)?;
+    let identity = folder.join("client");
+    let words: [OsString; 4] = [fobs.into(), "keygen".into(), "--out".into(), (&identity).into()];
+    // Where the key is stands on standard error, the line for the daemon begins with the key's kind.
+    let said = task.programs.ask(&words)?;
+    let public = first_line(&said);
+    let authorized = folder.join("authorized_keys");
+    fs::write(&authorized, format!("read-write {public}\n")).map_err(io)?;
+
+    let side = options.call.client().other();
+    let (address, port) = (&task.host(side).address, task.port(PORT));
+    let (root, from, to): (&Path, OsString, OsString) = match options.call {
+        Call::Push => (&task.destination, (&task.source).into(), format!("fobs://{address}:{port}/").into()),
+        Call::Pull => {
+            let name = task.source.file_name().unwrap_or_default().to_string_lossy();
+            let folder = task.source.parent().unwrap_or(Path::new("/"));
+            (folder, format!("fobs://{address}:{port}/{name}").into(), (&task.destination).into())
+        }
+    };
+    let program = Program::new([fobs])
+        .args(["serve", "--listen", &format!("{address}:{port}"), "--udp-ports", &udp_ports(task), "--root"])
+        .arg(root)
+        .arg("--authorized-keys")
+        .arg(authorized)
+        .arg("--identity")
+        .arg(folder.join("server"));
+    let client = client
+        .arg("-i")
+        .arg(identity)
+        .arg("--known-hosts")
+        .arg(folder.join("known_hosts"))
+        .args(options.words())
+        .args([from, to]);
+    Ok((Server { side, program, ready: Ready::Tcp(port), after: After::Stopped }, client))
+}
+
+fn udp_ports(task: &Task) -> String {
+    let first = task.port(PORT) + 1;
+    format!("{first}-{}", first + UDP_PORTS - 1)
+}
+
+fn remote(path: &Path) -> OsString {
+    let mut word = OsString::from(format!("{PEER}:"));
+    word.push(path);
+    word
+}
+
+/// Rates between progress lines: payload bytes that the receiver has stored, over the time between the lines.
+fn series(events: &[(f64, Value)]) -> Vec<[f64; 2]> {
+    let mut points = Vec::new();
+    let mut before = None;
+    for (time, event) in events {
+        let bytes = match event["event"].as_str() {
+            Some("start") => Some(0),
+            Some("progress" | "done") => event["bytes"].as_u64(),
+            _ => None,
+        };
+        let Some(bytes) = bytes else { continue };
+        if let Some((earlier, fewer)) = before
+            && *time > earlier
+            && bytes >= fewer
+        {
+            points.push([*time, (bytes - fewer) as f64 * 8.0 / (time - earlier)]);
+        }
+        before = Some((*time, bytes));
+    }
+    points
+}
