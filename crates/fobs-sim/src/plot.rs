@@ -68,7 +68,7 @@ where
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 18))
         .margin(8)
-        .x_label_area_size(32)
+        .x_label_area_size(42)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..seconds.max(0.001), 0.0..top)?;
     chart.configure_mesh().x_desc("seconds").y_desc(unit).light_line_style(WHITE).draw()?;

@@ -36,6 +36,12 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
+    /// Nothing was sent for so long since the last report: what was reported is moved up, so that no slope spans the pause.
+    pub fn shift(&mut self, pause: Duration) {
+        let pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+        self.reports.iter_mut().for_each(|report| report.time_us = report.time_us.saturating_add(pause_us));
+    }
+
     /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is nothing to compare
     /// with, or for an ack that was overtaken.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
@@ -76,6 +82,19 @@ impl DeliveryRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_is_no_part_of_the_slope() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_secs(1);
+        assert_eq!(estimator.on_ack(1_000, 100, 1, window), None);
+        estimator.shift(Duration::from_millis(50));
+        let sample = estimator.on_ack(61_000, 10_100, 11, window).unwrap();
+        assert_eq!(
+            (sample.rate, sample.span),
+            (Rate::bytes_per_second(1_000_000), Duration::from_millis(10))
+        );
+    }
 
     #[test]
     fn the_slope_is_the_rate_of_the_window() {

@@ -5,6 +5,7 @@
 //! ([`Sender::poll_freed`]).
 
 mod chunk;
+mod opening;
 mod schedule;
 mod tally;
 mod timers;
@@ -20,6 +21,7 @@ use crate::recovery::{Acked, BASE_DATAGRAM, DeliveryRate, InFlight, Lost, Plpmtu
 use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use chunk::Chunks;
+use opening::Opening;
 use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -162,6 +164,7 @@ pub struct Sender {
     in_flight: InFlight,
     rtt: Rtt,
     delivery: DeliveryRate,
+    opening: Opening,
     plpmtu: Plpmtu,
     pacer: Pacer,
     probe_timeout: ProbeTimeout,
@@ -196,6 +199,7 @@ impl Sender {
             in_flight: InFlight::default(),
             rtt: Rtt::default(),
             delivery: DeliveryRate::default(),
+            opening: Opening::default(),
             plpmtu,
             pacer: Pacer::new(now),
             probe_timeout: ProbeTimeout::new(now),
@@ -473,6 +477,7 @@ impl Sender {
         let attempt = self.chunks.get(slot.chunk).map_or(0, |c| c.attempt());
         let kind = SentKind::Data { chunk: slot.chunk, index: slot.index, attempt };
         let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
+        self.opening.on_data(number, now, &mut self.delivery);
         debug_assert_eq!(number, packet.number);
         // A repeat of what may still arrive is sent for want of anything else: the path is not asked for more.
         let filler = origin == Origin::Circle && {
@@ -631,8 +636,8 @@ impl Sender {
         let few = RATE_WINDOW_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
         let few = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(few));
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
-        let rate =
-            self.delivery.on_ack(ack.receive_time_us, ack.received_bytes, ack.received_packets, window);
+        let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(&newest));
+        let rate = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
         let round_start = newest.number >= self.round_end;
         if round_start {
             self.round_end = self.in_flight.next_number();
