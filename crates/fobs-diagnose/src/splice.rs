@@ -48,7 +48,8 @@ pub fn splices(windows: &[&Window], count: usize, seed: u64) -> Vec<Window> {
         spliced.push(Window {
             signature: union(&receiver.signature, &network.signature),
             cause: Some(Cause::Hybrid),
-            scenario: format!("{}+{}", receiver.scenario, network.scenario),
+            // By the network's part alone: all pairs would be hundreds.
+            scenario: format!("spliced {}", network.scenario),
             run: receiver.run,
             host_lost: Some(u64::from(receiver.signature.lost())),
         });

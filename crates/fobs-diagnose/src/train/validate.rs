@@ -39,8 +39,7 @@ pub fn validate(
             let cut: Vec<Window> = out.iter().flat_map(|(_, window)| window.slices(*length)).collect();
             let mixed = splices(&cut.iter().collect::<Vec<_>>(), SPLICED, seed ^ (part as u64 + 77));
             for window in cut.iter().chain(&mixed) {
-                let window = Window { scenario: short_name(window), ..window.clone() };
-                validation.folds.add(&window, classifier.classify(&window.signature).verdict);
+                validation.folds.add(window, classifier.classify(&window.signature).verdict);
             }
         }
     }
@@ -77,13 +76,5 @@ fn fold(index: usize, window: &Window) -> usize {
     match window.cause {
         Some(Cause::Cpu | Cause::Hybrid) => (window.run / 2 + window.run) as usize % FOLDS,
         _ => index % FOLDS,
-    }
-}
-
-/// Spliced windows are told apart by the network's part only: 13 times 18 rows would say less.
-fn short_name(window: &Window) -> String {
-    match window.scenario.split_once('+') {
-        Some((_, network)) => format!("spliced {network}"),
-        None => window.scenario.clone(),
     }
 }
