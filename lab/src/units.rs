@@ -66,6 +66,7 @@ impl Rate {
         (1..=RATE_MAX).contains(&bits).then_some(Rate(bits))
     }
 
+    /// The number itself.
     pub fn bits_per_second(self) -> u64 {
         self.0
     }
@@ -83,12 +84,14 @@ impl Size {
         (bytes <= SIZE_MAX).then_some(Size(bytes))
     }
 
+    /// The number itself.
     pub fn bytes(self) -> u64 {
         self.0
     }
 }
 
 impl Time {
+    /// No time.
     pub const ZERO: Time = Time(0);
 
     /// `None` beyond 10^6 seconds.
@@ -96,26 +99,28 @@ impl Time {
         (nanos <= TIME_MAX).then_some(Time(nanos))
     }
 
+    /// The number itself.
     pub fn nanos(self) -> u64 {
         self.0
     }
 
+    /// As the standard library has it.
     pub fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
+    /// In seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
+    /// In milliseconds.
     pub fn millis(self) -> f64 {
         self.0 as f64 / 1e6
     }
 }
 
 impl Share {
-    pub const ZERO: Share = Share(0.0);
-
     /// `None` if it is not within 0 to 1.
     pub fn new(share: f64) -> Option<Share> {
         (0.0..=1.0).contains(&share).then_some(Share(share))
@@ -124,10 +129,6 @@ impl Share {
     /// As a fraction, 0 to 1.
     pub fn fraction(self) -> f64 {
         self.0
-    }
-
-    pub fn is_zero(self) -> bool {
-        self.0 == 0.0
     }
 }
 
@@ -313,7 +314,9 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_with_an_example() {
-        for text in ["", "100", "Mbit", "-1Mbit", "1e9bit", "infbit", "0bit", "2000Gbit", "1 mbit", "1.2.3kbit"] {
+        for text in
+            ["", "100", "Mbit", "-1Mbit", "1e9bit", "infbit", "0bit", "2000Gbit", "1 mbit", "1.2.3kbit"]
+        {
             let error = text.parse::<Rate>().expect_err(text).to_string();
             assert!(error.contains("100Mbit"), "{error}");
         }

@@ -78,7 +78,8 @@ impl Failure {
 
 fn emulate(path: &PathBuf, args: &Args) -> Result<ExitCode, Failure> {
     let shown = path.display();
-    let text = fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+    let text =
+        fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     let spec = LinkSpec::read(&text, &args.set).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
     // Before anything is made, so that nothing is left behind by a signal that comes early.
     let ends = Ends::listen(args.until_eof).map_err(|error| Failure::new(format!("cannot wait: {error}")))?;

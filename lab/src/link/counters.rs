@@ -4,7 +4,6 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::clock::Nanos;
-use super::spec::Way;
 
 /// Rule of validity: 99% of packets leave at most this much after they are due. It is half a percent of a round trip
 /// of 65 ms and below what a host's own scheduler adds; ticks of 50 us on an idle core stay within a third of it.
@@ -199,13 +198,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub fn direction(&self, way: Way) -> &DirectionReport {
-        match way {
-            Way::Forward => &self.forward,
-            Way::Backward => &self.backward,
-        }
-    }
-
     /// Applies the rules of validity, the one place where they stand.
     pub fn judge(&mut self, base_rtt: Nanos) {
         let mut because = Vec::new();
@@ -218,7 +210,10 @@ impl Counters {
             because.push(format!("p99.9 of lateness is {} us, above {most} us", late.p999));
         }
         if self.host_drops > 0 {
-            because.push(format!("the devices dropped {} packets before the emulator saw them", self.host_drops));
+            because.push(format!(
+                "the devices dropped {} packets before the emulator saw them",
+                self.host_drops
+            ));
         }
         if self.emulator_drops > 0 {
             because.push(format!("the emulator dropped {} packets at its own limits", self.emulator_drops));

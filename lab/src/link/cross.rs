@@ -104,8 +104,10 @@ mod tests {
 
     #[test]
     fn on_off_takes_its_share_in_bursts() {
-        let constant =
-            arrivals(r#"{"kind":"on_off","rate":"12Mbit","on":"100ms","off":"300ms","distribution":"constant"}"#, 100);
+        let constant = arrivals(
+            r#"{"kind":"on_off","rate":"12Mbit","on":"100ms","off":"300ms","distribution":"constant"}"#,
+            100,
+        );
         assert!((24_700..25_300).contains(&constant.len()), "{}", constant.len());
         assert!(constant[0] >= 300_000_000, "it starts off");
         let exponential = arrivals(r#"{"kind":"on_off","rate":"12Mbit","on":"10ms","off":"10ms"}"#, 100);

@@ -102,7 +102,12 @@ enum Drained {
 
 impl Emulation {
     /// Takes the ports (west first) and waits for [`Emulation::run`].
-    pub fn new(spec: &LinkSpec, ports: Vec<Port>, commands: Receiver<Command>, wake: Arc<OwnedFd>) -> Emulation {
+    pub fn new(
+        spec: &LinkSpec,
+        ports: Vec<Port>,
+        commands: Receiver<Command>,
+        wake: Arc<OwnedFd>,
+    ) -> Emulation {
         let clock = Clock::start();
         let west = ports.iter().filter(|port| port.side == 0).count();
         let merging = ports.iter().map(|port| port.merging).min().unwrap_or(Merging::Nothing);
@@ -111,7 +116,9 @@ impl Emulation {
                 Way::Forward => (&ports[..west], &ports[west..]),
                 Way::Backward => (&ports[west..], &ports[..west]),
             };
-            let access = |from: &Port| to.iter().map(|to| from.access_delay_ns + to.access_delay_ns).collect::<Vec<_>>();
+            let access = |from: &Port| {
+                to.iter().map(|to| from.access_delay_ns + to.access_delay_ns).collect::<Vec<_>>()
+            };
             let lanes: Vec<Nanos> = from.iter().flat_map(access).collect();
             Half {
                 direction: Direction::new(spec.settings(way), spec.seed, way, &lanes, clock.now()),

@@ -62,10 +62,8 @@ pub struct Hosts {
 pub struct Port {
     pub device: File,
     pub merging: Merging,
-    /// 0 in the west, 1 in the east; the third byte of its addresses.
+    /// 0 in the west, 1 in the east.
     pub side: u8,
-    /// Its last byte, from 1.
-    pub number: u8,
     /// Of its own access line.
     pub access_delay_ns: u64,
     pub drops: DropCounter,
@@ -109,7 +107,7 @@ impl Hosts {
                     device: DEVICE,
                 });
                 let info = &hosts.infos[hosts.infos.len() - 1];
-                ports.push(make_host(info, spec.mtu, host, side, number)?);
+                ports.push(make_host(info, spec.mtu, host, side)?);
             }
         }
         Ok((hosts, ports))
@@ -159,8 +157,9 @@ pub fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> io::
     })
 }
 
-fn make_host(info: &HostInfo, mtu: u16, host: &HostSpec, side: u8, number: u8) -> Result<Port, HostError> {
-    let failed = |what: &str, why: String| HostError::Failed(format!("cannot {what} of host {}: {why}", host.name));
+fn make_host(info: &HostInfo, mtu: u16, host: &HostSpec, side: u8) -> Result<Port, HostError> {
+    let failed =
+        |what: &str, why: String| HostError::Failed(format!("cannot {what} of host {}: {why}", host.name));
     ip(&["netns", "add", &info.namespace], "").map_err(|why| failed("make the namespace", why))?;
     let made = within(&info.namespace, || {
         set_sysctls()?;
@@ -181,7 +180,7 @@ fn make_host(info: &HostInfo, mtu: u16, host: &HostSpec, side: u8, number: u8) -
     ip(&["-n", &info.namespace, "-batch", "-"], &batch).map_err(|why| failed("set up the device", why))?;
     let mut drops = DropCounter { table, base: 0 };
     drops.reset();
-    Ok(Port { device, merging, side, number, access_delay_ns: host.delay.nanos(), drops })
+    Ok(Port { device, merging, side, access_delay_ns: host.delay.nanos(), drops })
 }
 
 /// Settings of the calling thread's namespace that make runs repeatable.
@@ -236,7 +235,8 @@ fn owner(namespace: &str) -> Option<Pid> {
 
 /// The transmit drops of [`DEVICE`] in the text of `/proc/net/dev`.
 fn device_drops(table: &str) -> Option<u64> {
-    let (_, columns) = table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == DEVICE)?;
+    let (_, columns) =
+        table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == DEVICE)?;
     // Eight columns of reception, then bytes, packets, errs, drop.
     columns.split_whitespace().nth(11)?.parse().ok()
 }
@@ -255,7 +255,14 @@ mod tests {
         let pid = |name| owner(name).map(|pid| pid.as_raw_nonzero().get());
         assert_eq!(pid("fobs-lab-1234-a"), Some(1234));
         assert_eq!(pid("fobs-lab-1234-2-a"), Some(1234));
-        for other in ["fobs-lab-a", "fobs-lab-x-a", "fobs-lab--a", "other-1234-a", "fobs-lab-0-a", "fobs-lab-99999999999-a"] {
+        for other in [
+            "fobs-lab-a",
+            "fobs-lab-x-a",
+            "fobs-lab--a",
+            "other-1234-a",
+            "fobs-lab-0-a",
+            "fobs-lab-99999999999-a",
+        ] {
             assert_eq!(pid(other), None, "{other}");
         }
     }

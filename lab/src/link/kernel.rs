@@ -48,9 +48,13 @@ struct InterfaceRequest {
 ///
 /// The kernel's: no permission, no TUN driver, the name is taken.
 pub fn open_tun(name: &str) -> io::Result<(File, Merging)> {
-    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    let mut request =
-        InterfaceRequest { name: [0; libc::IFNAMSIZ], flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR, rest: [0; 22] };
+    let device =
+        OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    let mut request = InterfaceRequest {
+        name: [0; libc::IFNAMSIZ],
+        flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR,
+        rest: [0; 22],
+    };
     // The last byte stays zero.
     for (place, byte) in request.name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *place = byte;

@@ -64,7 +64,8 @@ mod tests {
     const SECOND: Nanos = 1_000_000_000;
 
     fn outages(what: &str) -> Outages {
-        let list = format!(r#"[{{"at":"5s","for":"2s","what":"{what}"}},{{"at":"8s","for":"1s","what":"{what}"}}]"#);
+        let list =
+            format!(r#"[{{"at":"5s","for":"2s","what":"{what}"}},{{"at":"8s","for":"1s","what":"{what}"}}]"#);
         Outages::new(serde_json::from_str(&list).expect("outages"), 10 * SECOND)
     }
 
@@ -85,7 +86,11 @@ mod tests {
         assert!(!outages.drops(15 * SECOND));
         assert_eq!(outages.held(14 * SECOND, SECOND / 2), 14 * SECOND + SECOND / 2, "done before");
         assert_eq!(outages.held(14 * SECOND, 3 * SECOND), 20 * SECOND, "interrupted by both");
-        assert_eq!(outages.held(16 * SECOND, SECOND), 18 * SECOND, "started within, done as the second begins");
+        assert_eq!(
+            outages.held(16 * SECOND, SECOND),
+            18 * SECOND,
+            "started within, done as the second begins"
+        );
         assert_eq!(outages.held(20 * SECOND, SECOND), 21 * SECOND, "after all");
     }
 }

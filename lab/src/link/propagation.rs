@@ -59,12 +59,15 @@ struct Lane<T> {
 
 impl<T: Copy> Propagation<T> {
     /// Nothing is on its way at `now`; `access_delays` has one entry for each lane.
-    pub fn new(settings: &Settings, seed: u64, way: Way, access_delays: &[Nanos], now: Nanos) -> Propagation<T> {
-        let lane = |&access_delay: &Nanos| Lane {
-            access_delay,
-            flying: VecDeque::with_capacity(4096),
-            last_due: 0,
-        };
+    pub fn new(
+        settings: &Settings,
+        seed: u64,
+        way: Way,
+        access_delays: &[Nanos],
+        now: Nanos,
+    ) -> Propagation<T> {
+        let lane =
+            |&access_delay: &Nanos| Lane { access_delay, flying: VecDeque::with_capacity(4096), last_due: 0 };
         let jitter_most = settings.jitter.nanos();
         Propagation {
             seed,

@@ -35,9 +35,21 @@ type Outcome = Result<Vec<Check>, String>;
 pub fn run() -> Result<ExitCode, Failure> {
     let spec = LinkSpec::read(PATH, &[]).map_err(|error| Failure::new(error.to_string()))?;
     let emulator = Emulator::start(&spec)?;
-    let probe = Probe::new(&emulator).map_err(|error| Failure::new(format!("cannot make test sockets: {error}")))?;
+    let probe =
+        Probe::new(&emulator).map_err(|error| Failure::new(format!("cannot make test sockets: {error}")))?;
     let tests: [fn(&Probe) -> Outcome; 12] = [
-        round_trip, rate, queue, bernoulli, bursts, cross, jitter, reorder, duplicate_and_corrupt, outage, policer, red,
+        round_trip,
+        rate,
+        queue,
+        bernoulli,
+        bursts,
+        cross,
+        jitter,
+        reorder,
+        duplicate_and_corrupt,
+        outage,
+        policer,
+        red,
     ];
     let mut failures = 0;
     for test in tests.into_iter().chain([tcp as fn(&Probe) -> Outcome]) {
@@ -54,7 +66,9 @@ pub fn run() -> Result<ExitCode, Failure> {
     Ok(match failures {
         0 => ExitCode::SUCCESS,
         _ => {
-            eprintln!("fobs-lab: {failures} properties of the emulated path are not as expected (see FAILED above)");
+            eprintln!(
+                "fobs-lab: {failures} properties of the emulated path are not as expected (see FAILED above)"
+            );
             ExitCode::FAILURE
         }
     })
@@ -119,11 +133,12 @@ fn bursts(probe: &Probe) -> Outcome {
 
 fn cross(probe: &Probe) -> Outcome {
     probe.fresh(json!({ "cross": [{ "kind": "poisson", "rate": "10Mbit" }] }))?;
-    let hops = probe.stream(2000, FULL, RATE * 2.0)?;
+    // Not twice the rate: in step with the link, one side would find every place in the queue.
+    let hops = probe.stream(4000, FULL, RATE * 1.87)?;
     let report = probe.counters()?.forward;
-    // Four fifths of what comes is ours, and about that of what is carried.
+    // 79% of what comes is ours, and about that of what is carried.
     Ok(vec![
-        within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 15.0, 17.0, "Mbit/s"),
+        within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 14.5, 17.5, "Mbit/s"),
         at_least("cross traffic dropped as well", report.cross_drops, 50),
     ])
 }
@@ -131,12 +146,14 @@ fn cross(probe: &Probe) -> Outcome {
 fn jitter(probe: &Probe) -> Outcome {
     probe.fresh(json!({ "jitter": "5ms" }))?;
     let hops = probe.stream(3000, 20, RATE / 20.0)?;
-    let delays = hops.iter().map(Hop::millis);
-    let (least, most) = delays.fold((f64::INFINITY, 0.0f64), |(low, high), delay| (low.min(delay), high.max(delay)));
+    let mut delays: Vec<f64> = hops.iter().map(Hop::millis).collect();
+    delays.sort_by(f64::total_cmp);
+    // Not the very last: that one is the machine's.
+    let (least, most) = (delays[0], delays[delays.len() * 98 / 100]);
     let in_order = hops.windows(2).all(|pair| pair[0].number < pair[1].number);
     Ok(vec![
         within("least delay with 5 ms of jitter", least, 10.0, 11.5, "ms"),
-        within("largest", most, 13.5, 16.0, "ms"),
+        within("98% of delays are below", most, 13.0, 15.5, "ms"),
         exactly("packets out of order", u64::from(!in_order), 0),
     ])
 }
@@ -168,7 +185,11 @@ fn duplicate_and_corrupt(probe: &Probe) -> Outcome {
         // 200, standard deviation 14.
         within("duplicated of 4,000 at 5%", report.duplicated as f64, 144.0, 256.0, "packets"),
         within("damaged of 4,200 at 5%", report.corrupted as f64, 152.0, 268.0, "packets"),
-        exactly("the kernel delivers the rest", hops.len() as u64, 4000 + report.duplicated - report.corrupted),
+        exactly(
+            "the kernel delivers the rest",
+            hops.len() as u64,
+            4000 + report.duplicated - report.corrupted,
+        ),
     ])
 }
 
@@ -190,7 +211,8 @@ fn policer(probe: &Probe) -> Outcome {
 }
 
 fn red(probe: &Probe) -> Outcome {
-    let red = json!({ "min": "10pkt", "max": "30pkt", "probability": "10%", "limit": "100pkt", "weight": 0.01 });
+    let red =
+        json!({ "min": "10pkt", "max": "30pkt", "probability": "10%", "limit": "100pkt", "weight": 0.01 });
     probe.fresh(json!({ "queue": { "red": red } }))?;
     let hops = probe.stream(8000, FULL, RATE * 1.05)?;
     let report = probe.counters()?.forward;
@@ -204,16 +226,18 @@ fn red(probe: &Probe) -> Outcome {
 }
 
 fn tcp(probe: &Probe) -> Outcome {
-    probe.fresh(json!({ "rate": "200Mbit", "queue": "1MB", "loss": "0.1%" }))?;
+    probe.fresh(json!({ "rate": "1Gbit", "queue": "2MB", "loss": "0.1%" }))?;
     let (intact, seconds) = probe.tcp(8_000_000)?;
     let counters: Counters = probe.counters()?;
     let report = &counters.forward;
-    let merged = (report.packets_out + counters.backward.packets_out) as f64 / counters.writes.max(1) as f64;
+    // Acks leave alone, and are the writes of the other direction.
+    let data_writes = counters.writes.saturating_sub(counters.backward.packets_out).max(1);
+    let merged = report.packets_out as f64 / data_writes as f64;
     Ok(vec![
         exactly("8 MB over TCP arrive as they were sent", u64::from(intact), 1),
-        within("in", seconds, 0.3, 60.0, "s"),
+        within("in", seconds, 0.1, 60.0, "s"),
         exactly("all of it counted as TCP", report.packets_by_protocol.sum(), report.packets_by_protocol.tcp),
-        within("packets that leave together, mean", merged, 1.2, 50.0, "packets"),
+        within("packets that leave together, mean", merged, 1.5, 50.0, "packets"),
         exactly("packets the devices dropped", counters.host_drops + counters.emulator_drops, 0),
     ])
 }
@@ -231,7 +255,12 @@ fn bits_per_second(hops: &[Hop]) -> f64 {
 
 fn within(name: &'static str, measured: f64, low: f64, high: f64, unit: &str) -> Check {
     let passed = (low..=high).contains(&measured);
-    Check { name, expected: format!("{low:.1} to {high:.1}"), measured: format!("{measured:.2} {unit}"), passed }
+    Check {
+        name,
+        expected: format!("{low:.1} to {high:.1}"),
+        measured: format!("{measured:.2} {unit}"),
+        passed,
+    }
 }
 
 fn exactly(name: &'static str, measured: u64, expected: u64) -> Check {
@@ -240,7 +269,12 @@ fn exactly(name: &'static str, measured: u64, expected: u64) -> Check {
 }
 
 fn at_least(name: &'static str, measured: u64, least: u64) -> Check {
-    Check { name, expected: format!("at least {least}"), measured: measured.to_string(), passed: measured >= least }
+    Check {
+        name,
+        expected: format!("at least {least}"),
+        measured: measured.to_string(),
+        passed: measured >= least,
+    }
 }
 
 /// A change that takes every key of the forward direction back to [`PATH`], but for those given.

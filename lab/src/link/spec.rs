@@ -9,8 +9,8 @@ mod text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::parts::{
-    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Limit, Loss, OnOffTimes, Outage, OutageKind, Policer, Queue,
-    Red, Reorder,
+    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Limit, Loss, OnOffTimes, Outage, OutageKind, Policer,
+    Queue, Reorder,
 };
 use crate::units::{Rate, Share, Size, Time};
 
@@ -191,7 +191,8 @@ impl LinkSpec {
     ///
     /// If `change` touches anything but the two directions, or the outcome is no valid spec.
     pub fn changed(&self, change: &serde_json::Value) -> Result<LinkSpec, SpecError> {
-        let mut value = serde_json::to_value(self).map_err(|error| SpecError::new(error.to_string().trim_end()))?;
+        let mut value =
+            serde_json::to_value(self).map_err(|error| SpecError::new(error.to_string().trim_end()))?;
         text::merge_directions(&mut value, change)?;
         serde_json::from_value(value).map_err(|error| SpecError::new(error.to_string().trim_end()))
     }
@@ -278,7 +279,9 @@ impl LinkSpec {
         let mtu = u64::from(self.mtu);
         match &self.direction(way).queue {
             None => Discipline::DropTailBytes(bdp.max(QUEUE_DEFAULT_MIN_BYTES)),
-            Some(Queue::DropTail(Limit::Packets(packets))) => Discipline::DropTailPackets(u64::from(*packets)),
+            Some(Queue::DropTail(Limit::Packets(packets))) => {
+                Discipline::DropTailPackets(u64::from(*packets))
+            }
             Some(Queue::DropTail(limit)) => Discipline::DropTailBytes(limit.bytes(bdp, mtu)),
             Some(Queue::Red(red)) => Discipline::Red {
                 min_bytes: red.min.bytes(bdp, mtu),
@@ -315,7 +318,9 @@ impl LinkSpec {
         let why = match written {
             (None, Some(_), Some(_)) | (Some(_), None, None) => return Ok(()),
             (Some(rtt), Some(one), None) | (Some(rtt), None, Some(one)) if one <= rtt => return Ok(()),
-            (Some(rtt), Some(one), Some(other)) if one.nanos() + other.nanos() == rtt.nanos() => return Ok(()),
+            (Some(rtt), Some(one), Some(other)) if one.nanos() + other.nanos() == rtt.nanos() => {
+                return Ok(());
+            }
             (None, _, _) => "rtt is missing: give rtt, or delay in both directions".to_owned(),
             (Some(rtt), _, _) => format!("the delays of the directions do not add up to rtt = {rtt}"),
         };
@@ -351,21 +356,30 @@ impl LinkSpec {
         let memory = self.memory_bytes(way);
         if memory > MEMORY_MAX_BYTES {
             let need = Size::from_bytes(memory).unwrap_or_default();
-            return refuse(format!("packets under way would take {need}; 4GiB is the most: lower rate, delay or queue"));
+            return refuse(format!(
+                "packets under way would take {need}; 4GiB is the most: lower rate, delay or queue"
+            ));
         }
         Ok(())
     }
 
     fn check_queue(&self, way: Way) -> Result<(), SpecError> {
         if !(u64::from(self.mtu)..=QUEUE_MAX_BYTES).contains(&self.queue_bytes(way)) {
-            return Err(SpecError::new(format!("queue must hold from one packet of {} bytes to 1GiB", self.mtu)));
+            return Err(SpecError::new(format!(
+                "queue must hold from one packet of {} bytes to 1GiB",
+                self.mtu
+            )));
         }
-        if let Discipline::Red { min_bytes, max_bytes, probability, weight, limit_bytes } = self.discipline(way) {
+        if let Discipline::Red { min_bytes, max_bytes, probability, weight, limit_bytes } =
+            self.discipline(way)
+        {
             if !(min_bytes < max_bytes && max_bytes <= limit_bytes) {
                 return Err(SpecError::new("red needs min < max <= limit"));
             }
             if !(probability > 0.0 && weight > 0.0 && weight <= 1.0) {
-                return Err(SpecError::new("red needs a probability above 0 and a weight above 0, at most 1"));
+                return Err(SpecError::new(
+                    "red needs a probability above 0 and a weight above 0, at most 1",
+                ));
             }
         }
         Ok(())

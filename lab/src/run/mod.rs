@@ -28,6 +28,7 @@ mod group;
 mod load;
 mod machine;
 mod namespace;
+mod over;
 mod process;
 mod round_trips;
 mod series;

@@ -5,8 +5,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,6 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, connect, ipproto, recv, send, socket};
 
 use super::namespace::Namespace;
+use super::over::Over;
 use crate::record::RoundTrips;
 
 /// Time between echoes: 20 a second of 44 bytes each are 7 kbit/s.
@@ -30,7 +29,7 @@ const ECHO_BYTES: usize = 16;
 
 /// A prober that goes on until it is asked for its figures.
 pub struct Prober {
-    over: Arc<AtomicBool>,
+    over: Over,
     thread: JoinHandle<Vec<Echo>>,
     base: f64,
 }
@@ -63,11 +62,11 @@ impl Prober {
         let idle = probe.echoes.iter().filter_map(|echo| echo.answer_ms);
         let base = idle.min_by(f64::total_cmp).unwrap_or(f64::NAN);
 
-        let over = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&over);
+        let over = Over::default();
+        let watch = over.watch();
         let thread = thread::spawn(move || {
             // An error in the course of a run (an outage makes none) ends the probing, not the run.
-            while !stop.load(Ordering::Relaxed) {
+            while !watch.is_over() {
                 let next = Instant::now() + INTERVAL;
                 if probe.send().and_then(|()| probe.listen(next)).is_err() {
                     break;
@@ -81,7 +80,7 @@ impl Prober {
     /// The figures of the echoes since `from`; none if nothing was answered. The last that were sent had no time to
     /// be answered and count only if they were.
     pub fn finish(self, from: Instant, rtt: Duration) -> Option<RoundTrips> {
-        self.over.store(true, Ordering::Relaxed);
+        drop(self.over);
         let echoes = self.thread.join().ok()?;
         let answerable = Instant::now().checked_sub(rtt * 4 + INTERVAL)?;
         let during = echoes.iter().filter(|echo| echo.sent >= from);

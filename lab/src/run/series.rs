@@ -1,11 +1,10 @@
 //! Rates over time: sampled while flows run, and what follows from them for flows that run at the same time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::namespace::Devices;
+use super::over::Over;
 
 /// Time between samples: a few round trips of most paths, and a hundred packets at 10 Mbit/s.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -17,18 +16,18 @@ pub type Series = Vec<[f64; 2]>;
 
 /// Samples the byte counters of hosts until it is asked for what it saw.
 pub struct Sampler {
-    over: Arc<AtomicBool>,
+    over: Over,
     thread: JoinHandle<Vec<(Instant, Vec<u64>)>>,
 }
 
 impl Sampler {
     /// Starts to sample.
     pub fn start(mut hosts: Vec<Devices>) -> Sampler {
-        let over = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&over);
+        let over = Over::default();
+        let watch = over.watch();
         let thread = thread::spawn(move || {
             let mut samples = Vec::new();
-            while !stop.load(Ordering::Relaxed) {
+            while !watch.is_over() {
                 let received = hosts.iter_mut().map(|host| host.received_bytes().unwrap_or(0));
                 samples.push((Instant::now(), received.collect()));
                 thread::park_timeout(INTERVAL);
@@ -40,7 +39,7 @@ impl Sampler {
 
     /// The series of each host, in the order in which they were given; time counts from `start`.
     pub fn finish(self, start: Instant, hosts: usize) -> Vec<Series> {
-        self.over.store(true, Ordering::Relaxed);
+        drop(self.over);
         self.thread.thread().unpark();
         let samples = self.thread.join().unwrap_or_default();
         let seconds = |at: Instant| at.saturating_duration_since(start).as_secs_f64();

@@ -312,7 +312,7 @@ fn qcp_is_told_the_path() {
     let path = "--tx 12500000 --rx 12500000 --rtt 65 --initial-mtu 1472 --max-mtu 1472 --congestion bbr";
     assert_eq!(client, format!("{ssh} {path} ~/data-1000 peer:~/arrived/data-1000"));
     assert_eq!(side, Side::Sender);
-    let (client, side) = words("call = \"pull\"\ncc = \"cubic\"\nrate = \"200Mbit\"");
+    let (client, side) = words("call = \"pull\"\ncc = \"cubic\"\ntimes = 2");
     let path = "--tx 12500000 --rx 25000000 --rtt 65 --initial-mtu 1472 --max-mtu 1472 --congestion cubic";
     assert_eq!(client, format!("{ssh} {path} peer:~/data-1000 ~/arrived/data-1000"));
     assert_eq!(side, Side::Receiver);

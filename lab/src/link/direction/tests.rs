@@ -68,7 +68,8 @@ fn each_fate_is_counted_by_its_name() {
     let mut damaged = direction("corrupt = '10%'");
     arrivals(&mut damaged, 10_000);
     damaged.advance(20_000 * MS);
-    let bad = std::iter::from_fn(|| damaged.pop_due(20_000 * MS)).filter(|r| r.integrity != Integrity::Intact);
+    let bad =
+        std::iter::from_fn(|| damaged.pop_due(20_000 * MS)).filter(|r| r.integrity != Integrity::Intact);
     assert_eq!(bad.count() as u64, damaged.counters().corrupted);
     assert!((900..1100).contains(&damaged.counters().corrupted));
 
@@ -90,7 +91,8 @@ fn reordered_packets_are_overtaken_and_nobody_else() {
     }
     assert_eq!(order.len(), 1000);
     assert!((70..130).contains(&direction.counters().reordered), "{}", direction.counters().reordered);
-    let late = order.iter().enumerate().filter(|(place, (item, _))| order[..*place].iter().any(|(i, _)| i > item));
+    let late =
+        order.iter().enumerate().filter(|(place, (item, _))| order[..*place].iter().any(|(i, _)| i > item));
     assert_eq!(late.count() as u64, direction.counters().reordered);
 }
 
@@ -102,7 +104,10 @@ fn outages_drop_or_hold() {
     let mut holds = direction("outages = [{ at = '100ms', for = '50ms', what = 'hold' }]\nqueue = '1000pkt'");
     let out = steady(&mut holds, 200);
     assert_eq!(out.len(), 200);
-    assert!(out.iter().all(|(_, due)| !(111 * MS..161 * MS).contains(due)), "nothing comes out while it holds");
+    assert!(
+        out.iter().all(|(_, due)| !(111 * MS..161 * MS).contains(due)),
+        "nothing comes out while it holds"
+    );
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Sample {
     fn ip(&self, protocol: u8, payload: usize) -> Vec<u8> {
         match self.version {
             IpVersion::V4 => {
-                let mut header = vec![0x45, 0, 0, 0, 0x12, 0xfe, 0x40, 0, 64, protocol, 0, 0, 10, 77, 0, 1, 10, 77, 1, 1];
+                let mut header =
+                    vec![0x45, 0, 0, 0, 0x12, 0xfe, 0x40, 0, 64, protocol, 0, 0, 10, 77, 0, 1, 10, 77, 1, 1];
                 header[2..4].copy_from_slice(&((payload + 20) as u16).to_be_bytes());
                 let check = !fold(sum(&header));
                 header[10..12].copy_from_slice(&check.to_be_bytes());

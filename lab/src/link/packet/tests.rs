@@ -23,7 +23,9 @@ fn a_super_packet_is_as_many_packets_as_its_payload_needs() {
 fn what_cannot_be_cut_goes_as_it_came() {
     // An echo request: no checksum is left to be filled in.
     let mut ping = vec![0; VNET_BYTES];
-    ping.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 1, 0, 0, 10, 77, 0, 1, 10, 77, 1, 2, 8, 0, 0, 0, 0, 0, 0, 0]);
+    ping.extend([
+        0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 1, 0, 0, 10, 77, 0, 1, 10, 77, 1, 2, 8, 0, 0, 0, 0, 0, 0, 0,
+    ]);
     let layout = Layout::parse(&ping).expect("IP");
     assert_eq!((layout.protocol, layout.form, layout.count()), (Protocol::Icmp, Form::Opaque, 1));
     assert_eq!((layout.destination, layout.wire_bytes(0)), (Station(Some((1, 2))), 28));

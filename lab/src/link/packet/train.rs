@@ -408,7 +408,8 @@ fn follows(
         Transport::Tcp => {
             let own = flags(segments, packet);
             let first_sequence = sequence(&before[at..]).wrapping_add(before_index * before_segments.size);
-            let expected = first_sequence.wrapping_add(wire_payload(&before_segments, before_layout, before_index));
+            let expected =
+                first_sequence.wrapping_add(wire_payload(&before_segments, before_layout, before_index));
             let actual = sequence(&packet[at..]).wrapping_add(index * segments.size);
             expected == actual
                 && own & (SYN | RST | URG | CWR) == 0

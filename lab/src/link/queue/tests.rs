@@ -53,7 +53,8 @@ fn waiting_is_counted_from_arrival_to_the_first_bit() {
     let mut queue = bottleneck(Discipline::DropTailBytes(15_000));
     queue.offer(0, 1500, 0, &none()).expect("room");
     queue.offer(MS / 4, 1500, 1, &none()).expect("room");
-    let waits: Vec<_> = std::iter::from_fn(|| queue.serve(9 * MS, &none())).map(|served| served.waited).collect();
+    let waits: Vec<_> =
+        std::iter::from_fn(|| queue.serve(9 * MS, &none())).map(|served| served.waited).collect();
     assert_eq!(waits, [0, MS * 3 / 4]);
 }
 
@@ -119,7 +120,9 @@ fn red_forgets_while_the_queue_is_idle() {
         weight: 0.5,
         limit_bytes: 300_000,
     });
-    let burst = |queue: &mut Bottleneck<u32>, now| (0..20).filter(|&n| queue.offer(now, 1500, n, &none()).is_ok()).count();
+    let burst = |queue: &mut Bottleneck<u32>, now| {
+        (0..20).filter(|&n| queue.offer(now, 1500, n, &none()).is_ok()).count()
+    };
     let first = burst(&mut queue, 0);
     assert!((2..8).contains(&first), "{first}");
     while queue.serve(100 * MS, &none()).is_some() {}

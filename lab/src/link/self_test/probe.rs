@@ -62,7 +62,14 @@ impl Probe {
         let east_address = east.local_addr()?;
         west.connect(east_address)?;
         let namespaces = [0, 1].map(|index: usize| hosts[index].namespace.clone());
-        Ok(Probe { remote: emulator.remote().clone(), namespaces, west, east, east_address, epoch: Instant::now() })
+        Ok(Probe {
+            remote: emulator.remote().clone(),
+            namespaces,
+            west,
+            east,
+            east_address,
+            epoch: Instant::now(),
+        })
     }
 
     /// The path of the self-test with these keys of the forward direction, and counters at zero.
@@ -134,7 +141,9 @@ impl Probe {
                     });
                 }
                 Ok(_) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(hops),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Ok(hops);
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -203,7 +203,9 @@ impl Cross {
     /// Bytes of each virtual packet.
     pub fn packet(&self) -> u32 {
         match *self {
-            Cross::Poisson { packet, .. } | Cross::Paced { packet, .. } | Cross::OnOff { packet, .. } => packet,
+            Cross::Poisson { packet, .. } | Cross::Paced { packet, .. } | Cross::OnOff { packet, .. } => {
+                packet
+            }
         }
     }
 
@@ -232,7 +234,9 @@ impl Hosts {
 
     pub(super) fn check(&self, most: usize) -> Result<(), SpecError> {
         if ![&self.west, &self.east].iter().all(|side| (1..=most).contains(&side.len())) {
-            return Err(SpecError::new(format!("hosts.west and hosts.east must have 1 to {most} hosts each")));
+            return Err(SpecError::new(format!(
+                "hosts.west and hosts.east must have 1 to {most} hosts each"
+            )));
         }
         let names: Vec<&str> = self.all().map(|host| host.name.as_str()).collect();
         for (index, name) in names.iter().enumerate() {
@@ -340,9 +344,12 @@ impl Serialize for HostSpec {
 
 impl<'de> Deserialize<'de> for HostSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HostSpec, D::Error> {
-        text_or_table(deserializer, "the name of a host or { name, delay }", str::parse, |table: HostTable| {
-            Ok(HostSpec { delay: table.delay, ..table.name.parse::<HostSpec>()? })
-        })
+        text_or_table(
+            deserializer,
+            "the name of a host or { name, delay }",
+            str::parse,
+            |table: HostTable| Ok(HostSpec { delay: table.delay, ..table.name.parse::<HostSpec>()? }),
+        )
     }
 }
 

@@ -76,7 +76,9 @@ fn delays_of_directions_and_round_trip_agree() {
     assert_eq!(both.base_rtt().millis(), 3.0);
     assert!(refusal("rate = '1Mbit'").contains("rtt is missing"));
     assert!(refusal("rtt = '5ms'\nrate = '1Mbit'\nforward.delay = '6ms'").contains("do not add up"));
-    assert!(refusal("rtt = '5ms'\nrate = '1Mbit'\nforward.delay='2ms'\nbackward.delay='2ms'").contains("add up"));
+    assert!(
+        refusal("rtt = '5ms'\nrate = '1Mbit'\nforward.delay='2ms'\nbackward.delay='2ms'").contains("add up")
+    );
 }
 
 #[test]
@@ -90,7 +92,10 @@ fn nonsense_is_refused_with_its_reason() {
         ("hosts.west = ['b']", "two hosts"),
         ("forward.queue = '10'", "100pkt"),
         ("forward.queue = '100B'", "queue must hold"),
-        ("forward.queue = { red = { min = '2pkt', max = '1pkt', probability = 0.1, limit = '9pkt' } }", "min < max"),
+        (
+            "forward.queue = { red = { min = '2pkt', max = '1pkt', probability = 0.1, limit = '9pkt' } }",
+            "min < max",
+        ),
         ("forward.queue = { red = { min = '2pkt' } }", "missing field"),
         ("forward.loss = '200%'", "share"),
         ("forward.loss = { gilbert = 1 }", "gilbert"),
@@ -113,7 +118,10 @@ fn nonsense_is_refused_with_its_reason() {
         assert!(message.contains(reason), "{line}: {message}");
     }
     assert!(refusal("rtt = '1ms'").contains("no rate"));
-    assert!(refusal("rtt = '100s'\nrate = '10Gbit'\nforward.queue='1MiB'\nbackward.queue='1MiB'").contains("4GiB"));
+    assert!(
+        refusal("rtt = '100s'\nrate = '10Gbit'\nforward.queue='1MiB'\nbackward.queue='1MiB'")
+            .contains("4GiB")
+    );
 }
 
 #[test]
@@ -136,7 +144,13 @@ fn changes_touch_only_directions() {
     assert_eq!(changed.mean_loss(Way::Forward), 0.02);
     assert_eq!(changed.settings(Way::Forward).queue, Discipline::DropTailBytes(406_250));
     assert_eq!(changed.backward, spec.backward);
-    for bad in [r#"{"seed": 3}"#, "3", r#"{"forward": 3}"#, r#"{"forward": {"loss": "x"}}"#, r#"{"forward":{"x":1}}"#] {
+    for bad in [
+        r#"{"seed": 3}"#,
+        "3",
+        r#"{"forward": 3}"#,
+        r#"{"forward": {"loss": "x"}}"#,
+        r#"{"forward":{"x":1}}"#,
+    ] {
         let bad: serde_json::Value = serde_json::from_str(bad).expect("JSON");
         assert!(spec.changed(&bad).is_err(), "{bad}");
     }

@@ -68,7 +68,9 @@ where
 /// Sets one key, as `forward.loss=1%`. The value is TOML where it is TOML, and plain text otherwise.
 pub fn assign(spec: &mut Value, assignment: &str) -> Result<(), SpecError> {
     let bad = || {
-        SpecError::new(format!("{assignment:?} is no assignment: write key=value, as rate=50Mbit or forward.loss=1%"))
+        SpecError::new(format!(
+            "{assignment:?} is no assignment: write key=value, as rate=50Mbit or forward.loss=1%"
+        ))
     };
     let (path, text) = assignment.split_once('=').ok_or_else(bad)?;
     let value = toml::from_str::<Map<String, Value>>(&format!("value = {text}"))
@@ -97,7 +99,9 @@ pub fn merge_directions(spec: &mut Value, change: &Value) -> Result<(), SpecErro
     let spec = spec.as_object_mut().ok_or_else(wrong)?;
     for (way, keys) in change.as_object().ok_or_else(wrong)? {
         if !matches!(way.as_str(), "forward" | "backward") {
-            return Err(SpecError::new(format!("{way:?} cannot be changed while the path runs: only the directions")));
+            return Err(SpecError::new(format!(
+                "{way:?} cannot be changed while the path runs: only the directions"
+            )));
         }
         let direction = spec.entry(way.as_str()).or_insert_with(|| Value::Object(Map::new()));
         let direction = direction.as_object_mut().ok_or_else(wrong)?;

@@ -53,7 +53,8 @@ fn a_super_packet_is_cut_as_a_network_card_does() {
         let mut sample = Sample::new(version, Transport::Tcp, 4000, Some(1448));
         sample.flags = PSH_ACK | sample::CWR;
         let seen = seen(&[sample.frame()]);
-        let sequences: Vec<u32> = seen.iter().map(|(sequence, ..)| sequence.wrapping_sub(sample.sequence)).collect();
+        let sequences: Vec<u32> =
+            seen.iter().map(|(sequence, ..)| sequence.wrapping_sub(sample.sequence)).collect();
         assert_eq!(sequences, [0, 1448, 2896]);
         let flags: Vec<u8> = seen.iter().map(|&(_, flags, _)| flags).collect();
         assert_eq!(flags, [ACK | sample::CWR, ACK, PSH_ACK]);
@@ -119,7 +120,8 @@ fn the_longest_train_is_a_packet() {
         (0..200).map(|_| Sample::new(IpVersion::V4, Transport::Udp, 1472, None).frame()).collect();
     let lengths: Vec<usize> = trains(Merging::TcpAndUdp, &udp).iter().map(Vec::len).collect();
     assert_eq!(lengths[0], VNET_BYTES + 28 + 44 * 1472, "65,535 bytes hold 44");
-    let small: Vec<Vec<u8>> = (0..200).map(|_| Sample::new(IpVersion::V4, Transport::Udp, 10, None).frame()).collect();
+    let small: Vec<Vec<u8>> =
+        (0..200).map(|_| Sample::new(IpVersion::V4, Transport::Udp, 10, None).frame()).collect();
     assert_eq!(trains(Merging::TcpAndUdp, &small)[0].len(), VNET_BYTES + 28 + 64 * 10);
 }
 
@@ -129,7 +131,7 @@ fn a_damaged_packet_has_one_wrong_bit_and_a_checksum_that_tells() {
         for transport in TRANSPORTS {
             let frame = Sample::new(version, transport, 4001, Some(1400)).frame();
             let layout = Layout::parse(&frame).expect("a super-packet");
-            let mut clean = seen(&[frame.clone()]);
+            let mut clean = seen(std::slice::from_ref(&frame));
             for (index, (_, _, payload)) in (0u32..).zip(&mut clean) {
                 let which = 12_345 + index;
                 let mut out = Vec::new();
