@@ -4,6 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 FOBS = $(TARGET)/release/fobs
+LAB = $(TARGET)/release/fobs-lab
 
 .PHONY: help
 help: ## print this list
@@ -14,8 +15,13 @@ build: ## build the optimised binary
 	$(CARGO) build --release --locked
 
 .PHONY: demo
-demo: build ## move a real file and a real tree each way, with progress, and compare them
-	scripts/demo.sh $(FOBS)
+demo: build lab ## move a real file and a real tree each way and compare them; then fobs beside TCP on a long path
+	scripts/install-needs.sh bench
+	scripts/demo.sh $(FOBS) $(LAB)
+
+.PHONY: lab
+lab: ## build the laboratory (lab/): emulated paths, experiments, reports
+	$(CARGO) build --release --locked -p fobs-lab
 
 .PHONY: test
 test: needs lint ## check style, then run every test; installs what is missing where root may

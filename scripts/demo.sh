@@ -2,16 +2,19 @@
 # Moves a real file and a real tree each way through a fobs daemon, with live progress, and compares what arrived.
 # As root between two network namespaces, otherwise over the loopback. Cleans up after itself on any exit.
 #
-# Usage: scripts/demo.sh [FOBS]   (FOBS: the binary; built if it is not given)
+# As root it then puts fobs and the kernel's TCP over the same emulated path of 65 ms that loses packets.
+#
+# Usage: scripts/demo.sh [FOBS [FOBS-LAB]]   (the binaries; built if they are not given)
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 fobs=${1:-}
 if [ -z "$fobs" ]; then
-    (cd "$here" && cargo build --release --locked)
+    (cd "$here" && cargo build --release --locked -p fobs-cli -p fobs-lab)
     fobs=${CARGO_TARGET_DIR:-$here/target}/release/fobs
 fi
 fobs=$(realpath "$fobs")
+lab=$(realpath "${2:-$(dirname "$fobs")/fobs-lab}")
 
 # Memory rather than disk where there is room for two copies of everything, so that the network is what is shown.
 room_kib=4000000
@@ -122,3 +125,12 @@ for what in "mix:$work/mix" "tree:$tree"; do
 done
 [ "$failed" -eq 0 ] || { echo "what arrived differs from what was sent" >&2; exit 1; }
 echo "all the same"
+
+step "The same copy over a path of 100 Mbit/s and 65 ms that loses one packet in 200, and the kernel's TCP over it"
+if [ "$(id -u)" -ne 0 ]; then
+    echo "skipped: the emulated path needs root"
+elif ! command -v iperf3 >/dev/null; then
+    echo "skipped: iperf3 is not installed (as root, \`scripts/install-needs.sh bench\` installs it)"
+else
+    "$lab" run "$here/lab/plans/demo.toml" --fobs "$fobs" --out "$work/demo.jsonl"
+fi
