@@ -136,9 +136,10 @@ fn cross(probe: &Probe) -> Outcome {
     // Not twice the rate: in step with the link, one side would find every place in the queue.
     let hops = probe.stream(4000, FULL, RATE * 1.87)?;
     let report = probe.counters()?.forward;
-    // 79% of what comes is ours, and about that of what is carried.
+    // A place comes free each 0.6 ms. Ours come every 0.32 ms, so the next one is 0.16 ms away; theirs, at 1.2 ms in the
+    // mean, are there first in one case of eight: seven eighths of 20 Mbit/s are ours.
     Ok(vec![
-        within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 14.5, 17.5, "Mbit/s"),
+        within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 16.3, 18.7, "Mbit/s"),
         at_least("cross traffic dropped as well", report.cross_drops, 50),
     ])
 }
