@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::link::counters::Counters;
+
 /// Version of the records: it grows when a member changes its meaning or goes away, not when one is added.
 pub const SCHEMA: u32 = 1;
 
@@ -96,7 +98,7 @@ pub struct Run {
     /// Jain's index of the flows' goodputs while all of them ran; with one flow there is none.
     pub jain: Option<f64>,
     /// The emulator's counters of both directions.
-    pub wire: Wire,
+    pub wire: Counters,
     /// Round trips of small packets during the run; none without `ping`.
     pub rtt_ms: Option<RoundTrips>,
     /// The load that the plan put on a host, and what it did there; none without.
@@ -236,94 +238,7 @@ pub struct LoadSample {
     pub dropped: u64,
 }
 
-/// The emulator's counters.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-pub struct Wire {
-    /// West to east.
-    pub forward: Counters,
-    /// East to west.
-    pub backward: Counters,
-    /// Those of the emulator as a whole: lateness, its CPU time, host drops.
-    #[serde(flatten)]
-    pub whole: BTreeMap<String, Value>,
-}
-
-/// One direction's counters of a run. "In" is what hosts sent, "out" is what was delivered.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
-pub struct Counters {
-    /// Packets that entered the path.
-    pub packets_in: u64,
-    /// Their bytes, IP headers included.
-    pub bytes_in: u64,
-    /// Packets that left it.
-    pub packets_out: u64,
-    /// Their bytes.
-    pub bytes_out: u64,
-    /// Packets that the full queue dropped.
-    pub queue_drops: u64,
-    /// Packets that RED dropped.
-    pub red_drops: u64,
-    /// Packets that the policer dropped.
-    pub policer_drops: u64,
-    /// Packets lost at random.
-    pub random_losses: u64,
-    /// Packets lost in outages.
-    pub outage_drops: u64,
-    /// Packets delivered with a flipped bit.
-    pub corrupted: u64,
-    /// Packets delivered twice.
-    pub duplicated: u64,
-    /// Packets that were let overtake.
-    pub reordered: u64,
-    /// Fullest state of the queue, bytes.
-    pub queue_bytes_max: u64,
-    /// Waiting times in the queue.
-    pub queue_delay_us: Percentiles,
-    /// Virtual cross traffic that went through the bottleneck, bytes.
-    pub cross_bytes: u64,
-    /// Virtual packets dropped.
-    pub cross_drops: u64,
-    /// Bytes that entered, by IP protocol.
-    pub bytes_by_protocol: ByProtocol,
-    /// Packets that entered, by IP protocol.
-    pub packets_by_protocol: ByProtocol,
-    /// Time in which the bottleneck was sending, microseconds.
-    pub busy_us: u64,
-    /// Members that this version does not know.
-    #[serde(flatten)]
-    pub more: BTreeMap<String, Value>,
-}
-
-/// A distribution in four figures, in the unit of the member's name.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
-#[serde(default)]
-pub struct Percentiles {
-    /// Median.
-    pub p50: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// Largest.
-    pub max: f64,
-}
-
-/// A count for each IP protocol.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-#[serde(default)]
-pub struct ByProtocol {
-    /// TCP.
-    pub tcp: u64,
-    /// UDP.
-    pub udp: u64,
-    /// ICMP and ICMPv6.
-    pub icmp: u64,
-    /// Everything else.
-    pub other: u64,
-}
-
-/// Round trips of `ping` through the same queues while the flows ran, milliseconds.
+/// Round trips of echoes (ICMP) through the same queues while the flows ran, milliseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct RoundTrips {
     /// Smallest of those before the flows started.
@@ -336,7 +251,7 @@ pub struct RoundTrips {
     pub max: f64,
     /// Answers under load.
     pub count: u32,
-    /// Pings under load without an answer.
+    /// Echoes under load without an answer.
     pub lost: u32,
 }
 
@@ -371,7 +286,7 @@ mod tests {
                 "report": {"event": "done"}, "series_of": "interface", "series": [[0.1, 1e7], [0.2, 9.9e7]]}],
             "jain": null,
             "wire": {"forward": {"packets_in": 45_000, "bytes_by_protocol": {"udp": 66_000_000u64},
-                "queue_delay_us": {"p50": 12.0}, "novelty": 1}, "backward": {}, "lateness_us": {"p99": 80}},
+                "queue_delay_us": {"p50": 12}, "novelty": 1}, "backward": {}, "lateness_us": {"p99": 80}},
             "rtt_ms": {"base": 65.1, "p50": 70.0, "p95": 72.5, "max": 80.0, "count": 110, "lost": 1},
             "valid": true, "invalid_because": [], "elapsed_s": 5.9
         })
@@ -384,7 +299,7 @@ mod tests {
         assert_eq!(first.flows[0].series, [[0.1, 1e7], [0.2, 9.9e7]]);
         assert_eq!(first.wire.forward.bytes_by_protocol.udp, 66_000_000);
         assert_eq!(first.wire.forward.more["novelty"], json!(1));
-        assert_eq!(first.wire.whole["lateness_us"]["p99"], json!(80));
+        assert_eq!(first.wire.lateness_us.p99, 80);
         let record = Record::Run(first);
         let line = record.to_line().unwrap();
         assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line}");

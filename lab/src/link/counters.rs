@@ -1,7 +1,10 @@
 //! What is counted, and whether a run counts: the JSON that records keep.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::clock::Nanos;
 
@@ -72,6 +75,7 @@ impl DirectionCounters {
             packets_by_protocol: self.packets,
             bytes_by_protocol: self.bytes,
             busy_us: self.busy / 1000,
+            more: BTreeMap::new(),
         }
     }
 }
@@ -171,6 +175,9 @@ pub struct DirectionReport {
     pub bytes_by_protocol: ByProtocol,
     /// Time the bottleneck was sending, cross traffic included.
     pub busy_us: u64,
+    /// Members that this version does not know, of a record that a later one wrote.
+    #[serde(flatten)]
+    pub more: BTreeMap<String, Value>,
 }
 
 /// Counters of the whole path since the last reset, as they are written.

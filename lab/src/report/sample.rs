@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::record::{
-    Counters, End, Flow, Header, Link, Machine, Record, RoundTrips, Run, SCHEMA, SeriesOf, Skip, Wire,
-};
+use crate::link::counters::{Counters, DirectionReport};
+use crate::record::{End, Flow, Header, Link, Machine, Record, RoundTrips, Run, SCHEMA, SeriesOf, Skip};
 
 const PLAN: &str = r#"name = "sample"
 title = "Made-up runs for the tests of the report"
@@ -140,9 +139,9 @@ fn run(contest: &str, path: &str, rtt_ms: f64, repetition: u32) -> Run {
         link,
         flows: vec![],
         jain: None,
-        wire: Wire {
-            forward: Counters { bytes_in: 42_000_000, queue_drops: 7, ..Counters::default() },
-            ..Wire::default()
+        wire: Counters {
+            forward: DirectionReport { bytes_in: 42_000_000, queue_drops: 7, ..DirectionReport::default() },
+            ..Counters::default()
         },
         rtt_ms: Some(RoundTrips {
             base: rtt_ms,

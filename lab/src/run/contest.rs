@@ -15,8 +15,9 @@ use super::series::{Sampler, Series, jain, mean_rate, rounded};
 use super::stage::{self, Stage};
 use super::tuning::merged;
 use super::verdict::{self, Crossing};
+use crate::link::counters::Counters;
 use crate::plan::{Contest, PlannedPath};
-use crate::record::{self, End, RoundTrips, Run, SeriesOf, Wire};
+use crate::record::{self, End, RoundTrips, Run, SeriesOf};
 use crate::tool::{Amount, Figures, Programs, Stores, Task};
 
 /// The runner looks around at least this often, for a signal to itself.
@@ -119,7 +120,7 @@ fn set_up<'a>(stage: &Stage, contest: &'a Contest, flows: &mut [Flow]) -> Result
 struct Seen {
     start: Instant,
     elapsed_s: f64,
-    wire: Wire,
+    wire: Counters,
     rtt_ms: Option<RoundTrips>,
     load: Option<record::Load>,
     series_of: SeriesOf,

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::link::counters::Counters;
 use crate::link::spec::LinkSpec;
-use crate::record::Wire;
 use crate::tool::Host;
 
 /// Namespaces and devices are made in far less, on a busy machine too.
@@ -110,7 +110,7 @@ impl Emulator {
     }
 
     /// The counters since the last reset.
-    pub fn counters(&self) -> Result<Wire, String> {
+    pub fn counters(&self) -> Result<Counters, String> {
         let mut answer = self.ask(&json!({"get": "counters"}))?;
         if let Some(members) = answer.as_object_mut() {
             members.remove("event");

@@ -1,23 +1,20 @@
 //! Whether the figures of a run mean something.
 
+use crate::link::counters::Counters;
 use crate::link::spec::Way;
-use crate::record::Wire;
 use crate::tool::Protocol;
 
 /// Why a run does not count, as far as the wire shows; empty if it does.
-pub fn doubts(wire: &Wire, complete: &[Crossing]) -> Vec<String> {
+pub fn doubts(wire: &Counters, complete: &[Crossing]) -> Vec<String> {
     let mut doubts = emulators_doubts(wire);
     doubts.extend(protocol_doubts(wire, complete));
     doubts
 }
 
 /// Why the emulator itself would not vouch for the run.
-fn emulators_doubts(wire: &Wire) -> Vec<String> {
-    let reasons = wire.whole.get("invalid_because").and_then(|reasons| reasons.as_array());
-    let reasons = reasons.into_iter().flatten().filter_map(|reason| reason.as_str());
-    let mut doubts: Vec<String> = reasons.map(str::to_owned).collect();
-    let vouched = wire.whole.get("valid").and_then(serde_json::Value::as_bool);
-    if doubts.is_empty() && vouched != Some(true) {
+fn emulators_doubts(wire: &Counters) -> Vec<String> {
+    let mut doubts = wire.invalid_because.clone();
+    if doubts.is_empty() && !wire.valid {
         doubts.push("the emulator did not say that it kept up".to_owned());
     }
     doubts
@@ -34,7 +31,7 @@ pub struct Crossing {
 }
 
 /// What tools said they moved, and did not move by the protocol they should have used.
-fn protocol_doubts(wire: &Wire, flows: &[Crossing]) -> Vec<String> {
+fn protocol_doubts(wire: &Counters, flows: &[Crossing]) -> Vec<String> {
     let mut doubts = Vec::new();
     for way in Way::BOTH {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
@@ -64,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_tool_that_used_another_protocol_is_found_out() {
-        let wire: Wire = serde_json::from_value(json!({
+        let wire: Counters = serde_json::from_value(json!({
             "forward": {"bytes_by_protocol": {"tcp": 1_050_000, "udp": 9_000}},
             "backward": {"bytes_by_protocol": {"tcp": 20_000}}
         }))
@@ -79,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_run_counts_only_if_the_emulator_vouches_for_it() {
-        let doubts = |whole| emulators_doubts(&serde_json::from_value::<Wire>(whole).unwrap());
+        let doubts = |whole| emulators_doubts(&serde_json::from_value::<Counters>(whole).unwrap());
         let wire = |more: serde_json::Value| {
             let mut wire = json!({"forward": {}, "backward": {}});
             wire.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
