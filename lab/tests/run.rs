@@ -47,7 +47,8 @@ impl Lab {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fobs-lab"));
-        command.args(["run", "plan.toml"]).args(arguments).current_dir(self.folder.path());
+        // A busy machine makes runs invalid: one record each is what the tests look at.
+        command.args(["run", "plan.toml", "--again", "0"]).args(arguments).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

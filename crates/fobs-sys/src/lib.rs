@@ -5,6 +5,7 @@
 //! | [`udp`] | bursts out (GSO), batches in (GRO, `recvmmsg`), ECN, arrival stamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
+//! | [`scheduling`] | what the scheduler should know of a thread |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`usage`] | what this process cost so far |
 //!
@@ -17,12 +18,14 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod clock;
 pub mod page_buffer;
+pub mod scheduling;
 pub mod udp;
 pub mod usage;
 pub mod wait;
 
 pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use page_buffer::PageBuffer;
+pub use scheduling::{Work, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 pub use usage::{Usage, process_usage};
 pub use wait::{Interest, Ready, Waker, wait};

@@ -18,10 +18,10 @@ use super::clock::{Clock, Nanos, thread_cpu, timespec};
 use super::counters::{Counters, Delays};
 use super::direction::{Arrival, Direction};
 use super::host::{DropCounter, Port};
-use super::kernel::become_realtime;
 use super::packet::train::{Headers, Merging, SLICES_MAX, Segment, Train, damaged};
 use super::packet::{FRAME_MAX, HEADERS_MAX, Layout, Station, VNET_BYTES};
 use super::propagation::Integrity;
+use super::realtime::become_realtime;
 use super::spec::{LinkSpec, Settings, Way};
 use super::store::{FrameId, Store};
 

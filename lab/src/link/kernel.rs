@@ -80,15 +80,13 @@ fn take_offloads(device: &File) -> io::Result<Merging> {
     Ok(Merging::Nothing)
 }
 
-/// Runs the calling thread before all ordinary ones as soon as it wakes. It must sleep often.
-///
-/// Deadline scheduling is tried first: recent kernels let ordinary threads that had too little of a core run before
-/// those of SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
+/// Puts the calling thread under deadline scheduling: it runs before every other one as soon as it wakes.
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, or a control group without a share of real time.
-pub fn become_realtime() -> io::Result<()> {
+/// The kernel's: no permission, no time left to give away, or a thread that may not run on every processor while the
+/// kernel accounts for real time.
+pub fn schedule_by_deadline() -> io::Result<()> {
     let nobody_else = sched_attr {
         size: size_of::<sched_attr>() as u32,
         sched_policy: libc::SCHED_DEADLINE as u32,
@@ -100,9 +98,18 @@ pub fn become_realtime() -> io::Result<()> {
         sched_period: DEADLINE_PERIOD,
     };
     // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and no flags.
-    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const nobody_else, 0) } == 0 {
-        return Ok(());
+    match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const nobody_else, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Puts the calling thread under first-in, first-out scheduling: before all ordinary threads.
+///
+/// # Errors
+///
+/// The kernel's: no permission, or a control group without a share of real time.
+pub fn schedule_first() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the call reads one `sched_param`, which outlives it; 0 is the calling thread.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } {

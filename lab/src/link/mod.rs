@@ -4,7 +4,7 @@
 //! program in a namespace -> TUN device -> super-packet -> segments -> direction -> merged -> TUN device -> program
 //! ```
 //!
-//! - What a path is: [`spec`]. What it is made of: `host` (namespaces, devices), `kernel` (the unsafe calls).
+//! - What a path is: [`spec`]. What it is made of: `host` (namespaces, devices), `kernel` (the unsafe calls), [`realtime`].
 //! - One direction, without any I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`, `jitter`;
 //!   random numbers come from `draw`.
 //! - Packets: `packet` (cutting and merging), `store` (where they are while under way).
@@ -28,6 +28,7 @@ mod outage;
 mod packet;
 mod propagation;
 mod queue;
+pub mod realtime;
 mod self_test;
 pub mod spec;
 mod store;

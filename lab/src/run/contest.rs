@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::data::Data;
 use super::flow::{self, Flow};
 use super::load::Load;
+use super::places::Places;
 use super::process::wait_any;
 use super::round_trips::Prober;
 use super::series::{Sampler, Series, jain, mean_rate, rounded};
@@ -105,11 +106,10 @@ fn set_up<'a>(stage: &Stage, contest: &'a Contest, flows: &mut [Flow]) -> Result
             host.tuning.apply(&host.namespace, &tcp, &flow.task().path)?;
         }
     }
+    let places = Places::new(contest.load.as_ref());
+    flows.iter_mut().for_each(|flow| flow.place(&places));
     let load = match &contest.load {
-        Some(spec) => {
-            flows.iter_mut().for_each(|flow| flow.bind(&spec.host, spec.cpu));
-            Some(Load::new(spec, &stage.host(&spec.host)?.namespace)?)
-        }
+        Some(spec) => Some(Load::new(spec, &stage.host(&spec.host)?.namespace)?),
         None => None,
     };
     flows.iter_mut().try_for_each(|flow| flow.prepare(stage))?;

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::data::{Source, bytes_below};
 use super::group::Group;
+use super::places::Places;
 use super::process::{GRACE, Process};
 use super::stage::Stage;
 use crate::plan::{Extent, PlannedFlow, Role};
@@ -38,12 +39,12 @@ pub struct Flow<'a> {
     over: Option<(Instant, Over)>,
 }
 
-/// One end's control group, its CPU seconds before the client was started, and the one processor that it is bound to,
-/// if it is.
+/// One end's control group, its CPU seconds before the client was started, and the processors that it is bound to; to
+/// none where it may run anywhere.
 struct FlowEnd {
     group: Group,
     before: Option<f64>,
-    cpu: Option<usize>,
+    on: Vec<usize>,
 }
 
 /// How a client came to its end.
@@ -68,7 +69,7 @@ impl<'a> Flow<'a> {
         source: Option<Source>,
         names: [&str; 2],
     ) -> Flow<'a> {
-        let end = |name| FlowEnd { group: Group::new(name), before: None, cpu: None };
+        let end = |name| FlowEnd { group: Group::new(name), before: None, on: Vec::new() };
         let [sender, receiver] = names.map(end);
         let (servers, client) = (Vec::new(), None);
         Flow {
@@ -96,15 +97,10 @@ impl<'a> Flow<'a> {
         &self.launch
     }
 
-    /// Binds what will be started on a host to one processor.
-    pub fn bind(&mut self, host: &str, cpu: usize) {
-        for (end, name) in
-            [(&mut self.sender, &self.task.sender.name), (&mut self.receiver, &self.task.receiver.name)]
-        {
-            if name == host {
-                end.cpu = Some(cpu);
-            }
-        }
+    /// Binds what will be started on both hosts to their processors.
+    pub fn place(&mut self, places: &Places) {
+        self.sender.on = places.of(&self.task.sender.name, Side::Sender);
+        self.receiver.on = places.of(&self.task.receiver.name, Side::Receiver);
     }
 
     /// Starts the servers, each once the one before is ready, and notes the CPU time that this took.
@@ -112,7 +108,7 @@ impl<'a> Flow<'a> {
         for server in &self.launch.servers {
             let host = stage.host(&self.task.host(server.side).name)?;
             let end = self.end(server.side);
-            let process = Process::start(&server.program, &host.namespace, &end.group, end.cpu)?;
+            let process = Process::start(&server.program, &host.namespace, &end.group, &end.on)?;
             self.servers.push(process);
             let ready = server.ready;
             if let Some(process) = self.servers.last_mut() {
@@ -134,7 +130,7 @@ impl<'a> Flow<'a> {
         self.started = Some(Instant::now());
         let end = self.end(self.launch.side);
         let client = &self.launch.client;
-        match host.and_then(|host| Process::start(client, &host.namespace, &end.group, end.cpu)) {
+        match host.and_then(|host| Process::start(client, &host.namespace, &end.group, &end.on)) {
             Ok(client) => self.client = Some(client),
             Err(error) => self.over = Some((now, Over::NotStarted(error))),
         }

@@ -47,7 +47,7 @@ impl<'a> Load<'a> {
         let last = counters.read().map_err(unreadable)?;
         let group = Group::new("load");
         let most = spec.periods.iter().map(|period| period.competitors).max().unwrap_or_default();
-        let competitor = |_| Process::start(&Program::new(BUSY), namespace, &group, Some(spec.cpu));
+        let competitor = |_| Process::start(&Program::new(BUSY), namespace, &group, &[spec.cpu]);
         let competitors = (0..most).map(competitor).collect::<Result<_, _>>()?;
         let series = Vec::new();
         Ok(Load { spec, group, competitors, running: 0, counters, last, next_sample: INTERVAL, series })

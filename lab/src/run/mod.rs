@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::thread::sleep;
+use std::time::{Duration, SystemTime};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -29,6 +30,7 @@ mod load;
 mod machine;
 mod namespace;
 mod over;
+mod places;
 mod process;
 mod round_trips;
 mod series;
@@ -40,6 +42,9 @@ mod verdict;
 use contest::{Common, NoRun};
 use data::Data;
 use stage::Stage;
+
+/// What disturbed a run may pass in this time.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Options of `run`.
 #[derive(clap::Args)]
@@ -57,6 +62,9 @@ pub struct Args {
     /// Repeat everything N times, whatever the plan says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
+    /// Make a run that is not valid again, up to N times; every record is kept, the report counts the valid ones
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100))]
+    again: u32,
     /// The fobs program to use [default: beside this program, then in PATH]
     #[arg(long, value_name = "PATH")]
     fobs: Option<PathBuf>,
@@ -135,7 +143,7 @@ fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     }
     let turns: Vec<Turn> = turns.into_iter().filter(|turn| !skipped.contains_key(&turn.contest)).collect();
     let common = Common { programs: &programs, interrupted: &interrupted };
-    let failures = play(plan, &turns, &common, &mut out)?;
+    let failures = play(plan, &turns, args.again, &common, &mut out)?;
     eprintln!("{} runs are in {}", out.runs, name.display());
     if interrupted.load(Ordering::Relaxed) {
         return Err(
@@ -148,8 +156,8 @@ fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     }
 }
 
-/// Makes the runs, and says how many of them could not be made.
-fn play(plan: &Plan, turns: &[Turn], common: &Common, out: &mut Out) -> Result<usize, String> {
+/// Makes the runs, those that are not valid up to `again` times more, and says how many of them could not be made.
+fn play(plan: &Plan, turns: &[Turn], again: u32, common: &Common, out: &mut Out) -> Result<usize, String> {
     group::remove_leftovers();
     data::remove_leftovers();
     let _allowed = tuning::AllAllowed::new()?;
@@ -157,29 +165,39 @@ fn play(plan: &Plan, turns: &[Turn], common: &Common, out: &mut Out) -> Result<u
     let mut up: Option<(usize, Stage)> = None;
     let mut failures = 0;
     for (index, turn) in turns.iter().enumerate() {
-        if common.interrupted.load(Ordering::Relaxed) {
-            break;
-        }
         let (path, contest) = (&plan.paths[turn.path], &plan.contests[turn.contest]);
         let order = index as u32 + 1;
-        let made = stage_for(&mut up, turn.path, plan, data.folder()).map_err(NoRun::Failed);
-        let made = made.and_then(|stage| {
-            contest::run(common, stage, &mut data, (path, contest), (turn.repetition, order))
-        });
         let place = format!("{order}/{} {}", turns.len(), describe(plan, turn));
-        match made {
-            Ok(run) => {
-                eprintln!("{place}: {}", summary(&run));
-                out.write(&Record::Run(Box::new(run)))?;
+        for left in (0..=again).rev() {
+            if common.interrupted.load(Ordering::Relaxed) {
+                return Ok(failures);
             }
-            Err(NoRun::Interrupted) => break,
-            Err(NoRun::Failed(reason)) => {
-                eprintln!("{place}: not run: {reason}");
-                failures += 1;
-                // Whatever it was, the next run gets a path that is whole.
-                up = None;
-                let (contest, path) = (contest.label.clone(), path.spec.name.clone());
-                out.write(&Record::Skip(Skip { contest, path, reason }))?;
+            let made = stage_for(&mut up, turn.path, plan, data.folder()).map_err(NoRun::Failed);
+            let made = made.and_then(|stage| {
+                contest::run(common, stage, &mut data, (path, contest), (turn.repetition, order))
+            });
+            match made {
+                Ok(run) => {
+                    eprintln!("{place}: {}", summary(&run));
+                    let valid = run.valid;
+                    out.write(&Record::Run(Box::new(run)))?;
+                    if valid {
+                        break;
+                    }
+                    if left > 0 {
+                        sleep(CALM);
+                    }
+                }
+                Err(NoRun::Interrupted) => return Ok(failures),
+                Err(NoRun::Failed(reason)) => {
+                    eprintln!("{place}: not run: {reason}");
+                    failures += 1;
+                    // Whatever it was, the next run gets a path that is whole.
+                    up = None;
+                    let (contest, path) = (contest.label.clone(), path.spec.name.clone());
+                    out.write(&Record::Skip(Skip { contest, path, reason }))?;
+                    break;
+                }
             }
         }
     }

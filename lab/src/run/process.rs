@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::group::Group;
 use super::namespace::Namespace;
+use crate::link::realtime::bind;
 use crate::tool::{Output, Program};
 
 /// Of standard output: a report of iperf3 with 128 streams for a minute is 3 MB. More is thrown away.
@@ -39,16 +39,6 @@ pub struct Process {
     heard: Arc<Mutex<Heard>>,
 }
 
-/// Binds the calling thread to one processor.
-fn bind_thread(cpu: usize) -> std::io::Result<()> {
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(std::io::Error::other(format!("there is no processor {cpu}")));
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    Ok(sched_setaffinity(None, &set)?)
-}
-
 /// What was heard so far.
 #[derive(Default)]
 struct Heard {
@@ -60,12 +50,12 @@ struct Heard {
 }
 
 impl Process {
-    /// Starts a program inside a namespace; on one processor only, if there is a `cpu`.
+    /// Starts a program inside a namespace, on some processors only, if any are named.
     pub fn start(
         program: &Program,
         namespace: &Namespace,
         group: &Group,
-        cpu: Option<usize>,
+        on: &[usize],
     ) -> Result<Process, String> {
         let (word, arguments) = program.words.split_first().ok_or("a tool named no program to start")?;
         let name = std::path::Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
@@ -77,7 +67,7 @@ impl Process {
         command.process_group(0);
         let spawn = || {
             // The thread is here for this only, and what it starts inherits where it may run.
-            cpu.map_or(Ok(()), bind_thread)?;
+            bind(on)?;
             command.spawn()
         };
         let mut child = namespace.within(spawn)?.map_err(failed)?;

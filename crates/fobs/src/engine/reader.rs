@@ -4,7 +4,7 @@ use super::send::ToSender;
 use super::{Post, spawn};
 use crate::error::Result;
 use crate::storage::{FilledChunk, Known, Source};
-use fobs_sys::PageBuffer;
+use fobs_sys::{PageBuffer, Work, hint_scheduler};
 use std::sync::mpsc::Receiver;
 
 /// A chunk that is ready to be sent.
@@ -19,6 +19,7 @@ pub(super) struct Filled {
 /// Reads until the final chunk, an error, or the sender's end.
 pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post<ToSender>) -> Result<()> {
     spawn("fobs-read", move || {
+        hint_scheduler(Work::Bulk);
         let _alarm = post.alarm(ToSender::ReadFailed);
         while let Ok(mut buffer) = grants.recv() {
             let letter = match source.next_chunk(&mut buffer) {

@@ -14,7 +14,7 @@ use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
 use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Ecn, Interest, PageBuffer, SendError, set_timer_slack_ns};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, Work, hint_scheduler, set_timer_slack_ns};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
@@ -113,6 +113,7 @@ impl Buffers {
 /// Receives the object; returns after the sender's last word.
 pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
+    hint_scheduler(Work::Punctual);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
     hear_control(job.reader, post.clone(), ToReceiver::Control)?;

@@ -12,7 +12,7 @@ use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::sender::{PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Ecn, Interest, PageBuffer, SendError, set_timer_slack_ns};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, Work, hint_scheduler, set_timer_slack_ns};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -96,6 +96,7 @@ struct Sending {
 /// Sends the object; returns after the completion signal.
 pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
+    hint_scheduler(Work::Punctual);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
     hear_control(job.reader, post.clone(), ToSender::Control)?;

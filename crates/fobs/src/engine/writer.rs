@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::storage::{Sink, SinkEvent, Verified, VerifyError, verify};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::Verdict;
-use fobs_sys::PageBuffer;
+use fobs_sys::{PageBuffer, Work, hint_scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -46,6 +46,7 @@ pub(super) fn start(
     reporter: Arc<Reporter>,
 ) -> Result<JoinHandle<()>, Error> {
     spawn("fobs-write", move || {
+        hint_scheduler(Work::Bulk);
         let _alarm = post.alarm(ToReceiver::StoreFailed);
         let mut writer = Writer {
             sink,
