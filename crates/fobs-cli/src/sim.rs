@@ -6,7 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
 use fobs::{Error, ErrorKind, Result};
+use fobs_diagnose::direct::{self, Physical, Row};
+use fobs_diagnose::window::read_all;
 use fobs_sim::{Report, Scenario, World, plot, swarm};
+
+use crate::diagnose::args::MethodArgs;
+use crate::diagnose::{classifier, unreadable};
 
 /// Examples of `fobs sim`, for its help and its man page.
 const SIM_EXAMPLES: &str = "\
@@ -14,7 +19,8 @@ Examples:
   fobs sim run scenarios/neighbours.toml       a table on standard output
   fobs sim run --seed 7 --json run.json --plot run.svg scenarios/lossy.toml
   fobs sim swarm --seeds 500                   random worlds, each checked at every step
-  fobs sim swarm --seeds 1 --from 17           one of them again";
+  fobs sim swarm --seeds 1 --from 17           one of them again
+  fobs sim direct --loss-rate 0.00035 windows.jsonl.gz";
 
 /// Run the protocol in virtual time.
 ///
@@ -33,6 +39,7 @@ pub struct SimArgs {
 pub enum SimCommand {
     Run(RunArgs),
     Swarm(SwarmArgs),
+    Direct(DirectArgs),
 }
 
 /// Run a scenario: print a table, and write JSON and a plot where that is asked for.
@@ -75,6 +82,36 @@ pub struct SwarmArgs {
     pub verbose: bool,
 }
 
+/// Drive a virtual transfer of 10 Gbit/s by recorded losses: what a classifier of loss causes is worth.
+///
+/// Each recorded window stands for one window of a virtual transfer with HighSpeed TCP's response. One such transfer spares
+/// losses that the classifier puts down to the receiver, its twin spares none (docs/simulator.md).
+#[derive(Debug, Args)]
+pub struct DirectArgs {
+    /// Long-term loss rates to make of the recorded windows, clean ones between them; without it they are played as they are
+    #[arg(long, value_name = "P", value_delimiter = ',')]
+    pub loss_rate: Vec<f64>,
+
+    /// Windows of each transfer
+    #[arg(long, value_name = "N", default_value_t = 16_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub windows: u32,
+
+    /// What draws the windows
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+
+    #[command(flatten)]
+    pub method: MethodArgs,
+
+    /// Print one JSON object a rate
+    #[arg(long)]
+    pub json: bool,
+
+    /// Files of windows, as for fobs diagnose
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub files: Vec<PathBuf>,
+}
+
 /// `fobs sim`.
 ///
 /// # Errors
@@ -84,7 +121,52 @@ pub fn run(args: &SimArgs) -> Result<()> {
     match &args.what {
         SimCommand::Run(args) => run_scenario(args),
         SimCommand::Swarm(args) => run_swarm(args),
+        SimCommand::Direct(args) => run_direct(args),
     }
+}
+
+fn run_direct(args: &DirectArgs) -> Result<()> {
+    let recorded = read_all(&args.files).map_err(unreadable)?;
+    let mut classifier = classifier(&args.method)?;
+    let rates: Vec<Option<f64>> = match args.loss_rate.is_empty() {
+        true => vec![None],
+        false => args.loss_rate.iter().copied().map(Some).collect(),
+    };
+    let link = direct::Link::default();
+    let mut table = String::from(
+        "loss rate  events / in range  receiver  network  inconclusive  with, Mbit/s  ledger, Mbit/s  without, Mbit/s  ratio\n",
+    );
+    for loss_rate in rates {
+        let physical = Physical { loss_rate, windows: args.windows, seed: args.seed };
+        let row = direct::simulate(&recorded, &physical, &link, &mut classifier)
+            .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+        if args.json {
+            let line = serde_json::to_string(&row)
+                .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot print a row: {error}")))?;
+            print(&format!("{line}\n"))?;
+        } else {
+            table.push_str(&line(&row));
+        }
+    }
+    if args.json { Ok(()) } else { print(&table) }
+}
+
+/// A row in the columns of `seeds/001` Table 1.
+fn line(row: &Row) -> String {
+    let share = |count: u32| 100.0 * f64::from(count) / f64::from(row.in_range.max(1));
+    format!(
+        "{:<9.6}  {:>8} / {:<8}  {:>7.2}%  {:>6.2}%  {:>11.2}%  {:>12.1}  {:>14}  {:>15.1}  {:>5.1}\n",
+        row.loss_rate,
+        row.events,
+        row.in_range,
+        share(row.receiver),
+        share(row.network),
+        share(row.inconclusive),
+        row.with_bps / 1e6,
+        row.ledger_bps.map_or_else(|| "-".to_owned(), |rate| format!("{:.1}", rate / 1e6)),
+        row.without_bps / 1e6,
+        row.with_bps / row.without_bps,
+    )
 }
 
 fn run_scenario(args: &RunArgs) -> Result<()> {

@@ -81,3 +81,35 @@ fn a_swarm_says_what_its_worlds_came_to() {
     assert!(text.lines().count() == 4 && text.starts_with("seed 40: "), "{text}");
     assert!(text.lines().last().is_some_and(|line| line.starts_with("3 worlds from seed 40, ")), "{text}");
 }
+
+#[test]
+fn recorded_losses_drive_a_virtual_transfer() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let windows = directory.path().join("windows.jsonl");
+    let stalls = r#"{"n": 70000, "burst": 1, "cause": "cpu", "rle": [20000, 180, 30000, 170]}"#;
+    fs::write(&windows, format!("{stalls}\n")).expect("a file in a temporary directory");
+    let direct = |arguments: &[&str]| fobs(&[&["direct"], arguments].concat(), &[&windows]);
+    let asked = ["--loss-rate", "0.00035,0.00056", "--windows", "2000", "--json"];
+    let output = direct(&asked);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, direct(&asked).stdout);
+    let rows: Vec<serde_json::Value> = String::from_utf8(output.stdout)
+        .expect("text")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!(row["receiver"], row["events"], "{row}");
+        let rate = |name: &str| row[name].as_f64().expect("a number");
+        assert!(rate("with_bps") > 10.0 * rate("without_bps"), "{row}");
+    }
+    let table = String::from_utf8(direct(&["--loss-rate", "0.00035"]).stdout).expect("text");
+    assert!(table.starts_with("loss rate") && table.lines().count() == 2, "{table}");
+
+    let refused = direct(&["--loss-rate", "0.9"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
+    let missing = fobs(&["direct"], &[&directory.path().join("nothing")]);
+    assert!(!missing.status.success());
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("nothing"));
+}

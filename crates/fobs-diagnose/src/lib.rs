@@ -7,6 +7,7 @@
 //!   splice    windows in which receiver and network both lost
 //!   score     tables and the acceptance bars
 //!   train     a model from labelled windows, and how it does on windows it has not seen
+//!   direct    what a classifier is worth to a virtual transfer that recorded windows drive
 //!   generate  windows of network loss from a simulated bottleneck
 //! ```
 //!
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classify;
+pub mod direct;
 pub mod generate;
 pub mod model;
 mod random;

@@ -6,6 +6,7 @@
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of people and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
+//!   history                  what is remembered of the paths to peers
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
 //!
@@ -21,6 +22,7 @@ pub mod storage;
 mod client;
 mod daemon;
 mod engine;
+mod history;
 mod keygen;
 mod server;
 mod session;

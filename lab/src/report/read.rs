@@ -1,9 +1,10 @@
-//! Result files: read whole, or refused with the file and the line.
+//! Result files, packed by gzip or not: read whole, or refused with the file and the line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
 
 use crate::record::{Header, Record, Run, SCHEMA, Skip};
@@ -43,7 +44,7 @@ pub enum ReadError {
 pub fn results(file: &Path) -> Result<Results, ReadError> {
     let io = |error| ReadError::Io { file: file.to_owned(), error };
     let wrong = |line, what: String| ReadError::Line { file: file.to_owned(), line, what };
-    let mut input = BufReader::new(File::open(file).map_err(io)?);
+    let mut input = open(file).map_err(io)?;
     let mut next = |number: usize| -> Result<Option<String>, ReadError> {
         let mut line = Vec::new();
         let read = input.by_ref().take(LINE_MAX_BYTES).read_until(b'\n', &mut line).map_err(io)?;
@@ -85,6 +86,17 @@ pub fn results(file: &Path) -> Result<Results, ReadError> {
         }
     }
     Ok(results)
+}
+
+/// What every file of gzip begins with.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
+    let mut plain = BufReader::new(File::open(file)?);
+    Ok(match plain.fill_buf()?.starts_with(&GZIP) {
+        true => Box::new(BufReader::new(MultiGzDecoder::new(plain))),
+        false => Box::new(plain),
+    })
 }
 
 /// The header, if its schema is known: looked at first, since a newer header may have another form.
@@ -156,6 +168,20 @@ mod tests {
         assert!(error_of(b"\xff\xfe\n").starts_with("r.jsonl:1: the line is not text"));
         let missing = results(Path::new("no such file.jsonl")).unwrap_err().to_string();
         assert!(missing.starts_with("cannot read no such file.jsonl: "), "{missing}");
+    }
+
+    #[test]
+    fn a_packed_file_is_read_like_a_plain_one_and_refused_where_it_breaks_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let (plain, packed) = (directory.path().join("r.jsonl"), directory.path().join("r.jsonl.gz"));
+        std::fs::write(&plain, sample::lines()).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut encoder, sample::lines().as_bytes()).unwrap();
+        let bytes = encoder.finish().unwrap();
+        std::fs::write(&packed, &bytes).unwrap();
+        assert_eq!(results(&packed).unwrap().runs, results(&plain).unwrap().runs);
+        std::fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(results(&packed).unwrap_err().to_string().starts_with("cannot read "));
     }
 
     #[test]

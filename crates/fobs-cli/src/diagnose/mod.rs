@@ -244,7 +244,7 @@ fn generate(args: &GenerateArgs) -> Result<()> {
     out.flush().map_err(failed)
 }
 
-fn classifier(args: &MethodArgs) -> Result<Classifier> {
+pub(crate) fn classifier(args: &MethodArgs) -> Result<Classifier> {
     let method = Method::from(args.method);
     let unusable = |error: ModelFileError| Error::new(ErrorKind::NoSource, error.to_string());
     let built = match (&args.model, method) {
@@ -292,7 +292,7 @@ impl Write for Stdout {
     }
 }
 
-fn unreadable(error: ReadError) -> Error {
+pub(crate) fn unreadable(error: ReadError) -> Error {
     Error::new(ErrorKind::NoSource, error.to_string())
 }
 

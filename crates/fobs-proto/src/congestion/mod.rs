@@ -45,7 +45,7 @@ pub use family::{CongestionControl, UnknownController};
 pub use fast::Fast;
 pub use fixed::Fixed;
 pub use greedy::Greedy;
-pub use history::{Ceiling, PathHistory};
+pub use history::{CEILINGS_MAX, Ceiling, PathHistory};
 pub use hstfrc::{Hstfrc, HstfrcMode};
 pub use linear::Linear;
 pub use rbudp::Rbudp;

@@ -33,7 +33,7 @@ pub fn config_directory() -> Result<PathBuf> {
 }
 
 /// Makes the directory that will hold `path`, for this user alone, if it is missing.
-fn make_private_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private_parent(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
 
     match path.parent() {
