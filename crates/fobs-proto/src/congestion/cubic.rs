@@ -52,6 +52,13 @@ impl Cubic {
         Cubic { window: Window::new(packet_len), w_max: 0.0, prior: 0.0, epoch: None }
     }
 
+    /// A controller that goes on in congestion avoidance where another left a window of so many packets.
+    pub(super) fn at(packet_len: u16, packets: f64) -> Cubic {
+        let mut cubic = Cubic::new(packet_len);
+        cubic.window.reduce(packets);
+        cubic
+    }
+
     fn grow(&mut self, ack: &AckSample, acked: f64) {
         let window = self.window.packets();
         // After a slow start that no loss ended, the plateau is here (section 4.10).

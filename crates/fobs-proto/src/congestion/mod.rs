@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   family      the list of controllers: names, help, construction
-//!   auto        ours (with witness); greedy, linear, tricolor, hstfrc: the papers'
+//!   auto/       ours; greedy, linear, tricolor, hstfrc: the papers'
 //!   tfrc scalable fast udt sabul rbudp cubic bbr/    what they compare with, and what the world runs
 //!   window slow_start    what window-based ones share; response loss_history equation    what equation-based ones share
 //!   opening rate         what rate-based ones share; history    what is remembered of a peer
@@ -36,7 +36,6 @@ mod tfrc;
 mod tricolor;
 mod udt;
 mod window;
-mod witness;
 
 pub use auto::Auto;
 pub use bbr::Bbr;

@@ -39,6 +39,44 @@ impl StandingQueue {
     }
 }
 
+/// For how long the path's own delay is remembered, at least; at most twice as long. Longer than the 5 s of [`AckSample::min_rtt`]: a
+/// CUBIC flow beside us takes up to 15 s from one of its losses to the next, and in between its queue only grows.
+///
+/// [`AckSample::min_rtt`]: crate::congestion::AckSample::min_rtt
+const BASE_SPAN: Duration = Duration::from_secs(30);
+
+/// The path's own delay: the least round trip of a long time.
+#[derive(Debug)]
+pub(super) struct Base {
+    now: Duration,
+    before: Duration,
+    began: Timestamp,
+}
+
+impl Default for Base {
+    fn default() -> Base {
+        Base { now: Duration::MAX, before: Duration::MAX, began: Timestamp::ZERO }
+    }
+}
+
+impl Base {
+    /// Takes a round trip and gives the least.
+    pub(super) fn on_rtt(&mut self, now: Timestamp, rtt: Duration) -> Duration {
+        if now - self.began >= BASE_SPAN {
+            self.before = self.now;
+            self.now = rtt;
+            self.began = now;
+        }
+        self.now = self.now.min(rtt);
+        self.now.min(self.before)
+    }
+
+    /// The path has another delay now.
+    pub(super) fn forget(&mut self, now: Timestamp, rtt: Duration) {
+        *self = Base { now: rtt, before: rtt, began: now };
+    }
+}
+
 /// For how long the best delivery is remembered, at least; at most twice as long.
 const BEST_SPAN: Duration = Duration::from_secs(2);
 
@@ -142,6 +180,13 @@ impl Losses {
     pub(super) fn beyond_chance(&self) -> bool {
         let expected = CHANCE_SHARE * self.share() * self.phase.all();
         self.phase.lost > expected + CHANCE_SIGMAS * expected.sqrt() + CHANCE_PACKETS
+    }
+
+    /// Whether so many losses of so many packets are more than the path's own share explains. A path that is not known to lose
+    /// any has none to explain.
+    pub(super) fn beyond(&self, lost: f64, all: f64) -> bool {
+        let expected = CHANCE_SHARE * self.share() * all;
+        lost > expected + CHANCE_SIGMAS * expected.sqrt()
     }
 
     /// Whether so much was lost in the last round trip that there is nothing left to measure; true at most once a round trip.

@@ -5,20 +5,27 @@
 //! 2. **Ramp**: starts a little below that estimate and goes on faster each round while the path delivers what is sent
 //!    and no queue grows. A wrong estimate costs one round in either direction.
 //! 3. **Cruise**: sends what the path delivers, a little more while its queue is nearly empty and less while it is not,
-//!    so that the bottleneck never idles behind a queue of a few milliseconds.
+//!    so that the bottleneck never idles behind a queue of a few milliseconds. Who has less aims at a longer queue than who has
+//!    more: so several of us come to equal shares.
+//! 4. **Compete** (`compete`, `persist`): where the queue does not go away when we send less, others fill it; then we do as CUBIC
+//!    does, or, where they do not answer losses, hold on to what is delivered.
 //!
 //! A queue may be somebody's burst and pass: the best delivery of late is remembered, and resumed when the queue that we gave
 //! way to is gone. A fall without a queue is forgotten at once.
 //!
-//! Two experiments interrupt the cruise for a round. A **drain**, from time to time, sends less: it shows the path's own delay,
-//! and how much is lost when nothing of ours is in the way: only loss beyond that moves the rate, as where a queue is too
-//! shallow to be seen as delay. A **push**, when less is delivered than before, sends more: where that brings more, others
-//! hold the queue, and giving way to it would only make room for them.
+//! A **drain**, from time to time and when somebody seems to have joined, sends less for a round: it shows the path's own delay, to
+//! us and to him, and how much is lost when nothing of ours is in the way: only loss beyond that moves the rate, as where a
+//! queue is too shallow to be seen as delay.
 
-use super::witness::{Best, Losses, StandingQueue};
+mod compete;
+mod persist;
+mod witness;
+
 use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode};
 use crate::{Rate, Timestamp};
+use compete::{Compete, Crowd, Verdict};
 use std::time::Duration;
+use witness::{Base, Best, Losses, StandingQueue};
 
 /// Packets of the first train. At 1 Gbit/s 64 packets of 1200 bytes last 0.6 ms, long against the ~0.1 ms that stamps jitter;
 /// they are 77 kB, which a path of 10 Mbit/s drains in 60 ms.
@@ -44,6 +51,8 @@ const RAMP_BLIND: usize = 3;
 const RAMP_QUEUE: u32 = 2;
 /// The path delivers what is sent, up to the noise of one window.
 const DELIVERED_ALL: f64 = 0.95;
+/// Packets by which a window can be wrong: one at each end.
+const DELIVERED_NOISE: u64 = 2;
 /// A phase, of the ramp or of cruising, waits for one round trip and measures for a part of one, but not less than this: a
 /// window of the delivery rate must fit. So whatever it measures left under its own rate.
 const MEASURE_MIN: Duration = Duration::from_millis(10);
@@ -53,12 +62,21 @@ const CYCLE_PHASES: u32 = 16;
 const CYCLE_MIN: Duration = Duration::from_secs(2);
 /// A drain sends this much less than is delivered, beyond what empties the standing queue: more than a model's noise.
 const DRAIN_MARGIN: f64 = 0.05;
-const DRAIN_MAX: f64 = 0.30;
+const DRAIN_MAX: f64 = 0.50;
+const SHARE_MIN: f64 = 0.25;
+/// Behind a standing queue less than this share of what was delivered before: somebody has joined, whose idea of the path's own
+/// delay has our queue in it. A drain shows it to him; not before so many phases after the last.
+const JOINED_SHARE: f64 = 0.85;
+const JOINED_PHASES: u32 = 4;
 /// Phases of unexplained loss in a row that call for a drain, to learn whether it is ours.
 const DRAIN_AFTER: u32 = 2;
 /// The standing queue to keep: a twentieth of the path, and well above the ~0.3 ms of noise of two hosts.
 const QUEUE_SHARE: u32 = 20;
 const QUEUE_MIN: Duration = Duration::from_millis(2);
+/// Times this at a window of so many packets, and with its root: who has less aims at a longer queue than who has more, so that shares
+/// become equal (Swift, Kumar and others 2020, section 3.2, flow-based scaling). At most a quarter of the path.
+const QUEUE_WINDOW: f64 = 500.0;
+const QUEUE_SCALE: (f64, f64) = (0.5, 5.0);
 /// On slow paths a few packets are a delay of their own.
 const QUEUE_PACKETS: u64 = 8;
 /// A queue above a half of the target means that the bottleneck never idled: what is delivered is its rate. Below a quarter
@@ -70,11 +88,13 @@ const QUEUE_EMPTY: u32 = 4;
 const QUEUE_GAIN: f64 = 0.4;
 const CREEP_MAX: f64 = 0.03;
 const TRIM_MAX: f64 = 0.25;
-/// When what is delivered has fallen by this share behind a standing queue, a push asks whose queue that is: it sends so much
-/// more, and where others share the bottleneck at least so much more is delivered (on a link of our own: nothing).
-const PUSH_AFTER: f64 = 0.05;
-const PUSH_GAIN: f64 = 1.10;
-const PUSH_GAINED: f64 = 1.025;
+/// The train says what the link carries, but hosts can make it look faster: believed up to so many times what the ramp got of it.
+const RAMP_PROVEN: f64 = 2.0;
+/// Share of what was delivered while the queue was short to begin a competition with: with one other a half is fair, and he grows too
+/// while we come back.
+const COMPETE_SHARE: f64 = 0.45;
+/// What is left of the belief in an earlier rate when a competition is over.
+const PROVEN_FADES: f64 = 0.7;
 /// Share of the best delivery of late to resume at, and never to fall below behind a queue. Measured beside bursts that take all of
 /// the link half of the time (`tests/golden/auto.txt`): without them we got 32% of what was left, with them 77%.
 const RESUME: f64 = 0.9;
@@ -97,8 +117,8 @@ enum State {
     Drain,
     /// Phases since the drain.
     Cruise(u32),
-    /// What was delivered before the push.
-    Push(Rate),
+    /// As a flow that fills queues.
+    Compete,
 }
 
 /// The default controller.
@@ -115,12 +135,14 @@ pub struct Auto {
     /// The newest delivery rate, and the time that it spans.
     newest: Rate,
     span: Duration,
+    base: Base,
     min_rtt: Duration,
     latest_rtt: Duration,
     losses: Losses,
     queue: StandingQueue,
-    /// The part of the queue that others hold, and what was delivered when we last knew whose it was.
-    foreign: Duration,
+    crowd: Crowd,
+    competition: Option<Compete>,
+    /// What was delivered when the queue was last nearly empty.
     proven: Rate,
     /// The most that was delivered lately, and whether less is delivered now because of a queue that may pass.
     best: Best,
@@ -150,11 +172,13 @@ impl Auto {
             capacity: RATE_MIN,
             newest: RATE_MIN,
             span: Duration::ZERO,
+            base: Base::default(),
             min_rtt: Duration::ZERO,
             latest_rtt: Duration::ZERO,
             losses: Losses::default(),
             queue: StandingQueue::default(),
-            foreign: Duration::ZERO,
+            crowd: Crowd::default(),
+            competition: None,
             proven: RATE_MIN,
             best: Best::default(),
             gave_way: false,
@@ -188,6 +212,7 @@ impl Auto {
             None => return,
         };
         self.capacity = estimate.scaled(RAMP_START);
+        self.proven = self.capacity;
         self.enter(State::Ramp(steps), ack.now, 1.0);
     }
 
@@ -196,7 +221,7 @@ impl Auto {
         if ack.app_limited {
             // Not tried: hold this rate and look again after another phase.
             self.begin_phase(ack.now);
-        } else if self.queue_is_empty() && self.newest >= arrives.scaled(DELIVERED_ALL) {
+        } else if self.queue_is_empty() && self.delivers(arrives) {
             self.capacity = arrives;
             self.enter(State::Ramp(steps + 1), ack.now, RAMP_GAINS[steps.min(RAMP_GAINS.len() - 1)]);
         } else if self.queue_is_empty() && !self.losses.beyond_chance() {
@@ -204,8 +229,16 @@ impl Auto {
             self.begin_phase(ack.now);
         } else {
             self.capacity = self.newest;
+            // What others left us of it at the moment may be less than what there is, but hardly less than half.
+            self.proven = self.proven.min(self.newest.scaled(RAMP_PROVEN)).max(self.newest);
             self.enter_drain(ack.now);
         }
+    }
+
+    /// Whether the path delivers so much. On a slow path a packet more or less in one window is no shortfall.
+    fn delivers(&self, arrives: Rate) -> bool {
+        let noise = Rate::of(DELIVERED_NOISE * self.packet_len, self.span).unwrap_or(Rate::ZERO);
+        self.newest.as_bytes() + noise.as_bytes() >= arrives.scaled(DELIVERED_ALL).as_bytes()
     }
 
     fn update_capacity(&mut self, ack: &AckSample) {
@@ -249,11 +282,14 @@ impl Auto {
             self.proven = self.capacity;
         }
         let due = phase >= CYCLE_PHASES && ack.now - self.drained >= CYCLE_MIN;
-        let fell = self.capacity < self.proven.scaled(1.0 - PUSH_AFTER);
+        let joined = phase >= JOINED_PHASES && self.share() < JOINED_SHARE && self.queue_is_busy();
         if due || self.overloaded >= DRAIN_AFTER {
             self.enter_drain(ack.now);
-        } else if fell && self.overloaded == 0 && !ack.app_limited {
-            self.enter(State::Push(self.capacity), ack.now, PUSH_GAIN);
+        } else if joined && !ack.app_limited {
+            // What we had is his now.
+            self.gave_way = false;
+            self.best = Best::default();
+            self.enter_drain(ack.now);
         } else if self.creeps && self.queue_is_empty() && phase > 1 && !ack.app_limited {
             // A whole phase of creeping has left the queue empty and lost nothing: go on as the ramp does.
             self.enter(State::Ramp(1), ack.now, RAMP_GAINS[0]);
@@ -262,15 +298,28 @@ impl Auto {
         }
     }
 
-    fn end_push(&mut self, ack: &AckSample, before: Rate) {
-        let gained = self.newest > before.scaled(PUSH_GAINED) && !self.losses.beyond_chance();
+    /// Others fill the queue, and giving way would only make room for them.
+    fn enter_compete(&mut self, ack: &AckSample) {
+        let rate = self.newest.max(self.proven.scaled(COMPETE_SHARE));
+        self.competition = Some(Compete::new(ack, rate, self.proven));
+        self.crowd = Crowd::default();
+        self.gave_way = false;
+        self.enter(State::Compete, ack.now, 1.0);
+    }
+
+    fn compete(&mut self, ack: &AckSample) {
+        let (queue, target) = (self.queue.delay(), self.short_queue());
+        let Some(competition) = &mut self.competition else { return };
+        let verdict = competition.on_ack(ack, self.newest, queue, target, &self.losses);
+        self.window = competition.window();
+        self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(TRAIN_RATE);
         self.capacity = self.newest;
-        self.proven = self.newest;
-        if gained {
-            self.foreign = self.queue.delay();
-            self.enter(State::Cruise(1), ack.now, self.cruise_gain());
-        } else {
-            self.foreign = Duration::ZERO;
+        if verdict == Verdict::Longer {
+            self.base.forget(ack.now, ack.latest_rtt);
+        }
+        if verdict != Verdict::GoesOn {
+            self.competition = None;
+            self.proven = self.proven.scaled(PROVEN_FADES).max(self.newest);
             self.enter_drain(ack.now);
         }
     }
@@ -286,7 +335,9 @@ impl Auto {
         self.overloaded = 0;
         self.state = State::Drain;
         let phase = (self.wait_len() + self.measure_len()).as_secs_f64();
-        self.drain_gain = 1.0 - (DRAIN_MARGIN + self.our_queue().as_secs_f64() / phase).min(DRAIN_MAX);
+        // With a part of the link we can empty the queue of all only by so much more.
+        let queue = self.queue.delay().as_secs_f64() / self.share().max(SHARE_MIN);
+        self.drain_gain = 1.0 - (DRAIN_MARGIN + queue / phase).min(DRAIN_MAX);
         self.enter(State::Drain, now, self.drain_gain);
     }
 
@@ -304,7 +355,7 @@ impl Auto {
 
     fn cruise_gain(&self) -> f64 {
         let path = self.latest_rtt.max(self.span).max(MEASURE_MIN).as_secs_f64();
-        let short_of = self.queue_target().as_secs_f64() - self.our_queue().as_secs_f64();
+        let short_of = self.queue_target().as_secs_f64() - self.queue.delay().as_secs_f64();
         let creep = if self.creeps { CREEP_MAX } else { 0.0 };
         1.0 + (QUEUE_GAIN * short_of / path).clamp(-TRIM_MAX, creep)
     }
@@ -315,16 +366,29 @@ impl Auto {
         let arrives = if self.state == State::Drain { 1.0 } else { 1.0 - self.losses.share() };
         self.pacing = self.capacity.scaled(gain / arrives).max(RATE_MIN).min(TRAIN_RATE);
         let path = self.pacing.bytes_in(self.min_rtt) as f64 * WINDOW_GAIN;
-        self.window = path as u64 + self.pacing.bytes_in(HOST_DELAY + self.foreign) + 16 * self.packet_len;
+        self.window = path as u64 + self.pacing.bytes_in(HOST_DELAY) + 16 * self.packet_len;
+    }
+
+    /// The part of what the path gave us before that we have now.
+    fn share(&self) -> f64 {
+        (self.capacity.as_bytes() as f64 / self.proven.as_bytes().max(1) as f64).min(1.0)
+    }
+
+    /// A queue that is ours if we have the path for ourselves.
+    fn short_queue(&self) -> Duration {
+        let packets = self.proven.max(self.pacing).time_for(QUEUE_PACKETS * self.packet_len);
+        (self.min_rtt / QUEUE_SHARE).max(QUEUE_MIN).max(packets)
     }
 
     fn queue_target(&self) -> Duration {
         let packets = self.pacing.time_for(QUEUE_PACKETS * self.packet_len);
-        (self.min_rtt / QUEUE_SHARE).max(QUEUE_MIN).max(packets)
+        self.scaled_target().max(packets)
     }
 
-    fn our_queue(&self) -> Duration {
-        self.queue.delay().saturating_sub(self.foreign)
+    fn scaled_target(&self) -> Duration {
+        let window = self.pacing.bytes_in(self.min_rtt) as f64 / self.packet_len as f64;
+        let scale = (QUEUE_WINDOW / window.max(1.0)).sqrt().clamp(QUEUE_SCALE.0, QUEUE_SCALE.1);
+        (self.min_rtt / QUEUE_SHARE).mul_f64(scale).max(QUEUE_MIN)
     }
 
     fn queue_is_busy(&self) -> bool {
@@ -348,12 +412,11 @@ impl Auto {
 
     /// Takes in what an ack says of the path.
     fn witness(&mut self, ack: &AckSample) {
-        self.min_rtt = ack.min_rtt;
+        self.min_rtt = self.base.on_rtt(ack.now, ack.min_rtt);
         self.latest_rtt = ack.latest_rtt;
-        let delay = ack.latest_rtt.saturating_sub(ack.min_rtt);
-        let window = (ack.min_rtt / 8).max(MEASURE_MIN / 2);
+        let delay = ack.latest_rtt.saturating_sub(self.min_rtt);
+        let window = (self.min_rtt / 8).max(MEASURE_MIN / 2);
         self.queue.on_delay(ack.now, delay, window, self.queue_target() / QUEUE_BUSY);
-        self.foreign = self.foreign.min(self.queue.delay());
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
         if let Some(sample) = ack.rate
             && (!ack.app_limited || sample.rate > self.newest)
@@ -374,6 +437,9 @@ impl Controller for Auto {
         if self.state == State::Train {
             return self.on_train_ack(ack);
         }
+        if self.state == State::Compete {
+            return self.compete(ack);
+        }
         let collapsed = self.losses.collapse(ack.now, self.latest_rtt.max(MEASURE_MIN));
         if collapsed && self.newest < self.pacing.scaled(COLLAPSE_DELIVERED) {
             self.capacity = self.newest;
@@ -389,11 +455,16 @@ impl Controller for Auto {
             State::Ramp(steps) if over || self.queue.delay() > RAMP_QUEUE * self.queue_target() => {
                 self.end_ramp_phase(ack, steps)
             }
-            State::Push(before) if over => self.end_push(ack, before),
             State::Drain | State::Cruise(_) => {
                 self.update_capacity(ack);
                 if self.resume(ack) {
                     return;
+                }
+                // Not the target at the rate that we have fallen to: on a slow share a few packets are a long delay.
+                let target = self.short_queue().max(self.scaled_target().mul_f64(0.75));
+                let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
+                if self.crowd.on_ack(ack, self.queue.delay(), target, yields) {
+                    return self.enter_compete(ack);
                 }
                 match self.state {
                     State::Cruise(phase) if over => self.end_cruise_phase(ack, phase),
@@ -402,19 +473,22 @@ impl Controller for Auto {
                     _ => self.set_rate(self.drain_gain),
                 }
             }
-            State::Train | State::Ramp(_) | State::Push(_) => {}
+            State::Train | State::Ramp(_) | State::Compete => {}
         }
     }
 
     fn on_loss(&mut self, loss: &LossEpisode) {
         if loss.cause != LossCause::LocalSend {
             self.losses.on_lost(loss.packets as f64);
+            if let Some(competition) = &mut self.competition {
+                competition.on_loss(loss);
+            }
         }
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {
         // The queue marks before it drops: give back now, once a round trip, and do not creep back at once.
-        let waits = matches!(self.state, State::Train | State::Drain);
+        let waits = matches!(self.state, State::Train | State::Drain | State::Compete);
         if !waits && mark.now - self.drained >= self.latest_rtt.max(MEASURE_MIN) {
             self.capacity = self.capacity.min(self.newest);
             self.enter_drain(mark.now);
@@ -436,7 +510,7 @@ impl Controller for Auto {
             State::Ramp(_) => "ramp",
             State::Drain => "drain",
             State::Cruise(_) => "cruise",
-            State::Push(_) => "push",
+            State::Compete => self.competition.as_ref().map_or("compete", Compete::state),
         }
     }
 }

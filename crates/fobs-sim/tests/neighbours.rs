@@ -1,0 +1,225 @@
+//! Whether `auto` is a good neighbour: what TCP keeps beside it, how several of it share, how long the queue is that it keeps alone.
+//! The bars are those of the issue that asked for them; virtual time is exact, so that a bar can be a bar. `FOBS_SHOW=1` prints
+//! the figures of every scene, `FOBS_TRACE=<ms>` those of each flow every so often.
+
+use fobs_proto::congestion::CongestionControl;
+use fobs_sim::flow::fobs::{FobsConfig, Object};
+use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
+use fobs_sim::flow::{FlowConfig, Traffic};
+use fobs_sim::host::HostConfig;
+use fobs_sim::link::LinkConfig;
+use fobs_sim::report::jain;
+use fobs_sim::time::{MS, Nanos, SEC};
+use fobs_sim::topology::Dumbbell;
+use fobs_sim::world::{Config, World};
+
+const SEED: u64 = 1;
+const RATE: u64 = 100_000_000;
+/// An object that nobody finishes.
+const ENDLESS: Object = Object::Bytes(1 << 50);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Who {
+    Auto,
+    Tcp(Algorithm),
+}
+
+/// Flows through one bottleneck of [`RATE`], each between hosts of its own.
+struct Scene {
+    rtt: Nanos,
+    /// Queue in quarters of the bandwidth-delay product.
+    queue_quarters: u64,
+    /// Who joins when.
+    flows: Vec<(Who, Nanos)>,
+}
+
+/// What was seen of a scene in its last part.
+struct Seen {
+    /// Share of the link of each flow, 0 to 1.
+    shares: Vec<f64>,
+    /// Waste of each flow since its beginning, 0 to 1.
+    waste: Vec<f64>,
+    /// Median delay in the queue.
+    queue: Nanos,
+}
+
+impl Scene {
+    fn play(&self, from: Nanos, until: Nanos) -> Seen {
+        let product = RATE / 8 * self.rtt / SEC;
+        let queue = (product * self.queue_quarters / 4).max(30_000);
+        let bottleneck = LinkConfig::new("bottleneck", RATE, self.rtt / 2, queue);
+        let back = LinkConfig::wire("back", self.rtt / 2);
+        let bell = Dumbbell { pairs: self.flows.len(), interface_rate: 10 * RATE, bottleneck, back };
+        let mut config = Config::new("neighbours", SEED, until);
+        config.edges = bell.edges();
+        for (i, (who, start)) in self.flows.iter().enumerate() {
+            let (from, to) = (format!("s{i}"), format!("r{i}"));
+            config.hosts.push(HostConfig::ordinary(&from));
+            config.hosts.push(HostConfig::ordinary(&to));
+            let traffic = match who {
+                Who::Auto => Traffic::Fobs(Box::new(FobsConfig::new(ENDLESS, CongestionControl::Auto))),
+                Who::Tcp(algorithm) => Traffic::Tcp(TcpConfig::endless(*algorithm)),
+            };
+            config.flows.push(FlowConfig { start: *start, ..FlowConfig::new(&from, &from, &to, traffic) });
+        }
+        let mut world = World::new(config).expect("hosts and routes exist");
+        if let Some(every) = std::env::var("FOBS_TRACE").ok().and_then(|n| n.parse::<u64>().ok()) {
+            self.trace(&mut world, every * MS, until);
+        }
+        let run = |world: &mut World, at| {
+            world.run_until(at).unwrap_or_else(|violation| panic!("{violation}\n{}", world.describe()));
+        };
+        run(&mut world, from);
+        let count = self.flows.len();
+        let before: Vec<u64> = (0..count).map(|i| world.flow(i).figures.delivered).collect();
+        run(&mut world, until);
+        let carries = RATE as f64 / 8.0 * (until - from) as f64 / SEC as f64;
+        let share =
+            |i: usize, world: &mut World| (world.flow(i).figures.delivered - before[i]) as f64 / carries;
+        Seen {
+            shares: (0..count).map(|i| share(i, &mut world)).collect(),
+            waste: (0..count).map(|i| world.flow(i).figures.waste()).collect(),
+            queue: world.link(0).queue_delay.0,
+        }
+    }
+
+    fn trace(&self, world: &mut World, every: Nanos, until: Nanos) {
+        let mut before = vec![0; self.flows.len()];
+        for at in (every..until).step_by(every as usize) {
+            world.run_until(at).expect("no rule breaks");
+            let mut line = format!("{:>6} ms", at / MS);
+            for (i, before) in before.iter_mut().enumerate() {
+                let figures = world.flow(i).figures;
+                let got = (figures.delivered - *before) * 8 * 1000 / (every / MS) / 1_000_000;
+                line += &format!(
+                    " | {got:>4} Mbit/s window {:>5} kB lost {:>6} rtt {:>5.1}",
+                    figures.window.unwrap_or(0) / 1000,
+                    figures.lost,
+                    figures.rtt.unwrap_or(0) as f64 / MS as f64
+                );
+                *before = figures.delivered;
+            }
+            let states = world.describe();
+            let states: Vec<&str> =
+                states.split("auto ").skip(1).filter_map(|rest| rest.split(" at ").next()).collect();
+            println!("{line} | {states:?}");
+        }
+    }
+}
+
+fn show(line: String) {
+    if std::env::var("FOBS_SHOW").is_ok() {
+        println!("{line}");
+    }
+}
+
+/// Shares of TCP and of `auto`, and the waste of `auto`: whoever is first has the link to himself for 5 s.
+fn beside(algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> (f64, f64, f64) {
+    let tcp = Who::Tcp(algorithm);
+    let start = |who: Who| if who == first { 0 } else { 5 * SEC };
+    let flows = vec![(tcp, start(tcp)), (Who::Auto, start(Who::Auto))];
+    let seen = Scene { rtt, queue_quarters, flows }.play(20 * SEC, 60 * SEC);
+    let (tcp, auto, waste) = (seen.shares[0], seen.shares[1], seen.waste[1]);
+    show(format!(
+        "{:>9} {:>3} ms {queue_quarters:>2}/4 BDP {:<5} first: tcp {:>4.1} auto {:>4.1} waste {:>4.1} queue {:>5.1}",
+        algorithm.name(),
+        rtt / MS,
+        if first == Who::Auto { "auto" } else { "tcp" },
+        tcp * 100.0,
+        auto * 100.0,
+        waste * 100.0,
+        seen.queue as f64 / MS as f64
+    ));
+    (tcp, auto, waste)
+}
+
+/// One scene, for people: `FOBS_BESIDE="cubic 26 4 auto" FOBS_TRACE=200 cargo test -p fobs-sim --test neighbours a_scene -- --nocapture`.
+#[test]
+fn a_scene_for_people() {
+    let Ok(wanted) = std::env::var("FOBS_BESIDE") else { return };
+    let words: Vec<&str> = wanted.split(' ').collect();
+    let number = |i: usize| words[i].parse::<u64>().expect("a number");
+    if words[0] == "auto" {
+        let flows = (0..number(3)).map(|i| (Who::Auto, i * 2 * SEC)).collect();
+        Scene { rtt: number(1) * MS, queue_quarters: number(2), flows }.play(SEC, 30 * SEC);
+        return;
+    }
+    let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == words[0]).expect("an algorithm");
+    let first = if words[3] == "auto" { Who::Auto } else { Who::Tcp(algorithm) };
+    beside(algorithm, number(1) * MS, number(2), first);
+}
+
+/// Bars of the issue, as shares of the link: what one TCP flow keeps at least, Jain's index among ourselves, and the
+/// median delay in the queue over the round trip when we are alone.
+const TCP_KEEPS: f64 = 0.40;
+const JAIN: f64 = 0.90;
+const QUEUE_OF_RTT: f64 = 0.25;
+
+#[test]
+fn cubic_keeps_its_part_and_leaves_us_ours() {
+    for (rtt, first, ours) in [
+        (26 * MS, Who::Auto, AUTO_FIRST),
+        (26 * MS, Who::Tcp(Algorithm::Cubic), TCP_FIRST),
+        (65 * MS, Who::Auto, AUTO_FIRST),
+    ] {
+        let (tcp, auto, waste) = beside(Algorithm::Cubic, rtt, 4, first);
+        assert!(tcp >= TCP_KEEPS, "{} ms, {first:?} first: cubic keeps {tcp:.3}", rtt / MS);
+        assert!(auto >= ours, "{} ms, {first:?} first: auto gets {auto:.3}", rtt / MS);
+        assert!(waste < 0.01, "{} ms, {first:?} first: waste {waste:.3}", rtt / MS);
+    }
+}
+
+/// What `auto` gets beside one CUBIC flow on a queue of one bandwidth-delay product, at least; a half is fair. Who comes
+/// second knows the path's own delay only with CUBIC's queue in it.
+const AUTO_FIRST: f64 = 0.35;
+const TCP_FIRST: f64 = 0.25;
+
+#[test]
+fn others_keep_their_part() {
+    for quarters in [1, 4, 16] {
+        beside(Algorithm::Reno, 26 * MS, quarters, Who::Tcp(Algorithm::Reno));
+        for first in [Who::Tcp(Algorithm::Cubic), Who::Auto] {
+            for rtt in [26 * MS, 65 * MS] {
+                let (tcp, _, _) = beside(Algorithm::Cubic, rtt, quarters, first);
+                assert!(tcp >= TCP_KEEPS, "{} ms, {quarters}/4, {first:?} first: {tcp:.3}", rtt / MS);
+            }
+        }
+    }
+    for first in [Who::Tcp(Algorithm::Bbr), Who::Auto] {
+        for rtt in [26 * MS, 65 * MS] {
+            let (tcp, _, _) = beside(Algorithm::Bbr, rtt, 4, first);
+            assert!(tcp >= TCP_KEEPS, "{} ms, {first:?} first: bbr keeps {tcp:.3}", rtt / MS);
+        }
+    }
+}
+
+#[test]
+fn several_of_us_share_alike() {
+    for rtt in [26 * MS, 65 * MS] {
+        for count in [2, 4, 8] {
+            let flows = (0..count).map(|i| (Who::Auto, i * 2 * SEC)).collect();
+            let last = (count - 1) * 2 * SEC;
+            let seen = Scene { rtt, queue_quarters: 4, flows }.play(last + 5 * SEC, last + 15 * SEC);
+            let (index, waste) = (jain(&seen.shares), seen.waste.iter().fold(0.0f64, |a, b| a.max(*b)));
+            show(format!(
+                "{count} of auto, {} ms: jain {index:.3} waste {:.1} queue {:.1} shares {:.2?}",
+                rtt / MS,
+                waste * 100.0,
+                seen.queue as f64 / MS as f64,
+                seen.shares
+            ));
+            assert!(index >= JAIN, "{count} at {} ms: {index:.3} of {:.3?}", rtt / MS, seen.shares);
+            assert!(seen.shares.iter().sum::<f64>() > 0.93, "{:.3?}", seen.shares);
+        }
+    }
+}
+
+#[test]
+fn alone_the_queue_is_short() {
+    for rtt in [10 * MS, 26 * MS, 65 * MS, 200 * MS] {
+        let seen = Scene { rtt, queue_quarters: 4, flows: vec![(Who::Auto, 0)] }.play(5 * SEC, 25 * SEC);
+        let (share, queue) = (seen.shares[0], seen.queue as f64 / rtt as f64);
+        show(format!("alone {} ms: {:.1} queue {:.1}% of it", rtt / MS, share * 100.0, queue * 100.0));
+        assert!(share > 0.94 && queue <= QUEUE_OF_RTT, "{} ms: {share:.3}, queue {queue:.3}", rtt / MS);
+    }
+}
