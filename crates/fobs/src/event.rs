@@ -1,5 +1,6 @@
 //! What a running transfer tells its caller.
 
+use crate::cause::{LossWindow, Remedy};
 use crate::error::Error;
 
 /// Something to show. Delivered from engine threads through [`EventSink`]; must be handled quickly.
@@ -29,6 +30,10 @@ pub enum Event {
     },
     /// One file was given up; the rest goes on.
     FileFailed(FileError),
+    /// The sender judged a window of losses; a few times a second at most.
+    Loss(LossWindow),
+    /// Something was done so that the receiver loses less, or its effect is known.
+    Remedy(Remedy),
     /// Something a person should know (a key pinned on first use, a downgrade).
     Notice(String),
 }

@@ -12,6 +12,7 @@
 //!
 //! A caller makes [`options::Location`]s and [`options::TransferOptions`], calls [`copy`], and hears [`event::Event`]s.
 
+pub mod cause;
 pub mod control;
 pub mod error;
 pub mod event;

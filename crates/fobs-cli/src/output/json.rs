@@ -88,6 +88,8 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });
             }
             Event::FileFailed(error) => state.write(Line::Error(error.into())),
+            // `fobs explain` and `--trace` tell of these.
+            Event::Loss(_) | Event::Remedy(_) => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
         }
     }

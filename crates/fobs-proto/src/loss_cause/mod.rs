@@ -7,6 +7,8 @@
 //!   paper       the paper's classifier, as it stands, to compare with
 //!   mixture     ours: a mixture of known sub-causes over the features
 //!   witness     the signature's opinion beside the receiver's counters and lag
+//!   judge       the method that a transfer judges by, with its model
+//!   report      a judged window of a live transfer
 //! ```
 //!
 //! `seeds/001` is P. Dickens, "A Lightweight, High Performance Communication Protocol for Grid Computing"; sections
@@ -17,14 +19,18 @@
 
 pub mod complexity;
 pub mod features;
+pub mod judge;
 pub mod mixture;
 pub mod paper;
+pub mod report;
 pub mod signature;
 pub mod witness;
 
 pub use features::Features;
+pub use judge::{Judge, JudgeMethod};
 pub use mixture::Mixture;
 pub use paper::Paper;
+pub use report::LossReport;
 pub use signature::{LossRun, Signature, SignatureBuilder};
 
 /// Probability of a cause from which on it is believed (001 section 2.2).

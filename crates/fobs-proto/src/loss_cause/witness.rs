@@ -5,7 +5,7 @@
 //! receiver, who may be wrong, or may want to make the sender harm others: its word counts only as far as the
 //! pattern does not contradict it. Disagreement is inconclusive, and inconclusive is the network.
 
-use super::Verdict;
+use super::{CONFIDENCE, Verdict};
 
 /// Share of the losses that may stay uncounted before a window is mixed. With merged datagrams (GRO) the counter is
 /// scaled by their number; it is to be right to 1%, the bar for mixed sizes.
@@ -14,14 +14,29 @@ pub const UNCOUNTED_SHARE_MAX: f64 = 0.01;
 /// had a median of at least this (`docs/classifier.md`, earlier measurements).
 pub const LAG_MIN: f64 = 0.1;
 
+/// What the pattern of losses says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pattern {
+    /// Probability that the receiver lost all of it.
+    pub p_receiver: f64,
+    /// Probability that both lost some; 0 from a method that does not know of it.
+    pub p_mixed: f64,
+}
+
+impl Pattern {
+    /// Whether it denies that the receiver lost anything.
+    pub fn denies_receiver(&self) -> bool {
+        1.0 - self.p_receiver - self.p_mixed >= CONFIDENCE
+    }
+}
+
 /// What is known of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// Packets lost.
     pub lost: u32,
-    /// What the pattern says ([`super::Diagnosis::p_receiver`](super::mixture::Diagnosis)); `None` where it was not
-    /// asked.
-    pub p_receiver: Option<f64>,
+    /// What the pattern says; `None` where it was not asked.
+    pub pattern: Option<Pattern>,
     /// Datagrams the receiving host counted as dropped; `None` where its counters cannot be read.
     pub host_drops: Option<u32>,
     /// Median of: how late the last packet before a loss was read, over the time in which the socket's buffer fills.
@@ -51,12 +66,15 @@ impl Evidence {
             (Verdict::Receiver, None) => self.lost,
             (Verdict::Receiver, Some(drops)) => drops.min(self.lost),
             // A mixed window: the counted share is the receiver's, unless the pattern denies that it has any.
-            (Verdict::Inconclusive, Some(drops)) if !self.pattern_is(Verdict::Network) => {
-                drops.min(self.lost)
-            }
+            (Verdict::Inconclusive, Some(drops)) if !self.is_denied() => drops.min(self.lost),
             _ => 0,
         };
         Judgement { verdict, network_lost: self.lost - receiver_lost, receiver_lost }
+    }
+
+    /// Whether the receiver claims losses that look like the network's.
+    pub fn contradicts(&self) -> bool {
+        self.host_drops.is_some_and(|drops| drops > 0) && self.is_denied()
     }
 
     fn with_ledger(&self, drops: u32) -> Verdict {
@@ -65,7 +83,7 @@ impl Evidence {
             return Verdict::Network;
         }
         let counted_all = uncounted <= UNCOUNTED_SHARE_MAX * f64::from(self.lost);
-        if counted_all && !self.pattern_is(Verdict::Network) && !self.was_prompt() {
+        if counted_all && !self.is_network() && !self.was_prompt() {
             Verdict::Receiver
         } else {
             Verdict::Inconclusive
@@ -73,15 +91,20 @@ impl Evidence {
     }
 
     fn without_ledger(&self) -> Verdict {
-        match self.p_receiver.map(Verdict::from_probability) {
+        match self.pattern.map(|pattern| Verdict::from_probability(pattern.p_receiver)) {
             Some(Verdict::Receiver) if self.was_prompt() => Verdict::Inconclusive,
             Some(verdict) => verdict,
             None => Verdict::Inconclusive,
         }
     }
 
-    fn pattern_is(&self, verdict: Verdict) -> bool {
-        self.p_receiver.map(Verdict::from_probability) == Some(verdict)
+    fn is_denied(&self) -> bool {
+        self.pattern.is_some_and(|pattern| pattern.denies_receiver())
+    }
+
+    /// Whether the pattern says that the network lost some of it.
+    fn is_network(&self) -> bool {
+        self.pattern.map(|pattern| Verdict::from_probability(pattern.p_receiver)) == Some(Verdict::Network)
     }
 
     /// The receiver read without delay right up to the losses.
@@ -118,7 +141,8 @@ mod tests {
             (Some(0.5), None, Some(0.8), Inconclusive, 1000),
             (None, None, None, Inconclusive, 1000),
         ] {
-            let evidence = Evidence { lost: 1000, p_receiver: p, host_drops: drops, lag };
+            let pattern = p.map(|p_receiver| Pattern { p_receiver, p_mixed: 0.0 });
+            let evidence = Evidence { lost: 1000, pattern, host_drops: drops, lag };
             let judgement = evidence.judge();
             assert_eq!((judgement.verdict, judgement.network_lost), (verdict, network), "{evidence:?}");
             assert_eq!(judgement.network_lost + judgement.receiver_lost, 1000);
@@ -126,8 +150,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mixed_pattern_denies_nothing() {
+        let mixed = Pattern { p_receiver: 0.01, p_mixed: 0.9 };
+        let evidence = Evidence { lost: 1000, pattern: Some(mixed), host_drops: Some(600), lag: None };
+        let Judgement { verdict, network_lost, receiver_lost } = evidence.judge();
+        assert_eq!((verdict, network_lost, receiver_lost), (Verdict::Inconclusive, 400, 600));
+        assert!(!evidence.contradicts());
+        let network = Pattern { p_receiver: 0.01, p_mixed: 0.0 };
+        assert!(Evidence { pattern: Some(network), ..evidence }.contradicts());
+        assert!(!Evidence { pattern: Some(network), host_drops: Some(0), ..evidence }.contradicts());
+    }
+
+    #[test]
     fn nothing_lost_is_nobodys() {
-        let evidence = Evidence { lost: 0, p_receiver: None, host_drops: Some(7), lag: None };
+        let evidence = Evidence { lost: 0, pattern: None, host_drops: Some(7), lag: None };
         assert_eq!(evidence.judge().receiver_lost, 0);
     }
 }
