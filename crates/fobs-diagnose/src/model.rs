@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use fobs_proto::loss_cause::complexity::WordCounter;
 use fobs_proto::loss_cause::features::{COVARIATES, FEATURE_NAMES, FEATURES};
 use fobs_proto::loss_cause::mixture::{Group, Mixture, Residual, SubCause};
 use fobs_proto::loss_cause::paper::{Curve, Fit, Normal, Paper};
+use fobs_proto::loss_cause::{Judge, JudgeMethod};
 use serde::{Deserialize, Serialize};
 
 /// Version of both formats. A file of another is refused.
@@ -36,6 +38,20 @@ pub enum ModelFileError {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// Who judges a live transfer by this method, with the shipped model.
+pub fn judge(method: JudgeMethod) -> Judge {
+    let mixture = || MixtureFile::shipped().build().expect("the shipped model is tested");
+    match method {
+        JudgeMethod::Off => Judge::Off,
+        JudgeMethod::Paper => Judge::Paper(
+            PaperFile::shipped().build().expect("the shipped fits are tested"),
+            WordCounter::new(),
+        ),
+        JudgeMethod::Signature => Judge::Signature(mixture()),
+        JudgeMethod::On => Judge::On(mixture()),
+    }
 }
 
 /// A model of the method `signature`, as in a file.

@@ -48,6 +48,8 @@ pub struct FlowReport {
     pub packets_sent: u64,
     /// Packets declared lost that did not come after all.
     pub packets_lost: u64,
+    /// Of those, packets that were the receiver's and did not slow the sender down.
+    pub packets_spared: u64,
     /// Packets that carried what had been sent before, as a share of the others.
     pub waste: f64,
     /// Smallest round-trip time.
@@ -236,6 +238,7 @@ impl FlowReport {
             goodput_mbit: mbit(figures.delivered, time),
             packets_sent: figures.sent,
             packets_lost: figures.lost,
+            packets_spared: figures.spared,
             waste: figures.waste(),
             rtt_ms_min: figures.rtt_min.map(millis),
             socket_drops: figures.socket_drops,

@@ -191,6 +191,8 @@ impl Outcome {
 pub enum LossCause {
     /// The local host refused to send them: the path never saw them.
     LocalSend,
+    /// The receiver's kernel dropped them because its thread did not take them: the path carried them.
+    Receiver,
     /// Not known: treated as the network's doing (`seeds/001` section 2.2).
     Inconclusive,
 }
@@ -198,7 +200,7 @@ pub enum LossCause {
 impl LossCause {
     /// Whether it is certain that the path is innocent.
     pub fn spares_rate(self) -> bool {
-        matches!(self, LossCause::LocalSend)
+        matches!(self, LossCause::LocalSend | LossCause::Receiver)
     }
 }
 

@@ -234,6 +234,35 @@ impl SignatureBuilder {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
+    /// Where a window would have to begin for the newest `lost` losses; not before `earliest`.
+    pub fn start_of(&self, lost: u64, earliest: PacketNumber) -> PacketNumber {
+        let mut counted = 0;
+        for run in self.runs.iter().rev() {
+            counted += run.end - run.start;
+            if counted >= lost || run.start <= earliest {
+                return run.start.max(earliest);
+            }
+        }
+        earliest.max(self.first)
+    }
+
+    /// The window from packet `from` to before packet `end`, which goes on growing. It has [`PACKETS_MAX`] packets at
+    /// most.
+    pub fn window(&self, from: PacketNumber, end: PacketNumber, burst: u32) -> Signature {
+        let from = from.max(self.first);
+        let end = end.clamp(from, from.saturating_add(u64::from(PACKETS_MAX)));
+        let mut signature =
+            Signature { packets: (end - from) as u32, lost: 0, burst: burst.max(1), runs: Vec::new() };
+        let begin = self.runs.partition_point(|run| run.end <= from);
+        for run in self.runs[begin..].iter().take_while(|run| run.start < end) {
+            let start = run.start.max(from);
+            let len = (run.end.min(end) - start) as u32;
+            signature.lost += len;
+            signature.runs.push(LossRun { start: (start - from) as u32, len });
+        }
+        signature
+    }
+
     /// Ends the window before packet `end` and begins the next there, with the losses that are already known of it.
     /// An `end` beyond [`PACKETS_MAX`] packets is moved there.
     pub fn finish(&mut self, end: PacketNumber, burst: u32) -> Signature {

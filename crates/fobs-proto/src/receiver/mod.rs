@@ -5,12 +5,14 @@
 
 mod ack_policy;
 mod chunk;
+mod ledger;
 
 use crate::object::{BLOCK_PACKETS, RangeSet};
-use crate::wire::{Ack, BlockBitmap, DataHeader, RANGES_MAX};
+use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport, RANGES_MAX};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use chunk::{Arriving, Progress, Taken};
+use ledger::DropLedger;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -48,6 +50,17 @@ pub struct PacketMeta {
     pub len: u16,
     /// Its congestion mark.
     pub ecn: EcnCodepoint,
+    /// What the socket says with it.
+    pub socket: SocketNote,
+}
+
+/// What the kernel notes with what it queues at a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SocketNote {
+    /// Buffers that the socket had dropped when it queued this packet, modulo 2^32; `None` where nothing counts.
+    pub drops: Option<u32>,
+    /// Datagrams that were merged into the buffer that this packet begins; 0 for the others of a buffer.
+    pub merged: u16,
 }
 
 /// The two ECN bits that matter (RFC 3168).
@@ -124,6 +137,7 @@ pub struct Receiver {
     ect0: u32,
     ce: u32,
     socket_drops: u32,
+    ledger: DropLedger,
     /// Chunks below are stored.
     base: ChunkId,
     chunks: VecDeque<Arriving>,
@@ -146,6 +160,7 @@ impl Receiver {
             ect0: 0,
             ce: 0,
             socket_drops: 0,
+            ledger: DropLedger::new(),
             base: 0,
             chunks: VecDeque::new(),
             verified_below: 0,
@@ -201,9 +216,21 @@ impl Receiver {
         self.policy.at_once();
     }
 
-    /// The kernel's count of datagrams dropped at the socket.
+    /// The kernel's count of what was dropped at the socket, as of now. Packets bring their own count
+    /// ([`SocketNote`]); this one also knows of drops behind the newest.
     pub fn handle_socket_drops(&mut self, drops: u32) {
         self.socket_drops = drops;
+        self.ledger.on_count(drops);
+    }
+
+    /// The socket's buffer holds so many bytes, as the kernel charges them; told at the start and when it changes.
+    pub fn handle_socket_buffer(&mut self, bytes: u64) {
+        self.ledger.on_buffer(bytes);
+    }
+
+    /// Packets that this host has dropped at the socket, modulo 2^32; `None` where nothing counts.
+    pub fn packets_dropped(&mut self) -> Option<u32> {
+        self.ledger.packets()
     }
 
     /// The verdict on a complete chunk. False if a chunk that does not verify has no attempt left.
@@ -264,6 +291,7 @@ impl Receiver {
             || self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
         let complete = self.chunks.iter().filter(|c| c.progress != Progress::Arriving).count();
+        let lag = self.ledger.take_lag();
         let ack = Ack {
             largest,
             ack_delay_us: u32::try_from(delay.as_micros()).unwrap_or(u32::MAX),
@@ -278,6 +306,7 @@ impl Receiver {
             backlog: u16::try_from(complete).unwrap_or(u16::MAX),
             ranges: self.numbers.descending().collect(),
             bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
+            host: self.ledger.packets().map(|dropped| HostReport { dropped, lag }),
         };
         self.stats.acks += 1;
         // A greeting reports nothing: the first acks that do stay dense.
@@ -331,6 +360,7 @@ impl Receiver {
             EcnCodepoint::Ect0 => self.ect0 = self.ect0.wrapping_add(1),
             EcnCodepoint::Ce => self.ce = self.ce.wrapping_add(1),
         }
+        self.ledger.on_packet(now, meta);
         self.policy.on_packet(now);
     }
 

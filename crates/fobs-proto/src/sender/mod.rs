@@ -4,7 +4,9 @@
 //! ([`Sender::poll_transmit`]), for the next deadline ([`Sender::poll_timeout`]) and for chunks that are done with
 //! ([`Sender::poll_freed`]).
 
+mod attribution;
 mod chunk;
+mod drain;
 mod opening;
 mod schedule;
 mod tally;
@@ -15,11 +17,13 @@ pub use schedule::ScheduleKind;
 use crate::congestion::{
     AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, Outcome, PathHistory,
 };
+use crate::loss_cause::Judge;
 use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
 use crate::pacing::Pacer;
 use crate::recovery::{Acked, BASE_DATAGRAM, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
 use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
+use attribution::Attribution;
 use chunk::Chunks;
 use opening::Opening;
 use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
@@ -51,6 +55,8 @@ const RATE_WINDOW_MAX: Duration = Duration::from_millis(200);
 pub struct SenderConfig {
     /// Who decides the rate.
     pub controller: Box<dyn Controller>,
+    /// Who judges whose losses they were.
+    pub judge: Judge,
     /// In what order packets leave.
     pub schedule: ScheduleKind,
     /// Never faster than this, datagram bytes per second.
@@ -140,7 +146,9 @@ pub struct SenderStats {
     pub packets_lost: u64,
     /// Data packets declared lost that arrived after all.
     pub packets_late: u64,
-    /// Datagrams that the receiver's kernel dropped at the socket, as last reported.
+    /// Data packets declared lost that were the receiver's, so that they did not slow the sender down.
+    pub packets_spared: u64,
+    /// What the receiver's kernel counted as dropped at the socket, as last reported; merged datagrams count once.
     pub socket_drops: u32,
     /// Data packets sent again though nobody had declared them lost: by the circular schedule, by the tail, after a probe
     /// timeout.
@@ -155,6 +163,7 @@ pub struct SenderStats {
 #[derive(Debug)]
 pub struct Sender {
     controller: Box<dyn Controller>,
+    attribution: Attribution,
     rate_limit: Option<Rate>,
     burst: u32,
     chunks_max: usize,
@@ -164,6 +173,8 @@ pub struct Sender {
     in_flight: InFlight,
     rtt: Rtt,
     delivery: DeliveryRate,
+    /// The newest delivery rate.
+    delivered: Option<Rate>,
     opening: Opening,
     plpmtu: Plpmtu,
     pacer: Pacer,
@@ -190,6 +201,7 @@ impl Sender {
         };
         Sender {
             controller: config.controller,
+            attribution: Attribution::new(config.judge),
             rate_limit: config.rate_limit,
             burst,
             chunks_max: config.chunks_max,
@@ -199,6 +211,7 @@ impl Sender {
             in_flight: InFlight::default(),
             rtt: Rtt::default(),
             delivery: DeliveryRate::default(),
+            delivered: None,
             opening: Opening::default(),
             plpmtu,
             pacer: Pacer::new(now),
@@ -293,6 +306,7 @@ impl Sender {
         if let Some(rate) = self.pacing_rate() {
             self.pacer.on_sent(now, bytes, rate);
         }
+        self.attribution.on_burst(out.len());
         let bytes_in_flight = self.in_flight.bytes();
         self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
         // Whether it is all that is on its way.
@@ -312,10 +326,14 @@ impl Sender {
         let (mut large, mut ping) = (false, false);
         for &(low, high) in ack.ranges.iter().rev() {
             let (chunks, plpmtu, stats) = (&mut self.chunks, &mut self.plpmtu, &mut self.stats);
+            let attribution = &mut self.attribution;
             self.in_flight.on_ack(low, high, |acked| {
                 acked_bytes += u64::from(acked.sent.len);
                 acked_packets += 1;
                 newest = Some(acked);
+                if acked.was_lost {
+                    attribution.on_found(acked.number);
+                }
                 match acked.sent.kind {
                     SentKind::Data { chunk, index, attempt } => {
                         if acked.was_lost {
@@ -344,7 +362,12 @@ impl Sender {
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
             }
         }
-        self.detect_losses(now, LossCause::Inconclusive);
+        self.attribution.on_report(ack);
+        self.detect_losses(now);
+        if ack.ce > self.ce_seen {
+            self.attribution.on_mark();
+        }
+        self.settle_losses(now);
         self.tell_outcomes(now);
         self.tell_controller(now, ack, (acked_bytes, acked_packets), newest);
     }
@@ -384,10 +407,8 @@ impl Sender {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        match (self.controller.pacing_rate(), self.rate_limit) {
-            (Some(rate), Some(limit)) => Some(rate.min(limit)),
-            (rate, limit) => rate.or(limit),
-        }
+        let limits = [self.controller.pacing_rate(), self.rate_limit, self.attribution.drain_rate()];
+        limits.into_iter().flatten().min()
     }
 
     fn fill_burst(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) {
@@ -544,32 +565,27 @@ impl Sender {
         }
     }
 
-    fn detect_losses(&mut self, now: Timestamp, cause: LossCause) {
+    fn detect_losses(&mut self, now: Timestamp) {
         let mut lost = Vec::new();
         self.in_flight.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
-        self.account_losses(now, &lost, LossEvidence::Acks, cause);
+        self.account_losses(now, &lost, LossEvidence::Acks);
     }
 
-    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {
-        let (mut packets, mut bytes) = (0, 0);
-        let mut sent: Option<(Timestamp, Timestamp)> = None;
+    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence) {
+        if lost.is_empty() {
+            return;
+        }
+        let mut missed = Vec::with_capacity(lost.len());
         for &packet in lost {
             if self.on_lost(packet) {
-                packets += 1;
-                bytes += u64::from(packet.sent.len);
-                let at = packet.sent.at;
-                sent = Some(sent.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+                missed.push(packet);
                 if let SentKind::Data { chunk, index, attempt } = packet.sent.kind {
                     self.chunks.on_lost(chunk, index, attempt);
                 }
             }
         }
-        self.stats.packets_lost += packets;
-        if let Some(sent) = sent {
-            let bytes_in_flight = self.in_flight.bytes();
-            let episode = LossEpisode { now, packets, bytes, bytes_in_flight, sent, evidence, cause };
-            self.controller.on_loss(&episode);
-        }
+        self.stats.packets_lost += missed.len() as u64;
+        self.attribute(now, lost, &missed, evidence);
     }
 
     /// Whether a data packet was lost that no report has acknowledged.
@@ -638,10 +654,14 @@ impl Sender {
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(&newest));
         let rate = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
+        self.delivered = rate.map(|sample| sample.rate).or(self.delivered);
         let round_start = newest.number >= self.round_end;
         if round_start {
             self.round_end = self.in_flight.next_number();
+            self.attribute_round(now);
         }
+        // What the receiver takes says nothing about the path.
+        let drained = self.attribution.drain_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());
         self.controller.on_ack(&AckSample {
             now,
             acked_bytes,
@@ -652,7 +672,9 @@ impl Sender {
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
             rate,
-            app_limited: newest.number < self.app_limited_until || newest.sent.kind == SentKind::Probe,
+            app_limited: drained
+                || newest.number < self.app_limited_until
+                || newest.sent.kind == SentKind::Probe,
             round_start,
         });
     }

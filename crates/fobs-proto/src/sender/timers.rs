@@ -3,7 +3,7 @@
 use super::Sender;
 use super::schedule::{Origin, Slot};
 use crate::Timestamp;
-use crate::congestion::{LossCause, LossEvidence};
+use crate::congestion::LossEvidence;
 use crate::recovery::DeliveryRate;
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Sender {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         if self.in_flight.loss_deadline(self.rtt.loss_delay()).is_some_and(|at| at <= now) {
-            self.detect_losses(now, LossCause::Inconclusive);
+            self.detect_losses(now);
         }
         if self.probe_deadline().is_some_and(|at| at <= now) {
             self.on_probe_timeout(now);
@@ -134,7 +134,7 @@ impl Sender {
     pub(super) fn lose_all(&mut self, now: Timestamp) {
         let mut lost = Vec::new();
         self.in_flight.lose_all(|packet| lost.push(packet));
-        self.account_losses(now, &lost, LossEvidence::Silence, LossCause::Inconclusive);
+        self.account_losses(now, &lost, LossEvidence::Silence);
         self.delivery = DeliveryRate::default();
         self.app_limited_until = self.in_flight.next_number();
     }

@@ -9,6 +9,10 @@ pub const RANGES_MAX: usize = 512;
 pub const BITMAPS_MAX: usize = 4;
 /// Longest ack body, bytes: a 1200-byte datagram less header and tag, so that acks fit every path.
 pub const ACK_LEN_MAX: usize = 1200 - super::PLAIN_HEADER_LEN - super::AEAD_TAG_LEN;
+/// Bytes of a [`HostReport`], after everything else.
+const HOST_LEN: usize = 6;
+/// On the wire: no lag.
+const NO_LAG: u16 = u16::MAX;
 const BITMAP_BYTES_MAX: usize = crate::object::BLOCK_PACKETS as usize / 8;
 
 /// What the receiver knows: newest arrivals, its clock, counters and credit.
@@ -28,7 +32,7 @@ pub struct Ack {
     pub ect0: u32,
     /// Datagrams that came with CE.
     pub ce: u32,
-    /// Datagrams that the kernel dropped at the socket.
+    /// What the kernel counted as dropped at the socket, merged datagrams once.
     pub socket_drops: u32,
     /// First chunk that has no room (credit).
     pub chunk_limit: ChunkId,
@@ -40,6 +44,18 @@ pub struct Ack {
     pub ranges: Vec<(PacketNumber, PacketNumber)>,
     /// Whole-block bitmaps of incomplete blocks.
     pub bitmaps: Vec<BlockBitmap>,
+    /// What the receiving host says of its own losses; `None` where it cannot, or is too old to.
+    pub host: Option<HostReport>,
+}
+
+/// The receiving host's testimony (protocol 6.1). It is the receiver's word: what it may do is bounded there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostReport {
+    /// Packets dropped at the socket so far, modulo 2^32.
+    pub dropped: u32,
+    /// How late the packet before the newest gap was read, thousandths of the time in which the socket's buffer fills;
+    /// `None` if there was no gap since the last ack. At most 65,534.
+    pub lag: Option<u16>,
 }
 
 /// Which packets of a block have arrived.
@@ -74,8 +90,8 @@ impl Ack {
         let mut count = 0u16;
         let mut lowest = None;
         for &(low, high) in self.ranges.iter().take(RANGES_MAX) {
-            // The longest range takes 20 bytes; one more byte is the bitmap count.
-            if out.len() - start + 21 > ACK_LEN_MAX {
+            // The longest range takes 20 bytes; one more byte is the bitmap count, and the host's report is last.
+            if out.len() - start + 21 + HOST_LEN > ACK_LEN_MAX {
                 break;
             }
             if let Some(lowest) = lowest {
@@ -89,7 +105,7 @@ impl Ack {
         let count_at = out.len();
         out.push(0);
         for bitmap in self.bitmaps.iter().take(BITMAPS_MAX) {
-            if out.len() - start + 8 + bitmap.bits.len() > ACK_LEN_MAX {
+            if out.len() - start + 8 + bitmap.bits.len() + HOST_LEN > ACK_LEN_MAX {
                 break;
             }
             out.extend_from_slice(&bitmap.chunk.to_le_bytes());
@@ -98,6 +114,10 @@ impl Ack {
             out.extend_from_slice(&(bitmap.bits.len() as u16).to_le_bytes());
             out.extend_from_slice(&bitmap.bits);
             out[count_at] += 1;
+        }
+        if let Some(host) = self.host {
+            out.extend_from_slice(&host.dropped.to_le_bytes());
+            out.extend_from_slice(&host.lag.map_or(NO_LAG, |lag| lag.min(NO_LAG - 1)).to_le_bytes());
         }
         debug_assert!(out.len() - start <= ACK_LEN_MAX);
     }
@@ -120,6 +140,7 @@ impl Ack {
             backlog: u16::from_le_bytes(take(input)?),
             ranges: Vec::new(),
             bitmaps: Vec::new(),
+            host: None,
         };
         let count = usize::from(u16::from_le_bytes(take(input)?));
         if count > RANGES_MAX || (count > 0) != ack.largest.is_some() {
@@ -150,7 +171,12 @@ impl Ack {
             *input = rest;
             ack.bitmaps.push(BlockBitmap { chunk, attempt, block, bits: bits.to_vec() });
         }
-        // Bytes that follow are a newer version's business.
+        // An older receiver ends here; bytes that follow the report are a newer one's business.
+        if input.len() >= HOST_LEN {
+            let dropped = u32::from_le_bytes(take(input)?);
+            let lag = u16::from_le_bytes(take(input)?);
+            ack.host = Some(HostReport { dropped, lag: (lag != NO_LAG).then_some(lag) });
+        }
         Ok(ack)
     }
 }
@@ -170,8 +196,11 @@ mod tests {
         let numbers = prop::collection::btree_set(0u64..3_000, 0..400);
         let bitmap =
             (any::<u32>(), 0..=ATTEMPT_MAX, any::<u8>(), prop::collection::vec(any::<u8>(), 0..=200));
-        (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), prop::collection::vec(bitmap, 0..3))
-            .prop_map(|(numbers, longs, ints, backlog, bitmaps)| {
+        let host = prop::option::of((any::<u32>(), prop::option::of(0..NO_LAG)))
+            .prop_map(|host| host.map(|(dropped, lag)| HostReport { dropped, lag }));
+        let bitmaps = prop::collection::vec(bitmap, 0..3);
+        (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), bitmaps, host).prop_map(
+            |(numbers, longs, ints, backlog, bitmaps, host)| {
                 let mut set = crate::object::RangeSet::new(RANGES_MAX);
                 for n in numbers {
                     set.insert(n);
@@ -193,8 +222,10 @@ mod tests {
                         .into_iter()
                         .map(|(chunk, attempt, block, bits)| BlockBitmap { chunk, attempt, block, bits })
                         .collect(),
+                    host,
                 }
-            })
+            },
+        )
     }
 
     proptest! {

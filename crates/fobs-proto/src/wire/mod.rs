@@ -5,7 +5,7 @@ mod ack;
 mod header;
 mod varint;
 
-pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, RANGES_MAX};
+pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
 pub use header::{
     AEAD_TAG_LEN, ATTEMPT_MAX, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN,
     decode_packet_number,

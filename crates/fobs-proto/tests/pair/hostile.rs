@@ -1,9 +1,11 @@
 //! A receiver that lies: whatever its acks say, the sender neither panics nor loses count nor grows.
 
 use crate::rng::Rng;
+use fobs_diagnose::model::judge;
 use fobs_proto::congestion::CongestionControl;
+use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::sender::{PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::wire::{Ack, BlockBitmap};
+use fobs_proto::wire::{Ack, BlockBitmap, HostReport};
 use fobs_proto::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ fn sender(kind: u64) -> Sender {
         Timestamp::ZERO,
         SenderConfig {
             controller,
+            judge: judge(JudgeMethod::ALL[kind as usize % JudgeMethod::ALL.len()]),
             schedule: if kind.is_multiple_of(2) { ScheduleKind::LossDriven } else { ScheduleKind::Circular },
             rate_limit: None,
             payload_size: None,
@@ -70,6 +73,10 @@ fn lie(rng: &mut Rng, sent: u64) -> Ack {
         backlog: rng.next() as u16,
         ranges,
         bitmaps,
+        host: rng.chance(500_000).then(|| HostReport {
+            dropped: number(rng, sent) as u32,
+            lag: rng.chance(500_000).then(|| rng.range(0, 65_534) as u16),
+        }),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::rng::Rng;
 use fobs_proto::Timestamp;
 use fobs_proto::object::{BLOCK_PACKETS, CHUNK_LEN_MAX};
 use fobs_proto::receiver::{
-    Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Reject, Verdict,
+    Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Reject, SocketNote, Verdict,
 };
 use fobs_proto::wire::{Ack, DataHeader};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,8 +117,13 @@ fn the_receiver_agrees_with_the_model() {
                 _ => {
                     let (header, len) = packet(rng, &lens, payload, &model);
                     let number = step + rng.range(0, 3);
-                    let meta =
-                        PacketMeta { number, arrived: now, len: len as u16 + 28, ecn: EcnCodepoint::NotEct };
+                    let meta = PacketMeta {
+                        number,
+                        arrived: now,
+                        len: len as u16 + 28,
+                        ecn: EcnCodepoint::NotEct,
+                        socket: SocketNote::default(),
+                    };
                     let expected = model.expect(&header, len);
                     let got = receiver.handle_data(now, &meta, &header, len);
                     assert_eq!(got, expected, "seed {seed} step {step}: {header:?} of {len}");

@@ -3,7 +3,10 @@
 use crate::path::{MS, Nanos, Path, PathConfig, SEC, US};
 use crate::rng::Rng;
 use fobs_proto::congestion::Controller;
-use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Verdict};
+use fobs_proto::loss_cause::Judge;
+use fobs_proto::receiver::{
+    Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote, Verdict,
+};
 use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{
     AEAD_TAG_LEN, ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number,
@@ -203,6 +206,7 @@ impl World {
             Timestamp::ZERO,
             SenderConfig {
                 controller: setup.controller,
+                judge: Judge::Off,
                 schedule: setup.schedule,
                 rate_limit: setup.rate_limit,
                 payload_size: setup.payload_size,
@@ -500,7 +504,13 @@ impl World {
             return;
         }
         let now = self.stamp();
-        let meta = PacketMeta { number, arrived: now, len: datagram.len, ecn: datagram.ecn };
+        let meta = PacketMeta {
+            number,
+            arrived: now,
+            len: datagram.len,
+            ecn: datagram.ecn,
+            socket: SocketNote::default(),
+        };
         match header {
             Header::Data(header) => {
                 let (chunk, offset, len) = datagram.payload;

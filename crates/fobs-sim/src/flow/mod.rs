@@ -149,6 +149,8 @@ pub struct FlowFigures {
     pub repeated: u64,
     /// Packets declared lost that did not come after all.
     pub lost: u64,
+    /// Of those, packets that were the receiver's and did not slow the sender down.
+    pub spared: u64,
     /// Datagrams that the receiving socket had no room for.
     pub socket_drops: u64,
     /// Datagrams dropped because they were damaged.

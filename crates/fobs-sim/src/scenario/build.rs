@@ -17,6 +17,7 @@ use crate::topology::Edge;
 use crate::world::{Config, FLOWS_MAX, Happening};
 use fobs_proto::Rate;
 use fobs_proto::congestion::CongestionControl;
+use fobs_proto::loss_cause::judge::UnknownMethod;
 use fobs_proto::object::{PAYLOAD_MAX, PAYLOAD_MIN};
 
 /// Hosts, links and changes of one scenario.
@@ -269,6 +270,7 @@ fn refuse_foreign_keys(table: &Table, flow: &FlowTable) -> Result<()> {
         ("rate_mbit", flow.rate_mbit.is_some(), fobs || source),
         ("payload", flow.payload.is_some(), fobs),
         ("burst", flow.burst.is_some(), fobs),
+        ("loss_cause", flow.loss_cause.is_some(), fobs),
         ("circular", flow.circular.is_some(), fobs),
         ("ack_every", flow.ack_every.is_some(), fobs),
         ("chunks", flow.chunks.is_some(), fobs),
@@ -307,7 +309,11 @@ fn fobs(table: &Table, flow: &FlowTable) -> Result<FobsConfig> {
         let size = table.whole("payload", u32::from(n), u32::from(PAYLOAD_MIN), u32::from(PAYLOAD_MAX))?;
         Ok(size as u16)
     });
+    let loss_cause = flow.loss_cause.as_deref().map_or(Ok(new.loss_cause), |method| {
+        method.parse().map_err(|error: UnknownMethod| table.refuse("loss_cause", error.to_string()))
+    });
     Ok(FobsConfig {
+        loss_cause: loss_cause?,
         rate_limit,
         payload: payload.transpose()?,
         burst: flow.burst.map(|n| table.whole("burst", n, 1, 44)).transpose()?,

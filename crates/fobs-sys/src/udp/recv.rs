@@ -37,6 +37,10 @@ pub struct Datagram<'a> {
     /// When it reached this host, in nanoseconds of [`monotonic_ns`], if the kernel stamped it. One
     /// stamp serves all datagrams that were merged.
     pub arrived_ns: Option<u64>,
+    /// What the socket had dropped when it queued this, modulo 2^32; merged datagrams count once (`SO_RXQ_OVFL`).
+    pub drops: u32,
+    /// Datagrams that were merged into one with this as the first; 0 for the others of them.
+    pub merged: u16,
 }
 
 /// Room for what one [`UdpSocket::recv`] brings. Made once: receiving allocates nothing and clears nothing.
@@ -62,6 +66,14 @@ struct Received {
     from: SocketAddr,
     ecn: Ecn,
     arrived_ns: Option<u64>,
+    drops: u32,
+}
+
+impl Received {
+    /// Datagrams in it.
+    fn datagrams(&self) -> usize {
+        self.len.div_ceil(self.segment_len).max(1)
+    }
 }
 
 impl UdpSocket {
@@ -171,7 +183,7 @@ impl RecvBatch {
             let received = self.examine(index, message, &stamps);
             self.received[index] = received;
             match received {
-                Some(received) => datagrams += received.len.div_ceil(received.segment_len).max(1),
+                Some(received) => datagrams += received.datagrams(),
                 None => self.truncated += 1,
             }
         }
@@ -205,7 +217,9 @@ impl RecvBatch {
         }
         let from = self.names[index].decode(header.msg_namelen)?;
         let segment_len = segment_len.and_then(|len| usize::try_from(len).ok()).unwrap_or(len).max(1);
-        Some(Received { len, segment_len, from, ecn, arrived_ns })
+        // Without a drop so far the kernel says nothing.
+        let drops = self.drops.unwrap_or(0);
+        Some(Received { len, segment_len, from, ecn, arrived_ns, drops })
     }
 }
 
@@ -239,20 +253,20 @@ impl<'a> Iterator for Datagrams<'a> {
     type Item = Datagram<'a>;
 
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let (rest, received) = match self.current.take() {
-            Some(current) => current,
+        let (rest, received, merged) = match self.current.take() {
+            Some((rest, received)) => (rest, received, 0),
             // An unusable slot is passed over; an empty payload is one datagram.
             None => self.slots.find_map(|(slot, received)| {
                 let received = (*received)?;
-                Some((&mut slot[..received.len], received))
+                Some((&mut slot[..received.len], received, received.datagrams() as u16))
             })?,
         };
         let (data, rest) = rest.split_at_mut(received.segment_len.min(rest.len()));
         if !rest.is_empty() {
             self.current = Some((rest, received));
         }
-        let Received { from, ecn, arrived_ns, .. } = received;
-        Some(Datagram { from, data, ecn, arrived_ns })
+        let Received { from, ecn, arrived_ns, drops, .. } = received;
+        Some(Datagram { from, data, ecn, arrived_ns, drops, merged })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
 use crate::secure::replay::ReplayWindow;
 use fobs_proto::Timestamp;
-use fobs_proto::receiver::{EcnCodepoint, PacketMeta};
+use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{Body, PacketOut};
 use fobs_proto::wire::{AEAD_TAG_LEN, Header, decode_packet_number};
 use fobs_sys::{Burst, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
@@ -139,6 +139,11 @@ impl Link {
         self.socket.socket_drops().unwrap_or(0)
     }
 
+    /// Bytes of the socket's receive buffer, as the kernel charges them.
+    pub(crate) fn recv_buffer(&self) -> usize {
+        self.socket.recv_buffer()
+    }
+
     /// Bytes of IP and UDP headers on the way to the peer.
     pub(crate) fn ip_overhead(&self) -> u16 {
         match self.socket.local_addr() {
@@ -190,6 +195,7 @@ impl Link {
                     Ecn::Ect0 => EcnCodepoint::Ect0,
                     Ecn::Ect1 | Ecn::NotEct => EcnCodepoint::NotEct,
                 },
+                socket: SocketNote { drops: Some(datagram.drops), merged: datagram.merged },
             };
             take(now, Incoming { header, meta, body: &sealed[..body_len] });
         }

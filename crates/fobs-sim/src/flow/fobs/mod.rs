@@ -20,6 +20,7 @@ use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
 use fobs_proto::congestion::CongestionControl;
+use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use receiving::Receiving;
 use sending::Sending;
@@ -32,6 +33,15 @@ pub const CHUNKS_MAX: u32 = 40;
 /// What the control channel adds to the route's delay: a write, a wake-up and a read at either end.
 const CONTROL_DELAY: Nanos = MS;
 
+/// What a receiver says of its own losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Honesty {
+    /// What its socket dropped.
+    Honest,
+    /// That it dropped whatever did not arrive: a receiver that wants the sender not to slow down.
+    ClaimsAllLosses,
+}
+
 /// What a FOBS flow is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FobsConfig {
@@ -39,6 +49,10 @@ pub struct FobsConfig {
     pub object: Object,
     /// Who decides the rate; `fixed` with its rate.
     pub controller: CongestionControl,
+    /// How the sender tells whose losses they were.
+    pub loss_cause: JudgeMethod,
+    /// What the receiver says of its own losses.
+    pub honesty: Honesty,
     /// Never faster than this, bits per second.
     pub rate_limit: Option<u64>,
     /// Data bytes per packet; `None` probes the path.
@@ -65,6 +79,8 @@ impl FobsConfig {
         FobsConfig {
             object,
             controller,
+            loss_cause: JudgeMethod::On,
+            honesty: Honesty::Honest,
             rate_limit: None,
             payload: None,
             burst: None,

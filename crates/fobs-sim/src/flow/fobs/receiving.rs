@@ -2,7 +2,7 @@
 //! time.
 
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
-use super::{FobsConfig, Identity, Role};
+use super::{FobsConfig, Honesty, Identity, Role};
 use crate::check::{Assembly, Piece, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, HostConfig, Socket};
@@ -11,7 +11,7 @@ use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos, stamp};
 use fobs_proto::ChunkId;
-use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, Verdict};
+use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote, Verdict};
 use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
 use std::collections::{HashMap, VecDeque};
 
@@ -32,6 +32,8 @@ struct Datagram {
     body: u16,
     ecn: Ecn,
     damaged: bool,
+    /// What the socket had dropped before.
+    drops: u32,
 }
 
 #[derive(Debug)]
@@ -59,6 +61,8 @@ pub(super) struct Receiving {
     delivered: u64,
     last_verified: Option<Nanos>,
     damaged: u64,
+    /// Packets that were not damaged and came for the first time.
+    taken: u64,
     assembly: Assembly,
 }
 
@@ -70,9 +74,11 @@ impl Receiving {
         cpu_rng: Rng,
         rng: Rng,
     ) -> Receiving {
+        let mut machine = Receiver::new(config.receiver());
+        machine.handle_socket_buffer(host.receive_buffer);
         Receiving {
             me,
-            machine: Receiver::new(config.receiver()),
+            machine,
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
             socket: Socket::new(host.receive_buffer),
@@ -91,6 +97,7 @@ impl Receiving {
             delivered: 0,
             last_verified: None,
             damaged: 0,
+            taken: 0,
             assembly: Assembly::default(),
         }
     }
@@ -98,7 +105,15 @@ impl Receiving {
     /// A datagram reaches the host: into the socket, if there is room.
     pub(super) fn on_datagram(&mut self, net: &mut Net, packet: Packet) {
         let Cargo::Fobs { number, header, offset, body } = packet.cargo else { return };
-        let datagram = Datagram { number, header, offset, body, ecn: packet.ecn, damaged: packet.damaged };
+        let datagram = Datagram {
+            number,
+            header,
+            offset,
+            body,
+            ecn: packet.ecn,
+            damaged: packet.damaged,
+            drops: self.socket.drops() as u32,
+        };
         if self.socket.push(net.now, packet.len - UDP_IP_OVERHEAD, datagram) {
             self.wake_soon(net);
         }
@@ -125,7 +140,9 @@ impl Receiving {
         }
         if now >= self.heartbeat {
             self.heartbeat = now + HEARTBEAT;
-            self.machine.handle_socket_drops(u32::try_from(self.socket.drops()).unwrap_or(u32::MAX));
+            if config.honesty == Honesty::Honest {
+                self.machine.handle_socket_drops(self.socket.drops() as u32);
+            }
         }
         let mut reports = 0;
         while let Some(ack) = self.machine.poll_ack(stamp(now)) {
@@ -243,7 +260,14 @@ impl Receiving {
             Ecn::Capable => EcnCodepoint::Ect0,
             Ecn::Marked => EcnCodepoint::Ce,
         };
-        let meta = PacketMeta { number, arrived: stamp(arrived), len, ecn };
+        self.taken += 1;
+        let drops = match config.honesty {
+            Honesty::Honest => datagram.drops,
+            // All that is missing is claimed.
+            Honesty::ClaimsAllLosses => (self.expected - self.taken) as u32,
+        };
+        let socket = SocketNote { drops: Some(drops), merged: 1 };
+        let meta = PacketMeta { number, arrived: stamp(arrived), len, ecn, socket };
         match header {
             Header::Data(header) => {
                 let body = usize::from(datagram.body);

@@ -8,6 +8,7 @@ use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
+use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit};
@@ -76,6 +77,7 @@ impl Sending {
             stamp(me.start),
             SenderConfig {
                 controller: config.controller.controller(datagram).unwrap_or_else(crawls),
+                judge: judge(config.loss_cause),
                 schedule,
                 rate_limit: config.rate_limit.map(Rate::bits_per_second),
                 payload_size: config.payload,
@@ -404,6 +406,7 @@ impl Sending {
         figures.sent = stats.packets_sent;
         figures.repeated = self.repeated;
         figures.lost = stats.packets_lost.saturating_sub(stats.packets_late);
+        figures.spared = stats.packets_spared;
         figures.rtt_min = self.machine.rtt().min_ever().map(nanos);
         figures.rtt = self.machine.rtt().latest().map(nanos);
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
