@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, PACKET_SIZE_RANGE};
+use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SIZE_RANGE};
 
 use crate::diagnose::args::DiagnoseArgs;
 use crate::exit;
@@ -126,6 +126,10 @@ pub struct CpArgs {
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
     pub cc: CongestionControl,
 
+    /// How to tell whether losses are the network's or the receiver's
+    #[arg(long, value_name = "METHOD", value_parser = method_names(), default_value_t = JudgeMethod::On)]
+    pub loss_cause: JudgeMethod,
+
     /// The rate of --cc fixed; for the others, a rate never to exceed
     ///
     /// A number alone is bits per second. Units: k M G T (powers of 1000) and Ki Mi Gi Ti (powers of 1024), alone or
@@ -183,6 +187,12 @@ const KBIT_MAX: u64 = u64::MAX / 1000;
 fn cc_names() -> impl TypedValueParser<Value = CongestionControl> {
     let names = CongestionControl::ALL.map(|cc| PossibleValue::new(cc.name()).help(cc.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<CongestionControl>())
+}
+
+/// The ways to judge losses, each with its line of help.
+fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
+    let names = JudgeMethod::ALL.map(|method| PossibleValue::new(method.name()).help(method.summary()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<JudgeMethod>())
 }
 
 /// Serve a directory to clients with known keys.

@@ -127,6 +127,7 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         preserve: args.preserve,
         compress: args.compress,
         congestion_control,
+        loss_cause: args.loss_cause,
         rate_limit,
         ack_every: args.ack_every,
         burst: args.burst,

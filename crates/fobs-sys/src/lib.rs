@@ -7,6 +7,7 @@
 //! | [`clock`] | monotonic nanoseconds, timer slack |
 //! | [`scheduling`] | what the scheduler should know of a thread |
 //! | [`page_buffer`] | large buffers on huge pages |
+//! | [`thread`] | where a thread runs and how soon |
 //! | [`usage`] | what this process cost so far |
 //!
 //! Deliberately not here: packets, objects, pacing, retries, threads, files. A caller decides; this crate
@@ -19,6 +20,7 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 pub mod clock;
 pub mod page_buffer;
 pub mod scheduling;
+pub mod thread;
 pub mod udp;
 pub mod usage;
 pub mod wait;

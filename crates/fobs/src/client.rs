@@ -2,7 +2,9 @@
 
 use crate::control::message::{Accept, Bytes, Direction, Hello, Message, Open};
 use crate::control::{self, ControlChannel, ssh, tls};
-use crate::engine::{self, Clock, LinkSetup, ReceiveJob, Reporter, SendJob, aborted, tell_abort};
+use crate::engine::{
+    self, Clock, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, aborted, tell_abort,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome};
 use crate::options::{AddressFamily, Carrier, DEFAULT_TCP_PORT, Location, Remote, TransferOptions};
@@ -167,6 +169,7 @@ impl<'a> Client<'a> {
             link,
             sink,
             config: receiver_config(self.options.ack_every.unwrap_or(0)),
+            remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 pub use fobs_proto::congestion::CongestionControl;
+pub use fobs_proto::loss_cause::JudgeMethod;
 
 /// Which way the caller wants bytes to move and between what. Parsed from the command line by the CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub struct TransferOptions {
     pub compress: bool,
     /// `--cc`.
     pub congestion_control: CongestionControl,
+    /// `--loss-cause`: how losses are told to be the network's or the receiver's.
+    pub loss_cause: JudgeMethod,
     /// `--rate` / `-l`: never send faster than this, bits per second of UDP payload.
     pub rate_limit: Option<u64>,
     /// `--ack-every`: new packets between acks.
@@ -108,6 +111,7 @@ impl Default for TransferOptions {
             preserve: false,
             compress: false,
             congestion_control: CongestionControl::Auto,
+            loss_cause: JudgeMethod::On,
             rate_limit: None,
             ack_every: None,
             burst: None,

@@ -2,7 +2,9 @@
 
 use crate::control::message::{Accept, Bytes, Direction, Message, Open};
 use crate::control::{self, ControlChannel, ssh};
-use crate::engine::{self, CHUNKS_MAX, Clock, LinkSetup, ReceiveJob, Reporter, SendJob, tell_abort};
+use crate::engine::{
+    self, CHUNKS_MAX, Clock, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, tell_abort,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
@@ -164,6 +166,7 @@ fn receive_push(
         link,
         sink,
         config: receiver_config(open.ack_every),
+        remedies: RemedyPolicy::of(&open.sending.loss_cause),
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),

@@ -7,7 +7,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, TransferOptions};
 use crate::secure::datagram::Cipher;
+use fobs_diagnose::model::judge;
 use fobs_proto::Rate;
+use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
@@ -37,6 +39,7 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         fixed_bps,
         limit_bps: options.rate_limit.unwrap_or(0),
         burst: options.burst.unwrap_or(0),
+        loss_cause: options.loss_cause.name().to_owned(),
     }
 }
 
@@ -59,8 +62,13 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
         ));
     };
     let (schedule, burst) = chosen.schedule();
+    let method = match sending.loss_cause.as_str() {
+        "" => JudgeMethod::default(),
+        name => name.parse().map_err(|_| unknown_method(name))?,
+    };
     Ok(SenderConfig {
         controller,
+        judge: judge(method),
         schedule,
         rate_limit: (sending.limit_bps > 0).then(|| Rate::bits_per_second(sending.limit_bps)),
         payload_size: (payload_size != 0).then_some(payload_size),
@@ -76,6 +84,12 @@ fn unknown_controller(name: &str) -> Error {
     let known = CongestionControl::ALL.map(CongestionControl::name).join(", ");
     let name = printable(name, WORD_CHARS_MAX);
     Error::new(ErrorKind::Usage, format!("there is no congestion controller {name:?}; use one of {known}"))
+}
+
+fn unknown_method(name: &str) -> Error {
+    let known = JudgeMethod::ALL.map(JudgeMethod::name).join(", ");
+    let name = printable(name, WORD_CHARS_MAX);
+    Error::new(ErrorKind::Usage, format!("there is no way {name:?} to judge losses; use one of {known}"))
 }
 
 /// The receiving machine's configuration.

@@ -26,6 +26,16 @@ impl JudgeMethod {
     pub const ALL: [JudgeMethod; 4] =
         [JudgeMethod::Off, JudgeMethod::Paper, JudgeMethod::Signature, JudgeMethod::On];
 
+    /// A line of help.
+    pub fn summary(self) -> &'static str {
+        match self {
+            JudgeMethod::Off => "not at all: every loss slows the sender down",
+            JudgeMethod::Paper => "by the pattern of losses, as the paper does",
+            JudgeMethod::Signature => "by the pattern of losses, a mixture of known causes",
+            JudgeMethod::On => "by what the receiver's kernel counts, checked by the pattern",
+        }
+    }
+
     /// As `--loss-cause` spells it.
     pub fn name(self) -> &'static str {
         match self {

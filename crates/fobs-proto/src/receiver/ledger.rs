@@ -257,7 +257,7 @@ mod tests {
         world.drop(10);
         world.number += 5000;
         world.pass(10);
-        assert_eq!(world.counted(), 10.0);
+        assert!((9.0..=10.0).contains(&world.counted()), "{}", world.counted());
     }
 
     #[test]

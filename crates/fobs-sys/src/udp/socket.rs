@@ -40,7 +40,7 @@ pub struct UdpOptions {
 pub struct UdpSocket {
     fd: OwnedFd,
     local_addr: SocketAddr,
-    recv_buffer: usize,
+    recv_buffer: AtomicUsize,
     send_buffer: usize,
     /// Datagrams per send: [`SEGMENTS_MAX`], or 1 for good once the kernel or device refused GSO.
     segments_max: AtomicUsize,
@@ -82,7 +82,7 @@ impl UdpSocket {
     /// Reads back what the kernel made of a bound socket.
     fn new(fd: OwnedFd) -> io::Result<UdpSocket> {
         let local_addr = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
-        let recv_buffer = sockopt::socket_recv_buffer_size(&fd)?;
+        let recv_buffer = AtomicUsize::new(sockopt::socket_recv_buffer_size(&fd)?);
         let send_buffer = sockopt::socket_send_buffer_size(&fd)?;
         // A kernel that does not know the option would send the whole burst as one datagram. Zero
         // changes nothing where it does.
@@ -100,7 +100,15 @@ impl UdpSocket {
 
     /// Bytes of receive buffer the kernel granted, its own overhead included (`SO_RCVBUF`).
     pub fn recv_buffer(&self) -> usize {
-        self.recv_buffer
+        self.recv_buffer.load(Ordering::Relaxed)
+    }
+
+    /// Asks for a receive buffer of `bytes` now; what the kernel grants, as [`recv_buffer`](Self::recv_buffer) says it.
+    pub fn set_recv_buffer(&self, bytes: usize) -> io::Result<usize> {
+        ask_recv_buffer(self.fd.as_fd(), bytes)?;
+        let granted = sockopt::socket_recv_buffer_size(&self.fd)?;
+        self.recv_buffer.store(granted, Ordering::Relaxed);
+        Ok(granted)
     }
 
     /// Bytes of send buffer the kernel granted, its own overhead included (`SO_SNDBUF`).
@@ -203,13 +211,18 @@ fn set_options(fd: BorrowedFd<'_>, ip: IpAddr, options: &UdpOptions) -> Result<(
         // An older kernel does not merge; the datagrams arrive all the same.
         let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
     }
-    // The forced size ignores net.core.*mem_max but needs CAP_NET_ADMIN.
-    let recv_buffer = options.recv_buffer.min(BUFFER_LEN_MAX);
-    sockopt::set_socket_recv_buffer_size_force(fd, recv_buffer)
-        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, recv_buffer))?;
+    ask_recv_buffer(fd, options.recv_buffer)?;
+    // As the receive buffer.
     let send_buffer = options.send_buffer.min(BUFFER_LEN_MAX);
     sockopt::set_socket_send_buffer_size_force(fd, send_buffer)
         .or_else(|_| sockopt::set_socket_send_buffer_size(fd, send_buffer))
+}
+
+/// The forced size ignores net.core.rmem_max but needs CAP_NET_ADMIN.
+fn ask_recv_buffer(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
+    let bytes = bytes.min(BUFFER_LEN_MAX);
+    sockopt::set_socket_recv_buffer_size_force(fd, bytes)
+        .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, bytes))
 }
 
 /// Sets an option that rustix does not have.

@@ -1,5 +1,6 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones ignored.
 
+use crate::cause::{LossWindow, Remedy};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -33,6 +34,10 @@ pub enum Message {
     },
     /// Sender: where the transfer stands, a few times a second; for a receiving client's progress.
     Standing(Standing),
+    /// Sender: a window of losses that it judged; for whoever watches at the other end.
+    Loss(LossWindow),
+    /// Either side: something was done so that the receiver loses less; likewise.
+    Remedy(Remedy),
     /// Receiver: the completion signal.
     Complete(Complete),
     /// Sender: its figures, after the completion signal.
@@ -124,6 +129,9 @@ pub struct Sending {
     /// `--burst`; 0 for the default.
     #[serde(default)]
     pub burst: u32,
+    /// `--loss-cause`; empty for the default.
+    #[serde(default)]
+    pub loss_cause: String,
 }
 
 /// How the session goes on.

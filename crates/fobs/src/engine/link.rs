@@ -1,5 +1,6 @@
 //! One side's end of the data plane: a socket, the keys of both directions, and where the peer is.
 
+use super::remedy::Buffer;
 use super::{Clock, UDP_SILENCE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
@@ -269,5 +270,15 @@ impl Link {
         wait(&self.socket, &self.waker, Some(timeout), interest).map(|_| ()).map_err(|error| {
             Error::new(ErrorKind::Socket, format!("cannot wait for the UDP socket: {error}"))
         })
+    }
+}
+
+impl Buffer for Link {
+    fn granted(&self) -> usize {
+        self.socket.recv_buffer()
+    }
+
+    fn ask(&self, bytes: usize) -> std::io::Result<usize> {
+        self.socket.set_recv_buffer(bytes)
     }
 }

@@ -4,10 +4,12 @@
 //! and hears acks. A receiving one likewise: `receive` takes packets and acknowledges, `writer` verifies and stores. They share
 //! nothing but bounded channels and the chunk buffers that travel through them.
 
+mod causes;
 mod clock;
 mod link;
 mod reader;
 mod receive;
+mod remedy;
 mod report;
 mod send;
 mod writer;
@@ -18,6 +20,7 @@ mod tests;
 pub(crate) use clock::Clock;
 pub(crate) use link::{Link, LinkSetup};
 pub(crate) use receive::{ReceiveJob, receive};
+pub(crate) use remedy::RemedyPolicy;
 pub(crate) use report::Reporter;
 pub(crate) use send::{SendJob, send};
 

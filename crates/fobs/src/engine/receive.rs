@@ -1,5 +1,6 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+use super::remedy::{Remedies, RemedyPolicy};
 use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
 use super::{
@@ -7,6 +8,7 @@ use super::{
     MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt,
     closed_early, hear_control, tell_abort,
 };
+use crate::cause::RemedyAction;
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
 use crate::error::{Error, ErrorKind, Result};
@@ -30,6 +32,7 @@ pub(crate) struct ReceiveJob {
     pub(crate) link: LinkSetup,
     pub(crate) sink: Sink,
     pub(crate) config: ReceiverConfig,
+    pub(crate) remedies: RemedyPolicy,
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
@@ -84,6 +87,8 @@ struct Receiving {
     last_message: Timestamp,
     summary: Option<SinkSummary>,
     sender_said: Option<Finished>,
+    /// What is done about losses here; `None` leaves them.
+    remedies: Option<Remedies>,
     reporter: Arc<Reporter>,
     writer: ControlWriter,
     peer_name: String,
@@ -121,9 +126,11 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
     let storing = writer::start(job.sink, orders, post, job.reporter.clone())?;
     let control = job.writer.clone();
+    let mut machine = Receiver::new(job.config);
+    machine.handle_socket_buffer(link.recv_buffer() as u64);
     let mut receiving = Receiving {
         link,
-        machine: Receiver::new(job.config),
+        machine,
         letters,
         work,
         buffers: Buffers::default(),
@@ -137,6 +144,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         last_message: Timestamp::ZERO,
         summary: None,
         sender_said: None,
+        remedies: (job.remedies == RemedyPolicy::Apply).then(Remedies::new),
         reporter: job.reporter,
         writer: job.writer,
         peer_name: job.peer_name,
@@ -175,12 +183,18 @@ impl Receiving {
             if let Some(summary) = self.summary.take() {
                 return Ok(summary);
             }
+            let mut drained = false;
             for _ in 0..BATCHES_PER_TURN {
                 if self.take_packets()? == 0 {
+                    drained = true;
                     break;
                 }
             }
             let now = self.link.clock().now();
+            if drained && self.machine.wants_ack(now) {
+                // Nothing follows: what was dropped behind the newest packet no later one tells.
+                self.machine.handle_socket_drops(self.link.socket_drops());
+            }
             if self.link.last_heard().is_none() && self.link.has_peer() && now >= greeting {
                 greeting = now + GREETING_EVERY;
                 let ack = self.machine.make_ack(now);
@@ -194,6 +208,7 @@ impl Receiving {
                 self.check_silence(now, began)?;
                 self.check_hopeless(now)?;
                 self.machine.handle_socket_drops(self.link.socket_drops());
+                self.mend(now, began);
                 self.reporter.tell_progress();
                 check_interrupt()?;
             }
@@ -202,6 +217,19 @@ impl Receiving {
                 until = until.min(greeting);
             }
             self.link.wait(until - self.link.clock().now(), Interest::Readable)?;
+        }
+    }
+
+    /// Does something about what this host loses, if it loses anything.
+    fn mend(&mut self, now: Timestamp, began: Timestamp) {
+        let Some(remedies) = &mut self.remedies else { return };
+        let dropped = u64::from(self.machine.packets_dropped().unwrap_or(0));
+        let received = self.machine.stats().packets;
+        for remedy in remedies.on_heartbeat(now, began, received, dropped, &self.link) {
+            if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
+                self.machine.handle_socket_buffer(to_bytes);
+            }
+            self.reporter.remedy_here(remedy);
         }
     }
 
@@ -347,6 +375,8 @@ impl Receiving {
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
+            ControlEvent::Message(Message::Loss(window)) => self.reporter.loss_there(window),
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
             ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));
@@ -357,14 +387,16 @@ impl Receiving {
         Ok(())
     }
 
-    fn completion(&self, summary: &SinkSummary) -> Complete {
+    fn completion(&mut self, summary: &SinkSummary) -> Complete {
+        self.machine.handle_socket_drops(self.link.socket_drops());
+        let dropped = self.machine.packets_dropped();
         let usage = fobs_sys::process_usage();
         Complete {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
             files: summary.files,
             bytes: summary.bytes,
             seconds: self.first_data.map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
-            socket_drops: u64::from(self.link.socket_drops()),
+            socket_drops: u64::from(dropped.unwrap_or(0)),
             datagrams_rejected: self.link.rejected(),
             cpu_seconds: usage.cpu_seconds,
             max_rss_bytes: usage.max_rss_bytes,

@@ -1,5 +1,6 @@
 //! What a session tells: its caller through events, its peer about files, and the summary in the end.
 
+use crate::cause::{LossWindow, RUNS_MAX, Remedy, RemedyResult};
 use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
@@ -89,6 +90,32 @@ impl Reporter {
 
     pub(crate) fn errors(&self) -> Vec<FileError> {
         self.with(|state| state.errors.clone())
+    }
+
+    /// The sender, which is here, judged a window of losses.
+    pub(crate) fn loss_here(&self, window: LossWindow) {
+        let _ = self.peer.send(&Message::Loss(window.clone()));
+        self.events.event(Event::Loss(window));
+    }
+
+    /// The sender, which is over there, says that it did.
+    pub(crate) fn loss_there(&self, mut window: LossWindow) {
+        window.runs.truncate(RUNS_MAX);
+        self.events.event(Event::Loss(window));
+    }
+
+    /// Something was done here so that the receiver loses less.
+    pub(crate) fn remedy_here(&self, remedy: Remedy) {
+        let _ = self.peer.send(&Message::Remedy(remedy.clone()));
+        self.events.event(Event::Remedy(remedy));
+    }
+
+    /// The peer says that it did something.
+    pub(crate) fn remedy_there(&self, mut remedy: Remedy) {
+        if let RemedyResult::Refused { reason } = &mut remedy.result {
+            *reason = printable(reason, PEER_REASON_MAX);
+        }
+        self.events.event(Event::Remedy(remedy));
     }
 
     /// Verified file bytes so far.

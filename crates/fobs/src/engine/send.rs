@@ -1,5 +1,6 @@
 //! The sending thread: paces packets, hears acks, hands buffers to the reader.
 
+use super::causes::Causes;
 use super::reader::{self, Filled};
 use super::{
     CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post,
@@ -91,6 +92,8 @@ struct Sending {
     packets: Vec<PacketOut>,
     refused_until: Timestamp,
     waiting_since: Option<Timestamp>,
+    began: Timestamp,
+    causes: Causes,
 }
 
 /// Sends the object; returns after the completion signal.
@@ -103,8 +106,9 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let (grants, granted) = sync_channel(GRANTS_MAX);
     reader::start(job.source, granted, post)?;
     let config = SenderConfig { ip_overhead: link.ip_overhead(), ..job.config };
+    let began = link.clock().now();
     let mut sending = Sending {
-        machine: Sender::new(link.clock().now(), config),
+        machine: Sender::new(began, config),
         link,
         letters,
         grants,
@@ -123,8 +127,11 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         packets: Vec::new(),
         refused_until: Timestamp::ZERO,
         waiting_since: None,
+        began,
+        causes: Causes::default(),
     };
     let complete = sending.run()?;
+    sending.tell_causes();
     let finished = sending.finished();
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
@@ -154,6 +161,7 @@ impl Sending {
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
                 self.check_silence(now, began)?;
+                self.tell_causes();
                 self.reporter.standing_to_peer(self.standing());
                 self.reporter.tell_progress();
                 check_interrupt()?;
@@ -249,6 +257,7 @@ impl Sending {
                 machine.handle_ack(now, &ack);
             }
         })?;
+        self.causes.collect(&mut self.machine, self.began);
         while let Some(chunk) = self.machine.poll_freed() {
             debug_assert_eq!(chunk, self.base);
             let Some(done) = self.in_hand.pop_front() else { break };
@@ -256,6 +265,15 @@ impl Sending {
             self.settle(done);
         }
         Ok(())
+    }
+
+    /// Tells what was judged since the last heartbeat.
+    fn tell_causes(&mut self) {
+        self.causes.take_windows().into_iter().for_each(|window| self.reporter.loss_here(window));
+        let seconds = (self.link.clock().now() - self.began).as_secs_f64();
+        if let Some(remedy) = self.causes.take_drain(&self.machine, seconds) {
+            self.reporter.remedy_here(remedy);
+        }
     }
 
     /// A chunk is verified over there.
@@ -310,6 +328,7 @@ impl Sending {
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));
             }

@@ -20,7 +20,7 @@ use crate::control::ControlChannel;
 use crate::control::message::Sending;
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::engine::send::{SendJob, SendOutcome, send};
-use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, Reporter, tell_abort};
+use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, tell_abort};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
 use crate::secure::datagram::{Cipher, Direction, SessionSecret};
@@ -152,6 +152,7 @@ impl Session {
             link: link(End::Receiver, receiver),
             sink: spec.sink,
             config: receiver_config(0),
+            remedies: RemedyPolicy::Leave,
             reporter: at_receiver.reporter(&receiver_channel),
             reader: receiver_channel.reader,
             writer: receiver_channel.writer.clone(),

@@ -1,0 +1,119 @@
+//! Where the calling thread runs, and how soon it gets its turn.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+/// Columns of `/proc/stat` in which a CPU has nothing to do: `idle` and `iowait` (proc_stat(5)).
+const IDLE_COLUMNS: std::ops::Range<usize> = 3..5;
+
+/// What a CPU has done so far, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTicks {
+    /// With nothing to do.
+    pub idle: u64,
+    /// Altogether.
+    pub total: u64,
+}
+
+impl CpuTicks {
+    /// Share of the time since `before` in which it had nothing to do; 1 if no time has passed.
+    pub fn idle_share_since(&self, before: CpuTicks) -> f64 {
+        let total = self.total.saturating_sub(before.total);
+        if total == 0 { 1.0 } else { self.idle.saturating_sub(before.idle) as f64 / total as f64 }
+    }
+}
+
+/// The CPU that the calling thread is on.
+pub fn current_cpu() -> u32 {
+    sched_getcpu() as u32
+}
+
+/// What every CPU has done, by number. Nothing where `/proc/stat` cannot be read.
+pub fn cpu_ticks() -> Vec<(u32, CpuTicks)> {
+    fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| parse_stat(&stat))
+}
+
+/// Moves the calling thread to `cpu`, which the kernel may change later: what it was allowed before it still is.
+pub fn move_to_cpu(cpu: u32) -> io::Result<()> {
+    let allowed = sched_getaffinity(None)?;
+    let index = cpu as usize;
+    if index >= CpuSet::MAX_CPU || !allowed.is_set(index) {
+        let message = format!("the thread may not run on CPU {cpu}: widen its affinity");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    let mut one = CpuSet::new();
+    one.set(index);
+    sched_setaffinity(None, &one)?;
+    Ok(sched_setaffinity(None, &allowed)?)
+}
+
+/// The nice value of the calling thread: -20 goes first.
+pub fn nice() -> io::Result<i32> {
+    Ok(getpriority_process(None)?)
+}
+
+/// Sets it. Lower than before needs `CAP_SYS_NICE` or `RLIMIT_NICE`.
+pub fn set_nice(nice: i32) -> io::Result<()> {
+    Ok(setpriority_process(None, nice)?)
+}
+
+fn parse_stat(stat: &str) -> Vec<(u32, CpuTicks)> {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    lines
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            // The first line, of all CPUs together, has a space here.
+            let cpu =
+                line.starts_with(|c: char| c.is_ascii_digit()).then(|| words.next()?.parse().ok())??;
+            let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+            let idle = ticks.get(IDLE_COLUMNS)?.iter().sum();
+            // Guests' time is in `user` and `nice` already.
+            Some((cpu, CpuTicks { idle, total: ticks.iter().take(8).sum() }))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_stat_is_read() {
+        let stat =
+            "cpu  10 0 10 70 10 0 0 0 0 0\ncpu0 5 0 5 40 0 0 0 0 0 0\ncpu12 5 0 5 30 10 0 0 2 1 0\nintr 5\n";
+        let expected = [(0, CpuTicks { idle: 40, total: 50 }), (12, CpuTicks { idle: 40, total: 52 })];
+        assert_eq!(parse_stat(stat), expected);
+        assert_eq!(parse_stat("cpu1\ncpux 1 2 3 4 5\ncpu2 1 2\n"), []);
+        assert_eq!(expected[0].1.idle_share_since(CpuTicks { idle: 20, total: 10 }), 0.5);
+        assert_eq!(expected[0].1.idle_share_since(expected[0].1), 1.0);
+    }
+
+    #[test]
+    fn a_thread_moves_and_keeps_its_choice() {
+        std::thread::spawn(|| {
+            let allowed = sched_getaffinity(None).expect("it has one");
+            let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("at least one");
+            move_to_cpu(cpu as u32).expect("it is allowed");
+            assert_eq!(sched_getaffinity(None).expect("it has one"), allowed);
+            let error = move_to_cpu(u32::MAX).expect_err("no such CPU");
+            assert!(error.to_string().contains("affinity"), "{error}");
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn nice_is_of_the_thread() {
+        let outside = nice().expect("it has one");
+        std::thread::spawn(move || {
+            set_nice(outside + 1).expect("nicer is always allowed");
+            assert_eq!(nice().expect("it has one"), (outside + 1).min(19));
+        })
+        .join()
+        .expect("no panic");
+        assert_eq!(nice().expect("it has one"), outside);
+    }
+}

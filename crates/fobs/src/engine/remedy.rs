@@ -1,0 +1,303 @@
+//! What the receiving thread does about its own losses: one remedy after the other, each given time to show its effect.
+//!
+//! In order: a larger socket buffer, a CPU with less to do, a higher priority. What none of them mends the sender's drain
+//! rate does (protocol 5.6).
+
+use crate::cause::{Remedy, RemedyAction, RemedyResult};
+use fobs_proto::Timestamp;
+use fobs_proto::loss_cause::JudgeMethod;
+use fobs_sys::thread::{self, CpuTicks};
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+/// Share of the packets dropped at the socket from which on something is done: a loss of one in a thousand already
+/// costs a controller that takes it for the network's most of a long path.
+const DROPS_MATTER: f64 = 0.001;
+/// How long a remedy is watched before its effect is told and the next one is tried: several turns of a scheduler that
+/// gives each of eight processes 4 ms, and of a load that comes and goes within seconds.
+const EFFECT_AFTER: Duration = Duration::from_secs(1);
+/// What a buffer is multiplied by, and its largest size asked for, bytes: 64 MiB hold half a second at 1 Gbit/s.
+const BUFFER_FACTOR: usize = 4;
+const BUFFER_MAX: usize = 64 << 20;
+/// A CPU must have been idle for this much more of the time than ours to be worth a move.
+const IDLER_BY: f64 = 0.3;
+/// The nice value that is asked for: with 7 competitors the thread is off its CPU for 4 ms instead of 28 (measured).
+const NICE: i32 = -20;
+
+/// Whether the receiver does anything about its losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RemedyPolicy {
+    /// Whatever is permitted.
+    Apply,
+    /// Nothing: the methods that only judge are compared with each other.
+    Leave,
+}
+
+impl RemedyPolicy {
+    /// What belongs to the method that the sender judges by, in its peer's word. An unknown one is the sender's to refuse.
+    pub(crate) fn of(loss_cause: &str) -> RemedyPolicy {
+        match loss_cause.parse() {
+            Ok(JudgeMethod::Off | JudgeMethod::Paper | JudgeMethod::Signature) => RemedyPolicy::Leave,
+            Ok(JudgeMethod::On) | Err(_) => RemedyPolicy::Apply,
+        }
+    }
+}
+
+/// The remedies of one session.
+#[derive(Debug)]
+pub(super) struct Remedies {
+    next: Step,
+    watched: Option<Watched>,
+    /// Packets received and dropped at the last look, and what the CPUs had done.
+    seen: (u64, u64),
+    ticks: HashMap<u32, CpuTicks>,
+    /// To be restored: the thread may be the caller's.
+    nice_before: Option<i32>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Buffer,
+    Cpu,
+    Priority,
+    Done,
+}
+
+/// A remedy in force whose effect is not known yet.
+#[derive(Debug)]
+struct Watched {
+    action: RemedyAction,
+    since: Timestamp,
+    drops_before: f64,
+    /// Packets received and dropped when it was applied.
+    seen: (u64, u64),
+}
+
+/// What the socket can be asked for; the link, or a test.
+pub(super) trait Buffer {
+    /// Bytes granted at present.
+    fn granted(&self) -> usize;
+    /// Asks for so many; what is granted then.
+    fn ask(&self, bytes: usize) -> io::Result<usize>;
+}
+
+impl Remedies {
+    pub(super) fn new() -> Remedies {
+        Remedies {
+            next: Step::Buffer,
+            watched: None,
+            seen: (0, 0),
+            ticks: thread::cpu_ticks().into_iter().collect(),
+            nice_before: None,
+        }
+    }
+
+    /// A heartbeat has passed; packets received and dropped at the socket so far. What was done, or came of it.
+    pub(super) fn on_heartbeat(
+        &mut self,
+        now: Timestamp,
+        began: Timestamp,
+        received: u64,
+        dropped: u64,
+        buffer: &impl Buffer,
+    ) -> Vec<Remedy> {
+        let seconds = (now - began).as_secs_f64();
+        let told = |action, result| Remedy { seconds, action, result };
+        let counts = (received, dropped);
+        let drops = share(self.seen, counts);
+        self.seen = counts;
+        let mut out = Vec::new();
+        if let Some(watched) = self.watched.take_if(|watched| now - watched.since >= EFFECT_AFTER) {
+            let drops_after = share(watched.seen, counts);
+            let result = RemedyResult::Effect { drops_before: watched.drops_before, drops_after };
+            out.push(told(watched.action, result));
+        }
+        while self.watched.is_none() && self.next != Step::Done && drops >= DROPS_MATTER {
+            let (step, tried) = (self.next, self.apply(buffer));
+            match tried {
+                Ok(Some(action)) => {
+                    self.watched = Some(Watched { action, since: now, drops_before: drops, seen: counts });
+                    out.push(told(action, RemedyResult::Applied));
+                }
+                Ok(None) => {}
+                Err((action, reason)) => out.push(told(action, RemedyResult::Refused { reason })),
+            }
+            // A buffer grows until it is large enough; the others are done once.
+            if !(step == Step::Buffer && self.watched.is_some()) {
+                self.next = step.after();
+            }
+        }
+        self.ticks = thread::cpu_ticks().into_iter().collect();
+        out
+    }
+
+    /// Does what is next: what that was, nothing if there is no point in it, or why it could not be done.
+    fn apply(&mut self, buffer: &impl Buffer) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+        match self.next {
+            Step::Buffer => enlarge(buffer),
+            Step::Cpu => self.change_cpu(),
+            Step::Priority => self.go_first(),
+            Step::Done => Ok(None),
+        }
+    }
+
+    fn change_cpu(&self) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+        let from = thread::current_cpu();
+        let idle =
+            |(cpu, ticks): (u32, CpuTicks)| Some((cpu, ticks.idle_share_since(*self.ticks.get(&cpu)?)));
+        let shares: Vec<(u32, f64)> = thread::cpu_ticks().into_iter().filter_map(idle).collect();
+        let Some(&(_, ours)) = shares.iter().find(|(cpu, _)| *cpu == from) else { return Ok(None) };
+        let idlest = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let Some(&(to, _)) = idlest.filter(|(_, share)| *share >= ours + IDLER_BY) else { return Ok(None) };
+        let action = RemedyAction::QuieterCpu { from, to };
+        match thread::move_to_cpu(to) {
+            Ok(()) => Ok(Some(action)),
+            Err(error) => Err((action, format!("the kernel does not move the thread: {error}"))),
+        }
+    }
+
+    fn go_first(&mut self) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+        let from = thread::nice().unwrap_or(0);
+        if from <= NICE {
+            return Ok(None);
+        }
+        let action = RemedyAction::HigherPriority { from, to: NICE };
+        match thread::set_nice(NICE) {
+            Ok(()) => {
+                self.nice_before = Some(from);
+                Ok(Some(action))
+            }
+            Err(error) => Err((
+                action,
+                format!(
+                    "the kernel does not raise the priority: {error}; allow it with CAP_SYS_NICE or ulimit -e"
+                ),
+            )),
+        }
+    }
+}
+
+impl Drop for Remedies {
+    fn drop(&mut self) {
+        if let Some(nice) = self.nice_before {
+            // Lower than now is always allowed.
+            let _ = thread::set_nice(nice);
+        }
+    }
+}
+
+impl Step {
+    fn after(self) -> Step {
+        match self {
+            Step::Buffer => Step::Cpu,
+            Step::Cpu => Step::Priority,
+            Step::Priority | Step::Done => Step::Done,
+        }
+    }
+}
+
+fn enlarge(buffer: &impl Buffer) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+    let from = buffer.granted();
+    // The kernel grants twice what is asked, for its own overhead.
+    let asked = (from / 2).saturating_mul(BUFFER_FACTOR).min(BUFFER_MAX);
+    if asked <= from / 2 {
+        return Ok(None);
+    }
+    let action = |to: usize| RemedyAction::LargerBuffer { from_bytes: from as u64, to_bytes: to as u64 };
+    match buffer.ask(asked) {
+        Ok(to) if to > from => Ok(Some(action(to))),
+        Ok(to) => {
+            Err((action(to), "the kernel grants no more: raise net.core.rmem_max, or run as root".to_owned()))
+        }
+        Err(error) => Err((action(from), format!("the kernel does not change the buffer: {error}"))),
+    }
+}
+
+/// Share of the packets between two looks that the socket dropped.
+fn share(before: (u64, u64), now: (u64, u64)) -> f64 {
+    let (received, dropped) = (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1));
+    if dropped == 0 { 0.0 } else { dropped as f64 / (received + dropped) as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    struct Granting {
+        granted: Cell<usize>,
+        max: usize,
+    }
+
+    impl Buffer for Granting {
+        fn granted(&self) -> usize {
+            self.granted.get()
+        }
+
+        fn ask(&self, bytes: usize) -> io::Result<usize> {
+            self.granted.set((2 * bytes).min(self.max).max(self.granted.get()));
+            Ok(self.granted.get())
+        }
+    }
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_nanos(ms * 1_000_000)
+    }
+
+    /// Heartbeats of a receiver that drops `share` of 10,000 packets in each.
+    fn run(buffer: &Granting, mut share: impl FnMut(usize) -> u64, beats: u64) -> Vec<Remedy> {
+        // A thread of its own: the priority changes.
+        let (mut remedies, mut counts, mut told) = (Remedies::new(), (0, 0), Vec::new());
+        for beat in 1..=beats {
+            counts = (counts.0 + 10_000, counts.1 + share(buffer.granted()));
+            let now = at(beat * 200);
+            told.extend(remedies.on_heartbeat(now, at(0), counts.0, counts.1, buffer));
+        }
+        told
+    }
+
+    #[test]
+    fn a_receiver_without_drops_is_left_alone() {
+        let buffer = Granting { granted: Cell::new(1 << 20), max: usize::MAX };
+        assert_eq!(run(&buffer, |_| 9, 50), []);
+    }
+
+    #[test]
+    fn a_buffer_grows_until_it_is_large_enough_and_each_step_tells_its_effect() {
+        let buffer = Granting { granted: Cell::new(1 << 20), max: usize::MAX };
+        let told = run(&buffer, |granted| if granted < 10 << 20 { 500 } else { 0 }, 30);
+        let sizes: Vec<u64> = told
+            .iter()
+            .filter(|remedy| remedy.result == RemedyResult::Applied)
+            .map(|remedy| match remedy.action {
+                RemedyAction::LargerBuffer { to_bytes, .. } => to_bytes >> 20,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sizes, [4, 16]);
+        let effects: Vec<bool> = told
+            .iter()
+            .filter_map(|remedy| match remedy.result {
+                RemedyResult::Effect { drops_before, drops_after } => Some(drops_after < drops_before / 2.0),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(effects, [false, true]);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_grant_is_told_with_a_way_out() {
+        std::thread::spawn(|| {
+            let buffer = Granting { granted: Cell::new(1 << 20), max: 1 << 20 };
+            let told = run(&buffer, |_| 500, 50);
+            let RemedyResult::Refused { reason } = &told[0].result else { panic!("{told:?}") };
+            assert!(reason.contains("rmem_max"), "{reason}");
+            let buffers = told.iter().filter(|r| matches!(r.action, RemedyAction::LargerBuffer { .. }));
+            assert_eq!(buffers.count(), 1, "asked once");
+            assert!(told.len() <= 5, "every remedy ends: {told:?}");
+        })
+        .join()
+        .expect("no panic");
+    }
+}
