@@ -9,7 +9,7 @@
 //! nothing is held until [`TRUST_AFTER`] patterns in a row did not.
 
 use super::Sender;
-use super::drain::DrainLimit;
+use super::drain::{Count, DrainLimit};
 use crate::congestion::{LossCause, LossEpisode, LossEvidence};
 use crate::loss_cause::report::LossReport;
 use crate::loss_cause::signature::Recorded;
@@ -85,7 +85,6 @@ struct Round {
 struct Settled {
     spared: bool,
     held: Vec<Lost>,
-    packets: u64,
 }
 
 impl Attribution {
@@ -211,7 +210,7 @@ impl Attribution {
             evidence,
             signature,
         });
-        Some(Settled { spared, held: round.held, packets: end - round.first })
+        Some(Settled { spared, held: round.held })
     }
 
     /// The losses from `first` to before `end`, and as many packets before them as the pattern needs.
@@ -296,7 +295,6 @@ impl Sender {
         let Some(acked) = self.in_flight.largest_acked() else { return };
         let Some(settled) = self.attribution.settle(now, acked) else { return };
         if !settled.spared {
-            self.raise_drain_rate(now);
             return self.tell_losses(now, &settled.held, LossEvidence::Acks, LossCause::Inconclusive);
         }
         self.tell_losses(now, &settled.held, LossEvidence::Acks, LossCause::Receiver);
@@ -307,25 +305,18 @@ impl Sender {
             }
         }
         self.stats.packets_spared += settled.held.len() as u64;
-        let sent = settled.held.last().map_or(now, |lost| lost.sent.at);
-        let rate = self.pacing_rate().or(self.delivered);
-        if let Some(rate) = rate {
-            let share = settled.held.len() as f64 / settled.packets.max(1) as f64;
-            self.attribution.drain.on_receiver_loss(now, sent, rate, share);
-        }
     }
 
     /// A round trip has passed.
     pub(super) fn attribute_round(&mut self, now: Timestamp) {
         self.attribution.ledger.on_round_trip();
-        if self.attribution.round.as_ref().is_none_or(|round| round.held.is_empty()) {
-            self.raise_drain_rate(now);
-        }
-    }
-
-    fn raise_drain_rate(&mut self, now: Timestamp) {
-        let wanted = self.controller.pacing_rate().or(self.delivered);
-        self.attribution.drain.on_quiet_round(now, self.rtt.smoothed(), wanted);
+        let (Some(rate), Some(wanted)) =
+            (self.pacing_rate().or(self.delivered), self.controller.pacing_rate().or(self.delivered))
+        else {
+            return;
+        };
+        let count = Count { sent: self.stats.packets_sent, spared: self.stats.packets_spared };
+        self.attribution.drain.on_round_trip(now, self.rtt.smoothed(), count, rate, wanted);
     }
 
     fn tell_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {

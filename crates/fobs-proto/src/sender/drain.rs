@@ -1,31 +1,84 @@
-//! What the receiver takes: a limit of the rate that losses at the receiver lower and time without them raises.
+//! What the receiver takes: a limit of the rate, apart from congestion control, which losses at the receiver do not touch
+//! (protocol 5.6).
 //!
-//! It is apart from congestion control, which such losses do not touch (protocol 5.6). It never exceeds what was
-//! being sent, so a loss that the receiver claims never lets the sender go faster.
+//! A receiver that is too slow loses what exceeds its rate: sent at that rate it loses nothing and gets as much. One
+//! that stands still now and then loses the same share at any rate, and a lower one only costs. Which of them it is shows
+//! after the cut: one that only made less arrive is taken back. The limit never exceeds what was being sent when losses were
+//! found, so a loss that the receiver claims never lets the sender go faster.
 
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// Largest cut for one round: a round in which more was lost says that the receiver stood still, not how fast it is.
+/// Share of the packets that the receiver may lose: probing for more by [`GROWTH`] costs about as much.
+const TOLERATED: f64 = 0.01;
+/// Share from which on a cut stays even if it does not help: above it most of what the path carries is waste.
+const TOO_MUCH: f64 = 0.33;
+/// Largest cut at once: a receiver that stood still does not say how fast it is.
 const CUT_MAX: f64 = 0.5;
-/// What the limit grows by where a round trip has passed without a loss at the receiver: doubled in 1.4 s, so that the
-/// end of a disturbance is found soon, and a receiver that is steadily too slow loses some 5% of one round in a few.
+/// A cut has helped if the share lost fell below this much of what it was, or if what arrives fell by less than this
+/// much of the cut.
+const HELPED: f64 = 0.5;
+/// How long a receiver that cuts do not help is left at its rate before that is tried again.
+const RESPITE: Duration = Duration::from_secs(10);
+/// What the limit grows by where less than [`TOLERATED`] was lost: doubled in 15 periods.
 const GROWTH: f64 = 1.05;
-/// Shortest time between two steps: on short paths a round trip says nothing about a thread that is kept from its CPU for
-/// tens of milliseconds.
-const GROWTH_EVERY: Duration = Duration::from_millis(100);
+/// A share is taken over at least so long and so many round trips: schedulers keep a thread off its CPU for tens of
+/// milliseconds.
+const PERIOD: Duration = Duration::from_millis(250);
+const PERIOD_ROUND_TRIPS: u32 = 4;
 /// From this multiple of what the controller wants on the limit is gone.
 const GONE_FROM: f64 = 2.0;
-/// Lowest limit, bytes per second: a chunk in flight every few seconds still shows when the receiver is back.
+/// Lowest limit, bytes per second: enough to notice that the receiver is back.
 const LOWEST: u64 = 125_000;
 
 /// The limit.
 #[derive(Debug, Default)]
 pub(super) struct DrainLimit {
     limit: Option<Rate>,
-    /// When it was last lowered: what left before says nothing about it.
-    lowered: Option<Timestamp>,
-    grown: Timestamp,
+    phase: Phase,
+    period: Option<Period>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+enum Phase {
+    /// Nothing is being tried.
+    #[default]
+    Steady,
+    /// A cut was made: the rate and what came of it before.
+    Cut { rate: Rate, before: Yield },
+    /// Cuts do not help; until then.
+    Respite(Timestamp),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Period {
+    /// Not before this.
+    from: Timestamp,
+    began: Timestamp,
+    before: Count,
+}
+
+/// What came of a period.
+#[derive(Debug, Clone, Copy)]
+struct Yield {
+    /// Share of the packets that the receiver lost.
+    share: f64,
+    /// Packets a second that it took.
+    taken: f64,
+}
+
+impl Yield {
+    /// Whether a cut by `cut` (a share) from what was `before` has helped.
+    fn helped(self, before: Yield, cut: f64) -> bool {
+        self.share <= HELPED * before.share || self.taken >= before.taken * (1.0 - HELPED * cut)
+    }
+}
+
+/// Packets sent, and those of them that the receiver lost, since the beginning.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Count {
+    pub(super) sent: u64,
+    pub(super) spared: u64,
 }
 
 impl DrainLimit {
@@ -33,27 +86,71 @@ impl DrainLimit {
         self.limit
     }
 
-    /// The receiver lost `share` of what was sent at `rate`, the last of it at `sent`.
-    pub(super) fn on_receiver_loss(&mut self, now: Timestamp, sent: Timestamp, rate: Rate, share: f64) {
-        self.grown = now;
-        if self.lowered.is_some_and(|at| sent <= at) {
+    /// A round trip has passed. `rate` is what is sent at, `wanted` what the controller would like.
+    pub(super) fn on_round_trip(
+        &mut self,
+        now: Timestamp,
+        rtt: Duration,
+        count: Count,
+        rate: Rate,
+        wanted: Rate,
+    ) {
+        let period = self.period.get_or_insert(Period { from: now, began: now, before: count });
+        if now < period.from {
+            // What left before a change is not counted.
+            *period = Period { began: now, before: count, ..*period };
             return;
         }
-        let lower = rate.scaled(1.0 - share.clamp(0.0, CUT_MAX));
-        self.limit = Some(Rate::bytes_per_second(lower.as_bytes().max(LOWEST)));
-        self.lowered = Some(now);
+        let Period { began, before, .. } = *period;
+        if now < began + PERIOD.max(rtt * PERIOD_ROUND_TRIPS) {
+            return;
+        }
+        let lost = count.spared.saturating_sub(before.spared) as f64;
+        let sent = count.sent.saturating_sub(before.sent) as f64;
+        let taken = (sent - lost).max(0.0) / (now - began).as_secs_f64();
+        let result = Yield { share: lost / sent.max(1.0), taken };
+        let changed = self.decide(now, result, rate);
+        if !changed && result.share <= TOLERATED && !matches!(self.phase, Phase::Respite(_)) {
+            self.grow(wanted);
+        }
+        // What is on its way when the rate changes belongs to the rate before.
+        let from = if changed { now + rtt + rtt / 2 } else { now };
+        self.period = Some(Period { from, began: now, before: count });
     }
 
-    /// A round trip passed without such a loss; `wanted` is the controller's rate.
-    pub(super) fn on_quiet_round(&mut self, now: Timestamp, rtt: Duration, wanted: Option<Rate>) {
-        let Some(limit) = self.limit else { return };
-        if now < self.grown + GROWTH_EVERY.max(rtt) {
-            return;
+    /// Whether the rate changes much by it.
+    fn decide(&mut self, now: Timestamp, result: Yield, rate: Rate) -> bool {
+        let share = result.share;
+        match self.phase {
+            Phase::Respite(until) if share <= TOO_MUCH => {
+                if now >= until {
+                    self.phase = Phase::Steady;
+                }
+                false
+            }
+            Phase::Cut { rate: full, before }
+                if share <= TOO_MUCH && !result.helped(before, before.share.min(CUT_MAX)) =>
+            {
+                self.limit = Some(full);
+                self.phase = Phase::Respite(now + RESPITE);
+                true
+            }
+            _ if share > TOLERATED => {
+                let cut = rate.scaled(1.0 - share.min(CUT_MAX));
+                self.limit = Some(Rate::bytes_per_second(cut.as_bytes().max(LOWEST)));
+                self.phase = Phase::Cut { rate, before: result };
+                true
+            }
+            _ => {
+                self.phase = Phase::Steady;
+                false
+            }
         }
-        self.grown = now;
-        let raised = limit.scaled(GROWTH);
-        let gone = wanted.is_some_and(|wanted| raised >= wanted.scaled(GONE_FROM));
-        self.limit = (!gone).then_some(raised);
+    }
+
+    fn grow(&mut self, wanted: Rate) {
+        let raised = self.limit.map(|limit| limit.scaled(GROWTH));
+        self.limit = raised.filter(|raised| *raised < wanted.scaled(GONE_FROM));
     }
 }
 
@@ -61,39 +158,62 @@ impl DrainLimit {
 mod tests {
     use super::*;
 
-    const MBIT: u64 = 125_000;
+    const RTT: Duration = Duration::from_millis(50);
+    const WANTED: Rate = Rate::bytes_per_second(100_000_000);
 
-    fn ms(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
+    /// A sender that sends what it may.
+    #[derive(Default)]
+    struct World {
+        drain: DrainLimit,
+        round: u64,
+        count: Count,
+        spared: f64,
+    }
+
+    impl World {
+        /// For so many seconds, to a receiver that loses a share of it; the limit then, and the share lost.
+        fn run(&mut self, seconds: u64, loses: impl Fn(f64) -> f64) -> (f64, f64) {
+            let before = self.count;
+            for _ in 0..seconds * 20 {
+                let rate = self.drain.rate().unwrap_or(WANTED).min(WANTED);
+                let packets = rate.as_bytes() / 20 / 1000;
+                self.count.sent += packets;
+                self.spared += packets as f64 * loses(rate.as_bytes() as f64);
+                self.count.spared = self.spared as u64;
+                self.round += 1;
+                let now = Timestamp::from_nanos(self.round * 50_000_000);
+                self.drain.on_round_trip(now, RTT, self.count, rate, WANTED);
+            }
+            let lost = (self.count.spared - before.spared) as f64;
+            let limit = self.drain.rate().map_or(f64::INFINITY, |rate| rate.as_bytes() as f64);
+            (limit, lost / (self.count.sent - before.sent) as f64)
+        }
     }
 
     #[test]
-    fn it_falls_once_a_round_trip_and_is_forgotten_when_it_no_longer_matters() {
-        let (mut drain, rate) = (DrainLimit::default(), Rate::bytes_per_second(1000 * MBIT));
-        assert_eq!(drain.rate(), None);
-        drain.on_receiver_loss(ms(100), ms(50), rate, 0.2);
-        assert_eq!(drain.rate(), Some(Rate::bytes_per_second(800 * MBIT)));
-        drain.on_receiver_loss(ms(120), ms(90), rate, 0.2);
-        assert_eq!(drain.rate(), Some(Rate::bytes_per_second(800 * MBIT)), "sent before the cut");
-        drain.on_receiver_loss(ms(300), ms(250), Rate::bytes_per_second(800 * MBIT), 0.9);
-        assert_eq!(drain.rate(), Some(Rate::bytes_per_second(400 * MBIT)));
-        let mut now = 300;
-        while drain.rate().is_some() {
-            now += 10;
-            drain.on_quiet_round(ms(now), Duration::from_millis(10), Some(rate));
-            assert!(now < 5000, "it never ends");
-        }
-        // ln(2000 / 400) / ln(1.05) steps of 100 ms.
-        assert_eq!((now - 300) / 100, 33);
+    fn a_slow_receiver_gets_what_it_takes() {
+        let mut world = World::default();
+        let (limit, lost) = world.run(60, |rate| 1.0 - (40e6 / rate).min(1.0));
+        assert!((36e6..44e6).contains(&limit), "{limit}");
+        assert!(lost < 0.04, "{lost}");
+        let (limit, _) = world.run(20, |_| 0.0);
+        assert_eq!(limit, f64::INFINITY, "and is forgotten when the receiver is well again");
     }
 
     #[test]
-    fn it_has_a_floor() {
-        let mut drain = DrainLimit::default();
-        for i in 0..100 {
-            let rate = drain.rate().unwrap_or(Rate::bytes_per_second(MBIT * 100));
-            drain.on_receiver_loss(ms(i * 100 + 50), ms(i * 100), rate, 1.0);
-        }
-        assert_eq!(drain.rate(), Some(Rate::bytes_per_second(LOWEST)));
+    fn a_receiver_that_stands_still_now_and_then_keeps_its_rate() {
+        let mut world = World::default();
+        let cut = (0..60).filter(|_| world.run(1, |_| 0.1).0 < 0.95 * WANTED.as_bytes() as f64).count();
+        assert!(cut <= 10, "cut in {cut} of 60 looks");
+    }
+
+    #[test]
+    fn one_that_loses_most_is_spared_whether_that_helps_or_not() {
+        assert_eq!(World::default().run(30, |_| 0.9).0, LOWEST as f64);
+    }
+
+    #[test]
+    fn without_losses_there_is_no_limit() {
+        assert_eq!(World::default().run(10, |_| 0.005).0, f64::INFINITY);
     }
 }

@@ -1,0 +1,146 @@
+//! Whose losses they were, in the live transfer: real machines, hosts that drop at their sockets, queues that drop on the way.
+
+use fobs_proto::congestion::CongestionControl;
+use fobs_proto::loss_cause::JudgeMethod;
+use fobs_sim::Config;
+use fobs_sim::flow::fobs::{FobsConfig, Honesty, Object};
+use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
+use fobs_sim::flow::{FlowConfig, FlowFigures, Traffic};
+use fobs_sim::host::{CpuConfig, HostConfig};
+use fobs_sim::link::{Faults, LinkConfig};
+use fobs_sim::rng::Chance;
+use fobs_sim::time::{MS, Nanos, SEC};
+use fobs_sim::topology::Dumbbell;
+use fobs_sim::world::World;
+
+const MBIT: u64 = 1_000_000;
+const SEED: u64 = 20;
+
+/// An endless transfer from `a` to `b`, and what else is wanted.
+struct Scene {
+    fobs: FobsConfig,
+    link: LinkConfig,
+    receiver: HostConfig,
+    beside: Vec<Traffic>,
+    lasts: Nanos,
+}
+
+impl Scene {
+    /// 1 Gbit/s and 65 ms.
+    fn new(controller: &str, loss_cause: JudgeMethod) -> Scene {
+        let controller: CongestionControl = controller.parse().expect("a controller");
+        Scene {
+            fobs: FobsConfig { loss_cause, ..FobsConfig::new(Object::Bytes(1 << 50), controller) },
+            link: LinkConfig::new("l", 1000 * MBIT, 32 * MS, 4_000_000),
+            receiver: HostConfig::ordinary("r0"),
+            beside: Vec::new(),
+            lasts: 30 * SEC,
+        }
+    }
+
+    /// The receiver is off its CPU three quarters of the time, with a buffer that holds 2 ms.
+    fn starved(mut self) -> Scene {
+        self.receiver.cpu = CpuConfig { competitors: 3, ..CpuConfig::default() };
+        self.receiver.receive_buffer = 212_992;
+        self.receiver.packet_cost = 5_000;
+        self
+    }
+
+    /// Figures of all flows, and goodput of each, Mbit/s.
+    fn play(self) -> Vec<(FlowFigures, f64)> {
+        let (back, interface_rate) = (LinkConfig::wire("back", 32 * MS), 10 * self.link.rate);
+        let flows: Vec<Traffic> =
+            [Traffic::Fobs(Box::new(self.fobs))].into_iter().chain(self.beside).collect();
+        let edges = Dumbbell { pairs: flows.len(), interface_rate, bottleneck: self.link, back }.edges();
+        let mut config = Config { edges, ..Config::new("loss cause", SEED, self.lasts) };
+        for (i, traffic) in flows.into_iter().enumerate() {
+            let (from, to) = (format!("s{i}"), format!("r{i}"));
+            let receiver = if i == 0 { self.receiver.clone() } else { HostConfig::ordinary(&to) };
+            config.hosts.extend([HostConfig::ordinary(&from), HostConfig { name: to.clone(), ..receiver }]);
+            config.flows.push(FlowConfig::new(&format!("flow{i}"), &from, &to, traffic));
+        }
+        let flows = config.flows.len();
+        let seconds = self.lasts as f64 / SEC as f64;
+        let mut world = World::new(config).expect("a world");
+        world.run().unwrap_or_else(|violation| panic!("seed {SEED}: {violation}"));
+        (0..flows)
+            .map(|id| {
+                let figures = world.flow(id).figures;
+                let mbit = figures.delivered as f64 * 8.0 / 1e6 / seconds;
+                (figures, mbit)
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn what_the_receiver_lost_is_spared_by_every_controller_that_heeds_loss() {
+    for controller in ["hstfrc", "tfrc", "scalable", "cubic", "udt"] {
+        let with = Scene::new(controller, JudgeMethod::On).starved().play().remove(0);
+        let without = Scene::new(controller, JudgeMethod::Off).starved().play().remove(0);
+        let spared = with.0.spared as f64 / with.0.lost as f64;
+        assert!(spared > 0.9, "{controller}: {spared} of {} spared", with.0.lost);
+        assert_eq!(without.0.spared, 0);
+        assert!(with.1 > 1.5 * without.1, "{controller}: {} with, {} without", with.1, without.1);
+    }
+}
+
+#[test]
+fn what_the_network_lost_is_not_spared_and_nothing_changes() {
+    let random = Faults { loss: Chance::of(0.001), ..Faults::default() };
+    let links = [
+        LinkConfig::new("narrow", 100 * MBIT, 32 * MS, 200_000),
+        LinkConfig { faults: random, ..LinkConfig::new("lossy", 1000 * MBIT, 32 * MS, 4_000_000) },
+    ];
+    for link in links {
+        let play = |method| Scene { link: link.clone(), ..Scene::new("hstfrc", method) }.play().remove(0);
+        let (on, off) = (play(JudgeMethod::On), play(JudgeMethod::Off));
+        assert_eq!(on.0.spared, 0, "{}", link.name);
+        assert!(on.0.lost > 20, "{}: {} lost", link.name, on.0.lost);
+        assert!((on.1 / off.1 - 1.0).abs() < 0.02, "{}: {} with, {} without", link.name, on.1, off.1);
+    }
+}
+
+#[test]
+fn a_neighbour_under_congestion_does_not_notice_the_verdicts() {
+    let play = |method| {
+        let scene = Scene::new("hstfrc", method);
+        let link = LinkConfig::new("narrow", 200 * MBIT, 32 * MS, 800_000);
+        let tcp = Traffic::Tcp(TcpConfig::endless(Algorithm::Cubic));
+        Scene { link, beside: vec![tcp], lasts: 60 * SEC, ..scene }.play().remove(1).1
+    };
+    let (on, off) = (play(JudgeMethod::On), play(JudgeMethod::Off));
+    assert!((on / off - 1.0).abs() < 0.02, "TCP gets {on} beside verdicts, {off} without");
+}
+
+/// A receiver that says that it lost itself whatever the network lost gains little by it, and harms little.
+#[test]
+fn a_liar_is_found_out_by_the_pattern() {
+    let play = |method, honesty| {
+        let mut scene = Scene::new("hstfrc", method);
+        scene.fobs.honesty = honesty;
+        scene.link = LinkConfig::new("narrow", 200 * MBIT, 32 * MS, 800_000);
+        scene.beside = vec![Traffic::Tcp(TcpConfig::endless(Algorithm::Cubic))];
+        scene.lasts = 60 * SEC;
+        let mut flows = scene.play();
+        let (tcp, fobs) = (flows.pop().expect("tcp"), flows.pop().expect("fobs"));
+        (fobs.1, tcp.1, fobs.0)
+    };
+    let honest = play(JudgeMethod::On, Honesty::Honest);
+    let liar = play(JudgeMethod::On, Honesty::ClaimsAllLosses);
+    eprintln!(
+        "honest {} tcp {}; liar {} tcp {}, {} of {} spared",
+        honest.0, honest.1, liar.0, liar.1, liar.2.spared, liar.2.lost
+    );
+    let spared = liar.2.spared as f64 / liar.2.lost.max(1) as f64;
+    assert!(spared < 0.5, "{spared} of {} spared", liar.2.lost);
+    assert!(liar.1 > 0.7 * honest.1, "TCP gets {} beside a liar, {} beside an honest one", liar.1, honest.1);
+}
+
+#[test]
+fn where_nothing_counts_the_pattern_alone_finds_a_starved_receiver() {
+    let with = Scene::new("hstfrc", JudgeMethod::Signature).starved().play().remove(0);
+    let without = Scene::new("hstfrc", JudgeMethod::Off).starved().play().remove(0);
+    assert!(with.0.spared > 0, "{} lost", with.0.lost);
+    assert!(with.1 > 1.2 * without.1, "{} with, {} without", with.1, without.1);
+}
