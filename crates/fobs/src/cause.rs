@@ -1,7 +1,7 @@
 //! Whose losses they were, and what was done about it, as a transfer tells it.
 //!
 //! Both ends hear of both: the sender judges windows of losses, the receiver applies remedies, and each tells the other
-//! over the control channel (protocol 2.6).
+//! over the control channel (protocol 2.4).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What this host lost itself: the kernel's count of drops at the socket, made a count of packets (protocol 6.1).
+//! What this host lost itself: the kernel's count of drops at the socket, made a count of packets (protocol 6.4).
 //!
 //! The kernel notes with every buffer that it queues how many it has dropped before. So the drops between two buffers
 //! lie in one gap of packet numbers, which is exact where a buffer holds one datagram. Where the kernel merges
@@ -9,9 +9,12 @@ use super::PacketMeta;
 use crate::{PacketNumber, Timestamp};
 use std::time::Duration;
 
-/// Buffers whose lengths are remembered, and whose longest bounds what a dropped one may have held: half a
-/// millisecond's at 10 Gbit/s, several milliseconds' at 1.
-const SIZES: usize = 32;
+/// Buffers whose lengths are remembered, and whose longest bounds what a dropped one may have held: some
+/// milliseconds at 10 Gbit/s, tens of them at 1. (With 32, sizes mixed up to 44 were counted 0.24% too low.)
+const SIZES: usize = 256;
+/// How much longer than those that were queued a dropped one may have been: what is long is dropped first, because the kernel
+/// asks whether it fits. (At 1, sizes mixed up to 44 were counted 0.15% too low.)
+const LONGER: f64 = 1.5;
 /// Share of the newest buffer in the mean length: what is dropped resembles what was queued just before.
 const MEAN_SHARE: f64 = 1.0 / 8.0;
 /// Packets after which the network's losses count half: long enough for a loss rate of 0.001, short enough to follow.
@@ -126,10 +129,12 @@ impl DropLedger {
         let (longest, dropped) = (f64::from(self.sizes.longest()), f64::from(dropped));
         let network = self.quiet.1 / (self.quiet.0 + self.quiet.1).max(1.0);
         let by_gap = gap as f64 * (1.0 - network);
-        self.settled += if by_gap <= dropped * longest {
+        self.settled += if longest <= 1.0 {
+            dropped
+        } else if by_gap <= dropped * longest * LONGER {
             by_gap.max(dropped)
         } else {
-            dropped * if longest > 1.0 { self.sizes.mean } else { 1.0 }
+            dropped * self.sizes.mean
         };
     }
 }

@@ -1,4 +1,4 @@
-//! Which losses the controller answers for (protocol 5.6): the live part of `loss_cause/`.
+//! Which losses the controller answers for (protocol 5.10): the live part of `loss_cause/`.
 //!
 //! Losses that may be the receiver's are held until the round in which they were found is over, then judged together
 //! and handed to the controller as the network's or as the receiver's. With the receiver's counters only what they

@@ -1,5 +1,5 @@
 //! What the receiver takes: a limit of the rate, apart from congestion control, which losses at the receiver do not touch
-//! (protocol 5.6).
+//! (protocol 5.10).
 //!
 //! A receiver that is too slow loses what exceeds its rate: sent at that rate it loses nothing and gets as much. One
 //! that stands still now and then loses the same share at any rate, and a lower one only costs. Which of them it is shows

@@ -48,7 +48,7 @@ pub struct Ack {
     pub host: Option<HostReport>,
 }
 
-/// The receiving host's testimony (protocol 6.1). It is the receiver's word: what it may do is bounded there.
+/// The receiving host's testimony (protocol 6.4). It is the receiver's word: what it may do is bounded there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostReport {
     /// Packets dropped at the socket so far, modulo 2^32.

@@ -1,7 +1,7 @@
 //! What the receiving thread does about its own losses: one remedy after the other, each given time to show its effect.
 //!
 //! In order: a larger socket buffer, a CPU with less to do, a higher priority. What none of them mends the sender's drain
-//! rate does (protocol 5.6).
+//! rate does (protocol 5.10).
 
 use crate::cause::{Remedy, RemedyAction, RemedyResult};
 use fobs_proto::Timestamp;
