@@ -1,6 +1,6 @@
 //! A constant rate, whatever happens: for reserved paths and for experiments.
 
-use super::{AckSample, Controller};
+use super::{AckSample, Controller, LossResponse};
 use crate::Rate;
 use std::time::Duration;
 
@@ -38,6 +38,10 @@ impl Controller for Fixed {
 
     fn pacing_rate(&self) -> Option<Rate> {
         Some(self.rate)
+    }
+
+    fn loss_response(&self) -> LossResponse {
+        LossResponse::None
     }
 
     fn state(&self) -> &'static str {

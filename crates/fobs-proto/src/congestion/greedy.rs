@@ -1,7 +1,7 @@
 //! The papers' algorithm (`seeds/000` section 3.1): no congestion control at all. Between bursts of two packets the sender
 //! looks for acks but never waits; only the completion signal stops it. Pair it with the circular schedule.
 
-use super::Controller;
+use super::{Controller, LossResponse};
 use crate::Rate;
 
 /// No limit of any kind.
@@ -29,6 +29,10 @@ impl Controller for Greedy {
 
     fn pacing_rate(&self) -> Option<Rate> {
         None
+    }
+
+    fn loss_response(&self) -> LossResponse {
+        LossResponse::None
     }
 
     fn state(&self) -> &'static str {

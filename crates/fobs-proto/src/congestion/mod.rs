@@ -94,8 +94,22 @@ pub trait Controller: Send + fmt::Debug {
     /// Rate of departures; `None` sends as fast as the host can (only the papers' greedy algorithm does).
     fn pacing_rate(&self) -> Option<Rate>;
 
+    /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
+    fn loss_response(&self) -> LossResponse {
+        LossResponse::Slows
+    }
+
     /// What it is doing, in a word, for traces and people.
     fn state(&self) -> &'static str;
+}
+
+/// What losses do to a controller's rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LossResponse {
+    /// They may lower it.
+    Slows,
+    /// Nothing: the rate is the user's, or the host's.
+    None,
 }
 
 /// A burst that left.

@@ -311,6 +311,22 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_what_finishing_would_give_and_leaves_all_as_it_is() {
+        let mut builder = SignatureBuilder::new(100);
+        for range in [110..113, 120..140, 150..151] {
+            assert_eq!(builder.lost(range), Recorded::Kept);
+        }
+        let window = builder.window(112, 130, 3);
+        assert_eq!(window.runs(), [LossRun { start: 0, len: 1 }, LossRun { start: 8, len: 10 }]);
+        assert_eq!((window.packets(), window.lost(), window.burst()), (18, 11, 3));
+        assert_eq!(builder.window(0, 200, 1), builder.clone().finish(200, 1));
+        // The newest so many losses begin with a run, or where the window may begin at the earliest.
+        let starts = [1, 2, 21, 22, 1000].map(|lost| builder.start_of(lost, 100));
+        assert_eq!(starts, [150, 120, 120, 110, 100]);
+        assert_eq!(builder.start_of(1000, 125), 125);
+    }
+
+    #[test]
     fn bad_windows_are_refused_and_say_why() {
         let pairs = [(5, 6)];
         let outside = Signature::from_gaps(10, 1, pairs).expect_err("beyond the window");

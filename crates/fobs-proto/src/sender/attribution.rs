@@ -10,7 +10,7 @@
 
 use super::Sender;
 use super::drain::{Count, DrainLimit};
-use crate::congestion::{LossCause, LossEpisode, LossEvidence};
+use crate::congestion::{LossCause, LossEpisode, LossEvidence, LossResponse};
 use crate::loss_cause::report::LossReport;
 use crate::loss_cause::signature::Recorded;
 use crate::loss_cause::witness::Evidence;
@@ -310,6 +310,9 @@ impl Sender {
     /// A round trip has passed.
     pub(super) fn attribute_round(&mut self, now: Timestamp) {
         self.attribution.ledger.on_round_trip();
+        if self.controller.loss_response() == LossResponse::None {
+            return;
+        }
         let (Some(rate), Some(wanted)) =
             (self.pacing_rate().or(self.delivered), self.controller.pacing_rate().or(self.delivered))
         else {
@@ -341,4 +344,39 @@ impl Sender {
 fn median(lags: &mut [u16]) -> Option<f64> {
     lags.sort_unstable();
     lags.get(lags.len() / 2).map(|lag| f64::from(*lag) / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credit_is_used_once_and_ends_after_two_round_trips() {
+        let mut ledger = Ledger::default();
+        ledger.on_count(10);
+        assert_eq!((ledger.take(4), ledger.take(100), ledger.take(1)), (4, 6, 0));
+        ledger.on_count(30);
+        ledger.on_round_trip();
+        assert_eq!(ledger.take(5), 5, "what came in the last round trip still counts");
+        ledger.on_count(32);
+        ledger.on_round_trip();
+        assert_eq!(ledger.take(100), 2, "what is older does not");
+    }
+
+    #[test]
+    fn overtaken_counts_are_ignored_and_the_count_wraps() {
+        let mut ledger = Ledger::default();
+        ledger.on_count(100);
+        ledger.on_count(90);
+        assert_eq!(ledger.take(1000), 100);
+        let mut ledger = Ledger { count: Some(u32::MAX - 1), ..Ledger::default() };
+        ledger.on_count(3);
+        assert_eq!(ledger.take(1000), 5);
+    }
+
+    #[test]
+    fn the_median_lag_is_a_share() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [900, 100, 250]), Some(0.25));
+    }
 }
