@@ -245,7 +245,7 @@ mod tests {
                 world.pass(20);
                 world.number += 1;
             }
-            for _ in 0..round % 9 {
+            for _ in 0..round % 30 {
                 world.drop(20);
                 world.number += 1;
             }
