@@ -49,6 +49,7 @@ pub enum Command {
     Cp(Box<CpArgs>),
     Serve(ServeArgs),
     Keygen(KeygenArgs),
+    Explain(ExplainArgs),
     Diagnose(DiagnoseArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
@@ -166,6 +167,14 @@ pub struct CpArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Say at the end why the copy was not faster: the limit, where the time went, and what would help
+    #[arg(long)]
+    pub explain: bool,
+
+    /// Write what both ends measured to FILE, for fobs explain
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+
     /// Where the keys of daemons are pinned, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub known_hosts: Option<PathBuf>,
@@ -242,6 +251,25 @@ pub struct KeygenArgs {
     /// Where to write the key, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
+}
+
+/// Say why a recorded copy was not faster.
+///
+/// Reads what fobs cp --trace wrote and prints what fobs cp --explain would have said.
+#[derive(Debug, Args)]
+#[command(args_override_self = true)]
+pub struct ExplainArgs {
+    /// Also write a page with figures over time (HTML that needs nothing from the net)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+
+    /// Print one JSON object, as in the done line of fobs cp --json
+    #[arg(long)]
+    pub json: bool,
+
+    /// The trace
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
+    pub trace: PathBuf,
 }
 
 /// Print or write the manual pages (roff).

@@ -4,6 +4,7 @@
 mod args;
 mod diagnose;
 mod exit;
+mod explain;
 mod generate;
 mod location;
 mod output;
@@ -15,6 +16,7 @@ mod units;
 mod usage;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use args::{Cli, Command, CpArgs};
 use clap::Parser;
@@ -37,6 +39,7 @@ fn run(command: Command) -> u8 {
         }),
         Command::Server => signals::install().and_then(|()| fobs::serve_stdio()),
         Command::Keygen(args) => generate::key(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Diagnose(args) => diagnose::run(&args.command),
         Command::Man(args) => generate::man(&args),
         Command::Completions(args) => generate::completions(args.shell),
@@ -47,11 +50,16 @@ fn run(command: Command) -> u8 {
 
 fn copy(args: &CpArgs) -> u8 {
     let reporter = output::of_copy(args.json, args.quiet, args.verbose);
+    let recording = Arc::new(explain::Recording::new(reporter.clone()));
     let outcome = resolve::copy(args).and_then(|copy| {
         signals::install()?;
-        fobs::copy(&copy.sources, &copy.destination, &copy.options, reporter.clone())
+        let events = recording.clone();
+        fobs::copy(&copy.sources, &copy.destination, &copy.options, events)
     });
-    let reported = reporter.finish(&outcome);
+    let traced = recording.write_trace(args.trace.as_deref(), &outcome);
+    // A program always gets it; a person who asks.
+    let why = (args.explain || args.json).then(|| recording.explanation(&outcome));
+    let reported = reporter.finish(&outcome, why.as_ref()).and(traced);
     // What happened to the copy matters more than what happened to the report.
     match (output::exit_code(&outcome), &outcome) {
         (code, Err(error)) => {

@@ -8,7 +8,7 @@
 //! | [`scheduling`] | what the scheduler should know of a thread |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`thread`] | where a thread runs and how soon |
-//! | [`usage`] | what this process cost so far |
+//! | [`usage`] | what this process and its threads cost so far |
 //!
 //! Deliberately not here: packets, objects, pacing, retries, threads, files. A caller decides; this crate
 //! only asks the kernel and says truthfully what it answered. It is the one crate with `unsafe` code, each
@@ -29,5 +29,5 @@ pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use page_buffer::PageBuffer;
 pub use scheduling::{Work, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
-pub use usage::{Usage, process_usage};
+pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_times};
 pub use wait::{Interest, Ready, Waker, wait};

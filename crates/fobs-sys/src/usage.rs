@@ -1,6 +1,7 @@
-//! What this process cost so far.
+//! What this process and its threads cost so far.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 
 /// CPU time and peak memory of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -28,6 +29,59 @@ pub fn process_usage() -> Usage {
     Usage { cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime), max_rss_bytes }
 }
 
+/// Longest line of a `schedstat`: three numbers of 20 digits, bytes.
+const SCHEDSTAT_LEN_MAX: usize = 64;
+
+/// What a thread had of the CPU so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadUsage {
+    /// Time on a CPU, ns; brought up to date at scheduler ticks and switches (4 ms at HZ=250).
+    pub run_ns: u64,
+    /// Time ready to run without a CPU: others had it, or the control group's quota was used up, ns.
+    pub delay_ns: u64,
+}
+
+/// Reads the scheduler's account of the thread that made it, from any thread.
+#[derive(Debug)]
+pub struct ThreadMeter {
+    /// `/proc/thread-self/schedstat`, which the kernel ties to the thread when it is opened.
+    file: Option<File>,
+}
+
+impl ThreadMeter {
+    /// A meter of the calling thread. Where the kernel keeps no account, it reads zeros.
+    pub fn of_this_thread() -> ThreadMeter {
+        ThreadMeter { file: File::open("/proc/thread-self/schedstat").ok() }
+    }
+
+    /// The account as of now; `None` once the thread is gone or where there is none. One system call.
+    pub fn read(&self) -> Option<ThreadUsage> {
+        let mut line = [0; SCHEDSTAT_LEN_MAX];
+        let len = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
+        thread_usage(std::str::from_utf8(&line[..len]).ok()?)
+    }
+}
+
+/// CPU time of the calling thread so far, µs: in its own code, and in the kernel for it (`RUSAGE_THREAD`). The sum is
+/// exact; on kernels that account by ticks the division is a sample.
+pub fn thread_times() -> (u64, u64) {
+    // SAFETY: rusage is plain integers, for which all zeroes is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid rusage to write to. If the call failed the zeroes would stand.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    let micros = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds.saturating_mul(1_000_000).saturating_add(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    (micros(usage.ru_utime), micros(usage.ru_stime))
+}
+
+/// `run delay timeslices`, of which the last is of no interest here.
+fn thread_usage(schedstat: &str) -> Option<ThreadUsage> {
+    let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);
+    Some(ThreadUsage { run_ns: numbers.next()?.ok()?, delay_ns: numbers.next()?.ok()? })
+}
+
 /// The `VmHWM` line of a `/proc/<pid>/status`, in bytes (the file says kB and means KiB).
 fn vm_hwm_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -44,6 +98,33 @@ mod tests {
         assert_eq!(vm_hwm_bytes("VmHWM:\t kB\n"), None);
         assert_eq!(vm_hwm_bytes("VmHWM:\t18446744073709551615 kB\n"), None);
         assert_eq!(vm_hwm_bytes("Name:\tkernel thread\n"), None);
+    }
+
+    #[test]
+    fn reads_the_account_of_a_thread() {
+        assert_eq!(thread_usage("12 34 5\n"), Some(ThreadUsage { run_ns: 12, delay_ns: 34 }));
+        for broken in ["", "12", "12 x 5", "-1 2 3"] {
+            assert_eq!(thread_usage(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_is_measured_from_another_one() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(ThreadMeter::of_this_thread()).unwrap();
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
+        });
+        let meter = receive.recv().unwrap();
+        // It spins until it is seen to have had CPU time, however long that takes.
+        while meter.read().is_some_and(|usage| usage.run_ns == 0) {
+            std::thread::yield_now();
+        }
+        assert!(meter.read().is_none_or(|usage| usage.run_ns > 0));
+        stop.send(()).unwrap();
+        thread.join().unwrap();
+        assert_eq!(meter.read(), None, "the thread is gone");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::cause::{LossWindow, Remedy};
 use crate::error::Error;
+use crate::explain::Measured;
 
 /// Something to show. Delivered from engine threads through [`EventSink`]; must be handled quickly.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,9 @@ pub enum Event {
     Loss(LossWindow),
     /// Something was done so that the receiver loses less, or its effect is known.
     Remedy(Remedy),
+    /// One end took a sample of itself; ten times a second for this end, fewer for the other one. An
+    /// [`explain::Recorder`](crate::explain::Recorder) makes sense of them.
+    Measured(Box<Measured>),
     /// Something a person should know (a key pinned on first use, a downgrade).
     Notice(String),
 }

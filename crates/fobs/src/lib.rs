@@ -7,6 +7,7 @@
 //!   secure/                  keys of people and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
 //!   history                  what is remembered of the paths to peers
+//!   explain/                 why a transfer was slow: samples of both ends, time budget, verdict
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
 //!
@@ -16,6 +17,7 @@ pub mod cause;
 pub mod control;
 pub mod error;
 pub mod event;
+pub mod explain;
 pub mod options;
 pub mod secure;
 pub mod storage;

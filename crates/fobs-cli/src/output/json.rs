@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use fobs::event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
 
@@ -89,17 +90,17 @@ impl<W: Write + Send> EventSink for Json<W> {
             }
             Event::FileFailed(error) => state.write(Line::Error(error.into())),
             // `fobs explain` and `--trace` tell of these.
-            Event::Loss(_) | Event::Remedy(_) => {}
+            Event::Loss(_) | Event::Remedy(_) | Event::Measured(_) => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
         }
     }
 }
 
 impl<W: Write + Send> Reporter for Json<W> {
-    fn finish(&self, outcome: &Outcome) -> fobs::Result<()> {
+    fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(match outcome {
-            Ok(summary) => Line::Done(Box::new(summary.into())),
+            Ok(summary) => Line::Done(Box::new(DoneLine { explain: why, ..summary.into() })),
             Err(Error { kind, message }) => {
                 Line::Failed { code: kind.code(), message, exit_code: kind.exit_code() }
             }
@@ -247,6 +248,8 @@ struct DoneLine<'a> {
     cpu_seconds_peer: f64,
     max_rss_bytes_peer: u64,
     errors: Vec<FailedFile<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explain: Option<&'a Explanation>,
 }
 
 impl<'a> From<&'a Summary> for DoneLine<'a> {
@@ -299,6 +302,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             cpu_seconds_peer: *cpu_seconds_peer,
             max_rss_bytes_peer: *max_rss_bytes_peer,
             errors: errors.iter().map(FailedFile::from).collect(),
+            explain: None,
         }
     }
 }

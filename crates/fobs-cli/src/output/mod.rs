@@ -9,6 +9,7 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use fobs::event::{EventSink, Outcome};
+use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 
 use crate::exit;
@@ -17,11 +18,11 @@ use person::{Detail, Person};
 
 /// Takes the events of a run and, once, how it ended.
 pub trait Reporter: EventSink {
-    /// Reports the end; nothing is reported after it.
+    /// Reports the end, and why it was not faster, if that is wanted; nothing is reported after it.
     ///
     /// # Errors
     /// `FileIo` if what was to be reported could not be written (a closed pipe is no error).
-    fn finish(&self, outcome: &Outcome) -> fobs::Result<()>;
+    fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()>;
 }
 
 /// The reporter of `fobs cp`, from its `--json`, `-q` and `-v`.
@@ -67,7 +68,7 @@ pub fn exit_code(outcome: &Outcome) -> u8 {
 /// # Errors
 /// As [`Reporter::finish`].
 pub fn json_failure(error: &Error) -> fobs::Result<()> {
-    Json::new(io::stdout()).finish(&Err(error.clone()))
+    Json::new(io::stdout()).finish(&Err(error.clone()), None)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
 use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
+use fobs::explain::Explanation;
 
 use super::Reporter;
 use super::printable::printable;
@@ -79,20 +80,23 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::FileFailed(FileError { path, message }) => {
                 self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
             }
-            Event::Loss(_) | Event::Remedy(_) => {}
+            Event::Loss(_) | Event::Remedy(_) | Event::Measured(_) => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }
 }
 
 impl<W: Write + Send> Reporter for Person<W> {
-    fn finish(&self, outcome: &Outcome) -> fobs::Result<()> {
+    fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()> {
         if let Some(bar) = &self.bar {
             bar.clear();
         }
         // What failed is said by main, for every subcommand alike.
         if let Ok(summary) = outcome {
             self.say(Detail::Summary, &sentence(summary));
+        }
+        if let Some(why) = why {
+            why.text().lines().for_each(|line| self.say(Detail::Errors, line));
         }
         Ok(())
     }
@@ -127,7 +131,7 @@ mod tests {
         for event in events {
             person.event(event.clone());
         }
-        person.finish(outcome).expect("a vector takes everything");
+        person.finish(outcome, None).expect("a vector takes everything");
         let out = person.out.into_inner().expect("not poisoned");
         String::from_utf8(out).expect("UTF-8")
     }

@@ -16,6 +16,7 @@ mod sshd;
 
 mod arguments;
 mod copies;
+mod explain;
 mod hostile;
 mod interrupts;
 mod keys;

@@ -260,6 +260,12 @@ impl Receiver {
         }
     }
 
+    /// Chunks that are here in full and not stored.
+    pub fn backlog(&self) -> u16 {
+        let complete = self.chunks.iter().filter(|c| c.progress != Progress::Arriving).count();
+        u16::try_from(complete).unwrap_or(u16::MAX)
+    }
+
     /// The attempt under which a chunk is arriving.
     pub fn attempt(&self, chunk: ChunkId) -> Option<u8> {
         self.chunks.get(chunk.checked_sub(self.base)? as usize).map(Arriving::attempt)
@@ -290,7 +296,6 @@ impl Receiver {
         let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1
             || self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
-        let complete = self.chunks.iter().filter(|c| c.progress != Progress::Arriving).count();
         let lag = self.ledger.take_lag();
         let ack = Ack {
             largest,
@@ -303,7 +308,7 @@ impl Receiver {
             socket_drops: self.socket_drops,
             chunk_limit: self.chunk_limit(),
             verified_below: self.verified_below,
-            backlog: u16::try_from(complete).unwrap_or(u16::MAX),
+            backlog: self.backlog(),
             ranges: self.numbers.descending().collect(),
             bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
             host: self.ledger.packets().map(|dropped| HostReport { dropped, lag }),

@@ -7,11 +7,13 @@
 mod attribution;
 mod chunk;
 mod drain;
+mod limit;
 mod opening;
 mod schedule;
 mod tally;
 mod timers;
 
+pub use limit::Limit;
 pub use schedule::ScheduleKind;
 
 use crate::congestion::{
@@ -157,6 +159,14 @@ pub struct SenderStats {
     pub packets_refused: u64,
     /// Acks handled.
     pub acks: u64,
+    /// Chunks that the receiver had in full and not stored, as last reported.
+    pub backlog: u16,
+    /// Datagram bytes of data packets sent.
+    pub bytes_sent: u64,
+    /// Datagram bytes acknowledged.
+    pub bytes_acked: u64,
+    /// Packets that came with a congestion mark.
+    pub packets_marked: u32,
 }
 
 /// The machine.
@@ -187,6 +197,7 @@ pub struct Sender {
     /// Packets up to this number were sent while data or credit was short.
     app_limited_until: PacketNumber,
     ce_seen: u32,
+    limit: Limit,
     stats: SenderStats,
 }
 
@@ -223,6 +234,7 @@ impl Sender {
             round_end: 0,
             app_limited_until: 0,
             ce_seen: 0,
+            limit: Limit::default(),
             stats: SenderStats::default(),
         }
     }
@@ -281,12 +293,28 @@ impl Sender {
         self.in_flight.bytes()
     }
 
+    /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// The rate at which bursts leave at present; `None` as fast as the host can.
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        let limits = [self.controller.pacing_rate(), self.rate_limit, self.attribution.drain_rate()];
+        limits.into_iter().flatten().min()
+    }
+
     /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
         if let Some(rate) = self.pacing_rate() {
             let early = now < self.pacer.next_departure();
             if early && !self.probe_timeout.lets_out() {
+                self.limit = match Some(rate) {
+                    least if least == self.rate_limit => Limit::Cap,
+                    least if least == self.attribution.drain_rate() => Limit::Drain,
+                    _ => Limit::Pacer,
+                };
                 return Transmit::WaitUntil(self.pacer.next_departure());
             }
             // A probe timeout's packets are few and must not wait: a slow pacer would let the next one overtake them.
@@ -319,6 +347,7 @@ impl Sender {
     pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
         self.stats.acks += 1;
         self.stats.socket_drops = self.stats.socket_drops.max(ack.socket_drops);
+        self.stats.backlog = ack.backlog;
         self.chunk_limit = self.chunk_limit.max(ack.chunk_limit);
         self.on_verified_below(ack.verified_below.min(self.chunks.end()));
 
@@ -350,6 +379,7 @@ impl Sender {
                 }
             });
         }
+        self.stats.bytes_acked += acked_bytes;
         self.take_bitmaps(ack);
         if let Some(newest) = newest {
             self.probe_timeout.on_news(now);
@@ -406,14 +436,10 @@ impl Sender {
         });
     }
 
-    fn pacing_rate(&self) -> Option<Rate> {
-        let limits = [self.controller.pacing_rate(), self.rate_limit, self.attribution.drain_rate()];
-        limits.into_iter().flatten().min()
-    }
-
     fn fill_burst(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) {
         let ahead = self.in_flight.next_number() - self.in_flight.largest_acked().unwrap_or(0);
         if ahead > NUMBERS_AHEAD_MAX || self.in_flight.is_full() {
+            self.limit = Limit::Window;
             return;
         }
         if self.in_flight.next_number() >= PROBE_AFTER_PACKETS
@@ -436,10 +462,16 @@ impl Sender {
         {
             let full = self.in_flight.bytes() + datagram > self.controller.congestion_window();
             if (full || timer_only) && !self.probe_timeout.take_credit() {
+                self.limit = if timer_only { Limit::Silence } else { Limit::Window };
                 break;
             }
             let Some((slot, origin)) = self.schedule.peek(&mut self.chunks, self.chunk_limit, now) else {
                 self.on_nothing_to_send(now, out.is_empty());
+                self.limit = match (self.chunks.unsent(), self.object_complete) {
+                    (1.., _) => Limit::Credit,
+                    (0, true) => Limit::Answers,
+                    (0, false) => Limit::Data,
+                };
                 break;
             };
             self.lay_out(slot.chunk);
@@ -510,6 +542,7 @@ impl Sender {
         self.chunks.on_sent(now, slot.chunk, slot.index, number);
         self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
         self.stats.packets_sent += 1;
+        self.stats.bytes_sent += packet.datagram_len() as u64;
         if filler {
             self.app_limited_until = number + 1;
         }
@@ -643,6 +676,7 @@ impl Sender {
         if ack.ce > self.ce_seen {
             let packets = ack.ce - self.ce_seen;
             self.ce_seen = ack.ce;
+            self.stats.packets_marked = ack.ce;
             self.controller.on_ecn(&EcnMark { now, packets });
         }
         let (Some(newest), Some(latest_rtt), Some(min_rtt)) = (newest, self.rtt.latest(), self.rtt.min())

@@ -1,6 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones ignored.
 
 use crate::cause::{LossWindow, Remedy};
+use crate::explain::{ReceiverSample, SenderSample};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,6 +39,10 @@ pub enum Message {
     Loss(LossWindow),
     /// Either side: something was done so that the receiver loses less; likewise.
     Remedy(Remedy),
+    /// Sender: what it measured of itself, a few times a second and at the end.
+    SenderSample(Box<SenderSample>),
+    /// Receiver: likewise.
+    ReceiverSample(Box<ReceiverSample>),
     /// Receiver: the completion signal.
     Complete(Complete),
     /// Sender: its figures, after the completion signal.

@@ -7,6 +7,8 @@
 mod causes;
 mod clock;
 mod link;
+mod measure;
+mod meter;
 mod reader;
 mod receive;
 mod remedy;

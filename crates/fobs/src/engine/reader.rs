@@ -1,10 +1,12 @@
 //! The thread that reads: fills empty chunk buffers from the source, as many as the sender grants.
 
+use super::meter::WorkMeter;
 use super::send::ToSender;
 use super::{Post, spawn};
 use crate::error::Result;
 use crate::storage::{FilledChunk, Known, Source};
 use fobs_sys::{PageBuffer, Work, hint_scheduler};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 /// A chunk that is ready to be sent.
@@ -17,12 +19,18 @@ pub(super) struct Filled {
 }
 
 /// Reads until the final chunk, an error, or the sender's end.
-pub(super) fn start(mut source: Source, grants: Receiver<PageBuffer>, post: Post<ToSender>) -> Result<()> {
+pub(super) fn start(
+    mut source: Source,
+    grants: Receiver<PageBuffer>,
+    post: Post<ToSender>,
+    meter: Arc<WorkMeter>,
+) -> Result<()> {
     spawn("fobs-read", move || {
         hint_scheduler(Work::Bulk);
         let _alarm = post.alarm(ToSender::ReadFailed);
+        meter.attach();
         while let Ok(mut buffer) = grants.recv() {
-            let letter = match source.next_chunk(&mut buffer) {
+            let letter = match meter.at_work(|| source.next_chunk(&mut buffer)) {
                 Ok(chunk) => {
                     let root = chunk.is_final.then(|| source.root());
                     ToSender::Filled(Box::new(Filled { buffer, chunk, known: source.known(), root }))

@@ -1,5 +1,7 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+use super::measure::{Audience, ReceiverMeter};
+use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
 use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
@@ -12,6 +14,7 @@ use crate::cause::RemedyAction;
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
 use crate::error::{Error, ErrorKind, Result};
+use crate::explain::{Measured, ReceiverSample};
 use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
 use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::wire::{Ack, Header};
@@ -93,6 +96,7 @@ struct Receiving {
     writer: ControlWriter,
     peer_name: String,
     ports: String,
+    meter: ReceiverMeter,
 }
 
 /// Chunk buffers by chunk: those in use, and those to use again, warmest first.
@@ -124,7 +128,8 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     hear_control(job.reader, post.clone(), ToReceiver::Control)?;
     // Every chunk of the credit and the last word: the channel is never full.
     let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
-    let storing = writer::start(job.sink, orders, post, job.reporter.clone())?;
+    let writing = WorkMeter::new(link.clock());
+    let storing = writer::start(job.sink, orders, post, job.reporter.clone(), writing.clone())?;
     let control = job.writer.clone();
     let mut machine = Receiver::new(job.config);
     machine.handle_socket_buffer(link.recv_buffer() as u64);
@@ -149,6 +154,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         writer: job.writer,
         peer_name: job.peer_name,
         ports: job.ports,
+        meter: ReceiverMeter::new(writing),
     };
     let outcome = receiving.run_to_end();
     // However it ended: the writer must have removed what is not complete before this process may go.
@@ -168,7 +174,9 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
 
 impl Receiving {
     fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
-        let summary = self.run()?;
+        let summary = self.run();
+        self.measure(Audience::Both);
+        let summary = summary?;
         let complete = self.completion(&summary);
         self.say(&Message::Complete(complete.clone()))?;
         let finished = self.await_finished()?;
@@ -203,6 +211,9 @@ impl Receiving {
             if let Some(ack) = self.machine.poll_ack(now) {
                 self.send_ack(&ack)?;
             }
+            if let Some(audience) = self.meter.due.poll(now) {
+                self.measure(audience);
+            }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
                 self.check_silence(now, began)?;
@@ -212,12 +223,29 @@ impl Receiving {
                 self.reporter.tell_progress();
                 check_interrupt()?;
             }
-            let mut until = self.machine.poll_timeout().unwrap_or(heartbeat).min(heartbeat);
+            let wake = heartbeat.min(self.meter.due.at());
+            let mut until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
             if self.link.last_heard().is_none() {
                 until = until.min(greeting);
             }
-            self.link.wait(until - self.link.clock().now(), Interest::Readable)?;
+            let began = self.link.clock().now();
+            self.link.wait(until - began, Interest::Readable)?;
+            self.meter.waited(self.link.clock().now() - began);
         }
+    }
+
+    /// Takes a sample.
+    fn measure(&mut self, audience: Audience) {
+        let stats = self.machine.stats();
+        let sample = ReceiverSample {
+            packets: stats.packets,
+            bytes: stats.bytes,
+            socket_drops: u64::from(self.link.socket_drops()),
+            buffer_bytes: self.link.recv_buffer() as u64,
+            backlog: u64::from(self.machine.backlog()),
+            ..self.meter.sample(self.link.clock().now())
+        };
+        self.reporter.measured(Measured::Receiver(sample), audience == Audience::Both);
     }
 
     /// Does something about what this host loses, if it loses anything.
@@ -372,6 +400,9 @@ impl Receiving {
         self.last_message = self.link.clock().now();
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
+            ControlEvent::Message(Message::SenderSample(sample)) => {
+                self.reporter.measured_there(Measured::Sender(*sample));
+            }
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }

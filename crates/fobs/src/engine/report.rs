@@ -4,6 +4,7 @@ use crate::cause::{LossWindow, RUNS_MAX, Remedy, RemedyResult};
 use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
+use crate::explain::Measured;
 use crate::storage::FileDone;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +17,8 @@ const ERRORS_KEPT_MAX: usize = 10_000;
 const PEER_PATH_MAX: usize = 4096;
 /// What of the peer's reason is kept, characters.
 const PEER_REASON_MAX: usize = 1000;
+/// What of the word for a peer's controller is kept, characters.
+const STATE_CHARS_MAX: usize = 16;
 /// Share of the newest interval in the smoothed rate.
 const RATE_SMOOTHING: f64 = 0.3;
 
@@ -138,6 +141,29 @@ impl Reporter {
     pub(crate) fn standing_to_peer(&self, standing: Standing) {
         self.standing(&standing);
         let _ = self.peer.send(&Message::Standing(standing));
+    }
+
+    /// This end took a sample; the peer hears of it, too, if it shall.
+    pub(crate) fn measured(&self, measured: Measured, to_peer: bool) {
+        if to_peer {
+            // If the channel is broken the session ends anyway, and says so.
+            let _ = match &measured {
+                Measured::Sender(sample) => self.peer.send(&Message::SenderSample(Box::new(sample.clone()))),
+                Measured::Receiver(sample) => {
+                    self.peer.send(&Message::ReceiverSample(Box::new(sample.clone())))
+                }
+                Measured::Loss(_) | Measured::Remedy(_) => Ok(()),
+            };
+        }
+        self.events.event(Event::Measured(Box::new(measured)));
+    }
+
+    /// The peer took a sample.
+    pub(crate) fn measured_there(&self, mut measured: Measured) {
+        if let Measured::Sender(sample) = &mut measured {
+            sample.state = printable(&sample.state, STATE_CHARS_MAX);
+        }
+        self.events.event(Event::Measured(Box::new(measured)));
     }
 
     /// Tells the caller where the transfer stands.

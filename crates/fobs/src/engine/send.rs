@@ -1,6 +1,8 @@
 //! The sending thread: paces packets, hears acks, hands buffers to the reader.
 
 use super::causes::Causes;
+use super::measure::{Audience, SenderMeter, Wait};
+use super::meter::WorkMeter;
 use super::reader::{self, Filled};
 use super::{
     CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post,
@@ -9,8 +11,9 @@ use super::{
 use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
+use crate::explain::Measured;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
-use fobs_proto::sender::{PacketOut, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, PageBuffer, SendError, Work, hint_scheduler, set_timer_slack_ns};
@@ -92,6 +95,7 @@ struct Sending {
     packets: Vec<PacketOut>,
     refused_until: Timestamp,
     waiting_since: Option<Timestamp>,
+    meter: SenderMeter,
     began: Timestamp,
     causes: Causes,
 }
@@ -104,8 +108,10 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let (post, letters) = Post::new(link.waker());
     hear_control(job.reader, post.clone(), ToSender::Control)?;
     let (grants, granted) = sync_channel(GRANTS_MAX);
-    reader::start(job.source, granted, post)?;
+    let reading = WorkMeter::new(link.clock());
+    reader::start(job.source, granted, post, reading.clone())?;
     let config = SenderConfig { ip_overhead: link.ip_overhead(), ..job.config };
+    let cap_bps = chosen_rate(&config).map_or(0, |rate| rate.as_bytes().saturating_mul(8));
     let began = link.clock().now();
     let mut sending = Sending {
         machine: Sender::new(began, config),
@@ -127,10 +133,13 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         packets: Vec::new(),
         refused_until: Timestamp::ZERO,
         waiting_since: None,
+        meter: SenderMeter::new(reading, cap_bps),
         began,
         causes: Causes::default(),
     };
-    let complete = sending.run()?;
+    let outcome = sending.run();
+    sending.measure(Audience::Both);
+    let complete = outcome?;
     sending.tell_causes();
     let finished = sending.finished();
     sending.check_roots(&complete)?;
@@ -158,6 +167,9 @@ impl Sending {
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
+            if let Some(audience) = self.meter.due.poll(now) {
+                self.measure(audience);
+            }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
                 self.check_silence(now, began)?;
@@ -172,33 +184,71 @@ impl Sending {
 
     /// Puts out bursts until the machine wants to wait, then waits.
     fn transmit(&mut self, now: Timestamp, heartbeat: Timestamp) -> Result<()> {
-        let mut until = self.machine.poll_timeout().unwrap_or(heartbeat).min(heartbeat);
+        let wake = heartbeat.min(self.meter.due.at());
+        let mut until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
         let mut interest = Interest::Readable;
         if !self.link.has_peer() {
-            return self.link.wait(until - now, interest);
+            return self.pause(Wait::Answers, until - now, interest);
         }
         for _ in 0..BURSTS_PER_TURN {
             if self.pending.is_none() {
                 let now = self.link.clock().now();
                 if now < self.refused_until {
                     until = until.min(self.refused_until);
-                    return self.link.wait(until - now, interest);
+                    return self.pause(Wait::Socket, until - now, interest);
                 }
                 match self.machine.poll_transmit(now, &mut self.packets) {
                     Transmit::Burst => self.seal(),
                     Transmit::WaitUntil(at) => {
                         let at = at.max(now + PACE_GRAIN).min(until);
-                        return self.link.wait(at - now, interest);
+                        return self.pause(self.waits_for(), at - now, interest);
                     }
-                    Transmit::Wait => return self.link.wait(until - now, interest),
+                    Transmit::Wait => return self.pause(self.waits_for(), until - now, interest),
                 }
             }
             if !self.put_out()? {
                 interest = Interest::ReadableOrWritable;
-                return self.link.wait(until - self.link.clock().now(), interest);
+                return self.pause(Wait::Socket, until - self.link.clock().now(), interest);
             }
         }
         Ok(())
+    }
+
+    /// Waits, and keeps account of it.
+    fn pause(&mut self, why: Wait, timeout: Duration, interest: Interest) -> Result<()> {
+        let began = self.link.clock().now();
+        self.link.wait(timeout, interest)?;
+        self.meter.waited(why, self.link.clock().now() - began);
+        Ok(())
+    }
+
+    /// What keeps the machine from sending, as far as this side can tell.
+    fn waits_for(&self) -> Wait {
+        // What is in hand and not on its way waits over there.
+        let all_there = self.machine.bytes_in_flight() == 0;
+        let backlog = self.machine.stats().backlog;
+        match self.machine.limit() {
+            Limit::Cap => Wait::Cap,
+            Limit::Pacer if self.meter.is_capped() && self.machine.controller().name() == "fixed" => {
+                Wait::Cap
+            }
+            Limit::Drain => Wait::Drain,
+            Limit::Pacer => Wait::Pacer,
+            Limit::Window | Limit::Silence => Wait::Window,
+            Limit::Credit => Wait::Storage,
+            Limit::Data if self.granted > 0 => Wait::Source,
+            Limit::Data if all_there || backlog > 0 => Wait::Storage,
+            Limit::Data => Wait::Window,
+            Limit::Answers if self.in_hand.is_empty() => Wait::Answers,
+            Limit::Answers if all_there || backlog > 1 => Wait::Storage,
+            Limit::Answers => Wait::Answers,
+        }
+    }
+
+    /// Takes a sample.
+    fn measure(&mut self, audience: Audience) {
+        let sample = self.meter.sample(self.link.clock().now(), &self.machine);
+        self.reporter.measured(Measured::Sender(sample), audience == Audience::Both);
     }
 
     fn seal(&mut self) {
@@ -328,6 +378,9 @@ impl Sending {
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
+            ControlEvent::Message(Message::ReceiverSample(sample)) => {
+                self.reporter.measured_there(Measured::Receiver(*sample));
+            }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));
@@ -433,6 +486,14 @@ impl Sending {
                 Ok(_) => {}
             }
         }
+    }
+}
+
+/// The rate that the user set, if any.
+fn chosen_rate(config: &SenderConfig) -> Option<fobs_proto::Rate> {
+    match config.controller.name() {
+        "fixed" => config.controller.pacing_rate(),
+        _ => config.rate_limit,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order.
 
+use super::meter::WorkMeter;
 use super::receive::ToReceiver;
 use super::{Post, Reporter, spawn};
 use crate::error::Error;
@@ -44,10 +45,12 @@ pub(super) fn start(
     work: Receiver<ToWriter>,
     post: Post<ToReceiver>,
     reporter: Arc<Reporter>,
+    meter: Arc<WorkMeter>,
 ) -> Result<JoinHandle<()>, Error> {
     spawn("fobs-write", move || {
         hint_scheduler(Work::Bulk);
         let _alarm = post.alarm(ToReceiver::StoreFailed);
+        meter.attach();
         let mut writer = Writer {
             sink,
             next: 0,
@@ -63,13 +66,13 @@ pub(super) fn start(
         {
             match letter {
                 ToWriter::Chunk { chunk, buffer, len } => {
-                    if let Err(error) = writer.take(chunk, buffer, len) {
+                    if let Err(error) = meter.at_work(|| writer.take(chunk, buffer, len)) {
                         post.post(ToReceiver::StoreFailed(error));
                         return;
                     }
                 }
                 ToWriter::Finish => {
-                    post.post(match writer.sink.finish() {
+                    post.post(match meter.at_work(|| writer.sink.finish()) {
                         Ok(summary) => ToReceiver::Finished(summary),
                         Err(error) => ToReceiver::StoreFailed(error),
                     });

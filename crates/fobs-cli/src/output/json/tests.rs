@@ -68,7 +68,7 @@ fn done_has_every_figure() {
         errors: vec![FileError { path: b"x".to_vec(), message: "gone".to_owned() }],
     };
     let json = Json::new(Vec::new());
-    json.finish(&Ok(summary)).expect("a vector takes everything");
+    json.finish(&Ok(summary), None).expect("a vector takes everything");
     let expected = json!({"v": 1, "event": "done", "bytes": 1, "files": 2, "seconds": 3.5, "seconds_total": 4.5,
         "goodput_bps": 0.0, "packets_needed": 5, "packets_sent": 6, "waste": 0.2, "rtt_ms_min": 7.5,
         "loss_rate": 0.25, "socket_drops": 8, "datagrams_rejected": 9, "packet_size": 1444, "cc": "auto", "transport": "udp",
@@ -81,7 +81,7 @@ fn done_has_every_figure() {
 fn failed_is_the_last_line_whatever_comes_after() {
     for kind in ErrorKind::ALL {
         let json = Json::new(Vec::new());
-        json.finish(&Err(Error::new(kind, "why"))).expect("a vector takes everything");
+        json.finish(&Err(Error::new(kind, "why")), None).expect("a vector takes everything");
         json.event(Event::Notice("too late".to_owned()));
         let expected = json!({"v": 1, "event": "failed", "code": kind.code(), "message": "why",
             "exit_code": kind.exit_code()});
@@ -120,7 +120,7 @@ fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
         let json = Json::new(Refusing(kind, 0));
         json.event(Event::Notice("one".to_owned()));
         json.event(Event::Notice("two".to_owned()));
-        let finished = json.finish(&Ok(Summary::default()));
+        let finished = json.finish(&Ok(Summary::default()), None);
         assert_eq!(finished.err().map(|error| error.kind), expected);
         let tries = json.state.into_inner().expect("not poisoned").out.1;
         assert_eq!(tries, 1, "after the first failure nothing more is written");

@@ -1,0 +1,94 @@
+//! What the engine's threads spend their time on: few clock readings (one for a wait, two for a chunk), read by whoever
+//! takes samples.
+
+use super::Clock;
+use crate::explain::{Cpu, Work};
+use fobs_proto::Timestamp;
+use fobs_sys::{ThreadMeter, thread_times};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The scheduler's account of the thread that made it, in microseconds.
+pub(super) struct CpuMeter(ThreadMeter);
+
+impl CpuMeter {
+    pub(super) fn of_this_thread() -> CpuMeter {
+        CpuMeter(ThreadMeter::of_this_thread())
+    }
+
+    /// `None` once the thread is gone, or where the kernel keeps no account.
+    pub(super) fn read(&self) -> Option<Cpu> {
+        let usage = self.0.read()?;
+        Some(Cpu { run_us: usage.run_ns / 1000, delay_us: usage.delay_ns / 1000 })
+    }
+}
+
+/// Not at work.
+const IDLE: u64 = u64::MAX;
+
+/// A thread that works on chunks, as its employer sees it. The members are independent figures: no order between them is needed.
+pub(super) struct WorkMeter {
+    clock: Clock,
+    cpu: OnceLock<CpuMeter>,
+    last_cpu: (AtomicU64, AtomicU64),
+    active_us: AtomicU64,
+    /// Since when it has been at work, or [`IDLE`].
+    since_us: AtomicU64,
+    user_us: AtomicU64,
+    system_us: AtomicU64,
+}
+
+impl WorkMeter {
+    pub(super) fn new(clock: Clock) -> Arc<WorkMeter> {
+        Arc::new(WorkMeter {
+            clock,
+            cpu: OnceLock::new(),
+            last_cpu: Default::default(),
+            active_us: AtomicU64::new(0),
+            since_us: AtomicU64::new(IDLE),
+            user_us: AtomicU64::new(0),
+            system_us: AtomicU64::new(0),
+        })
+    }
+
+    /// The calling thread is the one.
+    pub(super) fn attach(&self) {
+        self.cpu.get_or_init(CpuMeter::of_this_thread);
+    }
+
+    /// It does some work.
+    pub(super) fn at_work<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began_us = self.clock.now().as_micros();
+        self.since_us.store(began_us, Ordering::Relaxed);
+        let result = work();
+        self.since_us.store(IDLE, Ordering::Relaxed);
+        let took_us = self.clock.now().as_micros().saturating_sub(began_us);
+        self.active_us.fetch_add(took_us, Ordering::Relaxed);
+        let (user_us, system_us) = thread_times();
+        self.user_us.store(user_us, Ordering::Relaxed);
+        self.system_us.store(system_us, Ordering::Relaxed);
+        result
+    }
+
+    /// What it did until `now`.
+    pub(super) fn read(&self, now: Timestamp) -> Work {
+        let underway_us = match self.since_us.load(Ordering::Relaxed) {
+            IDLE => 0,
+            since_us => now.as_micros().saturating_sub(since_us),
+        };
+        // What a thread that is gone had, it had when it was last asked.
+        if let Some(cpu) = self.cpu.get().and_then(CpuMeter::read) {
+            self.last_cpu.0.store(cpu.run_us, Ordering::Relaxed);
+            self.last_cpu.1.store(cpu.delay_us, Ordering::Relaxed);
+        }
+        Work {
+            active_us: self.active_us.load(Ordering::Relaxed) + underway_us,
+            cpu: Cpu {
+                run_us: self.last_cpu.0.load(Ordering::Relaxed),
+                delay_us: self.last_cpu.1.load(Ordering::Relaxed),
+            },
+            user_us: self.user_us.load(Ordering::Relaxed),
+            system_us: self.system_us.load(Ordering::Relaxed),
+        }
+    }
+}

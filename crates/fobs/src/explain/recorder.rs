@@ -1,0 +1,59 @@
+//! Makes a record out of the events of a transfer.
+
+use super::journal::{At, Journal, Measured};
+use super::trace::{End, Head, Trace};
+use crate::event::{Event, Outcome};
+use std::time::Instant;
+
+/// Listens to one transfer.
+#[derive(Debug)]
+pub struct Recorder {
+    began: Instant,
+    head: Head,
+    journal: Journal,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder { began: Instant::now(), head: Head::default(), journal: Journal::new() }
+    }
+}
+
+impl Recorder {
+    /// A recorder whose time begins now.
+    pub fn new() -> Recorder {
+        Recorder::default()
+    }
+
+    /// Takes in an event.
+    pub fn hear(&mut self, event: &Event) {
+        let what = match event {
+            Event::Started { control, transport, cipher, cc } => {
+                self.head = Head {
+                    control: (*control).to_owned(),
+                    transport: (*transport).to_owned(),
+                    cipher: (*cipher).to_owned(),
+                    cc: (*cc).to_owned(),
+                };
+                return;
+            }
+            Event::Measured(measured) => (**measured).clone(),
+            Event::Loss(window) => Measured::Loss(window.clone()),
+            Event::Remedy(remedy) => Measured::Remedy(remedy.clone()),
+            Event::Progress(_) | Event::FileDone { .. } | Event::FileFailed(_) | Event::Notice(_) => return,
+        };
+        let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.journal.push(At { at_us, what });
+    }
+
+    /// The record so far, as of a transfer that ended like this.
+    pub fn trace(&self, outcome: &Outcome) -> Trace {
+        let end = match outcome {
+            Ok(summary) => {
+                End::Done { bytes: summary.bytes, seconds: summary.seconds, packet_size: summary.packet_size }
+            }
+            Err(error) => End::Failed { message: error.message.clone() },
+        };
+        Trace { head: self.head.clone(), journal: self.journal.clone(), end }
+    }
+}

@@ -1,0 +1,191 @@
+//! What each end measures of itself while a transfer runs: counters that only grow, so that any two samples tell what
+//! happened between them, and samples may be left out.
+//!
+//! Times are microseconds. What a peer says is only ever shown: whatever it claims, the figures stay finite.
+
+use serde::{Deserialize, Serialize};
+
+/// What the sending end measured, since its session began.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SenderSample {
+    /// Its clock.
+    pub time_us: u64,
+    /// What its sending thread waited for.
+    pub waits: SenderWaits,
+    /// The scheduler's account of the sending thread.
+    pub cpu: Cpu,
+    /// The reading thread.
+    pub reader: Work,
+    /// Data packets sent.
+    pub packets_sent: u64,
+    /// Data packets declared lost, less those that came after all.
+    pub packets_lost: u64,
+    /// Packets that came with a congestion mark.
+    pub packets_marked: u64,
+    /// Packets that this host refused to send.
+    pub packets_refused: u64,
+    /// Datagrams that the receiver's kernel dropped at the socket, as last reported.
+    pub socket_drops: u64,
+    /// Datagram bytes of data packets sent.
+    pub bytes_sent: u64,
+    /// Datagram bytes acknowledged.
+    pub bytes_acked: u64,
+    /// Newest round-trip time, 0 if unknown.
+    pub rtt_us: u64,
+    /// Smallest so far, 0 if unknown.
+    pub rtt_min_us: u64,
+    /// Bits per second at which packets leave at present, 0 if nothing paces them.
+    pub pacing_bps: u64,
+    /// The user's cap, bits per second; 0 for none.
+    pub cap_bps: u64,
+    /// The controller's window, datagram bytes.
+    pub window_bytes: u64,
+    /// What the controller is doing, a word of its own.
+    pub state: String,
+}
+
+/// Exclusive times of the sending thread. What is left of its time it was at work: it sealed and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SenderWaits {
+    /// For the pacer, at the user's cap.
+    pub cap_us: u64,
+    /// For the pacer, at the rate at which the receiver takes packets out of its socket.
+    pub drain_us: u64,
+    /// For the pacer, at the controller's rate.
+    pub pacer_us: u64,
+    /// For room in the window, or for any answer at all.
+    pub window_us: u64,
+    /// For the reader to fill a chunk.
+    pub source_us: u64,
+    /// For the receiver to verify and store what it has.
+    pub storage_us: u64,
+    /// For the last answers, and before the first one for the peer.
+    pub answers_us: u64,
+    /// For room in this host's own socket.
+    pub socket_us: u64,
+}
+
+/// What the receiving end measured, since its session began.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReceiverSample {
+    /// Its clock.
+    pub time_us: u64,
+    /// The receiving thread waited for packets.
+    pub wait_us: u64,
+    /// The scheduler's account of the receiving thread.
+    pub cpu: Cpu,
+    /// The writing thread.
+    pub writer: Work,
+    /// Packets authenticated.
+    pub packets: u64,
+    /// Their datagram bytes.
+    pub bytes: u64,
+    /// Datagrams that the kernel dropped at the socket.
+    pub socket_drops: u64,
+    /// Receive buffer granted by the kernel, its overhead included, bytes.
+    pub buffer_bytes: u64,
+    /// Chunks complete and not stored at present.
+    pub backlog: u64,
+}
+
+/// The scheduler's account of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// On a CPU.
+    pub run_us: u64,
+    /// Ready to run, without a CPU.
+    pub delay_us: u64,
+}
+
+/// A thread that is given work: reading and hashing, or verifying and storing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Work {
+    /// It had work to do.
+    pub active_us: u64,
+    /// The scheduler's account of it.
+    pub cpu: Cpu,
+    /// CPU time in its own code: hashing, compression.
+    pub user_us: u64,
+    /// CPU time in the kernel for it: copying to and from files.
+    pub system_us: u64,
+}
+
+impl SenderSample {
+    /// What happened since an earlier sample. Members that are no counters keep their newest value.
+    pub fn since(&self, earlier: &SenderSample) -> SenderSample {
+        let d = u64::saturating_sub;
+        let (w, v) = (&self.waits, &earlier.waits);
+        SenderSample {
+            time_us: d(self.time_us, earlier.time_us),
+            waits: SenderWaits {
+                cap_us: d(w.cap_us, v.cap_us),
+                drain_us: d(w.drain_us, v.drain_us),
+                pacer_us: d(w.pacer_us, v.pacer_us),
+                window_us: d(w.window_us, v.window_us),
+                source_us: d(w.source_us, v.source_us),
+                storage_us: d(w.storage_us, v.storage_us),
+                answers_us: d(w.answers_us, v.answers_us),
+                socket_us: d(w.socket_us, v.socket_us),
+            },
+            cpu: self.cpu.since(&earlier.cpu),
+            reader: self.reader.since(&earlier.reader),
+            packets_sent: d(self.packets_sent, earlier.packets_sent),
+            packets_lost: d(self.packets_lost, earlier.packets_lost),
+            packets_marked: d(self.packets_marked, earlier.packets_marked),
+            packets_refused: d(self.packets_refused, earlier.packets_refused),
+            socket_drops: d(self.socket_drops, earlier.socket_drops),
+            bytes_sent: d(self.bytes_sent, earlier.bytes_sent),
+            bytes_acked: d(self.bytes_acked, earlier.bytes_acked),
+            ..self.clone()
+        }
+    }
+}
+
+impl ReceiverSample {
+    /// As [`SenderSample::since`].
+    pub fn since(&self, earlier: &ReceiverSample) -> ReceiverSample {
+        let d = u64::saturating_sub;
+        ReceiverSample {
+            time_us: d(self.time_us, earlier.time_us),
+            wait_us: d(self.wait_us, earlier.wait_us),
+            cpu: self.cpu.since(&earlier.cpu),
+            writer: self.writer.since(&earlier.writer),
+            packets: d(self.packets, earlier.packets),
+            bytes: d(self.bytes, earlier.bytes),
+            socket_drops: d(self.socket_drops, earlier.socket_drops),
+            buffer_bytes: self.buffer_bytes,
+            backlog: self.backlog,
+        }
+    }
+}
+
+impl Cpu {
+    fn since(&self, earlier: &Cpu) -> Cpu {
+        Cpu {
+            run_us: self.run_us.saturating_sub(earlier.run_us),
+            delay_us: self.delay_us.saturating_sub(earlier.delay_us),
+        }
+    }
+}
+
+impl Work {
+    fn since(&self, earlier: &Work) -> Work {
+        Work {
+            active_us: self.active_us.saturating_sub(earlier.active_us),
+            cpu: self.cpu.since(&earlier.cpu),
+            user_us: self.user_us.saturating_sub(earlier.user_us),
+            system_us: self.system_us.saturating_sub(earlier.system_us),
+        }
+    }
+
+    /// Time with work to do in which the thread neither had nor wanted a CPU: the disk, or whatever it reads from or
+    /// writes to, kept it.
+    pub fn blocked_us(&self) -> u64 {
+        self.active_us.saturating_sub(self.cpu.run_us).saturating_sub(self.cpu.delay_us)
+    }
+}

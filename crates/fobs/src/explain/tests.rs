@@ -1,0 +1,356 @@
+//! Records made by hand, one for each limit, and files that are no traces.
+
+use super::*;
+use crate::cause::{LossVerdict, LossWindow};
+
+const STEP_US: u64 = 100_000;
+const STEPS: u64 = 30;
+/// What a step sends where nothing is said: 10 Mbit/s.
+const STEP_PACKETS: u64 = 100;
+const PACKET: u64 = 1250;
+
+/// A transfer of three seconds: `scene` says what each step (from 0) adds to the counters of both ends.
+fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {
+    let mut journal = Journal::new();
+    let mut sender = SenderSample { rtt_us: 20_000, rtt_min_us: 20_000, ..SenderSample::default() };
+    let mut receiver = ReceiverSample { buffer_bytes: 16 << 20, ..ReceiverSample::default() };
+    let mut tell = |at_us, sender: &SenderSample, receiver: &ReceiverSample| {
+        journal.push(At { at_us, what: Measured::Sender(sender.clone()) });
+        journal.push(At { at_us, what: Measured::Receiver(receiver.clone()) });
+    };
+    tell(0, &sender, &receiver);
+    for step in 0..STEPS {
+        let sent_before = sender.packets_sent;
+        sender.time_us += STEP_US;
+        receiver.time_us += STEP_US;
+        receiver.wait_us += STEP_US * 9 / 10;
+        scene(step, &mut sender, &mut receiver);
+        if sender.packets_sent == sent_before {
+            send(&mut sender, STEP_PACKETS, 0);
+        }
+        tell(sender.time_us, &sender, &receiver);
+    }
+    let head = Head { cc: cc.to_owned(), ..Head::default() };
+    let end = End::Done { bytes: sender.bytes_acked, seconds: 3.0, packet_size: PACKET as u16 };
+    Trace { head, journal, end }
+}
+
+fn send(sender: &mut SenderSample, packets: u64, lost: u64) {
+    sender.packets_sent += packets;
+    sender.packets_lost += lost;
+    sender.bytes_sent += packets * PACKET;
+    sender.bytes_acked += (packets - lost) * PACKET;
+}
+
+/// A thread that was at work all the time, blocked for this much of it in percent, ready without a CPU for this much.
+fn work(work: &mut Work, blocked: u64, delayed: u64) {
+    let run_us = STEP_US / 100 * (100 - blocked - delayed);
+    work.active_us += STEP_US;
+    work.cpu.run_us += run_us;
+    work.cpu.delay_us += STEP_US / 100 * delayed;
+    work.user_us += run_us;
+}
+
+#[test]
+fn each_limit_is_named() {
+    let paced = STEP_US * 95 / 100;
+    let table: [(&str, Trace, Limit); 19] = [
+        (
+            "losses as even as clockwork, more of them at the higher of two rates",
+            trace_of("auto", |step, s, _| {
+                s.waits.pacer_us += paced;
+                if step % 20 < 10 { send(s, 1100, 100) } else { send(s, 1250, 250) }
+            }),
+            Limit::Policer,
+        ),
+        (
+            "the sender waits for a CPU and keeps its pace all the same, behind a queue",
+            trace_of("auto", |_, s, _| {
+                s.waits.pacer_us += paced;
+                s.cpu.delay_us += STEP_US / 4;
+                s.pacing_bps = 10_000_000;
+                s.rtt_us = 25_000;
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "the receiver takes little, with CPU to spare",
+            trace_of("auto", |_, s, r| {
+                s.waits.drain_us += paced;
+                r.cpu.delay_us += STEP_US / 100;
+            }),
+            Limit::ReceiverBuffer,
+        ),
+        (
+            "the receiver takes little, for want of a CPU",
+            trace_of("auto", |_, s, r| {
+                s.waits.drain_us += paced;
+                r.cpu.delay_us += STEP_US / 2;
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the reader is blocked",
+            trace_of("auto", |_, s, _| {
+                s.waits.source_us += paced;
+                work(&mut s.reader, 90, 0);
+            }),
+            Limit::Source,
+        ),
+        (
+            "the reader hashes",
+            trace_of("auto", |_, s, _| {
+                s.waits.source_us += paced;
+                work(&mut s.reader, 10, 0);
+            }),
+            Limit::SenderCpu,
+        ),
+        ("the sender never waits", trace_of("auto", |_, _, _| {}), Limit::SenderCpu),
+        (
+            "the sender waits for a CPU",
+            trace_of("auto", |_, s, _| {
+                s.waits.pacer_us += paced;
+                s.cpu.delay_us += STEP_US * 8 / 10;
+            }),
+            Limit::SenderCpu,
+        ),
+        (
+            "the writer is blocked",
+            trace_of("auto", |_, s, r| {
+                s.waits.storage_us += paced;
+                work(&mut r.writer, 90, 0);
+            }),
+            Limit::Destination,
+        ),
+        (
+            "the writer verifies",
+            trace_of("auto", |_, s, r| {
+                s.waits.storage_us += paced;
+                work(&mut r.writer, 5, 0);
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the receiver waits for a CPU at first, and the controller takes long to recover",
+            trace_of("auto", |step, s, r| {
+                s.waits.pacer_us += paced;
+                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the receiver waits for a CPU at first, then the path has a queue",
+            trace_of("auto", |step, s, r| {
+                s.waits.pacer_us += paced;
+                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+                s.rtt_us = if step < 5 { 20_000 } else { 25_000 };
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "the socket overflows",
+            trace_of("auto", |_, s, r| {
+                s.waits.pacer_us += paced;
+                send(s, STEP_PACKETS, 10);
+                s.socket_drops += 1;
+                r.socket_drops += 1;
+                r.buffer_bytes = 40_000;
+            }),
+            Limit::ReceiverBuffer,
+        ),
+        (
+            "a queue stands",
+            trace_of("cubic", |_, s, _| {
+                s.waits.window_us += paced;
+                s.rtt_us = 45_000;
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "losses as chance spreads them",
+            trace_of("cubic", |step, s, _| {
+                s.waits.window_us += paced;
+                send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
+            }),
+            Limit::RandomLoss,
+        ),
+        (
+            "losses that come with the rate",
+            trace_of("auto", |step, s, _| {
+                s.waits.pacer_us += paced;
+                if step % 6 == 5 { send(s, 2 * STEP_PACKETS, STEP_PACKETS) } else { send(s, STEP_PACKETS, 0) }
+            }),
+            Limit::Policer,
+        ),
+        (
+            "a cap",
+            trace_of("auto", |_, s, _| {
+                s.waits.cap_us += paced;
+                s.cap_bps = 10_000_000;
+            }),
+            Limit::RateCap,
+        ),
+        ("no sign of anything", trace_of("auto", |_, s, _| s.waits.pacer_us += paced), Limit::StartUp),
+        ("its own socket is full", trace_of("auto", |_, s, _| s.waits.socket_us += paced), Limit::LocalQueue),
+    ];
+    for (case, trace, expected) in table {
+        let why = explain(&trace);
+        assert_eq!(why.limit, Some(expected), "{case}: {why:#?}");
+        assert!(why.share > 0.6 && why.share <= 1.0, "{case}: {}", why.share);
+        assert!(why.sentence.contains("% of the time"), "{case}: {}", why.sentence);
+        assert!(!why.fix.is_empty() && !why.evidence.is_empty(), "{case}: {why:#?}");
+        let seconds: f64 = why.budget.iter().map(|spent| spent.seconds).sum();
+        assert!((2.99..3.01).contains(&seconds), "{case}: a budget of {seconds} s");
+    }
+}
+
+#[test]
+fn the_network_has_to_spare_what_it_was_seen_to_carry() {
+    let trace = trace_of("auto", |step, s, _| {
+        s.waits.source_us += STEP_US * 95 / 100;
+        work(&mut s.reader, 95, 0);
+        send(s, if step == 3 { 5 * STEP_PACKETS } else { STEP_PACKETS }, 0);
+    });
+    let why = explain(&trace);
+    assert!(why.sentence.contains("at least 38.7 Mbit/s to spare"), "{}", why.sentence);
+    // 5% of the time would carry 20 times as much: the path was seen to carry 50 Mbit/s, and no more is promised.
+    assert!(why.predicted_bps.is_some_and(|bps| (bps - 50e6).abs() < 1.0), "{:?}", why.predicted_bps);
+}
+
+#[test]
+fn nothing_measured_is_said_so() {
+    for end in
+        [End::Failed { message: "gone".to_owned() }, End::Done { bytes: 0, seconds: 0.0, packet_size: 1172 }]
+    {
+        let why = explain(&Trace { head: Head::default(), journal: Journal::new(), end });
+        assert_eq!((why.limit, why.goodput_bps), (None, 0.0));
+        assert!(why.text().starts_with("Nothing was measured"));
+    }
+}
+
+/// A peer may claim anything: what is shown stays finite, and nothing panics.
+#[test]
+fn absurd_samples_are_survived() {
+    let absurd = |value: u64| {
+        let mut s =
+            SenderSample { time_us: value, bytes_acked: value, bytes_sent: value, ..Default::default() };
+        s.waits = SenderWaits { pacer_us: value, window_us: value, source_us: value, ..Default::default() };
+        s.packets_lost = value;
+        s.reader = Work { active_us: value, user_us: value, system_us: value, ..Default::default() };
+        s
+    };
+    let mut journal = Journal::new();
+    for (place, value) in [0, u64::MAX, 1, u64::MAX / 2, 0, 100_000].into_iter().enumerate() {
+        journal.push(At { at_us: place as u64, what: Measured::Sender(absurd(value)) });
+        let receiver =
+            ReceiverSample { time_us: value, wait_us: value, socket_drops: value, ..Default::default() };
+        journal.push(At { at_us: u64::MAX - place as u64, what: Measured::Receiver(receiver) });
+    }
+    let why = explain(&Trace {
+        head: Head::default(),
+        journal,
+        end: End::Done { bytes: 1, seconds: f64::MIN_POSITIVE, packet_size: 1 },
+    });
+    assert!(
+        why.budget.iter().all(|spent| spent.seconds.is_finite() && (0.0..=1.0).contains(&spent.share)),
+        "{why:#?}"
+    );
+}
+
+fn written(trace: &Trace) -> String {
+    let mut file = Vec::new();
+    trace.write(&mut file).expect("a vector takes everything");
+    String::from_utf8(file).expect("JSON is UTF-8")
+}
+
+fn with_losses() -> Trace {
+    let mut trace = trace_of("auto", |_, s, _| {
+        s.waits.pacer_us += 90_000;
+        send(s, STEP_PACKETS, 3);
+    });
+    let window = LossWindow {
+        seconds: 1.5,
+        packets: 1000,
+        lost: 30,
+        network_lost: 30,
+        receiver_lost: 0,
+        verdict: LossVerdict::Network,
+        p_receiver: Some(0.01),
+        p_mixed: None,
+        host_drops: Some(0),
+        lag: None,
+        runs: vec![(33, 1); 30],
+    };
+    trace.journal.push(At { at_us: 1_500_000, what: Measured::Loss(window) });
+    trace
+}
+
+#[test]
+fn a_file_explains_what_the_copy_explained() {
+    let trace = with_losses();
+    let file = written(&trace);
+    let again = Trace::read(file.as_bytes()).expect("just written");
+    assert_eq!(again, trace);
+    assert_eq!(explain(&again).text(), explain(&trace).text());
+    assert!(explain(&again).text().contains("Lost packets: 30 the network's with probability 99%"));
+    assert!(file.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
+    // What a newer program adds is passed over.
+    let mut lines: Vec<&str> = file.lines().collect();
+    lines.insert(3, r#"{"record":"weather","at_us":7,"sunny":true}"#);
+    let newer = lines.join("\n").replace(r#""at_us":0,"#, r#""at_us":0,"more":[1],"#) + "\n";
+    assert_eq!(Trace::read(newer.as_bytes()).expect("readable"), trace);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_in_a_sentence() {
+    let file = written(&with_losses());
+    let cut = &file[..file.trim_end().rfind('\n').expect("many lines") + 1];
+    let table = [
+        ("empty", String::new(), "its first line is not that of a trace"),
+        ("garbage", "\u{0}\u{1}garbage".repeat(100_000), "longer than 65536 bytes"),
+        ("prose", "Dear reader,\n".to_owned(), "its first line is not that of a trace"),
+        ("other JSON", "{\"record\":\"end\"}\n".to_owned(), "its first line is not that of a trace"),
+        ("a newer version", file.replacen("\"v\":1", "\"v\":2", 1), "it has version 2 of the format"),
+        ("without its end", cut.to_owned(), "its end is missing"),
+        ("cut in a line", file[..file.len() - 5].to_owned(), "its end is missing"),
+        ("a broken line", file.replacen("\"at_us\":100000", "\"at_us\":\"soon\"", 1), "is broken"),
+        (
+            "endless",
+            file.lines().next().unwrap_or_default().to_owned()
+                + "\n"
+                + &"{\"record\":\"x\"}\n".repeat(10_000),
+            "there are more than a trace has",
+        ),
+    ];
+    for (case, text, expected) in table {
+        let error = Trace::read(text.as_bytes()).expect_err(case).to_string();
+        assert!(error.contains(expected), "{case}: {error}");
+        assert!(!error.contains('\n'), "{case}: {error}");
+    }
+}
+
+#[test]
+fn a_trace_of_any_length_is_bounded() {
+    let full = SenderSample {
+        time_us: u64::MAX,
+        waits: SenderWaits { cap_us: u64::MAX, pacer_us: u64::MAX, ..Default::default() },
+        state: "0123456789abcdef".to_owned(),
+        bytes_acked: u64::MAX,
+        ..SenderSample::default()
+    };
+    let mut trace = with_losses();
+    let window = trace.journal.losses()[0].what.clone();
+    let window = LossWindow { runs: vec![(u32::MAX, u32::MAX); crate::cause::RUNS_MAX], ..window };
+    for place in 0..5_000 {
+        let at_us = place * STEP_US;
+        trace.journal.push(At { at_us, what: Measured::Sender(full.clone()) });
+        trace.journal.push(At { at_us, what: Measured::Receiver(ReceiverSample::default()) });
+        trace.journal.push(At { at_us, what: Measured::Loss(window.clone()) });
+    }
+    let file = written(&trace);
+    assert!(file.len() <= TRACE_BYTES_MAX, "{} bytes", file.len());
+    assert_eq!(
+        Trace::read(file.as_bytes()).expect("within its own bounds").journal.losses().len(),
+        trace.journal.losses().len()
+    );
+}

@@ -1,0 +1,200 @@
+//! A record as a file: JSON objects, one a line (docs/explain.md describes them for other programs).
+
+use super::journal::{At, Journal, Measured};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+
+/// Version of the format: it grows when a member changes its meaning or goes away, not when one is added.
+pub const TRACE_VERSION: u32 = 1;
+/// Longest file that is written, bytes: 2048 samples of each end of up to 1.2 KiB, 1024 windows of up to 6.5 KiB. Most have less than
+/// a tenth of that.
+pub const TRACE_BYTES_MAX: usize = 12 << 20;
+/// Longest line that is read, bytes. The longest that is written, a window of losses with 256 runs, has under 8 KiB.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Most lines that are read: what a journal may hold, and the first and the last.
+const LINES_MAX: usize =
+    2 * super::journal::SAMPLES_MAX + super::journal::LOSSES_MAX + super::journal::REMEDIES_MAX + 2;
+
+/// What the session was.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Head {
+    /// `ssh` or `tls`.
+    pub control: String,
+    /// `udp`.
+    pub transport: String,
+    /// Cipher of the data plane.
+    pub cipher: String,
+    /// Name of the congestion controller.
+    pub cc: String,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum End {
+    /// Everything that could be moved was.
+    Done {
+        /// File bytes verified.
+        bytes: u64,
+        /// Data phase: first data packet to last verified chunk.
+        seconds: f64,
+        /// Data bytes per packet at the end.
+        packet_size: u16,
+    },
+    /// It broke off.
+    Failed {
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// The record of a transfer that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trace {
+    /// What the session was.
+    pub head: Head,
+    /// What was measured.
+    pub journal: Journal,
+    /// How it ended.
+    pub end: End,
+}
+
+/// Why a file is no trace.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It could not be read or written.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// Its first line is not that of a trace.
+    #[error("its first line is not that of a trace; give a file that fobs cp --trace wrote")]
+    NotATrace,
+    /// It is of a version that this program does not know.
+    #[error(
+        "it has version {0} of the format and this fobs knows version {TRACE_VERSION}; use the fobs that wrote it, or a newer one"
+    )]
+    Version(u32),
+    /// A line is not what it should be.
+    #[error("line {line} is broken ({why}); the file was damaged or changed")]
+    Line {
+        /// From 1.
+        line: usize,
+        /// What is wrong, in a few words.
+        why: String,
+    },
+    /// The last line is missing.
+    #[error("its end is missing; the file was cut off, copy it again")]
+    CutOff,
+}
+
+#[derive(Serialize, Deserialize)]
+struct First {
+    record: FirstTag,
+    v: u32,
+    #[serde(flatten)]
+    head: Head,
+}
+
+#[derive(Serialize, Deserialize)]
+enum FirstTag {
+    #[serde(rename = "trace")]
+    Trace,
+}
+
+#[derive(Deserialize)]
+struct VersionOnly {
+    #[allow(dead_code, reason = "only its presence and value of `record` matter")]
+    record: FirstTag,
+    v: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Last {
+    record: LastTag,
+    #[serde(flatten)]
+    end: End,
+}
+
+#[derive(Serialize, Deserialize)]
+enum LastTag {
+    #[serde(rename = "end")]
+    End,
+}
+
+impl Trace {
+    /// Writes the lines, at most [`TRACE_BYTES_MAX`] bytes.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn write(&self, mut out: impl Write) -> std::io::Result<()> {
+        write_line(&mut out, &First { record: FirstTag::Trace, v: TRACE_VERSION, head: self.head.clone() })?;
+        for entry in self.journal.all() {
+            write_line(&mut out, &entry)?;
+        }
+        write_line(&mut out, &Last { record: LastTag::End, end: self.end.clone() })?;
+        out.flush()
+    }
+
+    /// Reads what [`write`](Self::write) wrote. Records of a kind that is not known are skipped: newer ones may have more.
+    ///
+    /// # Errors
+    /// [`TraceError`]: never a panic, and no more memory than a journal takes, whatever is read.
+    pub fn read(input: impl Read) -> Result<Trace, TraceError> {
+        let mut input = BufReader::new(input);
+        let mut text = Vec::new();
+        if !next_line(&mut input, &mut text, 1)? {
+            return Err(TraceError::NotATrace);
+        }
+        let version: VersionOnly = serde_json::from_slice(&text).map_err(|_| TraceError::NotATrace)?;
+        if version.v != TRACE_VERSION {
+            return Err(TraceError::Version(version.v));
+        }
+        let first: First = serde_json::from_slice(&text).map_err(|_| TraceError::NotATrace)?;
+        let mut journal = Journal::new();
+        for line in 2..=LINES_MAX {
+            if !next_line(&mut input, &mut text, line)? {
+                return Err(TraceError::CutOff);
+            }
+            let broken = |error: serde_json::Error| TraceError::Line { line, why: error.to_string() };
+            let kind: Kind = serde_json::from_slice(&text).map_err(broken)?;
+            match kind.record.as_str() {
+                "end" => {
+                    let last: Last = serde_json::from_slice(&text).map_err(broken)?;
+                    return Ok(Trace { head: first.head, journal, end: last.end });
+                }
+                "sender" | "receiver" | "loss" | "remedy" => {
+                    let entry: At<Measured> = serde_json::from_slice(&text).map_err(broken)?;
+                    journal.push(entry);
+                }
+                _ => {}
+            }
+        }
+        Err(TraceError::Line { line: LINES_MAX, why: "there are more than a trace has".to_owned() })
+    }
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    record: String,
+}
+
+/// The next line, without its end; false where there is none. A line without an end was cut off.
+fn next_line(input: &mut impl BufRead, text: &mut Vec<u8>, line: usize) -> Result<bool, TraceError> {
+    text.clear();
+    let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', text)?;
+    match text.pop() {
+        None => Ok(false),
+        Some(b'\n') => Ok(true),
+        Some(_) if read as u64 == LINE_BYTES_MAX => {
+            Err(TraceError::Line { line, why: format!("it is longer than {LINE_BYTES_MAX} bytes") })
+        }
+        Some(_) if line == 1 => Err(TraceError::NotATrace),
+        Some(_) => Err(TraceError::CutOff),
+    }
+}
+
+fn write_line(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    let mut text = serde_json::to_vec(value).map_err(std::io::Error::from)?;
+    text.push(b'\n');
+    out.write_all(&text)
+}
