@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fobs_proto::congestion::{Ceiling, PathHistory};
 use serde::{Deserialize, Serialize};
 
+use crate::control::Peer;
 use crate::secure::make_private_parent;
 
 /// Version of the file; one of another version is left alone.
@@ -90,6 +91,37 @@ impl Histories {
         if written.is_err() {
             let _ = fs::remove_file(&fresh);
         }
+    }
+}
+
+/// The path to one peer, in the file of histories.
+#[derive(Debug, Clone)]
+pub(crate) struct Remembered {
+    histories: Histories,
+    peer: String,
+}
+
+impl Remembered {
+    /// In the user's file, by the peer's address or, through ssh, by its name.
+    pub(crate) fn of_the_user(peer: &Peer) -> Remembered {
+        let name = peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string());
+        Remembered { histories: Histories::of_the_user(), peer: name }
+    }
+
+    /// Nowhere: for tests.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Remembered {
+        Remembered { histories: Histories { file: None }, peer: String::new() }
+    }
+
+    /// What is known.
+    pub(crate) fn recall(&self) -> PathHistory {
+        self.histories.recall(&self.peer)
+    }
+
+    /// Keeps what a transfer found.
+    pub(crate) fn keep(&self, history: &PathHistory) {
+        self.histories.keep(&self.peer, history);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,6 +15,7 @@ use super::{
 use crate::record::End;
 
 const HOW: &str = "build it (cargo build --release) and name it with --fobs";
+const STATE: &str = "XDG_STATE_HOME";
 /// TCP port of the first flow's daemon, and FOBS's own; the flow's UDP ports follow it.
 const PORT: u16 = 45_600;
 /// UDP ports of a flow's daemon, as many as it takes by itself.
@@ -93,7 +94,7 @@ impl Tool for Fobs {
     fn launch(&self, task: &Task) -> Result<Launch, String> {
         let options: FobsOptions = super::options(task.options)?;
         let fobs = task.programs.find("fobs", HOW)?;
-        let client = Program::new([&fobs]).args(["cp", "--json"]);
+        let client = Program::new([&fobs]).args(["cp", "--json"]).env(STATE, state(task));
         let (server, client) = match options.carrier {
             Carrier::Daemon => daemon(task, &options, &fobs, client)?,
             Carrier::Ssh => {
@@ -217,6 +218,7 @@ fn daemon(
         }
     };
     let program = Program::new([fobs])
+        .env(STATE, state(task))
         .args(["serve", "--listen", &format!("{address}:{port}"), "--udp-ports", &udp_ports(task), "--root"])
         .arg(root)
         .arg("--authorized-keys")
@@ -231,6 +233,11 @@ fn daemon(
         .args(options.words())
         .args([from, to]);
     Ok((Server { side, program, ready: Ready::Tcp(port), after: After::Stopped }, client))
+}
+
+/// Where FOBS keeps what it learnt of paths: a new place for each run, which must not know of others.
+fn state(task: &Task) -> PathBuf {
+    task.directory.join("fobs-state")
 }
 
 fn udp_ports(task: &Task) -> String {

@@ -90,7 +90,11 @@ impl Case {
     /// A command in this case's surroundings: no configuration of the person who runs the tests.
     pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.net.command(side, program);
-        command.env("HOME", self.path("home")).env_remove("XDG_CONFIG_HOME").env_remove("SSH_AUTH_SOCK");
+        command
+            .env("HOME", self.path("home"))
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_STATE_HOME")
+            .env_remove("SSH_AUTH_SOCK");
         command.env("LC_ALL", "C");
         command
     }

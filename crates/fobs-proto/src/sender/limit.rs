@@ -61,6 +61,7 @@ mod tests {
                 chunk_limit: self.credit,
                 chunks_max: 8,
                 ack_delay_max: Duration::from_millis(5),
+                judge: crate::loss_cause::Judge::Off,
             };
             let (mut now, mut packets) = (Timestamp::ZERO, Vec::new());
             let mut sender = Sender::new(now, config);

@@ -12,6 +12,7 @@ use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::Measured;
+use crate::history::Remembered;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::sender::{Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
@@ -45,6 +46,8 @@ pub(crate) struct SendJob {
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
+    /// The path to the peer, as earlier transfers found it.
+    pub(crate) remembered: Remembered,
     /// For messages to people.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.
@@ -137,9 +140,13 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         began,
         causes: Causes::default(),
     };
+    let mut history = job.remembered.recall();
+    sending.machine.recall(&history);
     let outcome = sending.run();
     sending.measure(Audience::Both);
     let complete = outcome?;
+    sending.machine.controller().remember(&mut history);
+    job.remembered.keep(&history);
     sending.tell_causes();
     let finished = sending.finished();
     sending.check_roots(&complete)?;

@@ -21,7 +21,7 @@ mod compete;
 mod persist;
 mod witness;
 
-use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode};
+use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
 use crate::{Rate, Timestamp};
 use compete::{Compete, Crowd, Verdict};
 use std::time::Duration;
@@ -40,6 +40,11 @@ const TRAIN_RATE: Rate = Rate::bits_per_second(20_000_000_000);
 const TRAIN_FASTEST: Rate = Rate::bits_per_second(1_000_000_000);
 /// Share of the estimate to start with: stamps make trains look up to a tenth faster or slower than they are.
 const RAMP_START: f64 = 0.95;
+/// A start at what this path carried before: at this share of it, since others may use it now, and at most so many times what
+/// the train found. A train that a stall has spoilt is several times too slow; one through a slower path is right. What was too
+/// much ends with the round (the ramp's drain), as careful resume asks (draft-ietf-tsvwg-careful-resume).
+const RECALLED: f64 = 0.75;
+const RECALLED_MAX: f64 = 3.0;
 /// Gains of the rounds of the ramp that found the path willing: small while the estimate may be nearly right, then larger at
 /// once: a stall may have made the train look many times slower than it was.
 const RAMP_GAINS: [f64; 4] = [1.10, 1.25, 1.5, 2.0];
@@ -153,6 +158,8 @@ pub struct Auto {
     overloaded: u32,
     /// The rate before the present one: what arrives now may have left under it.
     previous: Rate,
+    /// What earlier transfers have seen this path carry.
+    recalled: Option<Rate>,
     /// Rate over capacity of a drain.
     drain_gain: f64,
     pacing: Rate,
@@ -185,6 +192,7 @@ impl Auto {
             creeps: true,
             overloaded: 0,
             previous: TRAIN_RATE,
+            recalled: None,
             drain_gain: 1.0,
             pacing: TRAIN_RATE,
             window: TRAIN_PACKETS * packet_len,
@@ -211,7 +219,8 @@ impl Auto {
             None if complete => (TRAIN_FASTEST, RAMP_BLIND),
             None => return,
         };
-        self.capacity = estimate.scaled(RAMP_START);
+        let recalled = self.recalled.map(|rate| rate.scaled(RECALLED).min(estimate.scaled(RECALLED_MAX)));
+        self.capacity = estimate.scaled(RAMP_START).max(recalled.unwrap_or(RATE_MIN));
         self.proven = self.capacity;
         self.enter(State::Ramp(steps), ack.now, 1.0);
     }
@@ -496,6 +505,17 @@ impl Controller for Auto {
         }
     }
 
+    fn recall(&mut self, history: &PathHistory) {
+        self.recalled = history.link_rate.map(Rate::bytes_per_second);
+    }
+
+    fn remember(&self, history: &mut PathHistory) {
+        let best = self.best.rate();
+        if best > RATE_MIN {
+            history.link_rate = Some(best.as_bytes());
+        }
+    }
+
     fn congestion_window(&self) -> u64 {
         self.window.max(4 * self.packet_len)
     }
@@ -512,5 +532,57 @@ impl Controller for Auto {
             State::Cruise(_) => "cruise",
             State::Compete => self.competition.as_ref().map_or("compete", Compete::state),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Acks, PACKET};
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(65);
+
+    /// Where a transfer starts after a train that found `train`, on a path that is remembered to carry `recalled`; Mbit/s.
+    fn start(train: u64, recalled: Option<u64>) -> f64 {
+        let mut auto = Auto::new(PACKET);
+        let rate = |mbit: u64| Rate::bits_per_second(mbit * 1_000_000);
+        auto.recall(&PathHistory {
+            link_rate: recalled.map(|mbit| rate(mbit).as_bytes()),
+            ..PathHistory::default()
+        });
+        let mut acks = Acks::new(RTT);
+        for _ in 0..100 {
+            auto.on_ack(&acks.next(Duration::from_millis(1), rate(train)));
+            if auto.state != State::Train {
+                break;
+            }
+        }
+        auto.pacing_rate().map_or(0.0, |rate| rate.as_bytes() as f64 * 8.0 / 1e6)
+    }
+
+    #[test]
+    fn a_remembered_path_starts_near_what_it_carried_but_not_far_above_what_the_train_found() {
+        let near =
+            |got: f64, expected: f64| assert!((got / expected - 1.0).abs() < 0.01, "{got} for {expected}");
+        near(start(1000, None), 950.0);
+        near(start(1000, Some(1000)), 950.0);
+        near(start(400, Some(1000)), 750.0);
+        near(start(100, Some(1000)), 300.0);
+        near(start(1000, Some(100)), 950.0);
+    }
+
+    #[test]
+    fn what_was_delivered_is_remembered_and_what_was_only_tried_is_not() {
+        let mut auto = Auto::new(PACKET);
+        let mut history = PathHistory::default();
+        auto.remember(&mut history);
+        assert_eq!(history, PathHistory::default());
+        let (mut acks, rate) = (Acks::new(RTT), Rate::bits_per_second(500_000_000));
+        for _ in 0..3000 {
+            auto.on_ack(&acks.next(Duration::from_millis(1), rate));
+        }
+        auto.remember(&mut history);
+        let kept = history.link_rate.expect("a rate") as f64;
+        assert!((kept / rate.as_bytes() as f64 - 1.0).abs() < 0.05, "{kept}");
     }
 }
