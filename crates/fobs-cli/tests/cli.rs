@@ -49,7 +49,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 7] = ["cp", "serve", "keygen", "man", "completions", "sim", "diagnose"];
+const COMMANDS: [&str; 8] = ["cp", "serve", "keygen", "man", "completions", "sim", "diagnose", "explain"];
 
 /// The flags at the start of the option lines of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {
@@ -82,7 +82,7 @@ fn version_is_the_packages() {
 fn help_of_cp_has_the_flags_of_scp_and_ours() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
-                    --fobs-path --json --known-hosts --ssh -h --help";
+                    --fobs-path --json --known-hosts --ssh --loss-cause --explain --trace -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
 
