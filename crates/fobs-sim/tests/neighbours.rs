@@ -13,7 +13,10 @@ use fobs_sim::time::{MS, Nanos, SEC};
 use fobs_sim::topology::Dumbbell;
 use fobs_sim::world::{Config, World};
 
-const SEED: u64 = 1;
+/// Outcomes beside other flows are chaotic in every constant: one draw says little, so these are judged by medians. A seed moves who comes
+/// second by some milliseconds.
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+const SEED_MOVES: Nanos = 37 * MS;
 const RATE: u64 = 100_000_000;
 /// An object that nobody finishes.
 const ENDLESS: Object = Object::Bytes(1 << 50);
@@ -26,6 +29,7 @@ enum Who {
 
 /// Flows through one bottleneck of [`RATE`], each between hosts of its own.
 struct Scene {
+    seed: u64,
     rtt: Nanos,
     /// Queue in quarters of the bandwidth-delay product.
     queue_quarters: u64,
@@ -50,7 +54,7 @@ impl Scene {
         let bottleneck = LinkConfig::new("bottleneck", RATE, self.rtt / 2, queue);
         let back = LinkConfig::wire("back", self.rtt / 2);
         let bell = Dumbbell { pairs: self.flows.len(), interface_rate: 10 * RATE, bottleneck, back };
-        let mut config = Config::new("neighbours", SEED, until);
+        let mut config = Config::new("neighbours", self.seed, until);
         config.edges = bell.edges();
         for (i, (who, start)) in self.flows.iter().enumerate() {
             let (from, to) = (format!("s{i}"), format!("r{i}"));
@@ -60,7 +64,8 @@ impl Scene {
                 Who::Auto => Traffic::Fobs(Box::new(FobsConfig::new(ENDLESS, CongestionControl::Auto))),
                 Who::Tcp(algorithm) => Traffic::Tcp(TcpConfig::endless(*algorithm)),
             };
-            config.flows.push(FlowConfig { start: *start, ..FlowConfig::new(&from, &from, &to, traffic) });
+            let start = if *start > 0 { start + (self.seed - 1) * SEED_MOVES } else { 0 };
+            config.flows.push(FlowConfig { start, ..FlowConfig::new(&from, &from, &to, traffic) });
         }
         let mut world = World::new(config).expect("hosts and routes exist");
         if let Some(every) = std::env::var("FOBS_TRACE").ok().and_then(|n| n.parse::<u64>().ok()) {
@@ -113,27 +118,58 @@ fn show(line: String) {
     }
 }
 
-/// Shares of TCP and of `auto`, and the waste of `auto`: whoever is first has the link to himself for 5 s.
-fn beside(algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> (f64, f64, f64) {
+/// What one flow of TCP beside one of `auto` came to: shares of the link, and the waste of `auto`.
+#[derive(Debug, Clone, Copy)]
+struct Beside {
+    tcp: f64,
+    auto: f64,
+    waste: f64,
+    queue: Nanos,
+}
+
+/// Whoever is first has the link to himself for 5 s.
+fn beside(seed: u64, algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> Beside {
     let tcp = Who::Tcp(algorithm);
     let start = |who: Who| if who == first { 0 } else { 5 * SEC };
     let flows = vec![(tcp, start(tcp)), (Who::Auto, start(Who::Auto))];
-    let seen = Scene { rtt, queue_quarters, flows }.play(20 * SEC, 60 * SEC);
-    let (tcp, auto, waste) = (seen.shares[0], seen.shares[1], seen.waste[1]);
+    let seen = Scene { seed, rtt, queue_quarters, flows }.play(20 * SEC, 60 * SEC);
+    Beside { tcp: seen.shares[0], auto: seen.shares[1], waste: seen.waste[1], queue: seen.queue }
+}
+
+/// The same for every seed of [`SEEDS`]: the median of each figure.
+fn medians(algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> Beside {
+    let all = std::thread::scope(|scope| {
+        let runs = SEEDS.map(|seed| scope.spawn(move || beside(seed, algorithm, rtt, queue_quarters, first)));
+        runs.map(|run| run.join().expect("no rule breaks"))
+    });
+    let median = |figure: fn(&Beside) -> f64| {
+        let mut figures: Vec<f64> = all.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures[SEEDS.len() / 2]
+    };
+    let found = Beside {
+        tcp: median(|b| b.tcp),
+        auto: median(|b| b.auto),
+        waste: median(|b| b.waste),
+        queue: median(|b| b.queue as f64) as Nanos,
+    };
+    let each: Vec<String> =
+        all.iter().map(|b| format!("{:.0}/{:.0}", b.tcp * 100.0, b.auto * 100.0)).collect();
     show(format!(
-        "{:>9} {:>3} ms {queue_quarters:>2}/4 BDP {:<5} first: tcp {:>4.1} auto {:>4.1} waste {:>4.1} queue {:>5.1}",
+        "{:>9} {:>3} ms {queue_quarters:>2}/4 BDP {:<5} first: tcp {:>4.1} auto {:>4.1} waste {:>4.1} queue {:>5.1}, by seed {}",
         algorithm.name(),
         rtt / MS,
         if first == Who::Auto { "auto" } else { "tcp" },
-        tcp * 100.0,
-        auto * 100.0,
-        waste * 100.0,
-        seen.queue as f64 / MS as f64
+        found.tcp * 100.0,
+        found.auto * 100.0,
+        found.waste * 100.0,
+        found.queue as f64 / MS as f64,
+        each.join(" ")
     ));
-    (tcp, auto, waste)
+    found
 }
 
-/// One scene, for people: `FOBS_BESIDE="cubic 26 4 auto" FOBS_TRACE=200 cargo test -p fobs-sim --test neighbours a_scene -- --nocapture`.
+/// One scene, for people, seed last: `FOBS_BESIDE="cubic 26 4 auto 1" FOBS_TRACE=200 cargo test -p fobs-sim --test neighbours a_scene -- --nocapture`.
 #[test]
 fn a_scene_for_people() {
     let Ok(wanted) = std::env::var("FOBS_BESIDE") else { return };
@@ -141,12 +177,16 @@ fn a_scene_for_people() {
     let number = |i: usize| words[i].parse::<u64>().expect("a number");
     if words[0] == "auto" {
         let flows = (0..number(3)).map(|i| (Who::Auto, i * 2 * SEC)).collect();
-        Scene { rtt: number(1) * MS, queue_quarters: number(2), flows }.play(SEC, 30 * SEC);
+        Scene { seed: 1, rtt: number(1) * MS, queue_quarters: number(2), flows }.play(SEC, 30 * SEC);
         return;
     }
     let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == words[0]).expect("an algorithm");
     let first = if words[3] == "auto" { Who::Auto } else { Who::Tcp(algorithm) };
-    beside(algorithm, number(1) * MS, number(2), first);
+    if words.len() > 4 {
+        println!("{:?}", beside(number(4), algorithm, number(1) * MS, number(2), first));
+    } else {
+        medians(algorithm, number(1) * MS, number(2), first);
+    }
 }
 
 /// Bars of the issue, as shares of the link: what one TCP flow keeps at least, Jain's index among ourselves, and the
@@ -161,8 +201,9 @@ fn cubic_keeps_its_part_and_leaves_us_ours() {
         (26 * MS, Who::Auto, AUTO_FIRST),
         (26 * MS, Who::Tcp(Algorithm::Cubic), TCP_FIRST),
         (65 * MS, Who::Auto, AUTO_FIRST),
+        (65 * MS, Who::Tcp(Algorithm::Cubic), TCP_FIRST),
     ] {
-        let (tcp, auto, waste) = beside(Algorithm::Cubic, rtt, 4, first);
+        let Beside { tcp, auto, waste, .. } = medians(Algorithm::Cubic, rtt, 4, first);
         assert!(tcp >= TCP_KEEPS, "{} ms, {first:?} first: cubic keeps {tcp:.3}", rtt / MS);
         assert!(auto >= ours, "{} ms, {first:?} first: auto gets {auto:.3}", rtt / MS);
         assert!(waste < 0.01, "{} ms, {first:?} first: waste {waste:.3}", rtt / MS);
@@ -177,17 +218,17 @@ const TCP_FIRST: f64 = 0.25;
 #[test]
 fn others_keep_their_part() {
     for quarters in [1, 4, 16] {
-        beside(Algorithm::Reno, 26 * MS, quarters, Who::Tcp(Algorithm::Reno));
+        medians(Algorithm::Reno, 26 * MS, quarters, Who::Tcp(Algorithm::Reno));
         for first in [Who::Tcp(Algorithm::Cubic), Who::Auto] {
             for rtt in [26 * MS, 65 * MS] {
-                let (tcp, _, _) = beside(Algorithm::Cubic, rtt, quarters, first);
+                let tcp = medians(Algorithm::Cubic, rtt, quarters, first).tcp;
                 assert!(tcp >= TCP_KEEPS, "{} ms, {quarters}/4, {first:?} first: {tcp:.3}", rtt / MS);
             }
         }
     }
     for first in [Who::Tcp(Algorithm::Bbr), Who::Auto] {
         for rtt in [26 * MS, 65 * MS] {
-            let (tcp, _, _) = beside(Algorithm::Bbr, rtt, 4, first);
+            let tcp = medians(Algorithm::Bbr, rtt, 4, first).tcp;
             assert!(tcp >= TCP_KEEPS, "{} ms, {first:?} first: bbr keeps {tcp:.3}", rtt / MS);
         }
     }
@@ -199,7 +240,8 @@ fn several_of_us_share_alike() {
         for count in [2, 4, 8] {
             let flows = (0..count).map(|i| (Who::Auto, i * 2 * SEC)).collect();
             let last = (count - 1) * 2 * SEC;
-            let seen = Scene { rtt, queue_quarters: 4, flows }.play(last + 5 * SEC, last + 15 * SEC);
+            let seen =
+                Scene { seed: SEEDS[0], rtt, queue_quarters: 4, flows }.play(last + 5 * SEC, last + 15 * SEC);
             let (index, waste) = (jain(&seen.shares), seen.waste.iter().fold(0.0f64, |a, b| a.max(*b)));
             show(format!(
                 "{count} of auto, {} ms: jain {index:.3} waste {:.1} queue {:.1} shares {:.2?}",
@@ -217,7 +259,8 @@ fn several_of_us_share_alike() {
 #[test]
 fn alone_the_queue_is_short() {
     for rtt in [10 * MS, 26 * MS, 65 * MS, 200 * MS] {
-        let seen = Scene { rtt, queue_quarters: 4, flows: vec![(Who::Auto, 0)] }.play(5 * SEC, 25 * SEC);
+        let seen = Scene { seed: SEEDS[0], rtt, queue_quarters: 4, flows: vec![(Who::Auto, 0)] }
+            .play(5 * SEC, 25 * SEC);
         let (share, queue) = (seen.shares[0], seen.queue as f64 / rtt as f64);
         show(format!("alone {} ms: {:.1} queue {:.1}% of it", rtt / MS, share * 100.0, queue * 100.0));
         assert!(share > 0.94 && queue <= QUEUE_OF_RTT, "{} ms: {share:.3}, queue {queue:.3}", rtt / MS);

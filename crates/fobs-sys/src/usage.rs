@@ -124,7 +124,10 @@ mod tests {
         assert!(meter.read().is_none_or(|usage| usage.run_ns > 0));
         stop.send(()).unwrap();
         thread.join().unwrap();
-        assert_eq!(meter.read(), None, "the thread is gone");
+        // The kernel may show it a moment longer; the test's own harness ends one that stays.
+        while meter.read().is_some() {
+            std::thread::yield_now();
+        }
     }
 
     #[test]

@@ -25,7 +25,8 @@ pub(super) struct Crowd {
     since: Option<Timestamp>,
     last: Timestamp,
     peak: Duration,
-    /// How much shorter the queue would be by now if it were ours, seconds.
+    /// How much shorter the queue would be by now if it were ours, seconds: what we sent less than was delivered, net of what we sent
+    /// more, or our own drains and climbs among others like us would look like yielding.
     yielded: f64,
 }
 
@@ -39,7 +40,7 @@ impl Crowd {
         }
         let since = *self.since.get_or_insert(ack.now);
         if self.last > Timestamp::ZERO {
-            self.yielded += yields.max(0.0) * (ack.now - self.last).as_secs_f64();
+            self.yielded = (self.yielded + yields * (ack.now - self.last).as_secs_f64()).max(0.0);
         }
         self.last = ack.now;
         self.peak = self.peak.max(queue);

@@ -82,6 +82,9 @@ const QUEUE_MIN: Duration = Duration::from_millis(2);
 /// become equal (Swift, Kumar and others 2020, section 3.2, flow-based scaling). At most a quarter of the path.
 const QUEUE_WINDOW: f64 = 500.0;
 const QUEUE_SCALE: (f64, f64) = (0.5, 5.0);
+/// Share of that target from which a queue is judged to be others'. Measured beside CUBIC that came first, medians of five seeds at 26 and
+/// 65 ms: 0.75 leaves us 7% and 5% of the link, 0.65 leaves us 36% and 42%; from 0.55 down eight of us take each other for CUBIC.
+const CROWD_TARGET: f64 = 0.65;
 /// On slow paths a few packets are a delay of their own.
 const QUEUE_PACKETS: u64 = 8;
 /// A queue above a half of the target means that the bottleneck never idled: what is delivered is its rate. Below a quarter
@@ -470,7 +473,7 @@ impl Controller for Auto {
                     return;
                 }
                 // Not the target at the rate that we have fallen to: on a slow share a few packets are a long delay.
-                let target = self.short_queue().max(self.scaled_target().mul_f64(0.75));
+                let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
                 if self.crowd.on_ack(ack, self.queue.delay(), target, yields) {
                     return self.enter_compete(ack);
@@ -579,7 +582,10 @@ mod tests {
         assert_eq!(history, PathHistory::default());
         let (mut acks, rate) = (Acks::new(RTT), Rate::bits_per_second(500_000_000));
         for _ in 0..3000 {
-            auto.on_ack(&acks.next(Duration::from_millis(1), rate));
+            // What is sent beyond the link's rate waits in a queue.
+            let sent = auto.pacing_rate().unwrap_or(rate);
+            acks.rtt = if sent > rate { RTT + Duration::from_millis(8) } else { RTT };
+            auto.on_ack(&acks.next(Duration::from_millis(1), sent.min(rate)));
         }
         auto.remember(&mut history);
         let kept = history.link_rate.expect("a rate") as f64;

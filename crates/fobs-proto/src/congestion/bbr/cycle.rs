@@ -118,7 +118,9 @@ impl Cycle {
                 model.advance_bw_filter();
             }
         }
-        let limited = ack.bytes_in_flight.saturating_add(ack.acked_bytes) >= window;
+        // No further packet fitted: a window of five packets and a half is full with five.
+        let flying = ack.bytes_in_flight.saturating_add(ack.acked_bytes);
+        let limited = flying.saturating_add(model.packet_len) > window;
         match self.phase {
             Phase::Down if self.is_time_to_probe(ack.now, model) => self.start_refill(ack.now, model),
             Phase::Down if is_time_to_cruise(ack, model) => self.start_cruise(),

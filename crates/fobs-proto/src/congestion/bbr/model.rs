@@ -152,6 +152,12 @@ impl Model {
         self.bw = [Rate::ZERO, if self.bw[0] == Rate::ZERO { self.bw[1] } else { self.bw[0] }];
     }
 
+    /// As if nothing faster had ever been delivered.
+    #[cfg(test)]
+    pub(super) fn set_bw(&mut self, bw: Rate) {
+        self.bw = [bw; 2];
+    }
+
     /// The bandwidth to go by.
     pub(super) fn bw(&self) -> Rate {
         self.bw_shortterm.map_or(self.max_bw(), |shortterm| shortterm.min(self.max_bw()))

@@ -18,12 +18,22 @@ struct Scene {
     /// What the link has carried in each step and no ack has told of.
     carried: VecDeque<u64>,
     in_flight: u64,
+    /// What pacing allows and did not fill a packet yet.
+    credit: u64,
 }
 
 impl Scene {
     fn new() -> Scene {
-        let (carried, acks) = (VecDeque::new(), Acks::new(RTT));
-        Scene { bbr: Bbr::new(PACKET), acks, link: LINK, base: RTT, queue: 0, carried, in_flight: 0 }
+        Scene {
+            bbr: Bbr::new(PACKET),
+            acks: Acks::new(RTT),
+            link: LINK,
+            base: RTT,
+            queue: 0,
+            carried: VecDeque::new(),
+            in_flight: 0,
+            credit: 0,
+        }
     }
 
     fn bdp(&self) -> u64 {
@@ -33,7 +43,10 @@ impl Scene {
     fn step(&mut self) {
         let time = self.base / STEPS;
         let room = self.bbr.congestion_window().saturating_sub(self.in_flight);
-        let sent = self.bbr.pacing.bytes_in(time).min(room);
+        let packet = u64::from(PACKET);
+        let may = (self.credit + self.bbr.pacing.bytes_in(time)).min(room);
+        let sent = may - may % packet;
+        self.credit = (may - sent).min(packet);
         self.in_flight += sent;
         let now = self.acks.now();
         self.bbr.on_sent(&BurstSent { now, packets: 1, bytes: sent, bytes_in_flight: self.in_flight });
@@ -181,4 +194,20 @@ fn startup_ends_by_loss_too() {
     }
     assert_ne!(scene.bbr.state(), "startup");
     assert!(scene.bbr.model.inflight_longterm.is_some());
+}
+
+#[test]
+fn a_bound_of_a_few_packets_and_a_half_is_outgrown() {
+    let mut scene = Scene::new();
+    scene.until("refill");
+    // What an outage leaves: little on its way, and the bandwidth that goes with it.
+    let few = 11 * u64::from(PACKET) / 2;
+    scene.bbr.model.inflight_longterm = Some(few);
+    scene.bbr.model.set_bw(Rate::of(few, RTT).expect("a round trip"));
+    let began = scene.acks.now();
+    while scene.acks.now() - began < Duration::from_secs(30) {
+        scene.step();
+    }
+    let bw = scene.bbr.model.max_bw();
+    assert!(bw >= LINK.scaled(0.5), "{bw}: {:?}", scene.bbr);
 }
