@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SIZE_RANGE};
+use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SIZE_RANGE, Priority};
 
 use crate::diagnose::args::DiagnoseArgs;
 use crate::exit;
@@ -127,6 +127,10 @@ pub struct CpArgs {
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
     pub cc: CongestionControl,
 
+    /// How much of a shared link --cc auto claims
+    #[arg(long, value_name = "PRIORITY", value_parser = priority_names(), default_value_t = Priority::Fair)]
+    pub priority: Priority,
+
     /// How to tell whether losses are the network's or the receiver's
     #[arg(long, value_name = "METHOD", value_parser = method_names(), default_value_t = JudgeMethod::On)]
     pub loss_cause: JudgeMethod,
@@ -196,6 +200,12 @@ const KBIT_MAX: u64 = u64::MAX / 1000;
 fn cc_names() -> impl TypedValueParser<Value = CongestionControl> {
     let names = CongestionControl::ALL.map(|cc| PossibleValue::new(cc.name()).help(cc.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<CongestionControl>())
+}
+
+/// The priorities, each with its line of help.
+fn priority_names() -> impl TypedValueParser<Value = Priority> {
+    let names = Priority::ALL.map(|priority| PossibleValue::new(priority.name()).help(priority.summary()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Priority>())
 }
 
 /// The ways to judge losses, each with its line of help.

@@ -1,8 +1,8 @@
 //! From what was typed to what it means.
 
 use fobs::options::{
-    AddressFamily, Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, ServeOptions, SshOptions,
-    TransferOptions,
+    AddressFamily, Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, ServeOptions,
+    SshOptions, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -121,12 +121,19 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         }
         (other, _) => (other, cap),
     };
+    if args.priority != Priority::Fair && congestion_control != CongestionControl::Auto {
+        return Err(usage(format!(
+            "--priority {} is a mode of --cc auto, and --cc {congestion_control} has none; leave one of them out",
+            args.priority
+        )));
+    }
     let defaults = TransferOptions::default();
     Ok(TransferOptions {
         recursive: args.recursive,
         preserve: args.preserve,
         compress: args.compress,
         congestion_control,
+        priority: args.priority,
         loss_cause: args.loss_cause,
         rate_limit,
         ack_every: args.ack_every,

@@ -2,7 +2,7 @@
 //! The bars are those of the issue that asked for them; virtual time is exact, so that a bar can be a bar. `FOBS_SHOW=1` prints
 //! the figures of every scene, `FOBS_TRACE=<ms>` those of each flow every so often.
 
-use fobs_proto::congestion::CongestionControl;
+use fobs_proto::congestion::{CongestionControl, Priority};
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
 use fobs_sim::flow::{FlowConfig, Traffic};
@@ -24,6 +24,8 @@ const ENDLESS: Object = Object::Bytes(1 << 50);
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Who {
     Auto,
+    /// `auto` with another claim than its own.
+    Claims(Priority),
     Tcp(Algorithm),
 }
 
@@ -62,6 +64,10 @@ impl Scene {
             config.hosts.push(HostConfig::ordinary(&to));
             let traffic = match who {
                 Who::Auto => Traffic::Fobs(Box::new(FobsConfig::new(ENDLESS, CongestionControl::Auto))),
+                Who::Claims(priority) => Traffic::Fobs(Box::new(FobsConfig {
+                    priority: *priority,
+                    ..FobsConfig::new(ENDLESS, CongestionControl::Auto)
+                })),
                 Who::Tcp(algorithm) => Traffic::Tcp(TcpConfig::endless(*algorithm)),
             };
             let start = if *start > 0 { start + (self.seed - 1) * SEED_MOVES } else { 0 };
@@ -265,4 +271,26 @@ fn alone_the_queue_is_short() {
         show(format!("alone {} ms: {:.1} queue {:.1}% of it", rtt / MS, share * 100.0, queue * 100.0));
         assert!(share > 0.94 && queue <= QUEUE_OF_RTT, "{} ms: {share:.3}, queue {queue:.3}", rtt / MS);
     }
+}
+
+#[test]
+fn a_scavenger_gives_way_and_the_greedy_do_not() {
+    let beside = |who| {
+        let cubic = Who::Tcp(Algorithm::Cubic);
+        let flows = vec![(who, 0), (cubic, 5 * SEC)];
+        let seen = Scene { seed: SEEDS[0], rtt: 26 * MS, queue_quarters: 4, flows }.play(20 * SEC, 60 * SEC);
+        show(format!("{who:?} {:.3}, CUBIC {:.3}", seen.shares[0], seen.shares[1]));
+        (seen.shares[0], seen.shares[1])
+    };
+    let (scavenger, fair, greedy) = (
+        beside(Who::Claims(Priority::Scavenger)),
+        beside(Who::Claims(Priority::Fair)),
+        beside(Who::Claims(Priority::Greedy)),
+    );
+    assert!(scavenger.1 > 0.75, "CUBIC keeps {scavenger:?} of the link beside a scavenger");
+    assert!(scavenger.0 < fair.0 && fair.0 < greedy.0, "{scavenger:?} {fair:?} {greedy:?}");
+    // What nobody else wants is the scavenger's as anybody's.
+    let flows = vec![(Who::Claims(Priority::Scavenger), 0)];
+    let alone = Scene { seed: SEEDS[0], rtt: 26 * MS, queue_quarters: 4, flows }.play(5 * SEC, 20 * SEC);
+    assert!(alone.shares[0] > 0.93, "{:?}", alone.shares);
 }

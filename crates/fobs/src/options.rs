@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-pub use fobs_proto::congestion::CongestionControl;
+pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 
 /// Which way the caller wants bytes to move and between what. Parsed from the command line by the CLI.
@@ -78,6 +78,8 @@ pub struct TransferOptions {
     pub compress: bool,
     /// `--cc`.
     pub congestion_control: CongestionControl,
+    /// `--priority`: against whom `auto` gives way.
+    pub priority: Priority,
     /// `--loss-cause`: how losses are told to be the network's or the receiver's.
     pub loss_cause: JudgeMethod,
     /// `--rate` / `-l`: never send faster than this, bits per second of UDP payload.
@@ -111,6 +113,7 @@ impl Default for TransferOptions {
             preserve: false,
             compress: false,
             congestion_control: CongestionControl::Auto,
+            priority: Priority::Fair,
             loss_cause: JudgeMethod::On,
             rate_limit: None,
             ack_every: None,

@@ -5,7 +5,7 @@ use crate::control::printable;
 use crate::engine::CHUNKS_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
-use crate::options::{CongestionControl, PACKET_SIZE_RANGE, TransferOptions};
+use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions};
 use crate::secure::datagram::Cipher;
 use fobs_diagnose::model::judge;
 use fobs_proto::Rate;
@@ -40,6 +40,7 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         limit_bps: options.rate_limit.unwrap_or(0),
         burst: options.burst.unwrap_or(0),
         loss_cause: options.loss_cause.name().to_owned(),
+        priority: options.priority.name().to_owned(),
     }
 }
 
@@ -55,7 +56,11 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
     let datagram = if payload_size == 0 { BASE_DATAGRAM } else { payload_size + DATA_OVERHEAD as u16 };
     let chosen: CongestionControl = sending.cc.parse().map_err(|_| unknown_controller(&sending.cc))?;
     let chosen = chosen.with_rate(Rate::bits_per_second(sending.fixed_bps));
-    let Some(controller) = chosen.controller(datagram) else {
+    let priority = match sending.priority.as_str() {
+        "" => Priority::default(),
+        name => name.parse().map_err(|_| unknown_priority(name))?,
+    };
+    let Some(controller) = chosen.controller_with(datagram, priority) else {
         return Err(Error::new(
             ErrorKind::Usage,
             format!("--cc {chosen} needs --rate: say how fast, for instance --rate 500Mbit"),
@@ -84,6 +89,12 @@ fn unknown_controller(name: &str) -> Error {
     let known = CongestionControl::ALL.map(CongestionControl::name).join(", ");
     let name = printable(name, WORD_CHARS_MAX);
     Error::new(ErrorKind::Usage, format!("there is no congestion controller {name:?}; use one of {known}"))
+}
+
+fn unknown_priority(name: &str) -> Error {
+    let known = Priority::ALL.map(Priority::name).join(", ");
+    let name = printable(name, WORD_CHARS_MAX);
+    Error::new(ErrorKind::Usage, format!("there is no priority {name:?}; use one of {known}"))
 }
 
 fn unknown_method(name: &str) -> Error {

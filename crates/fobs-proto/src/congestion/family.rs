@@ -1,8 +1,8 @@
 //! The list of the controllers: the one place that knows all of them by name.
 
 use super::{
-    Auto, Bbr, Controller, Cubic, Fast, Fixed, Greedy, Hstfrc, HstfrcMode, Linear, Rbudp, Sabul, Scalable,
-    Tfrc, Tricolor, Udt,
+    Auto, Bbr, Controller, Cubic, Fast, Fixed, Greedy, Hstfrc, HstfrcMode, Linear, Priority, Rbudp, Sabul,
+    Scalable, Tfrc, Tricolor, Udt,
 };
 use crate::Rate;
 use crate::sender::ScheduleKind;
@@ -135,8 +135,13 @@ impl CongestionControl {
     /// A controller that knows nothing of the path, with packets of `packet_len` datagram bytes at first; `None` for `fixed`
     /// without a rate.
     pub fn controller(self, packet_len: u16) -> Option<Box<dyn Controller>> {
+        self.controller_with(packet_len, Priority::default())
+    }
+
+    /// The same, with the claim that `auto` makes; the others claim what they claim.
+    pub fn controller_with(self, packet_len: u16, priority: Priority) -> Option<Box<dyn Controller>> {
         Some(match self {
-            CongestionControl::Auto => Box::new(Auto::new(packet_len)),
+            CongestionControl::Auto => Box::new(Auto::with_priority(packet_len, priority)),
             CongestionControl::Greedy => Box::new(Greedy::new()),
             CongestionControl::Fixed { bits_per_second: 0 } => return None,
             CongestionControl::Fixed { bits_per_second } => {

@@ -37,7 +37,7 @@ mod tricolor;
 mod udt;
 mod window;
 
-pub use auto::Auto;
+pub use auto::{Auto, Priority, UnknownPriority};
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use family::{CongestionControl, UnknownController};

@@ -16,7 +16,7 @@ use crate::time::{MS, bytes_in};
 use crate::topology::Edge;
 use crate::world::{Config, FLOWS_MAX, Happening};
 use fobs_proto::Rate;
-use fobs_proto::congestion::CongestionControl;
+use fobs_proto::congestion::{CongestionControl, UnknownPriority};
 use fobs_proto::loss_cause::judge::UnknownMethod;
 use fobs_proto::object::{PAYLOAD_MAX, PAYLOAD_MIN};
 
@@ -270,6 +270,7 @@ fn refuse_foreign_keys(table: &Table, flow: &FlowTable) -> Result<()> {
         ("rate_mbit", flow.rate_mbit.is_some(), fobs || source),
         ("payload", flow.payload.is_some(), fobs),
         ("burst", flow.burst.is_some(), fobs),
+        ("priority", flow.priority.is_some(), fobs),
         ("loss_cause", flow.loss_cause.is_some(), fobs),
         ("circular", flow.circular.is_some(), fobs),
         ("ack_every", flow.ack_every.is_some(), fobs),
@@ -312,7 +313,11 @@ fn fobs(table: &Table, flow: &FlowTable) -> Result<FobsConfig> {
     let loss_cause = flow.loss_cause.as_deref().map_or(Ok(new.loss_cause), |method| {
         method.parse().map_err(|error: UnknownMethod| table.refuse("loss_cause", error.to_string()))
     });
+    let priority = flow.priority.as_deref().map_or(Ok(new.priority), |priority| {
+        priority.parse().map_err(|error: UnknownPriority| table.refuse("priority", error.to_string()))
+    });
     Ok(FobsConfig {
+        priority: priority?,
         loss_cause: loss_cause?,
         rate_limit,
         payload: payload.transpose()?,

@@ -137,6 +137,9 @@ pub struct Sending {
     /// `--loss-cause`; empty for the default.
     #[serde(default)]
     pub loss_cause: String,
+    /// `--priority`; empty for the default.
+    #[serde(default)]
+    pub priority: String,
 }
 
 /// How the session goes on.

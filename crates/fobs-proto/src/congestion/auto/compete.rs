@@ -8,6 +8,7 @@
 use super::super::cubic::Cubic;
 use super::super::{AckSample, Controller, LossEpisode};
 use super::persist::Persist;
+use super::priority::Priority;
 use super::witness::Losses;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
@@ -114,6 +115,7 @@ struct Test {
 /// A competition at work.
 #[derive(Debug)]
 pub(super) struct Compete {
+    priority: Priority,
     law: Law,
     /// What the link gave before it had to be shared, as far as known.
     proven: Rate,
@@ -137,10 +139,15 @@ fn as_cubic(ack: &AckSample, rate: Rate) -> Law {
 }
 
 impl Compete {
-    /// Begins with `rate` where the link gave `proven` before.
-    pub(super) fn new(ack: &AckSample, rate: Rate, proven: Rate) -> Compete {
+    /// Begins with `rate` where the link gave `proven` before; the greedy with that.
+    pub(super) fn new(ack: &AckSample, rate: Rate, proven: Rate, priority: Priority) -> Compete {
+        let law = match priority {
+            Priority::Greedy => Law::Persist(Persist::new(ack.now, proven)),
+            Priority::Scavenger | Priority::Fair => as_cubic(ack, rate),
+        };
         Compete {
-            law: as_cubic(ack, rate),
+            priority,
+            law,
             proven,
             unanswered: 0,
             test: None,
@@ -229,6 +236,9 @@ impl Compete {
     }
 
     fn choose_law(&mut self, ack: &AckSample, delivered: Rate) {
+        if self.priority == Priority::Greedy {
+            return;
+        }
         match &self.law {
             Law::Cubic(_) if self.unanswered >= DEAF_LOSSES && delivered < self.proven.scaled(DEAF_SHARE) => {
                 self.law = Law::Persist(Persist::new(ack.now, self.proven.scaled(PERSIST_SHARE)));
@@ -301,7 +311,7 @@ mod tests {
         let mut acks = Acks::new(40 * MS);
         let losses = Losses::default();
         let proven = Rate::bits_per_second(400_000_000);
-        let mut compete = Compete::new(&acks.round(0), RATE, proven);
+        let mut compete = Compete::new(&acks.round(0), RATE, proven, Priority::Fair);
         let before = compete.window();
         for round in 0..6 {
             compete.on_loss(&acks.losses(2));
@@ -321,7 +331,7 @@ mod tests {
     fn a_test_that_empties_the_queue_ends_it() {
         let mut acks = Acks::new(40 * MS);
         let losses = Losses::default();
-        let mut compete = Compete::new(&acks.round(0), RATE, RATE);
+        let mut compete = Compete::new(&acks.round(0), RATE, RATE, Priority::Fair);
         let mut queue = 20 * MS;
         for _ in 0..200 {
             let ack = acks.next(5 * MS, RATE);

@@ -19,10 +19,13 @@
 
 mod compete;
 mod persist;
+mod priority;
 mod witness;
 
 use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
 use crate::{Rate, Timestamp};
+pub use priority::{Priority, UnknownPriority};
+
 use compete::{Compete, Crowd, Verdict};
 use std::time::Duration;
 use witness::{Base, Best, Losses, StandingQueue};
@@ -132,6 +135,7 @@ enum State {
 /// The default controller.
 #[derive(Debug)]
 pub struct Auto {
+    priority: Priority,
     state: State,
     /// Since when the present phase has stood, and whether it measures already.
     since: Timestamp,
@@ -170,10 +174,16 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// A controller that knows nothing of the path, with packets of `packet_len` datagram bytes.
+    /// A controller that knows nothing of the path, with packets of `packet_len` datagram bytes, and shares.
     pub fn new(packet_len: u16) -> Auto {
+        Auto::with_priority(packet_len, Priority::Fair)
+    }
+
+    /// One that claims so much of a shared link.
+    pub fn with_priority(packet_len: u16, priority: Priority) -> Auto {
         let packet_len = u64::from(packet_len).max(1);
         Auto {
+            priority,
             state: State::Train,
             since: Timestamp::ZERO,
             measuring: false,
@@ -313,7 +323,7 @@ impl Auto {
     /// Others fill the queue, and giving way would only make room for them.
     fn enter_compete(&mut self, ack: &AckSample) {
         let rate = self.newest.max(self.proven.scaled(COMPETE_SHARE));
-        self.competition = Some(Compete::new(ack, rate, self.proven));
+        self.competition = Some(Compete::new(ack, rate, self.proven, self.priority));
         self.crowd = Crowd::default();
         self.gave_way = false;
         self.enter(State::Compete, ack.now, 1.0);
@@ -475,7 +485,8 @@ impl Controller for Auto {
                 // Not the target at the rate that we have fallen to: on a slow share a few packets are a long delay.
                 let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
-                if self.crowd.on_ack(ack, self.queue.delay(), target, yields) {
+                let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields);
+                if crowded && self.priority != Priority::Scavenger {
                     return self.enter_compete(ack);
                 }
                 match self.state {

@@ -19,7 +19,7 @@ use crate::packet::{Cargo, Packet, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::CongestionControl;
+use fobs_proto::congestion::{CongestionControl, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use receiving::Receiving;
@@ -49,6 +49,8 @@ pub struct FobsConfig {
     pub object: Object,
     /// Who decides the rate; `fixed` with its rate.
     pub controller: CongestionControl,
+    /// What `auto` claims of a shared link.
+    pub priority: Priority,
     /// How the sender tells whose losses they were.
     pub loss_cause: JudgeMethod,
     /// What the receiver says of its own losses.
@@ -79,6 +81,7 @@ impl FobsConfig {
         FobsConfig {
             object,
             controller,
+            priority: Priority::Fair,
             loss_cause: JudgeMethod::On,
             honesty: Honesty::Honest,
             rate_limit: None,

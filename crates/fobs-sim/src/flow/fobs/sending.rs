@@ -76,7 +76,10 @@ impl Sending {
         let machine = Sender::new(
             stamp(me.start),
             SenderConfig {
-                controller: config.controller.controller(datagram).unwrap_or_else(crawls),
+                controller: config
+                    .controller
+                    .controller_with(datagram, config.priority)
+                    .unwrap_or_else(crawls),
                 judge: judge(config.loss_cause),
                 schedule,
                 rate_limit: config.rate_limit.map(Rate::bits_per_second),
