@@ -5,9 +5,8 @@
 //! | [`udp`] | bursts out (GSO), batches in (GRO, `recvmmsg`), ECN, arrival stamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
-//! | [`scheduling`] | what the scheduler should know of a thread |
 //! | [`page_buffer`] | large buffers on huge pages |
-//! | [`thread`] | where a thread runs and how soon |
+//! | [`thread`] | where a thread runs, how soon, and what the scheduler should know of it |
 //! | [`usage`] | what this process and its threads cost so far |
 //!
 //! Deliberately not here: packets, objects, pacing, retries, threads, files. A caller decides; this crate
@@ -19,7 +18,6 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod clock;
 pub mod page_buffer;
-pub mod scheduling;
 pub mod thread;
 pub mod udp;
 pub mod usage;
@@ -27,7 +25,7 @@ pub mod wait;
 
 pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use page_buffer::PageBuffer;
-pub use scheduling::{Work, hint_scheduler};
+pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_times};
 pub use wait::{Interest, Ready, Waker, wait};

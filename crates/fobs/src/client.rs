@@ -7,7 +7,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome};
-use crate::history::Remembered;
+use crate::history::RememberedPath;
 use crate::options::{AddressFamily, Carrier, DEFAULT_TCP_PORT, Location, Remote, TransferOptions};
 use crate::secure::datagram::{self, Cipher, SessionSecret};
 use crate::secure::identity::{Identity, default_identity_path};
@@ -145,7 +145,7 @@ impl<'a> Client<'a> {
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
-            remembered: Remembered::of_the_user(&self.channel.peer),
+            remembered: RememberedPath::of_the_user(&self.channel.peer),
             peer_name: self.channel.peer.description,
             ports: ports_of(&accept),
         };

@@ -1,6 +1,5 @@
 //! What a running transfer tells its caller.
 
-use crate::cause::{LossWindow, Remedy};
 use crate::error::Error;
 use crate::explain::Measured;
 
@@ -31,12 +30,9 @@ pub enum Event {
     },
     /// One file was given up; the rest goes on.
     FileFailed(FileError),
-    /// The sender judged a window of losses; a few times a second at most.
-    Loss(LossWindow),
-    /// Something was done so that the receiver loses less, or its effect is known.
-    Remedy(Remedy),
-    /// One end took a sample of itself; ten times a second for this end, fewer for the other one. An
-    /// [`explain::Recorder`](crate::explain::Recorder) makes sense of them.
+    /// Either end took a sample of itself (ten times a second for this end, fewer for the other one), judged a window of
+    /// losses, or did something so that the receiver loses less. An [`explain::Recorder`](crate::explain::Recorder)
+    /// makes sense of them.
     Measured(Box<Measured>),
     /// Something a person should know (a key pinned on first use, a downgrade).
     Notice(String),

@@ -46,38 +46,51 @@ struct Known {
     ceilings: Vec<(u64, u32, u32)>,
 }
 
-/// The file of histories.
+/// The path to one peer, and the file that remembers it; none where the user has no place for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Histories {
+pub(crate) struct RememberedPath {
     file: Option<PathBuf>,
+    peer: String,
 }
 
-impl Histories {
-    /// The user's own: `$XDG_STATE_HOME/fobs/paths.json`, or `~/.local/state/fobs/paths.json`; none where neither is known.
-    pub(crate) fn of_the_user() -> Histories {
+impl RememberedPath {
+    /// In the user's file, `$XDG_STATE_HOME/fobs/paths.json` or `~/.local/state/fobs/paths.json`, by the peer's address or,
+    /// through ssh, by its name.
+    pub(crate) fn of_the_user(peer: &Peer) -> RememberedPath {
         let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
-        Histories { file: base.map(|base| base.join("fobs/paths.json")) }
+        let name = peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string());
+        RememberedPath::new(base.map(|base| base.join("fobs/paths.json")), &name)
     }
 
-    /// What is known of the path to `peer`.
-    pub(crate) fn recall(&self, peer: &str) -> PathHistory {
+    /// Nowhere: for tests.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> RememberedPath {
+        RememberedPath::new(None, "")
+    }
+
+    fn new(file: Option<PathBuf>, peer: &str) -> RememberedPath {
+        RememberedPath { file, peer: peer.get(..NAME_MAX).unwrap_or(peer).to_owned() }
+    }
+
+    /// What is known.
+    pub(crate) fn recall(&self) -> PathHistory {
         let now = now();
         let kept = self.file.as_deref().map(read).unwrap_or_default();
         let fresh =
-            kept.peers.get(name(peer)).filter(|path| now.saturating_sub(path.at) <= AGE_MAX.as_secs());
+            kept.peers.get(&self.peer).filter(|path| now.saturating_sub(path.at) <= AGE_MAX.as_secs());
         fresh.map(Known::history).unwrap_or_default()
     }
 
-    /// Keeps what a transfer found of the path to `peer`.
-    pub(crate) fn keep(&self, peer: &str, history: &PathHistory) {
+    /// Keeps what a transfer found.
+    pub(crate) fn keep(&self, history: &PathHistory) {
         let Some(file) = &self.file else { return };
         if *history == PathHistory::default() {
             return;
         }
         let mut kept = read(file);
         kept.v = VERSION;
-        kept.peers.insert(name(peer).to_owned(), Known::new(now(), history));
+        kept.peers.insert(self.peer.clone(), Known::new(now(), history));
         while kept.peers.len() > PEERS_MAX {
             let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
             kept.peers.remove(&oldest.unwrap_or_default());
@@ -91,37 +104,6 @@ impl Histories {
         if written.is_err() {
             let _ = fs::remove_file(&fresh);
         }
-    }
-}
-
-/// The path to one peer, in the file of histories.
-#[derive(Debug, Clone)]
-pub(crate) struct Remembered {
-    histories: Histories,
-    peer: String,
-}
-
-impl Remembered {
-    /// In the user's file, by the peer's address or, through ssh, by its name.
-    pub(crate) fn of_the_user(peer: &Peer) -> Remembered {
-        let name = peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string());
-        Remembered { histories: Histories::of_the_user(), peer: name }
-    }
-
-    /// Nowhere: for tests.
-    #[cfg(test)]
-    pub(crate) fn nowhere() -> Remembered {
-        Remembered { histories: Histories { file: None }, peer: String::new() }
-    }
-
-    /// What is known.
-    pub(crate) fn recall(&self) -> PathHistory {
-        self.histories.recall(&self.peer)
-    }
-
-    /// Keeps what a transfer found.
-    pub(crate) fn keep(&self, history: &PathHistory) {
-        self.histories.keep(&self.peer, history);
     }
 }
 
@@ -156,10 +138,6 @@ fn read(file: &Path) -> Kept {
     kept.filter(|kept| kept.v == VERSION).unwrap_or_default()
 }
 
-fn name(peer: &str) -> &str {
-    peer.get(..NAME_MAX).unwrap_or(peer)
-}
-
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -176,34 +154,38 @@ mod tests {
         }
     }
 
-    fn histories() -> (tempfile::TempDir, Histories) {
+    /// A file in a folder of its own, not there yet.
+    fn file() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let file = Some(folder.path().join("state/fobs/paths.json"));
-        (folder, Histories { file })
+        let file = folder.path().join("state/fobs/paths.json");
+        (folder, file)
+    }
+
+    fn path(file: &Path, peer: &str) -> RememberedPath {
+        RememberedPath::new(Some(file.to_owned()), peer)
     }
 
     #[test]
     fn each_peer_gets_back_what_was_kept_of_it() {
-        let (_folder, histories) = histories();
-        assert_eq!(histories.recall("a"), PathHistory::default());
-        histories.keep("a", &history(1));
-        histories.keep("b", &history(2));
-        histories.keep("a", &history(3));
-        assert_eq!((histories.recall("a"), histories.recall("b")), (history(3), history(2)));
-        assert_eq!(histories.recall("c"), PathHistory::default());
+        let (_folder, file) = file();
+        assert_eq!(path(&file, "a").recall(), PathHistory::default());
+        path(&file, "a").keep(&history(1));
+        path(&file, "b").keep(&history(2));
+        path(&file, "a").keep(&history(3));
+        assert_eq!((path(&file, "a").recall(), path(&file, "b").recall()), (history(3), history(2)));
+        assert_eq!(path(&file, "c").recall(), PathHistory::default());
     }
 
     #[test]
     fn the_oldest_peers_are_forgotten_and_old_news_is_none() {
-        let (_folder, histories) = histories();
-        let file = histories.file.clone().unwrap();
-        histories.keep("old", &history(1));
+        let (_folder, file) = file();
+        path(&file, "old").keep(&history(1));
         let text = fs::read_to_string(&file).unwrap();
         let at = read(&file).peers["old"].at;
         fs::write(&file, text.replace(&at.to_string(), &(at - AGE_MAX.as_secs() - 5).to_string())).unwrap();
-        assert_eq!(histories.recall("old"), PathHistory::default());
+        assert_eq!(path(&file, "old").recall(), PathHistory::default());
         for peer in 0..PEERS_MAX + 3 {
-            histories.keep(&format!("peer {peer}"), &history(peer as u64 + 1));
+            path(&file, &format!("peer {peer}")).keep(&history(peer as u64 + 1));
         }
         let kept = read(&file);
         assert_eq!(kept.peers.len(), PEERS_MAX);
@@ -212,15 +194,14 @@ mod tests {
 
     #[test]
     fn a_file_that_is_none_is_no_history_and_is_replaced() {
-        let (folder, histories) = histories();
-        let file = histories.file.clone().unwrap();
+        let (folder, file) = file();
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let huge = vec![b' '; FILE_MAX as usize + 1];
         for content in [&b""[..], b"{", b"[1]", br#"{"v":99,"peers":{}}"#, b"\xff\xfe", &huge] {
             fs::write(&file, content).unwrap();
-            assert_eq!(histories.recall("a"), PathHistory::default());
-            histories.keep("a", &history(7));
-            assert_eq!(histories.recall("a"), history(7));
+            assert_eq!(path(&file, "a").recall(), PathHistory::default());
+            path(&file, "a").keep(&history(7));
+            assert_eq!(path(&file, "a").recall(), history(7));
         }
         let left: Vec<_> = fs::read_dir(folder.path().join("state/fobs")).unwrap().collect();
         assert_eq!(left.len(), 1, "{left:?}");
@@ -228,11 +209,9 @@ mod tests {
 
     #[test]
     fn without_a_place_nothing_is_kept_and_nothing_fails() {
-        let nowhere = Histories { file: None };
-        nowhere.keep("a", &history(1));
-        assert_eq!(nowhere.recall("a"), PathHistory::default());
-        let blocked = Histories { file: Some(PathBuf::from("/dev/null/fobs/paths.json")) };
-        blocked.keep("a", &history(1));
-        assert_eq!(blocked.recall("a"), PathHistory::default());
+        for nowhere in [RememberedPath::nowhere(), path(Path::new("/dev/null/fobs/paths.json"), "a")] {
+            nowhere.keep(&history(1));
+            assert_eq!(nowhere.recall(), PathHistory::default());
+        }
     }
 }

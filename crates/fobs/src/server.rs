@@ -7,7 +7,7 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
-use crate::history::Remembered;
+use crate::history::RememberedPath;
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{self, SessionSecret};
@@ -209,7 +209,7 @@ fn send_pull(
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
-        remembered: Remembered::of_the_user(&channel.peer),
+        remembered: RememberedPath::of_the_user(&channel.peer),
         peer_name: channel.peer.description,
         ports,
     })?;

@@ -80,7 +80,7 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::FileFailed(FileError { path, message }) => {
                 self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
             }
-            Event::Loss(_) | Event::Remedy(_) | Event::Measured(_) => {}
+            Event::Measured(_) => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }

@@ -1,7 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones ignored.
 
 use crate::cause::{LossWindow, Remedy};
-use crate::explain::{ReceiverSample, SenderSample};
+use crate::explain::{Measured, ReceiverSample, SenderSample};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -57,6 +57,17 @@ pub enum Message {
     /// Something a newer peer says; ignored.
     #[serde(other)]
     Unknown,
+}
+
+impl From<Measured> for Message {
+    fn from(measured: Measured) -> Message {
+        match measured {
+            Measured::Sender(sample) => Message::SenderSample(Box::new(sample)),
+            Measured::Receiver(sample) => Message::ReceiverSample(Box::new(sample)),
+            Measured::Loss(window) => Message::Loss(window),
+            Measured::Remedy(remedy) => Message::Remedy(remedy),
+        }
+    }
 }
 
 /// Who speaks.

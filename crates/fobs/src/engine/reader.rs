@@ -5,7 +5,7 @@ use super::send::ToSender;
 use super::{Post, spawn};
 use crate::error::Result;
 use crate::storage::{FilledChunk, Known, Source};
-use fobs_sys::{PageBuffer, Work, hint_scheduler};
+use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -26,7 +26,7 @@ pub(super) fn start(
     meter: Arc<WorkMeter>,
 ) -> Result<()> {
     spawn("fobs-read", move || {
-        hint_scheduler(Work::Bulk);
+        hint_scheduler(ThreadDuty::Bulk);
         let _alarm = post.alarm(ToSender::ReadFailed);
         meter.attach();
         while let Ok(mut buffer) = grants.recv() {

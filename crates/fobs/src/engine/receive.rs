@@ -19,7 +19,7 @@ use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
 use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Ecn, Interest, PageBuffer, SendError, Work, hint_scheduler, set_timer_slack_ns};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
@@ -122,7 +122,7 @@ impl Buffers {
 /// Receives the object; returns after the sender's last word.
 pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
-    hint_scheduler(Work::Punctual);
+    hint_scheduler(ThreadDuty::Punctual);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
     hear_control(job.reader, post.clone(), ToReceiver::Control)?;
@@ -245,7 +245,7 @@ impl Receiving {
             backlog: u64::from(self.machine.backlog()),
             ..self.meter.sample(self.link.clock().now())
         };
-        self.reporter.measured(Measured::Receiver(sample), audience == Audience::Both);
+        self.reporter.here(Measured::Receiver(sample), audience);
     }
 
     /// Does something about what this host loses, if it loses anything.
@@ -257,7 +257,7 @@ impl Receiving {
             if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
                 self.machine.handle_socket_buffer(to_bytes);
             }
-            self.reporter.remedy_here(remedy);
+            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
         }
     }
 
@@ -401,13 +401,13 @@ impl Receiving {
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
             ControlEvent::Message(Message::SenderSample(sample)) => {
-                self.reporter.measured_there(Measured::Sender(*sample));
+                self.reporter.there(Measured::Sender(*sample));
             }
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
-            ControlEvent::Message(Message::Loss(window)) => self.reporter.loss_there(window),
-            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
+            ControlEvent::Message(Message::Loss(window)) => self.reporter.there(Measured::Loss(window)),
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
             ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));

@@ -49,7 +49,7 @@ impl RemedyPolicy {
 pub(super) struct Remedies {
     next: Step,
     watched: Option<Watched>,
-    /// Packets received and dropped at the last look, and what the CPUs had done.
+    /// Packets received and dropped at the last look, and what the CPUs had done at the last one that mattered.
     seen: (u64, u64),
     ticks: HashMap<u32, CpuTicks>,
     /// To be restored: the thread may be the caller's.
@@ -128,7 +128,10 @@ impl Remedies {
                 self.next = step.after();
             }
         }
-        self.ticks = thread::cpu_ticks().into_iter().collect();
+        // Read only where the next look may need it: it is a file of the kernel's, on the receiving thread.
+        if drops >= DROPS_MATTER && self.next != Step::Done {
+            self.ticks = thread::cpu_ticks().into_iter().collect();
+        }
         out
     }
 

@@ -1,6 +1,7 @@
 //! What a session tells: its caller through events, its peer about files, and the summary in the end.
 
-use crate::cause::{LossWindow, RUNS_MAX, Remedy, RemedyResult};
+use super::measure::Audience;
+use crate::cause::{RUNS_MAX, RemedyResult};
 use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
@@ -95,32 +96,6 @@ impl Reporter {
         self.with(|state| state.errors.clone())
     }
 
-    /// The sender, which is here, judged a window of losses.
-    pub(crate) fn loss_here(&self, window: LossWindow) {
-        let _ = self.peer.send(&Message::Loss(window.clone()));
-        self.events.event(Event::Loss(window));
-    }
-
-    /// The sender, which is over there, says that it did.
-    pub(crate) fn loss_there(&self, mut window: LossWindow) {
-        window.runs.truncate(RUNS_MAX);
-        self.events.event(Event::Loss(window));
-    }
-
-    /// Something was done here so that the receiver loses less.
-    pub(crate) fn remedy_here(&self, remedy: Remedy) {
-        let _ = self.peer.send(&Message::Remedy(remedy.clone()));
-        self.events.event(Event::Remedy(remedy));
-    }
-
-    /// The peer says that it did something.
-    pub(crate) fn remedy_there(&self, mut remedy: Remedy) {
-        if let RemedyResult::Refused { reason } = &mut remedy.result {
-            *reason = printable(reason, PEER_REASON_MAX);
-        }
-        self.events.event(Event::Remedy(remedy));
-    }
-
     /// Verified file bytes so far.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.with(|state| state.progress.bytes += bytes);
@@ -143,25 +118,26 @@ impl Reporter {
         let _ = self.peer.send(&Message::Standing(standing));
     }
 
-    /// This end took a sample; the peer hears of it, too, if it shall.
-    pub(crate) fn measured(&self, measured: Measured, to_peer: bool) {
-        if to_peer {
+    /// Something was measured, judged or done at this end.
+    pub(super) fn here(&self, measured: Measured, audience: Audience) {
+        if audience == Audience::Both {
             // If the channel is broken the session ends anyway, and says so.
-            let _ = match &measured {
-                Measured::Sender(sample) => self.peer.send(&Message::SenderSample(Box::new(sample.clone()))),
-                Measured::Receiver(sample) => {
-                    self.peer.send(&Message::ReceiverSample(Box::new(sample.clone())))
-                }
-                Measured::Loss(_) | Measured::Remedy(_) => Ok(()),
-            };
+            let _ = self.peer.send(&Message::from(measured.clone()));
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }
 
-    /// The peer took a sample.
-    pub(crate) fn measured_there(&self, mut measured: Measured) {
-        if let Measured::Sender(sample) = &mut measured {
-            sample.state = printable(&sample.state, STATE_CHARS_MAX);
+    /// The peer says that something was at its end.
+    pub(crate) fn there(&self, mut measured: Measured) {
+        match &mut measured {
+            Measured::Sender(sample) => sample.state = printable(&sample.state, STATE_CHARS_MAX),
+            Measured::Receiver(_) => {}
+            Measured::Loss(window) => window.runs.truncate(RUNS_MAX),
+            Measured::Remedy(remedy) => {
+                if let RemedyResult::Refused { reason } = &mut remedy.result {
+                    *reason = printable(reason, PEER_REASON_MAX);
+                }
+            }
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }

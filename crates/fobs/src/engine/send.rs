@@ -12,12 +12,12 @@ use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::Measured;
-use crate::history::Remembered;
+use crate::history::RememberedPath;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::sender::{Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Ecn, Interest, PageBuffer, SendError, Work, hint_scheduler, set_timer_slack_ns};
+use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -47,7 +47,7 @@ pub(crate) struct SendJob {
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
     /// The path to the peer, as earlier transfers found it.
-    pub(crate) remembered: Remembered,
+    pub(crate) remembered: RememberedPath,
     /// For messages to people.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.
@@ -106,7 +106,7 @@ struct Sending {
 /// Sends the object; returns after the completion signal.
 pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     set_timer_slack_ns(TIMER_SLACK_NS);
-    hint_scheduler(Work::Punctual);
+    hint_scheduler(ThreadDuty::Punctual);
     let link = Link::new(job.link);
     let (post, letters) = Post::new(link.waker());
     hear_control(job.reader, post.clone(), ToSender::Control)?;
@@ -145,8 +145,6 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let outcome = sending.run();
     sending.measure(Audience::Both);
     let complete = outcome?;
-    sending.machine.controller().remember(&mut history);
-    job.remembered.keep(&history);
     sending.tell_causes();
     let finished = sending.finished();
     sending.check_roots(&complete)?;
@@ -156,6 +154,9 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     }
     sending.reporter.standing(&sending.standing());
     sending.farewell(&finished);
+    // Nobody waits for the disk any more.
+    sending.machine.controller().remember(&mut history);
+    job.remembered.keep(&history);
     Ok(SendOutcome { complete, finished })
 }
 
@@ -255,7 +256,7 @@ impl Sending {
     /// Takes a sample.
     fn measure(&mut self, audience: Audience) {
         let sample = self.meter.sample(self.link.clock().now(), &self.machine);
-        self.reporter.measured(Measured::Sender(sample), audience == Audience::Both);
+        self.reporter.here(Measured::Sender(sample), audience);
     }
 
     fn seal(&mut self) {
@@ -326,10 +327,12 @@ impl Sending {
 
     /// Tells what was judged since the last heartbeat.
     fn tell_causes(&mut self) {
-        self.causes.take_windows().into_iter().for_each(|window| self.reporter.loss_here(window));
+        for window in self.causes.take_windows() {
+            self.reporter.here(Measured::Loss(window), Audience::Both);
+        }
         let seconds = (self.link.clock().now() - self.began).as_secs_f64();
         if let Some(remedy) = self.causes.take_drain(&self.machine, seconds) {
-            self.reporter.remedy_here(remedy);
+            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
         }
     }
 
@@ -386,9 +389,9 @@ impl Sending {
                 self.reporter.failed_there(path.0, &reason);
             }
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
-                self.reporter.measured_there(Measured::Receiver(*sample));
+                self.reporter.there(Measured::Receiver(*sample));
             }
-            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));
             }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::storage::{Sink, SinkEvent, Verified, VerifyError, verify};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::Verdict;
-use fobs_sys::{PageBuffer, Work, hint_scheduler};
+use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -48,7 +48,7 @@ pub(super) fn start(
     meter: Arc<WorkMeter>,
 ) -> Result<JoinHandle<()>, Error> {
     spawn("fobs-write", move || {
-        hint_scheduler(Work::Bulk);
+        hint_scheduler(ThreadDuty::Bulk);
         let _alarm = post.alarm(ToReceiver::StoreFailed);
         meter.attach();
         let mut writer = Writer {

@@ -1,6 +1,6 @@
 //! Makes a record out of the events of a transfer.
 
-use super::journal::{At, Journal, Measured};
+use super::journal::{At, Journal};
 use super::trace::{End, Head, Trace};
 use crate::event::{Event, Outcome};
 use std::time::Instant;
@@ -38,8 +38,6 @@ impl Recorder {
                 return;
             }
             Event::Measured(measured) => (**measured).clone(),
-            Event::Loss(window) => Measured::Loss(window.clone()),
-            Event::Remedy(remedy) => Measured::Remedy(remedy.clone()),
             Event::Progress(_) | Event::FileDone { .. } | Event::FileFailed(_) | Event::Notice(_) => return,
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);

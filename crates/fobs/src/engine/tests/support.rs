@@ -23,7 +23,7 @@ use crate::engine::send::{SendJob, SendOutcome, send};
 use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, tell_abort};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
-use crate::history::Remembered;
+use crate::history::RememberedPath;
 use crate::secure::datagram::{Cipher, Direction, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
@@ -139,7 +139,7 @@ impl Session {
             reporter: at_sender.reporter(&sender_channel),
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),
-            remembered: Remembered::nowhere(),
+            remembered: RememberedPath::nowhere(),
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };
