@@ -62,6 +62,9 @@ class Results:
         values = self.of(part, name, key)
         return statistics.median(values) if values else None
 
+    def best(self, part, name, key="gbps"):
+        return max(self.of(part, name, key), default=None)
+
     def names(self, part):
         return list(dict.fromkeys(r["name"] for r in self.records if r.get("part") == part))
 

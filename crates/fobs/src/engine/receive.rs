@@ -273,7 +273,11 @@ impl Receiving {
                     match buffers.of(header.chunk) {
                         Ok(buffer) => {
                             let at = offset as usize;
-                            buffer[at..at + packet.body.len()].copy_from_slice(packet.body);
+                            let end = at + packet.body.len();
+                            buffer[at..end].copy_from_slice(packet.body);
+                            // The next packet's place most likely: opening that one waits for these stores to be done, and
+                            // they for the memory.
+                            buffer.prefetch_for_write(end, packet.body.len());
                         }
                         Err(error) => failure = Some(error),
                     }
