@@ -181,7 +181,7 @@ def draw(case, seed):
     if case == "starved receiver CPU" or case == "starved sender CPU":
         return {"cpu_share": round(r.uniform(0.08, 0.2), 3), "megabytes": 160}
     if case == "small receiver buffer":
-        return {"rmem_max": r.randrange(4, 24) << 10, "megabytes": 100}
+        return {"rmem_max": r.randrange(4, 24) << 10, "megabytes": 400}
     if case == "narrow link":
         rate = mbit(20, 100)
         return {"rate_mbit": rate, "rtt_ms": r.randrange(5, 60), "megabytes": round(rate / 8 * 2.5, 1)}

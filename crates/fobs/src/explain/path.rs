@@ -3,7 +3,7 @@
 //! | kind | queue | loss |
 //! |---|---|---|
 //! | narrow | stands: the round trip is longer than the path's own | whatever the queue cannot hold |
-//! | policed | none | comes and goes with the rate: unevenly spread over the packets |
+//! | policed | none | comes and goes with the rate: unevenly spread over the packets, or all of what was sent beyond it |
 //! | lossy | none | at any rate: as chance spreads it |
 //! | untried | none | none: the rate was still being looked for, or held for some other reason |
 //!
@@ -36,6 +36,10 @@ const MISFIT: f64 = 0.15;
 const FASTER_LOSES: f64 = 4.0;
 /// What exceeds what is usually delivered by this much is too much for a policer.
 const EXCESS: f64 = 1.03;
+/// So much more than what is usually delivered was sent that losses at any rate, of a few percent, do not hide what became of it.
+const OVERSHOOT: f64 = 1.3;
+/// Not more than usual, whatever was sent: the bucket of a policer lets a little more pass at first.
+const NO_MORE: f64 = 1.1;
 
 /// What kind of path it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -105,7 +109,10 @@ impl Path {
         } else if loss < LOSS_FELT {
             // A queue now and then, and nothing else to explain the rate.
             if queued >= QUEUE_STANDS / 2.0 { PathKind::Narrow } else { PathKind::Untried }
-        } else if uneven >= UNEVEN || faster_loses(felt, steady) >= FASTER_LOSES {
+        } else if uneven >= UNEVEN
+            || faster_loses(felt, steady) >= FASTER_LOSES
+            || capped(&charge, typical_bps)
+        {
             PathKind::Policed
         } else {
             PathKind::Lossy
@@ -193,6 +200,19 @@ fn faster_loses(felt: &[f64], intervals: &[&Interval]) -> f64 {
     let both = ratio(slow.0 + fast.0, slow.1 + fast.1);
     let deviation = (both * (1.0 - both) * (1.0 / slow.1.max(1.0) + 1.0 / fast.1.max(1.0))).sqrt();
     if deviation > 0.0 { (ratio(fast.0, fast.1) - ratio(slow.0, slow.1)) / deviation } else { 0.0 }
+}
+
+/// Whether there was a time in which far more was sent than is usually delivered, no more was delivered, and no queue grew: at
+/// least half of the excess was lost.
+fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
+    intervals.iter().any(|i| {
+        let sent = i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
+        let lost = ratio(i.sender.packets_lost as f64, i.sender.packets_sent as f64);
+        !i.queued()
+            && sent >= OVERSHOOT * typical_bps
+            && delivered(i) <= NO_MORE * typical_bps
+            && lost >= (1.0 - typical_bps / sent) / 2.0
+    })
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -54,7 +54,23 @@ fn work(work: &mut Work, blocked: u64, delayed: u64) {
 #[test]
 fn each_limit_is_named() {
     let paced = STEP_US * 95 / 100;
-    let table: [(&str, Trace, Limit); 19] = [
+    let table: [(&str, Trace, Limit); 21] = [
+        (
+            "one rate with even losses, and an opening that sent twice as much of which half was lost",
+            trace_of("auto", |step, s, _| {
+                s.waits.pacer_us += paced;
+                if step == 0 { send(s, 2000, 1000) } else { send(s, 1000, 10) }
+            }),
+            Limit::Policer,
+        ),
+        (
+            "one rate with even losses, and an opening that sent twice as much, which was delivered",
+            trace_of("cubic", |step, s, _| {
+                s.waits.pacer_us += paced;
+                if step == 0 { send(s, 2000, 20) } else { send(s, 1000, 10) }
+            }),
+            Limit::RandomLoss,
+        ),
         (
             "losses as even as clockwork, more of them at the higher of two rates",
             trace_of("auto", |step, s, _| {
