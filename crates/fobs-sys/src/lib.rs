@@ -6,6 +6,7 @@
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
 //! | [`scheduling`] | what the scheduler should know of a thread |
+//! | [`host_drops`] | what this host drops before a socket has it |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`thread`] | where a thread runs and how soon |
 //! | [`usage`] | what this process and its threads cost so far |
@@ -18,6 +19,7 @@
 compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod clock;
+pub mod host_drops;
 pub mod page_buffer;
 pub mod scheduling;
 pub mod thread;
@@ -26,6 +28,7 @@ pub mod usage;
 pub mod wait;
 
 pub use clock::{monotonic_ns, set_timer_slack_ns};
+pub use host_drops::{HostDropMeter, HostDrops};
 pub use page_buffer::PageBuffer;
 pub use scheduling::{Work, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
