@@ -69,8 +69,20 @@ pub struct MixtureFile {
     pub priors: [f64; 3],
     /// Packets and share of the losses that may lie in short runs.
     pub residual: (u32, f64),
+    /// Set in one that was made from the shipped one for a pair of hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Learned>,
     /// Ways to lose packets.
     pub sub_causes: Vec<SubCauseFile>,
+}
+
+/// What a model for a pair of hosts was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    /// Windows of the pair.
+    pub windows: u32,
+    /// Which shipped model: [`MixtureFile::shipped_mark`]. With another one it is of no use.
+    pub shipped: u32,
 }
 
 /// A sub-cause in a file.
@@ -107,6 +119,13 @@ impl MixtureFile {
     /// The shipped one.
     pub fn shipped() -> MixtureFile {
         serde_json::from_str(SIGNATURE).expect("the shipped model is tested")
+    }
+
+    /// Tells shipped models apart: the CRC-32 of the text.
+    pub fn shipped_mark() -> u32 {
+        let mut crc = flate2::Crc::new();
+        crc.update(SIGNATURE.as_bytes());
+        crc.sum()
     }
 
     /// Reads one.

@@ -81,6 +81,9 @@ fn what_the_receiver_lost_is_spared_by_every_controller_that_heeds_loss() {
         let spared = with.0.spared as f64 / with.0.lost as f64;
         assert!(spared > 0.9, "{controller}: {spared} of {} spared", with.0.lost);
         assert_eq!(without.0.spared, 0);
+        let (taught, untaught) = (with.0.taught, without.0.taught);
+        assert!(taught.receiver > 0 && taught.network == 0, "{controller}: windows of {taught:?}");
+        assert_eq!(untaught, Default::default(), "without the counters nobody teaches");
         // UDT gives back a ninth at a loss and gains least: 1.21 times here.
         assert!(with.1 > 1.15 * without.1, "{controller}: {} with, {} without", with.1, without.1);
     }
@@ -98,6 +101,7 @@ fn what_the_network_lost_is_not_spared_and_nothing_changes() {
         let (on, off) = (play(JudgeMethod::On), play(JudgeMethod::Off));
         assert_eq!(on.0.spared, 0, "{}", link.name);
         assert!(on.0.lost > 10, "{}: {} lost", link.name, on.0.lost);
+        assert!(on.0.taught.network > 0 && on.0.taught.receiver == 0, "{}: {:?}", link.name, on.0.taught);
         assert!((on.1 / off.1 - 1.0).abs() < 0.02, "{}: {} with, {} without", link.name, on.1, off.1);
     }
 }

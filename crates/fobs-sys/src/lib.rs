@@ -5,6 +5,7 @@
 //! | [`udp`] | bursts out (GSO), batches in (GRO, `recvmmsg`), ECN, arrival stamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
+//! | [`host_drops`] | what this host drops before a socket has it |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`thread`] | where a thread runs, how soon, and what the scheduler should know of it |
 //! | [`usage`] | what this process and its threads cost so far |
@@ -17,6 +18,7 @@
 compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod clock;
+pub mod host_drops;
 pub mod page_buffer;
 pub mod thread;
 pub mod udp;
@@ -24,6 +26,7 @@ pub mod usage;
 pub mod wait;
 
 pub use clock::{monotonic_ns, set_timer_slack_ns};
+pub use host_drops::{HostDropMeter, HostDrops};
 pub use page_buffer::PageBuffer;
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};

@@ -31,6 +31,9 @@ pub struct LossWindow {
     pub host_drops: Option<u32>,
     /// How late the receiver read, over the time in which its buffer fills; `None` where arrivals are not stamped.
     pub lag: Option<f64>,
+    /// Windows of this peer that the model of patterns was retrained with (docs/classifier.md); 0 for the shipped one.
+    #[serde(default)]
+    pub learned_from: u32,
     /// Pairs of packets received and packets lost after them, from the window's first; at most [`RUNS_MAX`].
     pub runs: Vec<(u32, u32)>,
 }

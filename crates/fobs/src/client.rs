@@ -8,6 +8,7 @@ use crate::engine::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome};
 use crate::history::RememberedPath;
+use crate::lessons::Lessons;
 use crate::options::{AddressFamily, Carrier, DEFAULT_TCP_PORT, Location, Remote, TransferOptions};
 use crate::secure::datagram::{self, Cipher, SessionSecret};
 use crate::secure::identity::{Identity, default_identity_path};
@@ -138,6 +139,7 @@ impl<'a> Client<'a> {
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         self.started(cipher, cc);
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
             link,
             source,
@@ -146,13 +148,17 @@ impl<'a> Client<'a> {
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
+            lessons: lessons.clone(),
             peer_name: self.channel.peer.description,
             ports: ports_of(&accept),
         };
         let outcome = engine::send(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
-        Ok(summary(Role::Sender, &outcome.complete, &outcome.finished, cipher, began, reporter.errors()))
+        let summary =
+            summary(Role::Sender, &outcome.complete, &outcome.finished, cipher, began, reporter.errors());
+        lessons.keep(outcome.taught);
+        Ok(summary)
     }
 
     fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Outcome {

@@ -4,16 +4,15 @@
 //! damaged or cannot be written costs a few round trips, never a transfer.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fobs_proto::congestion::{Ceiling, PathHistory};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Peer;
-use crate::secure::make_private_parent;
+use crate::state::{self, AGE_MAX, now};
 
 /// Version of the file; one of another version is left alone.
 const VERSION: u32 = 1;
@@ -23,8 +22,6 @@ const PEERS_MAX: usize = 256;
 const FILE_MAX: u64 = 1 << 20;
 /// Longest name of a peer, bytes.
 const NAME_MAX: usize = 256;
-/// Older news is no news: networks are rebuilt in less.
-const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
@@ -54,13 +51,12 @@ pub(crate) struct RememberedPath {
 }
 
 impl RememberedPath {
-    /// In the user's file, `$XDG_STATE_HOME/fobs/paths.json` or `~/.local/state/fobs/paths.json`, by the peer's address or,
-    /// through ssh, by its name.
+    /// In the user's file, `paths.json` in the state directory.
     pub(crate) fn of_the_user(peer: &Peer) -> RememberedPath {
-        let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
-        let name = peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string());
-        RememberedPath::new(base.map(|base| base.join("fobs/paths.json")), &name)
+        RememberedPath::new(
+            state::directory().map(|directory| directory.join("paths.json")),
+            &state::name_of(peer),
+        )
     }
 
     /// Nowhere: for tests.
@@ -95,14 +91,8 @@ impl RememberedPath {
             let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
             kept.peers.remove(&oldest.unwrap_or_default());
         }
-        // Two transfers that end together: the last one's file stays, whole.
-        let fresh = file.with_extension(format!("{}.tmp", std::process::id()));
-        let written = make_private_parent(file)
-            .and_then(|()| serde_json::to_vec(&kept).map_err(std::io::Error::other))
-            .and_then(|bytes| fs::write(&fresh, bytes))
-            .and_then(|()| fs::rename(&fresh, file));
-        if written.is_err() {
-            let _ = fs::remove_file(&fresh);
+        if let Ok(bytes) = serde_json::to_vec(&kept) {
+            state::replace(file, &bytes);
         }
     }
 }
@@ -138,13 +128,10 @@ fn read(file: &Path) -> Kept {
     kept.filter(|kept| kept.v == VERSION).unwrap_or_default()
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn history(rate: u64) -> PathHistory {
         PathHistory {

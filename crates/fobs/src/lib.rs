@@ -6,7 +6,9 @@
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of people and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
+//!   state                    where what is remembered lies
 //!   history                  what is remembered of the paths to peers
+//!   lessons                  and of the losses on them: windows of known cause, and models made of them
 //!   explain/                 why a transfer was slow: samples of both ends, time budget, verdict
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
@@ -27,8 +29,10 @@ mod daemon;
 mod engine;
 mod history;
 mod keygen;
+mod lessons;
 mod server;
 mod session;
+mod state;
 
 pub use client::copy;
 pub use daemon::serve;

@@ -8,6 +8,7 @@ use crate::engine::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::history::RememberedPath;
+use crate::lessons::Lessons;
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{self, SessionSecret};
@@ -202,6 +203,7 @@ fn send_pull(
     let ports = format!("port {}", accept.udp_addresses[0].1);
     channel.writer.send(&Message::Accept(Accept { shape: source.shape(), ..accept }))?;
     link.clock = Clock::start();
+    let lessons = Lessons::of_the_user(&channel.peer);
     let outcome = engine::send(SendJob {
         link,
         source,
@@ -210,10 +212,12 @@ fn send_pull(
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
         remembered: RememberedPath::of_the_user(&channel.peer),
+        lessons: lessons.clone(),
         peer_name: channel.peer.description,
         ports,
     })?;
     let complete = outcome.complete;
+    lessons.keep(outcome.taught);
     Ok(Served {
         direction: Direction::Pull,
         files: complete.files,

@@ -4,9 +4,11 @@
 //! deviations is fitted. Windows in which both sides lost are made of the others ([`crate::splice`]): without them,
 //! nothing would speak against a receiver's blocks with some random loss on top.
 
+mod learn;
 mod regression;
 mod validate;
 
+pub use learn::{GROUP_WINDOWS_MIN, NotLearned, learn};
 pub use validate::{Validation, validate};
 
 use std::collections::BTreeMap;
@@ -17,7 +19,7 @@ use fobs_proto::loss_cause::features::FEATURE_NAMES;
 use crate::model::{MixtureFile, SubCauseFile, VERSION};
 use crate::splice::{INDISTINCT, splices};
 use crate::{Cause, Window};
-use regression::Sample;
+use regression::{Prior, Sample};
 
 /// Windows a scenario and shape must have for a sub-cause of its own; smaller ones are put together.
 const OWN_MIN: usize = 40;
@@ -81,7 +83,7 @@ pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, T
     }
     let sub_causes = pool(groups).into_iter().filter(|(_, samples)| samples.len() >= POOL_MIN);
     let sub_causes = sub_causes.map(|(key, samples)| {
-        let fitted = regression::fit(&samples);
+        let fitted = regression::fit(&samples, &Prior::none());
         SubCauseFile {
             name: key.name(),
             group: key.group.to_owned(),
@@ -98,6 +100,7 @@ pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, T
         features: FEATURE_NAMES.map(str::to_owned).to_vec(),
         priors: PRIORS,
         residual: RESIDUAL,
+        learned: None,
         sub_causes: sub_causes.collect(),
     })
 }

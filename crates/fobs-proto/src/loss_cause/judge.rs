@@ -86,6 +86,20 @@ impl Judge {
         matches!(self, Judge::Off)
     }
 
+    /// The same method with this model, where it has one.
+    pub fn with_mixture(self, mixture: Mixture) -> Judge {
+        match self {
+            Judge::Off | Judge::Paper(..) => self,
+            Judge::Signature(_) => Judge::Signature(mixture),
+            Judge::On(_) => Judge::On(mixture),
+        }
+    }
+
+    /// Whether it uses a [`Mixture`].
+    pub fn has_mixture(&self) -> bool {
+        matches!(self, Judge::Signature(_) | Judge::On(_))
+    }
+
     /// Whether it listens to the receiver's counters and lag.
     pub fn hears_receiver(&self) -> bool {
         matches!(self, Judge::On(_))

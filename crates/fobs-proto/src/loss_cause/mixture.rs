@@ -184,10 +184,7 @@ impl Mixture {
         let mut groups = [f64::NEG_INFINITY; 3];
         let mut best = (f64::NEG_INFINITY, 0);
         for (index, sub) in self.sub_causes.iter().enumerate() {
-            // The gamma functions of the density are the same for all and cancel.
-            let distance = self.distance(index, &values, &covariates);
-            let log_density = self.log_weights[index]
-                - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * (distance / DEGREES_OF_FREEDOM).ln_1p();
+            let log_density = self.log_density(index, &values, &covariates);
             if log_density > best.0 {
                 best = (log_density, index);
             }
@@ -213,6 +210,21 @@ impl Mixture {
             likeliest: best.1,
             withheld,
         }
+    }
+
+    /// Index of the likeliest sub-cause of a group; `None` if the model has none of it.
+    pub fn likeliest_of(&self, group: Group, features: &Features) -> Option<usize> {
+        let (values, covariates) = (features.values(), features.covariates());
+        let of_group = (0..self.sub_causes.len()).filter(|index| self.sub_causes[*index].group == group);
+        let weighed = of_group.map(|index| (index, self.log_density(index, &values, &covariates)));
+        weighed.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
+    /// Less the gamma functions of the density, which are the same for all and cancel.
+    fn log_density(&self, index: usize, values: &[f64; FEATURES], covariates: &[f64; COVARIATES]) -> f64 {
+        let distance = self.distance(index, values, covariates);
+        self.log_weights[index]
+            - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * (distance / DEGREES_OF_FREEDOM).ln_1p()
     }
 
     /// Squared Mahalanobis distance from what a sub-cause expects.

@@ -8,7 +8,7 @@
 //!   mixture     ours: a mixture of known sub-causes over the features
 //!   witness     the signature's opinion beside the receiver's counters and lag
 //!   judge       the method that a transfer judges by, with its model
-//!   report      a judged window of a live transfer
+//!   report      a judged window of a live transfer, and one that a model can be trained with
 //! ```
 //!
 //! `seeds/001` is P. Dickens, "A Lightweight, High Performance Communication Protocol for Grid Computing"; sections
@@ -30,7 +30,7 @@ pub use features::Features;
 pub use judge::{Judge, JudgeMethod};
 pub use mixture::Mixture;
 pub use paper::Paper;
-pub use report::LossReport;
+pub use report::{Lesson, LossReport};
 pub use signature::{LossRun, Signature, SignatureBuilder};
 
 /// Probability of a cause from which on it is believed (001 section 2.2).

@@ -1,4 +1,4 @@
-//! What is said of a window of a live transfer: for whoever watches.
+//! What is said of a window of a live transfer: for whoever watches, or trains models.
 
 use super::witness::Evidence;
 use super::{Signature, Verdict};
@@ -21,4 +21,15 @@ pub struct LossReport {
     pub evidence: Evidence,
     /// Which packets: over the window and as many before it as the pattern was judged by.
     pub signature: Signature,
+}
+
+/// A window whose cause the receiver's counters told, whatever the pattern says. No packet is in two of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lesson {
+    /// Which packets were lost.
+    pub signature: Signature,
+    /// [`Verdict::Receiver`] if its counters cover the losses, [`Verdict::Network`] if they have none of them.
+    pub cause: Verdict,
+    /// Packets that the receiver counted.
+    pub host_drops: u32,
 }

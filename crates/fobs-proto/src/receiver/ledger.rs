@@ -75,6 +75,11 @@ impl DropLedger {
         }
     }
 
+    /// The number after the largest that arrived.
+    pub(super) fn expected(&self) -> PacketNumber {
+        self.expected
+    }
+
     /// The socket's buffer holds so many bytes, as the kernel charges them.
     pub(super) fn on_buffer(&mut self, bytes: u64) {
         self.lateness.buffer_bytes = bytes;

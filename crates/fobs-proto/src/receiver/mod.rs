@@ -233,6 +233,11 @@ impl Receiver {
         self.ledger.packets()
     }
 
+    /// Packet numbers below the largest that have not arrived, or were not taken.
+    pub fn missing(&self) -> u64 {
+        self.ledger.expected().saturating_sub(self.stats.packets)
+    }
+
     /// The verdict on a complete chunk. False if a chunk that does not verify has no attempt left.
     pub fn handle_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> bool {
         let Some(arriving) = self.chunk_mut(chunk).filter(|c| c.progress == Progress::Complete) else {

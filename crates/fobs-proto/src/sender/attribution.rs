@@ -10,8 +10,9 @@
 
 use super::Sender;
 use super::drain::{Count, DrainLimit};
+use super::lessons::{self, Lessons};
 use crate::congestion::{LossCause, LossEpisode, LossEvidence, LossResponse};
-use crate::loss_cause::report::LossReport;
+use crate::loss_cause::report::{Lesson, LossReport};
 use crate::loss_cause::signature::Recorded;
 use crate::loss_cause::witness::Evidence;
 use crate::loss_cause::{Judge, SignatureBuilder, Verdict};
@@ -52,6 +53,7 @@ pub(super) struct Attribution {
     drain: DrainLimit,
     burst: f64,
     reports: VecDeque<LossReport>,
+    lessons: Lessons,
 }
 
 /// What the receiver has counted and what of it is not used up.
@@ -99,6 +101,7 @@ impl Attribution {
             drain: DrainLimit::default(),
             burst: 1.0,
             reports: VecDeque::new(),
+            lessons: Lessons::default(),
         }
     }
 
@@ -191,6 +194,9 @@ impl Attribution {
         } else if pattern.is_some() {
             self.distrust = self.distrust.saturating_sub(1);
         }
+        if host_drops.is_some() {
+            self.learn(&round, end);
+        }
         let judgement = evidence.judge();
         let spared = judgement.receiver_lost > 0 && !round.marked && !round.held.is_empty();
         let held = round.held.len() as u32;
@@ -223,6 +229,14 @@ impl Attribution {
         self.trail.window(from, end, self.burst.round() as u32)
     }
 
+    /// What the receiver's counters say of a round, for whoever trains models.
+    fn learn(&mut self, round: &Round, end: PacketNumber) {
+        let settled =
+            lessons::Settled { end, lost: round.lost, covered: round.covered, marked: round.marked };
+        let (trail, burst) = (&self.trail, self.burst.round() as u32);
+        self.lessons.on_round(settled, |from, end| trail.window(from, end, burst));
+    }
+
     fn forget_before(&mut self, number: PacketNumber) {
         if number > self.trail.first() {
             self.trail.finish(number, 1);
@@ -232,6 +246,7 @@ impl Attribution {
     /// Everything on its way was given up, up to `next_number`: no pattern has it. What was held.
     fn abandon(&mut self, next_number: PacketNumber) -> Vec<Lost> {
         self.trail = SignatureBuilder::new(next_number);
+        self.lessons.begin(next_number);
         self.lags.clear();
         self.round.take().map_or(Vec::new(), |round| round.held)
     }
@@ -265,6 +280,11 @@ impl Sender {
     /// What was judged of the newest losses, oldest first; at most 64 wait.
     pub fn poll_loss_report(&mut self) -> Option<LossReport> {
         self.attribution.reports.pop_front()
+    }
+
+    /// A window whose cause the receiver's counters told, oldest first; at most 64 wait.
+    pub fn poll_lesson(&mut self) -> Option<Lesson> {
+        self.attribution.lessons.take()
     }
 
     /// The rate to which losses at the receiver hold the sender; `None` if they do not.

@@ -7,6 +7,7 @@
 mod attribution;
 mod chunk;
 mod drain;
+mod lessons;
 mod limit;
 mod opening;
 mod schedule;

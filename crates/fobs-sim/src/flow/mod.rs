@@ -151,6 +151,8 @@ pub struct FlowFigures {
     pub lost: u64,
     /// Of those, packets that were the receiver's and did not slow the sender down.
     pub spared: u64,
+    /// Windows of losses whose cause the receiver's counters told.
+    pub taught: Taught,
     /// Datagrams that the receiving socket had no room for.
     pub socket_drops: u64,
     /// Datagrams dropped because they were damaged.
@@ -169,6 +171,15 @@ pub struct FlowFigures {
     pub chunks_open_max: u64,
     /// Time that competitors kept the receiving thread from its CPU.
     pub off_cpu: Nanos,
+}
+
+/// Windows of known cause, as a sender hands them to whoever trains models.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Taught {
+    /// Of the receiver.
+    pub receiver: u64,
+    /// Of the network.
+    pub network: u64,
 }
 
 impl FlowFigures {

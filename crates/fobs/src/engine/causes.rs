@@ -1,8 +1,9 @@
 //! What the sending thread tells of losses: its machine's reports, merged to a few a second, and its drain rate.
 
 use crate::cause::{LossVerdict, LossWindow, RUNS_MAX, Remedy, RemedyAction, RemedyResult};
+use crate::lessons::Taken;
 use fobs_proto::Timestamp;
-use fobs_proto::loss_cause::{LossReport, Signature, Verdict};
+use fobs_proto::loss_cause::{Lesson, LossReport, Signature, Verdict};
 use fobs_proto::sender::{Sender, SenderStats};
 
 /// Reports since the last heartbeat, one of each verdict, and the drain rate as last told.
@@ -10,6 +11,11 @@ use fobs_proto::sender::{Sender, SenderStats};
 pub(super) struct Causes {
     pending: Vec<LossWindow>,
     drained: Option<Drained>,
+    taken: Taken,
+    /// Windows of this peer in the model that judges; 0 for the shipped one.
+    learned_from: u32,
+    /// The receiver's host dropped packets, whosever they were, before its sockets had them.
+    host_drops: u64,
 }
 
 /// Since when the receiver sets the pace.
@@ -21,16 +27,39 @@ struct Drained {
 }
 
 impl Causes {
+    /// With a model that knows so many windows of this peer.
+    pub(super) fn new(learned_from: u32) -> Causes {
+        Causes { learned_from, ..Causes::default() }
+    }
+
     /// Takes what the machine has judged since the last call. On short paths that is hundreds of windows a second: those with
     /// the same verdict become one, with the pattern of the newest.
     pub(super) fn collect(&mut self, machine: &mut Sender, began: Timestamp) {
         while let Some(report) = machine.poll_loss_report() {
-            let window = window_of(&report, began);
+            let window = LossWindow { learned_from: self.learned_from, ..window_of(&report, began) };
             match self.pending.iter_mut().find(|pending| pending.verdict == window.verdict) {
                 Some(pending) => *pending = merged(pending, window),
                 None => self.pending.push(window),
             }
         }
+        while let Some(lesson) = machine.poll_lesson() {
+            self.taken.push(lesson);
+        }
+    }
+
+    /// Windows of known cause, for the next transfers' model.
+    pub(super) fn take_lessons(&mut self) -> Vec<Lesson> {
+        let mut lessons = std::mem::take(&mut self.taken).into_lessons();
+        if self.host_drops > 0 {
+            // What its sockets did not count may be that.
+            lessons.retain(|lesson| lesson.cause != Verdict::Network);
+        }
+        lessons
+    }
+
+    /// What the receiver says of its host.
+    pub(super) fn hear_receiver(&mut self, host_drops: u64) {
+        self.host_drops = host_drops;
     }
 
     /// What is to be told: at most one window of each verdict.
@@ -84,6 +113,7 @@ fn window_of(report: &LossReport, began: Timestamp) -> LossWindow {
         p_mixed: report.evidence.pattern.map(|pattern| pattern.p_mixed),
         host_drops: report.evidence.host_drops,
         lag: report.evidence.lag,
+        learned_from: 0,
         runs: pairs_of(&report.signature),
     }
 }
@@ -117,6 +147,18 @@ fn merged(old: &LossWindow, new: LossWindow) -> LossWindow {
 mod tests {
     use super::*;
     use fobs_proto::loss_cause::witness::Evidence;
+
+    #[test]
+    fn a_host_that_drops_teaches_nothing_of_the_network() {
+        for (host_drops, left) in [(0, 2), (1, 1)] {
+            let mut causes = Causes::default();
+            for cause in [Verdict::Receiver, Verdict::Network] {
+                causes.taken.push(Lesson { signature: Signature::clean(1), cause, host_drops: 0 });
+            }
+            causes.hear_receiver(host_drops);
+            assert_eq!(causes.take_lessons().len(), left);
+        }
+    }
 
     fn report(at_ms: u64, verdict: Verdict, lost: u32) -> LossReport {
         LossReport {

@@ -119,7 +119,12 @@ impl Link {
         self.last_heard
     }
 
-    /// Whether there is an address to send to.
+    /// The address to send to, where it is known.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Whether that is known.
     pub(crate) fn has_peer(&self) -> bool {
         self.peer.is_some()
     }

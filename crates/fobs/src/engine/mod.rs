@@ -6,6 +6,7 @@
 
 mod causes;
 mod clock;
+mod host;
 mod link;
 mod measure;
 mod meter;

@@ -1,5 +1,6 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+use super::host::HostWatch;
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
@@ -97,6 +98,7 @@ struct Receiving {
     peer_name: String,
     ports: String,
     meter: ReceiverMeter,
+    host: HostWatch,
 }
 
 /// Chunk buffers by chunk: those in use, and those to use again, warmest first.
@@ -155,6 +157,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         peer_name: job.peer_name,
         ports: job.ports,
         meter: ReceiverMeter::new(writing),
+        host: HostWatch::default(),
     };
     let outcome = receiving.run_to_end();
     // However it ended: the writer must have removed what is not complete before this process may go.
@@ -219,6 +222,7 @@ impl Receiving {
                 self.check_silence(now, began)?;
                 self.check_hopeless(now)?;
                 self.machine.handle_socket_drops(self.link.socket_drops());
+                self.host.on_heartbeat(self.link.peer(), self.machine.missing());
                 self.mend(now, began);
                 self.reporter.tell_progress();
                 check_interrupt()?;
@@ -243,6 +247,8 @@ impl Receiving {
             socket_drops: u64::from(self.link.socket_drops()),
             buffer_bytes: self.link.recv_buffer() as u64,
             backlog: u64::from(self.machine.backlog()),
+            interface_drops: self.host.drops().interface,
+            backlog_drops: self.host.drops().backlog,
             ..self.meter.sample(self.link.clock().now())
         };
         self.reporter.here(Measured::Receiver(sample), audience);

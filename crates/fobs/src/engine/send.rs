@@ -13,7 +13,9 @@ use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::Measured;
 use crate::history::RememberedPath;
+use crate::lessons::Lessons;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
+use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::{Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -48,6 +50,8 @@ pub(crate) struct SendJob {
     pub(crate) reporter: Arc<Reporter>,
     /// The path to the peer, as earlier transfers found it.
     pub(crate) remembered: RememberedPath,
+    /// The losses on it, likewise.
+    pub(crate) lessons: Lessons,
     /// For messages to people.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.
@@ -59,6 +63,8 @@ pub(crate) struct SendJob {
 pub(crate) struct SendOutcome {
     pub(crate) complete: Complete,
     pub(crate) finished: Finished,
+    /// Windows of losses of known cause, for [`Lessons::keep`].
+    pub(crate) taught: Vec<Lesson>,
 }
 
 /// Letters to the sending thread.
@@ -113,7 +119,8 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let (grants, granted) = sync_channel(GRANTS_MAX);
     let reading = WorkMeter::new(link.clock());
     reader::start(job.source, granted, post, reading.clone())?;
-    let config = SenderConfig { ip_overhead: link.ip_overhead(), ..job.config };
+    let (judge, learned_from) = job.lessons.teach(job.config.judge);
+    let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
     let cap_bps = chosen_rate(&config).map_or(0, |rate| rate.as_bytes().saturating_mul(8));
     let began = link.clock().now();
     let mut sending = Sending {
@@ -138,7 +145,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         waiting_since: None,
         meter: SenderMeter::new(reading, cap_bps),
         began,
-        causes: Causes::default(),
+        causes: Causes::new(learned_from),
     };
     let mut history = job.remembered.recall();
     sending.machine.recall(&history);
@@ -157,7 +164,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     // Nobody waits for the disk any more.
     sending.machine.controller().remember(&mut history);
     job.remembered.keep(&history);
-    Ok(SendOutcome { complete, finished })
+    Ok(SendOutcome { complete, finished, taught: sending.causes.take_lessons() })
 }
 
 impl Sending {
@@ -389,6 +396,7 @@ impl Sending {
                 self.reporter.failed_there(path.0, &reason);
             }
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
+                self.causes.hear_receiver(sample.host_drops());
                 self.reporter.there(Measured::Receiver(*sample));
             }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),

@@ -469,6 +469,17 @@ fn losses(journal: &Journal) -> Vec<LossCause> {
         }
         let asked: Vec<f64> = of_cause.iter().filter_map(|w| w.p_receiver).collect();
         let p_receiver = (!asked.is_empty()).then(|| asked.iter().sum::<f64>() / asked.len() as f64);
+        let model = match of_cause.iter().map(|w| w.learned_from).max() {
+            _ if asked.is_empty() => String::new(),
+            None | Some(0) => " by the shipped model".to_owned(),
+            Some(count) => format!(" by a model that learned from {count} windows of this peer"),
+        };
+        // Never more than were lost: the host's counters are of everybody's packets.
+        let host = match journal.receiver().last().map_or(0, |r| r.what.host_drops()).min(packets) {
+            0 => String::new(),
+            _ if cause == LossVerdict::Receiver => String::new(),
+            up_to => format!("; its network card or backlog dropped packets, up to {up_to} of these"),
+        };
         let counted: u64 = of_cause.iter().filter_map(|w| w.host_drops).map(u64::from).sum();
         found.push(LossCause {
             cause,
@@ -479,7 +490,7 @@ fn losses(journal: &Journal) -> Vec<LossCause> {
                 LossVerdict::Inconclusive => None,
             },
             evidence: format!(
-                "{} judged windows; the receiver's kernel counted {counted} drops in them",
+                "{} windows judged{model}; the receiver's kernel counted {counted} drops in them{host}",
                 of_cause.len()
             ),
         });

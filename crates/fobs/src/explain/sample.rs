@@ -89,6 +89,10 @@ pub struct ReceiverSample {
     pub buffer_bytes: u64,
     /// Chunks complete and not stored at present.
     pub backlog: u64,
+    /// Packets of anybody's that the network interface towards the sender dropped, as of the last look.
+    pub interface_drops: u64,
+    /// Packets of anybody's that the backlogs of the host's CPUs dropped, as of the last look; the interface may count them, too.
+    pub backlog_drops: u64,
 }
 
 /// The scheduler's account of a thread.
@@ -160,7 +164,16 @@ impl ReceiverSample {
             socket_drops: d(self.socket_drops, earlier.socket_drops),
             buffer_bytes: self.buffer_bytes,
             backlog: self.backlog,
+            interface_drops: d(self.interface_drops, earlier.interface_drops),
+            backlog_drops: d(self.backlog_drops, earlier.backlog_drops),
         }
+    }
+}
+
+impl ReceiverSample {
+    /// Packets of anybody's that the host dropped before a socket had them.
+    pub fn host_drops(&self) -> u64 {
+        self.interface_drops.max(self.backlog_drops)
     }
 }
 

@@ -294,6 +294,7 @@ fn with_losses() -> Trace {
         p_receiver: Some(0.01),
         p_mixed: None,
         host_drops: Some(0),
+        learned_from: 0,
         lag: None,
         runs: vec![(33, 1); 30],
     };
@@ -315,6 +316,34 @@ fn a_file_explains_what_the_copy_explained() {
     lines.insert(3, r#"{"record":"weather","at_us":7,"sunny":true}"#);
     let newer = lines.join("\n").replace(r#""at_us":0,"#, r#""at_us":0,"more":[1],"#) + "\n";
     assert_eq!(Trace::read(newer.as_bytes()).expect("readable"), trace);
+}
+
+#[test]
+fn it_is_said_whose_model_judged() {
+    let shipped = with_losses();
+    assert!(explain(&shipped).text().contains("judged by the shipped model"), "{}", explain(&shipped).text());
+    let file = written(&shipped).replace("\"learned_from\":0", "\"learned_from\":40");
+    let own = explain(&Trace::read(file.as_bytes()).expect("readable")).text();
+    assert!(own.contains("by a model that learned from 40 windows of this peer"), "{own}");
+    // A trace of an older program does not say.
+    let older = written(&shipped).replace("\"learned_from\":0,", "");
+    assert_eq!(Trace::read(older.as_bytes()).expect("readable"), shipped);
+}
+
+#[test]
+fn what_the_receiving_host_dropped_is_evidence_up_to_what_was_lost() {
+    for (drops, said) in [(0, None), (12, Some("up to 12 of these")), (5000, Some("up to 30 of these"))] {
+        let mut trace = with_losses();
+        let at_us = trace.journal.receiver().last().expect("samples").at_us + 1;
+        let dropping =
+            ReceiverSample { interface_drops: drops, backlog_drops: drops / 2, ..Default::default() };
+        trace.journal.push(At { at_us, what: Measured::Receiver(dropping) });
+        let text = explain(&trace).text();
+        match said {
+            Some(said) => assert!(text.contains(said), "{text}"),
+            None => assert!(!text.contains("network card"), "{text}"),
+        }
+    }
 }
 
 #[test]

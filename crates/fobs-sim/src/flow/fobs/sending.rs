@@ -2,7 +2,7 @@
 
 use super::{FobsConfig, Identity, Role};
 use crate::check::{Ledger, rule};
-use crate::flow::FlowFigures;
+use crate::flow::{FlowFigures, Taught};
 use crate::host::{Cpu, HostConfig, Socket, work_time};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
@@ -10,6 +10,7 @@ use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed};
+use fobs_proto::loss_cause::Verdict;
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit};
 use fobs_proto::wire::{
@@ -57,6 +58,7 @@ pub(super) struct Sending {
     /// How far each chunk in hand has been sent for the first time, bytes; and data packets that were not that.
     sent_below: HashMap<ChunkId, u32>,
     repeated: u64,
+    taught: Taught,
     relaid: u64,
 }
 
@@ -115,6 +117,7 @@ impl Sending {
             layouts: BTreeSet::new(),
             sent_below: HashMap::new(),
             repeated: 0,
+            taught: Taught::default(),
             relaid: 0,
         }
     }
@@ -329,6 +332,12 @@ impl Sending {
             }
             self.machine.handle_ack(stamp(net.now), &ack);
         }
+        while let Some(lesson) = self.machine.poll_lesson() {
+            match lesson.cause {
+                Verdict::Receiver => self.taught.receiver += 1,
+                Verdict::Network | Verdict::Inconclusive => self.taught.network += 1,
+            }
+        }
         heard
     }
 
@@ -408,6 +417,7 @@ impl Sending {
         figures.began = self.began;
         figures.sent = stats.packets_sent;
         figures.repeated = self.repeated;
+        figures.taught = self.taught;
         figures.lost = stats.packets_lost.saturating_sub(stats.packets_late);
         figures.spared = stats.packets_spared;
         figures.rtt_min = self.machine.rtt().min_ever().map(nanos);

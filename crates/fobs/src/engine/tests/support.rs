@@ -24,6 +24,7 @@ use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, tell_a
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
 use crate::history::RememberedPath;
+use crate::lessons::Lessons;
 use crate::secure::datagram::{Cipher, Direction, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
@@ -140,6 +141,7 @@ impl Session {
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),
             remembered: RememberedPath::nowhere(),
+            lessons: Lessons::nowhere(),
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };

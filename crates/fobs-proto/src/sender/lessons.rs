@@ -1,0 +1,157 @@
+//! Windows whose cause the receiver's counters tell, cut from the trail of losses: what a model can be trained with.
+//!
+//! No packet is in two of them, and each is as long as the windows that patterns are judged by. Where the counters cover
+//! some of the losses and not others, a window teaches nothing and is left out.
+
+use crate::PacketNumber;
+use crate::loss_cause::mixture::LOST_MIN;
+use crate::loss_cause::report::Lesson;
+use crate::loss_cause::witness::UNCOUNTED_SHARE_MAX;
+use crate::loss_cause::{Signature, Verdict};
+use std::collections::VecDeque;
+
+/// Packets of a window at least, the shorter of the models' two lengths.
+const WINDOW_PACKETS: u64 = 10_000;
+/// And at most, the longer one: what lost fewer than eight in so many is dropped.
+const WINDOW_LONG: u64 = 70_000;
+/// Windows that wait to be taken; the oldest goes first.
+const LESSONS_MAX: usize = 64;
+
+/// The window that is growing, and those that wait.
+#[derive(Debug, Default)]
+pub(super) struct Lessons {
+    /// Its first packet.
+    from: PacketNumber,
+    /// The first packet that no round has settled.
+    settled: PacketNumber,
+    lost: u64,
+    covered: u64,
+    /// The path marked packets: whatever was lost, the network was full.
+    marked: bool,
+    waiting: VecDeque<Lesson>,
+}
+
+/// What a round adds to the window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settled {
+    /// The first packet after the round.
+    pub(super) end: PacketNumber,
+    /// Packets lost, and those of them that the receiver's counters cover.
+    pub(super) lost: u32,
+    pub(super) covered: u32,
+    pub(super) marked: bool,
+}
+
+impl Lessons {
+    /// A round with losses is over. `cut` cuts a window out of the trail.
+    pub(super) fn on_round(
+        &mut self,
+        round: Settled,
+        cut: impl FnOnce(PacketNumber, PacketNumber) -> Signature,
+    ) {
+        if round.end.saturating_sub(self.from) > WINDOW_LONG {
+            self.begin(self.settled.max(round.end.saturating_sub(WINDOW_LONG)));
+        }
+        self.lost += u64::from(round.lost);
+        self.covered += u64::from(round.covered.min(round.lost));
+        self.marked |= round.marked;
+        self.settled = round.end;
+        let full = round.end.saturating_sub(self.from) >= WINDOW_PACKETS;
+        if !full || self.lost < u64::from(LOST_MIN) {
+            return;
+        }
+        if let Some(cause) = self.cause() {
+            let signature = cut(self.from, round.end);
+            // Some may have turned up since.
+            if signature.lost() >= LOST_MIN {
+                if self.waiting.len() == LESSONS_MAX {
+                    self.waiting.pop_front();
+                }
+                let host_drops = (self.covered as u32).min(signature.lost());
+                self.waiting.push_back(Lesson { signature, cause, host_drops });
+            }
+        }
+        self.begin(round.end);
+    }
+
+    /// No pattern has what was on its way before this packet.
+    pub(super) fn begin(&mut self, from: PacketNumber) {
+        *self =
+            Lessons { from, settled: from, waiting: std::mem::take(&mut self.waiting), ..Lessons::default() };
+    }
+
+    /// The oldest that waits.
+    pub(super) fn take(&mut self) -> Option<Lesson> {
+        self.waiting.pop_front()
+    }
+
+    fn cause(&self) -> Option<Verdict> {
+        let uncounted = self.lost - self.covered;
+        if self.covered == 0 {
+            Some(Verdict::Network)
+        } else if uncounted as f64 <= UNCOUNTED_SHARE_MAX * self.lost as f64 && !self.marked {
+            Some(Verdict::Receiver)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends a round that lost the packets before `end`.
+    fn round(lessons: &mut Lessons, end: PacketNumber, lost: u32, covered: u32, marked: bool) {
+        lessons.on_round(Settled { end, lost, covered, marked }, |from, to| {
+            let (packets, lost) = (to - from, u64::from(lost));
+            Signature::from_gaps(packets, 1, [(packets - lost, lost)]).expect("good")
+        });
+    }
+
+    fn told(lessons: &mut Lessons) -> Vec<(u32, Verdict, u32)> {
+        let all = std::iter::from_fn(|| lessons.take());
+        all.map(|lesson| (lesson.signature.packets(), lesson.cause, lesson.host_drops)).collect()
+    }
+
+    #[test]
+    fn windows_grow_until_they_are_long_enough_and_lost_enough() {
+        let mut lessons = Lessons::default();
+        round(&mut lessons, 6_000, 20, 20, false);
+        assert_eq!(told(&mut lessons), [], "too short");
+        round(&mut lessons, 12_000, 30, 30, false);
+        round(&mut lessons, 30_000, 3, 0, false);
+        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 30)], "the second has lost too few");
+        round(&mut lessons, 40_000, 9, 0, false);
+        assert_eq!(told(&mut lessons), [(28_000, Verdict::Network, 0)]);
+    }
+
+    #[test]
+    fn what_both_lost_and_what_was_marked_teaches_nothing() {
+        let mut lessons = Lessons::default();
+        round(&mut lessons, 12_000, 100, 90, false);
+        round(&mut lessons, 24_000, 100, 100, true);
+        assert_eq!(told(&mut lessons), []);
+        round(&mut lessons, 36_000, 100, 99, false);
+        round(&mut lessons, 48_000, 100, 0, true);
+        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 99), (12_000, Verdict::Network, 0)]);
+    }
+
+    #[test]
+    fn a_window_does_not_reach_back_over_long_silence() {
+        let mut lessons = Lessons::default();
+        round(&mut lessons, 5_000, 50, 50, false);
+        round(&mut lessons, 500_000, 50, 0, false);
+        assert_eq!(told(&mut lessons), [(70_000, Verdict::Network, 0)], "the first round is not in it");
+        lessons.begin(600_000);
+        round(&mut lessons, 612_000, 50, 50, false);
+        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 50)]);
+    }
+
+    #[test]
+    fn windows_that_nobody_takes_are_bounded() {
+        let mut lessons = Lessons::default();
+        (1..=100).for_each(|i| round(&mut lessons, i * 10_000, 9, 9, false));
+        assert_eq!(told(&mut lessons).len(), LESSONS_MAX);
+    }
+}

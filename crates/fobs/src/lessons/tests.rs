@@ -1,0 +1,187 @@
+use super::*;
+use fobs_proto::loss_cause::{Features, JudgeMethod, Signature};
+
+const NOW: u64 = 2_000_000_000;
+const SEED: u64 = 77;
+
+fn peer() -> (tempfile::TempDir, Lessons) {
+    let folder = tempfile::tempdir().unwrap();
+    let lessons = Lessons::in_directory(&folder.path().join("state/losses"), "host:1 via ../ssh");
+    (folder, lessons)
+}
+
+/// A window of a receiver that is slow in a way of its own: short runs on a lattice of 57 packets.
+fn slow(seed: u64) -> Lesson {
+    let mut random = fobs_diagnose::Random::new(seed);
+    let length = random.uniform(10_000.0, 30_000.0) as u64;
+    let (mut pairs, mut packets, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
+    while packets < length - 2000 {
+        for _ in 0..2 + random.below(20) {
+            let len = random.uniform(2.0, 8.0) as u64;
+            pairs.push((gap, len));
+            packets += gap + len;
+            gap = 57 * (1 + random.below(2)) as u64;
+        }
+        gap = random.exponential(6000.0) as u64;
+    }
+    lesson(packets.max(length), pairs, Verdict::Receiver)
+}
+
+fn lesson(packets: u64, pairs: Vec<(u64, u64)>, cause: Verdict) -> Lesson {
+    Lesson { signature: Signature::from_gaps(packets, 1, pairs).unwrap(), cause, host_drops: 9 }
+}
+
+fn block(cause: Verdict) -> Lesson {
+    lesson(10_000, vec![(500, 90)], cause)
+}
+
+fn p_receiver(judge: &mut Judge, lesson: &Lesson) -> f64 {
+    judge.pattern(&lesson.signature).unwrap().p_receiver
+}
+
+#[test]
+fn what_was_kept_is_read_again_and_by_the_tools() {
+    let (_folder, lessons) = peer();
+    let kept = lessons.add(vec![block(Verdict::Receiver), block(Verdict::Network)], NOW).unwrap();
+    let path = lessons.file(WINDOWS_SUFFIX).unwrap();
+    let read = read(&path);
+    assert_eq!(read.len(), 2);
+    for (kept, read) in kept.iter().zip(&read) {
+        assert_eq!((&kept.signature, kept.cause, kept.run), (&read.signature, read.cause, read.run));
+    }
+    assert_eq!((read[0].cause, read[0].host_lost, read[0].run), (Some(Cause::Cpu), Some(9), NOW));
+    assert_eq!(
+        window::files_in(path.parent().unwrap()).unwrap(),
+        [path.as_path()],
+        "as `fobs diagnose eval` lists them"
+    );
+    assert!(path.file_name().unwrap().to_str().unwrap().starts_with("host_1_via____ssh-"));
+    assert!(lessons.add(Vec::new(), NOW).is_none(), "nothing new, nothing to train");
+}
+
+#[test]
+fn of_each_cause_the_newest_are_kept_and_old_news_goes() {
+    let (_folder, lessons) = peer();
+    lessons.add(vec![block(Verdict::Receiver)], NOW - AGE_MAX.as_secs() - 1).unwrap();
+    for run in 0..30 {
+        lessons.add(vec![block(Verdict::Receiver); 8], NOW + run).unwrap();
+    }
+    let kept = lessons.add(vec![block(Verdict::Network); 3], NOW + 30).unwrap();
+    assert_eq!(kept.len(), WINDOWS_MAX + 3);
+    assert_eq!(kept.iter().map(|window| window.run).min(), Some(NOW + 30 - WINDOWS_MAX as u64 / 8));
+    let patchy = lesson(10_000, vec![(5, 1); RUNS_MAX + 1], Verdict::Network);
+    assert!(lessons.add(vec![patchy], NOW).is_none(), "too long to be kept");
+}
+
+#[test]
+fn a_file_that_is_damaged_is_none_and_is_replaced() {
+    let (_folder, lessons) = peer();
+    let path = lessons.file(WINDOWS_SUFFIX).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let huge = vec![b'\n'; FILE_MAX as usize + 1];
+    for content in [&b"{"[..], b"{\"n\":1}\n", b"\xff\xfe", b"\x1f\x8b\x08\x00", &huge] {
+        fs::write(&path, content).unwrap();
+        assert_eq!(lessons.add(vec![block(Verdict::Receiver)], NOW).unwrap().len(), 1);
+        assert_eq!(read(&path).len(), 1);
+    }
+    let model = lessons.file(MODEL_SUFFIX).unwrap();
+    let other = MixtureFile {
+        learned: Some(fobs_diagnose::model::Learned {
+            windows: 40,
+            shipped: MixtureFile::shipped_mark() ^ 1,
+        }),
+        ..MixtureFile::shipped()
+    };
+    let other = serde_json::to_vec(&other).unwrap();
+    let plain = serde_json::to_vec(&MixtureFile::shipped()).unwrap();
+    for content in [&b""[..], b"[]", b"\xff", &other, &plain] {
+        fs::write(&model, content).unwrap();
+        let (judge, learned) = lessons.teach(fobs_diagnose::model::judge(JudgeMethod::On));
+        assert!(learned == 0 && judge.has_mixture(), "{}", String::from_utf8_lossy(content));
+    }
+}
+
+#[test]
+fn the_peers_heard_of_longest_ago_are_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("losses");
+    let of = |peer: usize| Lessons::in_directory(&directory, &format!("peer {peer}"));
+    of(0).add(vec![block(Verdict::Receiver)], NOW).unwrap();
+    fs::write(of(0).file(MODEL_SUFFIX).unwrap(), "{}").unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(1000);
+    fs::File::options()
+        .append(true)
+        .open(of(0).file(WINDOWS_SUFFIX).unwrap())
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    for peer in 1..=PEERS_MAX {
+        of(peer).add(vec![block(Verdict::Receiver)], NOW).unwrap();
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), PEERS_MAX, "nothing else lies there");
+    assert!(!of(0).file(WINDOWS_SUFFIX).unwrap().exists() && !of(0).file(MODEL_SUFFIX).unwrap().exists());
+}
+
+#[test]
+fn without_a_place_nothing_is_kept_and_nothing_fails() {
+    let nowhere = Lessons::nowhere();
+    nowhere.keep(vec![block(Verdict::Receiver)]);
+    assert_eq!(nowhere.teach(Judge::Off).1, 0);
+    let blocked = Lessons::in_directory(Path::new("/dev/null/fobs"), "a");
+    blocked.keep(vec![block(Verdict::Receiver)]);
+    assert_eq!(blocked.teach(fobs_diagnose::model::judge(JudgeMethod::On)).1, 0);
+}
+
+#[test]
+fn a_peer_is_learned_over_transfers_and_judged_by_its_own_model() {
+    let (_folder, lessons) = peer();
+    let judge = |method| fobs_diagnose::model::judge(method);
+    let mut windows = Vec::new();
+    for transfer in 0..WINDOWS_MAX as u64 / 8 {
+        let taught: Vec<Lesson> = (0..8).map(|i| slow(SEED + 8 * transfer + i)).collect();
+        windows = lessons.add(taught, NOW + transfer).unwrap();
+        if transfer < 3 {
+            lessons.train(&windows);
+            assert_eq!(lessons.teach(judge(JudgeMethod::On)).1, 0, "below the floor the shipped model stays");
+        }
+    }
+    lessons.train(&windows);
+    let ((mut shipped, mut own), learned) = {
+        let (own, learned) = lessons.teach(judge(JudgeMethod::On));
+        ((judge(JudgeMethod::On), own), learned)
+    };
+    assert!(learned >= 32, "{learned}");
+    let unseen: Vec<Lesson> = (5000..5050).map(|i| slow(SEED + i)).collect();
+    let found = |judge: &mut Judge| unseen.iter().filter(|lesson| p_receiver(judge, lesson) >= 0.95).count();
+    let (before, after) = (found(&mut shipped), found(&mut own));
+    assert!(after >= before + 20, "{before} of 50 found with the shipped model, {after} with its own");
+    for method in [JudgeMethod::Off, JudgeMethod::Paper] {
+        assert_eq!(lessons.teach(judge(method)).1, 0, "{method} has no such model");
+    }
+    assert!(lessons.teach(judge(JudgeMethod::Signature)).1 >= 32);
+
+    // Whatever comes later decides anew: a model that gains nothing goes.
+    lessons.train(&read(Path::new("/nonexistent")));
+    assert_eq!(lessons.teach(judge(JudgeMethod::On)).1, 0);
+}
+
+#[test]
+fn of_a_long_transfer_few_windows_are_taken_from_all_of_it() {
+    let mut taken = Taken::default();
+    for i in 0..1000u64 {
+        taken.push(lesson(20_000, vec![(i, 10)], Verdict::Network));
+        if i % 200 == 0 {
+            taken.push(block(Verdict::Receiver));
+        }
+    }
+    let lessons = taken.into_lessons();
+    let starts: Vec<u32> = lessons
+        .iter()
+        .filter(|lesson| lesson.cause == Verdict::Network)
+        .map(|lesson| lesson.signature.runs()[0].start)
+        .collect();
+    assert!((4..=PER_TRANSFER_MAX).contains(&starts.len()), "{starts:?}");
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 128), "{starts:?}");
+    assert_eq!(lessons.len() - starts.len(), 5);
+    assert!(lessons.iter().all(|lesson| Features::of(&lesson.signature).is_some()));
+}
