@@ -1,6 +1,6 @@
 //! What a run has shown: one structure, as JSON and as a table. The same configuration and seed give the same bytes.
 
-use crate::flow::{FlowFigures, Outcome, Traffic};
+use crate::flow::{FlowConfig, FlowFigures, Outcome, Traffic};
 use crate::time::{MS, Nanos, SEC, seconds};
 use crate::world::{FlowView, World};
 use serde::Serialize;
@@ -40,6 +40,8 @@ pub struct FlowReport {
     pub outcome: &'static str,
     /// Virtual seconds from its first packet to its last byte of use, or to the end of the run.
     pub seconds: f64,
+    /// Seconds between its end and its deadline, below 0 if that was missed; none where there is no deadline or no end.
+    pub deadline_margin_s: Option<f64>,
     /// Bytes of use that arrived.
     pub bytes: u64,
     /// Bits of use per second, in millions.
@@ -124,7 +126,8 @@ impl Report {
                 Traffic::Tcp(tcp) => ("tcp", tcp.algorithm.name().to_owned()),
                 Traffic::Source(_) => ("source", String::new()),
             };
-            FlowReport::of(&flow.name, kind, cc, &view, now)
+            let deadline_margin_s = margin(flow, &view);
+            FlowReport { deadline_margin_s, ..FlowReport::of(&flow.name, kind, cc, &view, now) }
         });
         Report {
             v: 1,
@@ -188,6 +191,12 @@ impl Report {
                 flow.socket_drops,
             ));
         }
+        for flow in &self.flows {
+            if let Some(margin) = flow.deadline_margin_s {
+                let side = if margin < 0.0 { "after" } else { "before" };
+                line(format!("{}: complete {:.3} s {side} its deadline", flow.name, margin.abs()));
+            }
+        }
         line(String::new());
         line(format!(
             "{:<16} {:>10} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8}",
@@ -234,6 +243,7 @@ impl FlowReport {
             cc,
             outcome: view.outcome.word(),
             seconds: seconds(time),
+            deadline_margin_s: None,
             bytes: figures.delivered,
             goodput_mbit: mbit(figures.delivered, time),
             packets_sent: figures.sent,
@@ -271,6 +281,14 @@ impl LinkReport {
             samples: view.samples.iter().map(|s| (seconds(s.at), millis(s.waiting))).collect(),
         }
     }
+}
+
+/// Seconds from the end of a flow to its deadline.
+fn margin(flow: &FlowConfig, view: &FlowView) -> Option<f64> {
+    let Traffic::Fobs(fobs) = &flow.traffic else { return None };
+    let ended = view.figures.ended.filter(|_| view.outcome == Outcome::Complete)?;
+    let deadline = flow.start.saturating_add(fobs.deadline?);
+    Some(seconds(deadline.saturating_sub(ended)) - seconds(ended.saturating_sub(deadline)))
 }
 
 /// Time from a flow's first packet to its last byte of use, or to the end where it goes on.

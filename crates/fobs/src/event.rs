@@ -93,6 +93,8 @@ pub struct Summary {
     pub packets_sent: u64,
     /// (sent - needed) / needed.
     pub waste: f64,
+    /// Seconds by which the deadline was met, below 0 if it was missed; none where there was no deadline.
+    pub deadline_margin_s: Option<f64>,
     /// Smallest RTT seen, ms.
     pub rtt_ms_min: f64,
     /// Packets declared lost / packets sent.

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
 use fobs::explain::Explanation;
@@ -9,7 +10,7 @@ use fobs::explain::Explanation;
 use super::Reporter;
 use super::printable::printable;
 use super::progress::Bar;
-use crate::units::{show_bytes, show_rate, show_share};
+use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
 /// Hexadecimal digits of the root that the summary shows: enough to compare by eye.
 const ROOT_DIGITS: usize = 16;
@@ -108,8 +109,13 @@ fn sentence(summary: &Summary) -> String {
         0 => String::new(),
         count => format!(", {} failed", files(count)),
     };
+    let deadline = match summary.deadline_margin_s {
+        Some(margin) if margin < 0.0 => format!(", {} after the deadline", span(margin.abs())),
+        Some(margin) => format!(", {} before the deadline", span(margin)),
+        None => String::new(),
+    };
     format!(
-        "{}{failed}, {} in {:.2} s, {}, waste {}, loss {}, root {}",
+        "{}{failed}, {} in {:.2} s{deadline}, {}, waste {}, loss {}, root {}",
         files(summary.files),
         show_bytes(summary.bytes),
         summary.seconds,
@@ -118,6 +124,11 @@ fn sentence(summary: &Summary) -> String {
         show_share(summary.loss_rate),
         summary.root.chars().take(ROOT_DIGITS).collect::<String>(),
     )
+}
+
+/// Tenths of a second where they matter, a clock where not.
+fn span(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { show_clock(Duration::from_secs_f64(seconds)) }
 }
 
 #[cfg(test)]
@@ -166,6 +177,19 @@ mod tests {
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
         let done = "fobs: a\\nb: 1.50 kB\n";
         assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
+    }
+
+    #[test]
+    fn what_became_of_the_deadline_is_said() {
+        for (margin, words) in [
+            (12.34, "0 bytes in 0.00 s, 12.3 s before the deadline, 0 bit/s"),
+            (-0.05, "0 bytes in 0.00 s, 0.1 s after the deadline, 0 bit/s"),
+            (-725.0, "0 bytes in 0.00 s, 12:05 after the deadline, 0 bit/s"),
+        ] {
+            let outcome = Ok(Summary { deadline_margin_s: Some(margin), ..Summary::default() });
+            let said = said(Detail::Summary, &[], &outcome);
+            assert!(said.contains(words), "{said}");
+        }
     }
 
     #[test]

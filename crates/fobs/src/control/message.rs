@@ -140,6 +140,9 @@ pub struct Sending {
     /// `--priority`; empty for the default.
     #[serde(default)]
     pub priority: String,
+    /// `--deadline`: milliseconds from this message to it; 0 for none.
+    #[serde(default)]
+    pub deadline_ms: u64,
 }
 
 /// How the session goes on.
@@ -173,6 +176,9 @@ pub struct Standing {
     pub loss_rate: f64,
     /// (sent - needed) / needed, so far.
     pub waste: f64,
+    /// By how many seconds the deadline will be missed, if it will be as far as can be told.
+    #[serde(default)]
+    pub late_seconds: Option<f64>,
 }
 
 /// The receiver's figures: the completion signal.

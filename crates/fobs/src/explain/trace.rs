@@ -41,6 +41,9 @@ pub enum End {
         seconds: f64,
         /// Data bytes per packet at the end.
         packet_size: u16,
+        /// Seconds by which the deadline was met, below 0 if it was missed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_margin_s: Option<f64>,
     },
     /// It broke off.
     Failed {

@@ -22,7 +22,7 @@ mod persist;
 mod priority;
 mod witness;
 
-use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
+use super::{AckSample, Claim, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
 use crate::{Rate, Timestamp};
 pub use priority::{Priority, UnknownPriority};
 
@@ -169,6 +169,13 @@ pub struct Auto {
     recalled: Option<Rate>,
     /// Rate over capacity of a drain.
     drain_gain: f64,
+    /// The start is over: the path's rate has been found, and what it was then.
+    found: bool,
+    first: Rate,
+    /// It gave way to all and need not any more: a queue that stands now is not to be given way to once more.
+    raised: bool,
+    /// What may not be exceeded from then on.
+    ceiling: Rate,
     pacing: Rate,
     window: u64,
 }
@@ -207,6 +214,10 @@ impl Auto {
             previous: TRAIN_RATE,
             recalled: None,
             drain_gain: 1.0,
+            found: false,
+            first: RATE_MIN,
+            raised: false,
+            ceiling: TRAIN_RATE,
             pacing: TRAIN_RATE,
             window: TRAIN_PACKETS * packet_len,
         }
@@ -241,19 +252,27 @@ impl Auto {
     fn end_ramp_phase(&mut self, ack: &AckSample, steps: usize) {
         let arrives = self.pacing.scaled(1.0 - self.losses.share());
         if ack.app_limited {
-            // Not tried: hold this rate and look again after another phase.
-            self.begin_phase(ack.now);
+            // Not tried.
+            self.hold(ack.now);
         } else if self.queue_is_empty() && self.delivers(arrives) {
             self.capacity = arrives;
             self.enter(State::Ramp(steps + 1), ack.now, RAMP_GAINS[steps.min(RAMP_GAINS.len() - 1)]);
         } else if self.queue_is_empty() && !self.losses.beyond_chance() {
             // What was not delivered and is neither in a queue nor lost was not sent in time: the host was busy, not the path.
-            self.begin_phase(ack.now);
+            self.hold(ack.now);
         } else {
             self.capacity = self.newest;
             // What others left us of it at the moment may be less than what there is, but hardly less than half.
             self.proven = self.proven.min(self.newest.scaled(RAMP_PROVEN)).max(self.newest);
             self.enter_drain(ack.now);
+        }
+    }
+
+    /// Nothing was learnt: holds this rate to look again after another phase, unless it is more than may be claimed.
+    fn hold(&mut self, now: Timestamp) {
+        match self.pacing >= self.ceiling {
+            true => self.enter(State::Cruise(1), now, self.cruise_gain()),
+            false => self.begin_phase(now),
         }
     }
 
@@ -326,15 +345,20 @@ impl Auto {
         self.competition = Some(Compete::new(ack, rate, self.proven, self.priority));
         self.crowd = Crowd::default();
         self.gave_way = false;
+        self.raised = false;
         self.enter(State::Compete, ack.now, 1.0);
     }
 
     fn compete(&mut self, ack: &AckSample) {
         let (queue, target) = (self.queue.delay(), self.short_queue());
+        let top = self.top();
         let Some(competition) = &mut self.competition else { return };
+        // Who does not use the window does not let it grow (RFC 9438 section 4.2).
+        let unused = ack.app_limited || self.pacing >= top;
+        let ack = &AckSample { app_limited: unused, ..*ack };
         let verdict = competition.on_ack(ack, self.newest, queue, target, &self.losses);
         self.window = competition.window();
-        self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(TRAIN_RATE);
+        self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(top);
         self.capacity = self.newest;
         if verdict == Verdict::Longer {
             self.base.forget(ack.now, ack.latest_rtt);
@@ -364,7 +388,13 @@ impl Auto {
     }
 
     fn enter(&mut self, state: State, now: Timestamp, gain: f64) {
-        self.state = state;
+        if !self.found && !matches!(state, State::Train | State::Ramp(_)) {
+            self.found = true;
+            self.first = self.proven;
+        }
+        // There is nothing to look for above the ceiling.
+        let tops = self.found && matches!(state, State::Ramp(_)) && self.capacity >= self.ceiling;
+        self.state = if tops { State::Cruise(1) } else { state };
         self.previous = self.pacing;
         self.begin_phase(now);
         self.set_rate(gain);
@@ -383,12 +413,18 @@ impl Auto {
     }
 
     fn set_rate(&mut self, gain: f64) {
-        self.capacity = self.capacity.max(RATE_MIN).min(TRAIN_RATE);
+        let top = self.top();
+        self.capacity = self.capacity.max(RATE_MIN).min(top);
         // A drain makes up for nothing: it must stay below the path's rate to tell whose the losses are.
         let arrives = if self.state == State::Drain { 1.0 } else { 1.0 - self.losses.share() };
-        self.pacing = self.capacity.scaled(gain / arrives).max(RATE_MIN).min(TRAIN_RATE);
+        self.pacing = self.capacity.scaled(gain / arrives).max(RATE_MIN).min(top);
         let path = self.pacing.bytes_in(self.min_rtt) as f64 * WINDOW_GAIN;
         self.window = path as u64 + self.pacing.bytes_in(HOST_DELAY) + 16 * self.packet_len;
+    }
+
+    /// Never faster than this.
+    fn top(&self) -> Rate {
+        if self.found { self.ceiling } else { TRAIN_RATE }
     }
 
     /// The part of what the path gave us before that we have now.
@@ -486,6 +522,7 @@ impl Controller for Auto {
                 let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
                 let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields);
+                let crowded = crowded || self.raised && self.queue_is_busy();
                 if crowded && self.priority != Priority::Scavenger {
                     return self.enter_compete(ack);
                 }
@@ -516,6 +553,24 @@ impl Controller for Auto {
             self.capacity = self.capacity.min(self.newest);
             self.enter_drain(mark.now);
             self.creeps = false;
+        }
+    }
+
+    fn claim(&mut self, now: Timestamp, claim: Claim) {
+        self.ceiling = claim.ceiling.unwrap_or(TRAIN_RATE).max(RATE_MIN).min(TRAIN_RATE);
+        if claim.priority == self.priority {
+            return;
+        }
+        self.raised = self.priority == Priority::Scavenger;
+        if self.raised {
+            // What it had while it gave way to all says nothing of what its part is.
+            self.proven = self.proven.max(self.first);
+        }
+        self.priority = claim.priority;
+        if self.state == State::Compete {
+            // Whether others hold the queue is asked again under the new claim.
+            self.competition = None;
+            self.enter_drain(now);
         }
     }
 

@@ -51,6 +51,8 @@ pub struct FobsConfig {
     pub controller: CongestionControl,
     /// What `auto` claims of a shared link.
     pub priority: Priority,
+    /// When the object should be there, after the flow's start.
+    pub deadline: Option<Nanos>,
     /// How the sender tells whose losses they were.
     pub loss_cause: JudgeMethod,
     /// What the receiver says of its own losses.
@@ -82,6 +84,7 @@ impl FobsConfig {
             object,
             controller,
             priority: Priority::Fair,
+            deadline: None,
             loss_cause: JudgeMethod::On,
             honesty: Honesty::Honest,
             rate_limit: None,

@@ -11,7 +11,9 @@ use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed};
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit};
+use fobs_proto::sender::{
+    Body, Extent, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit,
+};
 use fobs_proto::wire::{
     ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, decode_packet_number,
 };
@@ -39,6 +41,8 @@ pub(super) struct Sending {
     /// Chunks handed to the machine, and given back by it.
     pushed: ChunkId,
     freed: ChunkId,
+    /// Bytes of the chunks that were not handed to it.
+    left: u64,
     /// Chunks that the reader may fill, those that are filled, and whether it is at one now.
     granted: u32,
     filled: u32,
@@ -73,7 +77,7 @@ impl Sending {
         let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
         // `fixed` without a rate, which no scenario can say, is one that crawls.
         let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
-        let machine = Sender::new(
+        let mut machine = Sender::new(
             stamp(me.start),
             SenderConfig {
                 controller: config
@@ -91,8 +95,13 @@ impl Sending {
                 ack_delay_max: Duration::from_nanos(config.ack_delay),
             },
         );
+        if let Some(deadline) = config.deadline {
+            machine.pursue(stamp(me.start), stamp(me.start.saturating_add(deadline)), config.priority);
+            machine.expect(stamp(me.start), config.object.total(), Extent::Whole);
+        }
         Sending {
             me,
+            left: config.object.total(),
             machine,
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
@@ -341,8 +350,11 @@ impl Sending {
         // What was read is handed over even where it is not wanted now: the reader was told that it would be.
         while self.filled > 0 {
             self.filled -= 1;
-            self.machine.push_chunk(config.object.len(self.pushed), config.object.is_final(self.pushed));
+            let len = config.object.len(self.pushed);
+            self.machine.push_chunk(len, config.object.is_final(self.pushed));
             self.pushed += 1;
+            self.left = self.left.saturating_sub(u64::from(len));
+            self.machine.expect(stamp(net.now), self.left, Extent::Whole);
         }
         let in_hand = self.pushed - self.freed;
         rule!(
