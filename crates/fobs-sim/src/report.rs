@@ -3,8 +3,12 @@
 use crate::flow::{FlowConfig, FlowFigures, Outcome, Traffic};
 use crate::time::{MS, Nanos, SEC, seconds};
 use crate::world::{FlowView, World};
+use fobs_proto::congestion::ModeChange;
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Changes of a flow's way of sending that a table shows; JSON has more.
+const MODES_SHOWN: usize = 16;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -64,8 +68,40 @@ pub struct FlowReport {
     pub durable_bytes: u64,
     /// Seconds that competitors kept the receiving thread from its CPU.
     pub off_cpu_seconds: f64,
+    /// Changes of its controller's way of sending, the first 256.
+    pub modes: Vec<ModePoint>,
     /// The flow over time.
     pub samples: Vec<FlowPoint>,
+}
+
+/// A change of a controller's way of sending.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModePoint {
+    /// When, seconds.
+    pub t: f64,
+    /// What it did before.
+    pub from: &'static str,
+    /// What it does now.
+    pub to: &'static str,
+    /// Why.
+    pub reason: String,
+    /// The part of the queueing delay that stood.
+    pub queue_ms: f64,
+    /// Millions of bits per second that were delivered.
+    pub delivered_mbit: f64,
+}
+
+impl ModePoint {
+    fn of(change: &ModeChange) -> ModePoint {
+        ModePoint {
+            t: seconds(change.at.as_nanos()),
+            from: change.from,
+            to: change.to,
+            reason: change.reason.to_string(),
+            queue_ms: change.queue.as_secs_f64() * 1e3,
+            delivered_mbit: change.delivered.as_bytes() as f64 * 8.0 / 1e6,
+        }
+    }
 }
 
 /// A flow between two samples.
@@ -192,6 +228,15 @@ impl Report {
             ));
         }
         for flow in &self.flows {
+            for mode in flow.modes.iter().take(MODES_SHOWN) {
+                line(format!(
+                    "{}: {} to {} at {:.3} s, {:.1} Mbit/s behind a queue of {:.1} ms: {}",
+                    flow.name, mode.from, mode.to, mode.t, mode.delivered_mbit, mode.queue_ms, mode.reason
+                ));
+            }
+            if flow.modes.len() > MODES_SHOWN {
+                line(format!("{}: and {} more changes", flow.name, flow.modes.len() - MODES_SHOWN));
+            }
             if let Some(margin) = flow.deadline_margin_s {
                 let side = if margin < 0.0 { "after" } else { "before" };
                 line(format!("{}: complete {:.3} s {side} its deadline", flow.name, margin.abs()));
@@ -255,6 +300,7 @@ impl FlowReport {
             damaged: figures.damaged,
             durable_bytes: figures.durable,
             off_cpu_seconds: seconds(figures.off_cpu),
+            modes: view.modes.iter().map(ModePoint::of).collect(),
             samples: points(view),
         }
     }

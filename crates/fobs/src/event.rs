@@ -3,6 +3,7 @@
 use crate::cause::{LossWindow, Remedy};
 use crate::error::Error;
 use crate::explain::Measured;
+use crate::mode::ModeChange;
 
 /// Something to show. Delivered from engine threads through [`EventSink`]; must be handled quickly.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +36,8 @@ pub enum Event {
     Loss(LossWindow),
     /// Something was done so that the receiver loses less, or its effect is known.
     Remedy(Remedy),
+    /// The sender's controller goes on in another way; rarely.
+    Mode(ModeChange),
     /// One end took a sample of itself; ten times a second for this end, fewer for the other one. An
     /// [`explain::Recorder`](crate::explain::Recorder) makes sense of them.
     Measured(Box<Measured>),

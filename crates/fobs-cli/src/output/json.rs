@@ -90,7 +90,7 @@ impl<W: Write + Send> EventSink for Json<W> {
             }
             Event::FileFailed(error) => state.write(Line::Error(error.into())),
             // `fobs explain` and `--trace` tell of these.
-            Event::Loss(_) | Event::Remedy(_) | Event::Measured(_) => {}
+            Event::Loss(_) | Event::Remedy(_) | Event::Mode(_) | Event::Measured(_) => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
         }
     }

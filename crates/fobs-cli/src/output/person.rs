@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
 use fobs::explain::Explanation;
+use fobs::mode::ModeChange;
 
 use super::Reporter;
 use super::printable::printable;
@@ -81,6 +82,14 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::FileFailed(FileError { path, message }) => {
                 self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
             }
+            Event::Mode(change) => {
+                let ModeChange { seconds, from, to, reason, queue_ms, delivered_bps, .. } = change;
+                let delivered = show_rate(delivered_bps as f64);
+                let line = format!(
+                    "at {seconds:.2} s from {from} to {to} ({delivered}, queue {queue_ms:.1} ms): {reason}"
+                );
+                self.say(Detail::Files, &line);
+            }
             Event::Loss(_) | Event::Remedy(_) | Event::Measured(_) => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
@@ -153,6 +162,16 @@ mod tests {
             Event::Started { control: "ssh", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
             Event::Notice("pinned\x1b[2J".to_owned()),
             Event::Progress(Progress::default()),
+            Event::Mode(ModeChange {
+                seconds: 12.345,
+                from: "cruise".to_owned(),
+                to: "as cubic".to_owned(),
+                reason: "others hold the queue".to_owned(),
+                queue_ms: 25.12,
+                delivered_bps: 34_200_000,
+                yielded_ms: Some(40.0),
+                loss_rounds: None,
+            }),
             Event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] },
             Event::FileFailed(FileError { path: b"caf\xe9".to_vec(), message: "no\x07 right".to_owned() }),
         ];
@@ -175,7 +194,8 @@ mod tests {
         let notice = "fobs: pinned\\u{1b}[2J\n";
         assert_eq!(said(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
-        let done = "fobs: a\\nb: 1.50 kB\n";
+        let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
+                    fobs: a\\nb: 1.50 kB\n";
         assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
     }
 

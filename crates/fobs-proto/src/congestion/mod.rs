@@ -9,6 +9,7 @@
 //!   tfrc scalable fast udt sabul rbudp cubic bbr/    what they compare with, and what the world runs
 //!   window slow_start    what window-based ones share; response loss_history equation    what equation-based ones share
 //!   opening rate         what rate-based ones share; history    what is remembered of a peer
+//!   mode                 what `auto` tells of its changes
 //! ```
 
 mod auto;
@@ -23,6 +24,7 @@ mod history;
 mod hstfrc;
 mod linear;
 pub mod loss_history;
+mod mode;
 mod opening;
 mod rate;
 mod rbudp;
@@ -47,6 +49,7 @@ pub use greedy::Greedy;
 pub use history::{CEILINGS_MAX, Ceiling, PathHistory};
 pub use hstfrc::{Hstfrc, HstfrcMode};
 pub use linear::Linear;
+pub use mode::{ModeChange, ModeReason};
 pub use rbudp::Rbudp;
 pub use sabul::Sabul;
 pub use scalable::Scalable;
@@ -100,6 +103,11 @@ pub trait Controller: Send + fmt::Debug {
     /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
     fn loss_response(&self) -> LossResponse {
         LossResponse::Slows
+    }
+
+    /// The oldest change of its way of sending that was not asked for yet, and why it was made. Only `auto` has several ways.
+    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        None
     }
 
     /// What it is doing, in a word, for traces and people.

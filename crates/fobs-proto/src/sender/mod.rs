@@ -19,8 +19,8 @@ pub use limit::Limit;
 pub use schedule::ScheduleKind;
 
 use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, Outcome, PathHistory,
-    Priority,
+    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, ModeChange, Outcome,
+    PathHistory, Priority,
 };
 use crate::loss_cause::Judge;
 use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
@@ -311,6 +311,11 @@ impl Sender {
     /// The controller, for its name and state, and for what it would have remembered.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
+    }
+
+    /// The oldest change of the controller's way of sending that was not asked for yet.
+    pub fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        self.controller.poll_mode_change()
     }
 
     /// Data bytes per packet of chunks that start now.

@@ -2,6 +2,7 @@
 
 use crate::cause::{LossWindow, Remedy};
 use crate::explain::{ReceiverSample, SenderSample};
+use crate::mode::ModeChange;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -39,6 +40,8 @@ pub enum Message {
     Loss(LossWindow),
     /// Either side: something was done so that the receiver loses less; likewise.
     Remedy(Remedy),
+    /// Sender: its controller goes on in another way; for whoever watches at the other end.
+    Mode(ModeChange),
     /// Sender: what it measured of itself, a few times a second and at the end.
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.

@@ -408,6 +408,7 @@ impl Receiving {
             }
             ControlEvent::Message(Message::Loss(window)) => self.reporter.loss_there(window),
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.remedy_there(remedy),
+            ControlEvent::Message(Message::Mode(change)) => self.reporter.mode_there(change),
             ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));

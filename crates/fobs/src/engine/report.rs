@@ -5,6 +5,7 @@ use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::Measured;
+use crate::mode::ModeChange;
 use crate::storage::FileDone;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -124,6 +125,21 @@ impl Reporter {
         self.events.event(Event::Remedy(remedy));
     }
 
+    /// The sender, which is here, goes on in another way.
+    pub(crate) fn mode_here(&self, change: ModeChange) {
+        let _ = self.peer.send(&Message::Mode(change.clone()));
+        self.events.event(Event::Mode(change));
+    }
+
+    /// The sender, which is over there, says that it does.
+    pub(crate) fn mode_there(&self, mut change: ModeChange) {
+        for word in [&mut change.from, &mut change.to] {
+            *word = printable(word, STATE_CHARS_MAX);
+        }
+        change.reason = printable(&change.reason, PEER_REASON_MAX);
+        self.events.event(Event::Mode(change));
+    }
+
     /// Verified file bytes so far.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.with(|state| state.progress.bytes += bytes);
@@ -164,7 +180,7 @@ impl Reporter {
                 Measured::Receiver(sample) => {
                     self.peer.send(&Message::ReceiverSample(Box::new(sample.clone())))
                 }
-                Measured::Loss(_) | Measured::Remedy(_) => Ok(()),
+                Measured::Loss(_) | Measured::Remedy(_) | Measured::Mode(_) => Ok(()),
             };
         }
         self.events.event(Event::Measured(Box::new(measured)));

@@ -13,6 +13,7 @@ use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::explain::Measured;
 use crate::history::Remembered;
+use crate::mode::ModeChange;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::congestion::Priority;
 use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
@@ -334,8 +335,11 @@ impl Sending {
         Ok(())
     }
 
-    /// Tells what was judged since the last heartbeat.
+    /// Tells what was judged and changed since the last heartbeat.
     fn tell_causes(&mut self) {
+        while let Some(change) = self.machine.poll_mode_change() {
+            self.reporter.mode_here(ModeChange::of(&change, self.began));
+        }
         self.causes.take_windows().into_iter().for_each(|window| self.reporter.loss_here(window));
         let seconds = (self.link.clock().now() - self.began).as_secs_f64();
         if let Some(remedy) = self.causes.take_drain(&self.machine, seconds) {

@@ -40,6 +40,7 @@ impl Recorder {
             Event::Measured(measured) => (**measured).clone(),
             Event::Loss(window) => Measured::Loss(window.clone()),
             Event::Remedy(remedy) => Measured::Remedy(remedy.clone()),
+            Event::Mode(change) => Measured::Mode(change.clone()),
             Event::Progress(_) | Event::FileDone { .. } | Event::FileFailed(_) | Event::Notice(_) => return,
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -22,7 +22,10 @@ mod persist;
 mod priority;
 mod witness;
 
-use super::{AckSample, Claim, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
+use super::mode::ModeLog;
+use super::{
+    AckSample, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange, ModeReason, PathHistory,
+};
 use crate::{Rate, Timestamp};
 pub use priority::{Priority, UnknownPriority};
 
@@ -120,6 +123,11 @@ const HOST_DELAY: Duration = Duration::from_millis(4);
 /// Never slower: a few packets a second keep the feedback alive.
 const RATE_MIN: Rate = Rate::bytes_per_second(10_000);
 
+/// Its ways of sending, as changes name them: while it looks for the path's rate, and when it models the path; those of a competition
+/// have the names of their laws.
+const START: &str = "start";
+const CRUISE: &str = "cruise";
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Train,
@@ -176,6 +184,7 @@ pub struct Auto {
     raised: bool,
     /// What may not be exceeded from then on.
     ceiling: Rate,
+    log: ModeLog,
     pacing: Rate,
     window: u64,
 }
@@ -218,6 +227,7 @@ impl Auto {
             first: RATE_MIN,
             raised: false,
             ceiling: TRAIN_RATE,
+            log: ModeLog::default(),
             pacing: TRAIN_RATE,
             window: TRAIN_PACKETS * packet_len,
         }
@@ -340,9 +350,11 @@ impl Auto {
     }
 
     /// Others fill the queue, and giving way would only make room for them.
-    fn enter_compete(&mut self, ack: &AckSample) {
+    fn enter_compete(&mut self, ack: &AckSample, reason: ModeReason) {
         let rate = self.newest.max(self.proven.scaled(COMPETE_SHARE));
-        self.competition = Some(Compete::new(ack, rate, self.proven, self.priority));
+        let competition = Compete::new(ack, rate, self.proven, self.priority);
+        self.note(ack.now, CRUISE, competition.state(), reason);
+        self.competition = Some(competition);
         self.crowd = Crowd::default();
         self.gave_way = false;
         self.raised = false;
@@ -356,18 +368,35 @@ impl Auto {
         // Who does not use the window does not let it grow (RFC 9438 section 4.2).
         let unused = ack.app_limited || self.pacing >= top;
         let ack = &AckSample { app_limited: unused, ..*ack };
+        let before = competition.state();
         let verdict = competition.on_ack(ack, self.newest, queue, target, &self.losses);
+        let (changed, now) = (competition.take_change(), competition.state());
         self.window = competition.window();
         self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(top);
         self.capacity = self.newest;
+        if let Some(reason) = changed {
+            self.note(ack.now, before, now, reason);
+        }
+        let over = match verdict {
+            Verdict::GoesOn => None,
+            Verdict::Over => Some(ModeReason::QueueGone { target }),
+            Verdict::Longer => Some(ModeReason::PathLonger { rtt: ack.latest_rtt }),
+        };
         if verdict == Verdict::Longer {
             self.base.forget(ack.now, ack.latest_rtt);
         }
-        if verdict != Verdict::GoesOn {
+        if let Some(reason) = over {
+            self.note(ack.now, now, CRUISE, reason);
             self.competition = None;
             self.proven = self.proven.scaled(PROVEN_FADES).max(self.newest);
             self.enter_drain(ack.now);
         }
+    }
+
+    /// Remembers why it does something else from now on.
+    fn note(&mut self, at: Timestamp, from: &'static str, to: &'static str, reason: ModeReason) {
+        let (queue, delivered) = (self.queue.delay(), self.newest);
+        self.log.note(ModeChange { at, from, to, reason, queue, delivered });
     }
 
     fn end_drain(&mut self, now: Timestamp) {
@@ -391,6 +420,7 @@ impl Auto {
         if !self.found && !matches!(state, State::Train | State::Ramp(_)) {
             self.found = true;
             self.first = self.proven;
+            self.note(now, START, CRUISE, ModeReason::PathFound);
         }
         // There is nothing to look for above the ceiling.
         let tops = self.found && matches!(state, State::Ramp(_)) && self.capacity >= self.ceiling;
@@ -522,9 +552,13 @@ impl Controller for Auto {
                 let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
                 let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields);
-                let crowded = crowded || self.raised && self.queue_is_busy();
-                if crowded && self.priority != Priority::Scavenger {
-                    return self.enter_compete(ack);
+                let raised = self.raised && self.queue_is_busy();
+                if (crowded || raised) && self.priority != Priority::Scavenger {
+                    let reason = match crowded {
+                        true => ModeReason::QueueStays { target, yielded: self.crowd.yielded() },
+                        false => ModeReason::ClaimRaised { to: self.priority },
+                    };
+                    return self.enter_compete(ack, reason);
                 }
                 match self.state {
                     State::Cruise(phase) if over => self.end_cruise_phase(ack, phase),
@@ -567,9 +601,9 @@ impl Controller for Auto {
             self.proven = self.proven.max(self.first);
         }
         self.priority = claim.priority;
-        if self.state == State::Compete {
+        if let Some(competition) = self.competition.take() {
             // Whether others hold the queue is asked again under the new claim.
-            self.competition = None;
+            self.note(now, competition.state(), CRUISE, ModeReason::ClaimChanged { to: claim.priority });
             self.enter_drain(now);
         }
     }
@@ -583,6 +617,10 @@ impl Controller for Auto {
         if best > RATE_MIN {
             history.link_rate = Some(best.as_bytes());
         }
+    }
+
+    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        self.log.poll()
     }
 
     fn congestion_window(&self) -> u64 {

@@ -19,7 +19,7 @@ use crate::packet::{Cargo, Packet, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use receiving::Receiving;
@@ -196,6 +196,10 @@ impl FobsFlow {
         self.sending.fill(&mut figures);
         self.receiving.fill(now, &mut figures);
         figures
+    }
+
+    pub(crate) fn modes(&self) -> &[ModeChange] {
+        self.sending.modes()
     }
 
     pub(crate) fn describe(&self) -> String {

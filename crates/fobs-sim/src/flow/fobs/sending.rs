@@ -9,7 +9,7 @@ use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
-use fobs_proto::congestion::{Controller, Fixed};
+use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{
     Body, Extent, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit,
@@ -27,6 +27,9 @@ const GRANTS_MAX: u32 = 2;
 const CHUNKS_FOR_DISKS: u64 = 6;
 /// Longest burst: 44 packets are what one GSO super-packet holds.
 const BURST_MAX: usize = 44;
+
+/// Changes of a controller's way of sending that are kept; of more, the first.
+const MODES_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -62,6 +65,8 @@ pub(super) struct Sending {
     sent_below: HashMap<ChunkId, u32>,
     repeated: u64,
     relaid: u64,
+    /// Changes of the controller's way of sending, the first of them.
+    modes: Vec<ModeChange>,
 }
 
 impl Sending {
@@ -125,6 +130,7 @@ impl Sending {
             sent_below: HashMap::new(),
             repeated: 0,
             relaid: 0,
+            modes: Vec::new(),
         }
     }
 
@@ -229,6 +235,11 @@ impl Sending {
         let timer = self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until));
         let next = timer.map_or(next, |at| next.min(at));
         net.agenda.set(self.me.slot(Role::Send), (next < Nanos::MAX).then_some(next.max(now + 1)));
+        while let Some(change) = self.machine.poll_mode_change() {
+            if self.modes.len() < MODES_MAX {
+                self.modes.push(change);
+            }
+        }
         let in_flight = self.machine.bytes_in_flight();
         self.ledger.check(net, in_flight);
     }
@@ -427,6 +438,10 @@ impl Sending {
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
         figures.window = Some(controller.congestion_window()).filter(|window| *window < u64::MAX);
         figures.damaged += self.damaged;
+    }
+
+    pub(super) fn modes(&self) -> &[ModeChange] {
+        &self.modes
     }
 
     pub(super) fn describe(&self) -> String {
