@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
@@ -10,6 +11,7 @@ use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SI
 
 use crate::diagnose::args::DiagnoseArgs;
 use crate::exit;
+use crate::moment::parse_deadline;
 use crate::ports::{Listen, PortRange, parse_listen, parse_range};
 use crate::sim::SimArgs;
 use crate::units::{parse_rate, parse_size};
@@ -22,6 +24,7 @@ Examples:
   fobs cp host:results.h5 .                    from there to here
   fobs cp -r fobs://host/sets/2026 /scratch    from a daemon (fobs serve)
   tar c dir | fobs cp - host:dir.tar           a stream
+  fobs cp --deadline 06:00 -r set/ host:/data  done by the morning, and in nobody's way until then
   fobs cp --cc fixed --rate 2Gbit x host:      at exactly this rate, on a path that is yours";
 
 /// Examples of `fobs serve`.
@@ -130,6 +133,14 @@ pub struct CpArgs {
     /// How much of a shared link --cc auto claims
     #[arg(long, value_name = "PRIORITY", value_parser = priority_names(), default_value_t = Priority::Fair)]
     pub priority: Priority,
+
+    /// When the copy should be complete: take no more of the path than that needs, and give way while there is time
+    ///
+    /// A length of time (90s, 30m, 2h, 1d12h), or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z; without a
+    /// zone, this computer's). The copy gives way like a scavenger while it can, shares fairly once it falls behind, and
+    /// goes on where the deadline passes; --priority is the most that it ever claims.
+    #[arg(long, value_name = "WHEN", value_parser = parse_deadline)]
+    pub deadline: Option<SystemTime>,
 
     /// How to tell whether losses are the network's or the receiver's
     #[arg(long, value_name = "METHOD", value_parser = method_names(), default_value_t = JudgeMethod::On)]

@@ -7,6 +7,7 @@ mod exit;
 mod explain;
 mod generate;
 mod location;
+mod moment;
 mod output;
 mod ports;
 mod resolve;

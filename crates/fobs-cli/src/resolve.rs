@@ -127,6 +127,11 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
             args.priority
         )));
     }
+    if args.deadline.is_some() && congestion_control != CongestionControl::Auto {
+        return Err(usage(format!(
+            "--deadline is a mode of --cc auto, and --cc {congestion_control} has none; leave one of them out"
+        )));
+    }
     let defaults = TransferOptions::default();
     Ok(TransferOptions {
         recursive: args.recursive,
@@ -134,6 +139,7 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         compress: args.compress,
         congestion_control,
         priority: args.priority,
+        deadline: args.deadline,
         loss_cause: args.loss_cause,
         rate_limit,
         ack_every: args.ack_every,

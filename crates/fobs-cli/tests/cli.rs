@@ -82,7 +82,7 @@ fn version_is_the_packages() {
 fn help_of_cp_has_the_flags_of_scp_and_ours() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
-                    --fobs-path --json --known-hosts --ssh --priority --loss-cause --explain --trace -h --help";
+                    --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
 
@@ -158,7 +158,7 @@ fn man_refuses_what_it_cannot_do_with_a_reason() {
 }
 
 /// Command lines that make no sense, and a part of the sentence that says why.
-const NONSENSE: [(&[&str], &str); 25] = [
+const NONSENSE: [(&[&str], &str); 27] = [
     (&["--nonsense"], "unexpected argument '--nonsense'"),
     (&["copy", "a", "h:"], "unrecognized subcommand 'copy'"),
     (&["cp"], "required arguments were not provided"),
@@ -175,6 +175,8 @@ const NONSENSE: [(&[&str], &str); 25] = [
     (&["cp", "a", "ssh://h:99999/"], "is not a port"),
     (&["cp", "--cc", "fixed", "a", "h:"], "--cc fixed needs its rate"),
     (&["cp", "--cc", "warp", "a", "h:"], "possible values: auto, greedy, fixed, linear, tricolor"),
+    (&["cp", "--deadline", "soon", "a", "h:"], "\"soon\" is no deadline: give a length of time (90s,"),
+    (&["cp", "--deadline", "1999-01-01", "a", "h:"], "has passed already"),
     (&["cp", "--rate", "10Q", "a", "h:"], "write it like 100M or 10Gbit (bits per second) or 64MiB"),
     (&["cp", "--rate", "99999999T", "a", "h:"], "too large"),
     (&["cp", "--packet-size", "70000", "a", "h:"], "a packet carries 512 to 65000 bytes"),

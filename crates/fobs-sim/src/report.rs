@@ -1,10 +1,14 @@
 //! What a run has shown: one structure, as JSON and as a table. The same configuration and seed give the same bytes.
 
-use crate::flow::{FlowFigures, Outcome, Traffic};
+use crate::flow::{FlowConfig, FlowFigures, Outcome, Traffic};
 use crate::time::{MS, Nanos, SEC, seconds};
 use crate::world::{FlowView, World};
+use fobs_proto::congestion::ModeChange;
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// Changes of a flow's way of sending that a table shows; JSON has more.
+const MODES_SHOWN: usize = 16;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,6 +44,8 @@ pub struct FlowReport {
     pub outcome: &'static str,
     /// Virtual seconds from its first packet to its last byte of use, or to the end of the run.
     pub seconds: f64,
+    /// Seconds between its end and its deadline, below 0 if that was missed; none where there is no deadline or no end.
+    pub deadline_margin_s: Option<f64>,
     /// Bytes of use that arrived.
     pub bytes: u64,
     /// Bits of use per second, in millions.
@@ -62,8 +68,40 @@ pub struct FlowReport {
     pub durable_bytes: u64,
     /// Seconds that competitors kept the receiving thread from its CPU.
     pub off_cpu_seconds: f64,
+    /// Changes of its controller's way of sending, the first 256.
+    pub modes: Vec<ModePoint>,
     /// The flow over time.
     pub samples: Vec<FlowPoint>,
+}
+
+/// A change of a controller's way of sending.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModePoint {
+    /// When, seconds.
+    pub t: f64,
+    /// What it did before.
+    pub from: &'static str,
+    /// What it does now.
+    pub to: &'static str,
+    /// Why.
+    pub reason: String,
+    /// The part of the queueing delay that stood.
+    pub queue_ms: f64,
+    /// Millions of bits per second that were delivered.
+    pub delivered_mbit: f64,
+}
+
+impl ModePoint {
+    fn of(change: &ModeChange) -> ModePoint {
+        ModePoint {
+            t: seconds(change.at.as_nanos()),
+            from: change.from,
+            to: change.to,
+            reason: change.reason.to_string(),
+            queue_ms: change.queue.as_secs_f64() * 1e3,
+            delivered_mbit: change.delivered.as_bytes() as f64 * 8.0 / 1e6,
+        }
+    }
 }
 
 /// A flow between two samples.
@@ -124,7 +162,8 @@ impl Report {
                 Traffic::Tcp(tcp) => ("tcp", tcp.algorithm.name().to_owned()),
                 Traffic::Source(_) => ("source", String::new()),
             };
-            FlowReport::of(&flow.name, kind, cc, &view, now)
+            let deadline_margin_s = margin(flow, &view);
+            FlowReport { deadline_margin_s, ..FlowReport::of(&flow.name, kind, cc, &view, now) }
         });
         Report {
             v: 1,
@@ -188,6 +227,21 @@ impl Report {
                 flow.socket_drops,
             ));
         }
+        for flow in &self.flows {
+            for mode in flow.modes.iter().take(MODES_SHOWN) {
+                line(format!(
+                    "{}: {} to {} at {:.3} s, {:.1} Mbit/s behind a queue of {:.1} ms: {}",
+                    flow.name, mode.from, mode.to, mode.t, mode.delivered_mbit, mode.queue_ms, mode.reason
+                ));
+            }
+            if flow.modes.len() > MODES_SHOWN {
+                line(format!("{}: and {} more changes", flow.name, flow.modes.len() - MODES_SHOWN));
+            }
+            if let Some(margin) = flow.deadline_margin_s {
+                let side = if margin < 0.0 { "after" } else { "before" };
+                line(format!("{}: complete {:.3} s {side} its deadline", flow.name, margin.abs()));
+            }
+        }
         line(String::new());
         line(format!(
             "{:<16} {:>10} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8}",
@@ -234,6 +288,7 @@ impl FlowReport {
             cc,
             outcome: view.outcome.word(),
             seconds: seconds(time),
+            deadline_margin_s: None,
             bytes: figures.delivered,
             goodput_mbit: mbit(figures.delivered, time),
             packets_sent: figures.sent,
@@ -245,6 +300,7 @@ impl FlowReport {
             damaged: figures.damaged,
             durable_bytes: figures.durable,
             off_cpu_seconds: seconds(figures.off_cpu),
+            modes: view.modes.iter().map(ModePoint::of).collect(),
             samples: points(view),
         }
     }
@@ -271,6 +327,14 @@ impl LinkReport {
             samples: view.samples.iter().map(|s| (seconds(s.at), millis(s.waiting))).collect(),
         }
     }
+}
+
+/// Seconds from the end of a flow to its deadline.
+fn margin(flow: &FlowConfig, view: &FlowView) -> Option<f64> {
+    let Traffic::Fobs(fobs) = &flow.traffic else { return None };
+    let ended = view.figures.ended.filter(|_| view.outcome == Outcome::Complete)?;
+    let deadline = flow.start.saturating_add(fobs.deadline?);
+    Some(seconds(deadline.saturating_sub(ended)) - seconds(ended.saturating_sub(deadline)))
 }
 
 /// Time from a flow's first packet to its last byte of use, or to the end where it goes on.

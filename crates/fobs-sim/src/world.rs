@@ -13,6 +13,7 @@ use crate::packet::FlowId;
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use crate::topology::{Edge, route, route_through};
+use fobs_proto::congestion::ModeChange;
 
 /// Samples kept of each flow and link; when there are that many every second one is forgotten and they become half as dense.
 pub const SAMPLES_MAX: usize = 2_000;
@@ -127,6 +128,8 @@ pub struct FlowView {
     pub figures: FlowFigures,
     /// What it was like over time.
     pub samples: Vec<FlowSample>,
+    /// Changes of its controller's way of sending.
+    pub modes: Vec<ModeChange>,
 }
 
 /// A link after or during a run.
@@ -277,6 +280,7 @@ impl World {
             outcome: flow.outcome(),
             figures: flow.figures(self.net.now),
             samples: self.flow_samples[id].clone(),
+            modes: flow.modes().to_vec(),
         }
     }
 

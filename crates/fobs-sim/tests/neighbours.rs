@@ -2,7 +2,7 @@
 //! The bars are those of the issue that asked for them; virtual time is exact, so that a bar can be a bar. `FOBS_SHOW=1` prints
 //! the figures of every scene, `FOBS_TRACE=<ms>` those of each flow every so often.
 
-use fobs_proto::congestion::{CongestionControl, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, ModeReason, Priority};
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
 use fobs_sim::flow::{FlowConfig, Traffic};
@@ -47,6 +47,8 @@ struct Seen {
     waste: Vec<f64>,
     /// Median delay in the queue.
     queue: Nanos,
+    /// Changes of each flow's way of sending.
+    modes: Vec<Vec<ModeChange>>,
 }
 
 impl Scene {
@@ -91,6 +93,7 @@ impl Scene {
             shares: (0..count).map(|i| share(i, &mut world)).collect(),
             waste: (0..count).map(|i| world.flow(i).figures.waste()).collect(),
             queue: world.link(0).queue_delay.0,
+            modes: (0..count).map(|i| world.flow(i).modes).collect(),
         }
     }
 
@@ -293,4 +296,35 @@ fn a_scavenger_gives_way_and_the_greedy_do_not() {
     let flows = vec![(Who::Claims(Priority::Scavenger), 0)];
     let alone = Scene { seed: SEEDS[0], rtt: 26 * MS, queue_quarters: 4, flows }.play(5 * SEC, 20 * SEC);
     assert!(alone.shares[0] > 0.93, "{:?}", alone.shares);
+}
+
+/// The changes as words, and why.
+fn told(modes: &[ModeChange]) -> Vec<(&'static str, &'static str, ModeReason)> {
+    show(format!("{modes:#?}"));
+    modes.iter().map(|change| (change.from, change.to, change.reason)).collect()
+}
+
+#[test]
+fn it_tells_why_it_goes_on_in_another_way() {
+    let flows = vec![(Who::Auto, 0), (Who::Tcp(Algorithm::Cubic), 5 * SEC)];
+    let scene = Scene { seed: SEEDS[0], rtt: 26 * MS, queue_quarters: 4, flows };
+    let modes = &scene.play(SEC, 20 * SEC).modes[0];
+    let told_all = told(modes);
+    assert_eq!(told_all[0], ("start", "cruise", ModeReason::PathFound));
+    let (from, to, reason) = told_all[1];
+    assert_eq!((from, to), ("cruise", "as cubic"));
+    let ModeReason::QueueStays { target, yielded } = reason else { panic!("{reason:?}") };
+    let queue = modes[1].queue;
+    assert!(modes[1].at.as_nanos() > 5 * SEC, "CUBIC is there: {:?}", modes[1]);
+    assert!(queue > target && yielded > queue, "{queue:?} above {target:?}, {yielded:?} yielded");
+    // Each change begins where the last one ended.
+    assert!(told_all.windows(2).all(|pair| pair[0].1 == pair[1].0), "{told_all:?}");
+}
+
+#[test]
+fn alone_it_tells_of_its_start_and_of_nothing_else() {
+    for rtt in [10 * MS, 65 * MS, 200 * MS] {
+        let scene = Scene { seed: SEEDS[0], rtt, queue_quarters: 4, flows: vec![(Who::Auto, 0)] };
+        assert_eq!(told(&scene.play(SEC, 20 * SEC).modes[0]), [("start", "cruise", ModeReason::PathFound)]);
+    }
 }

@@ -6,20 +6,22 @@ use crate::engine::{
     self, Clock, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, aborted, tell_abort,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Outcome};
+use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::options::{AddressFamily, Carrier, DEFAULT_TCP_PORT, Location, Remote, TransferOptions};
 use crate::secure::datagram::{self, Cipher, SessionSecret};
 use crate::secure::identity::{Identity, default_identity_path};
 use crate::secure::known_hosts::{KnownHosts, Pin};
-use crate::session::{Role, receiver_config, sender_config, sending_of, summary, udp_options};
+use crate::session::{
+    Role, pursuit, receiver_config, sender_config, sending_of, summary, time_until, udp_options,
+};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// Most addresses of a server that are tried for UDP.
 const ADDRESSES_MAX: usize = 4;
@@ -34,17 +36,31 @@ pub fn copy(
 ) -> Outcome {
     let began = Instant::now();
     // What makes no sense is said before anyone is called.
+    if options.deadline.is_some_and(|at| time_until(at).is_zero()) {
+        return Err(usage("the deadline has passed already; give one that is still to come"));
+    }
     sender_config(&sending_of(options), options.packet_size.unwrap_or(0), 0)?;
     match destination {
         Location::Remote(remote) => {
             let source = local_source(sources, options)?;
-            Client::call(remote, options, events)?.push(source, remote, began)
+            let done = Client::call(remote, options, events)?.push(source, remote, began)?;
+            Ok(judged(done, options))
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
-            Client::call(remote, options, events)?.pull(paths, destination, began)
+            let done = Client::call(remote, options, events)?.pull(paths, destination, began)?;
+            Ok(judged(done, options))
         }
     }
+}
+
+/// The figures of a copy that is complete now, with what became of its deadline.
+fn judged(done: Summary, options: &TransferOptions) -> Summary {
+    let margin = |at: SystemTime| match at.duration_since(SystemTime::now()) {
+        Ok(spare) => spare.as_secs_f64(),
+        Err(late) => -late.duration().as_secs_f64(),
+    };
+    Summary { deadline_margin_s: options.deadline.map(margin), ..done }
 }
 
 fn local_source(sources: &[Location], options: &TransferOptions) -> Result<Source> {
@@ -128,11 +144,8 @@ impl<'a> Client<'a> {
         let shape = source.shape();
         let open = Open { shape, ..self.open(Direction::Push, vec![Bytes(remote.path.clone())]) };
         let accept = self.ask(open)?;
-        let config = sender_config(
-            &sending_of(self.options),
-            self.options.packet_size.unwrap_or(0),
-            accept.chunk_limit,
-        )?;
+        let sending = sending_of(self.options);
+        let config = sender_config(&sending, self.options.packet_size.unwrap_or(0), accept.chunk_limit)?;
         let cc = config.controller.name();
         let (link, cipher) = self
             .link(&accept, datagram::Direction::Sender, Some(cc))
@@ -144,6 +157,7 @@ impl<'a> Client<'a> {
             link,
             source,
             config,
+            deadline: pursuit(&sending),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),

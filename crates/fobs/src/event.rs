@@ -31,8 +31,8 @@ pub enum Event {
     /// One file was given up; the rest goes on.
     FileFailed(FileError),
     /// Either end took a sample of itself (ten times a second for this end, fewer for the other one), judged a window of
-    /// losses, or did something so that the receiver loses less. An [`explain::Recorder`](crate::explain::Recorder)
-    /// makes sense of them.
+    /// losses, did something so that the receiver loses less, or goes on sending in another way. An
+    /// [`explain::Recorder`](crate::explain::Recorder) makes sense of them.
     Measured(Box<Measured>),
     /// Something a person should know (a key pinned on first use, a downgrade).
     Notice(String),
@@ -89,6 +89,8 @@ pub struct Summary {
     pub packets_sent: u64,
     /// (sent - needed) / needed.
     pub waste: f64,
+    /// Seconds by which the deadline was met, below 0 if it was missed; none where there was no deadline.
+    pub deadline_margin_s: Option<f64>,
     /// Smallest RTT seen, ms.
     pub rtt_ms_min: f64,
     /// Packets declared lost / packets sent.

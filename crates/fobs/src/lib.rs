@@ -20,6 +20,7 @@ pub mod control;
 pub mod error;
 pub mod event;
 pub mod explain;
+pub mod mode;
 pub mod options;
 pub mod secure;
 pub mod storage;

@@ -1,6 +1,7 @@
 //! What a caller may choose about a transfer.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
@@ -80,6 +81,9 @@ pub struct TransferOptions {
     pub congestion_control: CongestionControl,
     /// `--priority`: against whom `auto` gives way.
     pub priority: Priority,
+    /// `--deadline`: when the copy should be complete. Until then `auto` takes what that needs and gives way while it can; `priority` is
+    /// the most that it claims.
+    pub deadline: Option<SystemTime>,
     /// `--loss-cause`: how losses are told to be the network's or the receiver's.
     pub loss_cause: JudgeMethod,
     /// `--rate` / `-l`: never send faster than this, bits per second of UDP payload.
@@ -114,6 +118,7 @@ impl Default for TransferOptions {
             compress: false,
             congestion_control: CongestionControl::Auto,
             priority: Priority::Fair,
+            deadline: None,
             loss_cause: JudgeMethod::On,
             rate_limit: None,
             ack_every: None,

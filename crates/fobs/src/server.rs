@@ -12,7 +12,7 @@ use crate::lessons::Lessons;
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{self, SessionSecret};
-use crate::session::{choose_cipher, receiver_config, sane, sender_config, udp_options};
+use crate::session::{choose_cipher, pursuit, receiver_config, sane, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr};
@@ -200,6 +200,7 @@ fn send_pull(
     })?;
     // The client's greeting brings the credit.
     let config = sender_config(&open.sending, open.payload_size, 0)?;
+    let deadline = pursuit(&open.sending);
     let ports = format!("port {}", accept.udp_addresses[0].1);
     channel.writer.send(&Message::Accept(Accept { shape: source.shape(), ..accept }))?;
     link.clock = Clock::start();
@@ -208,6 +209,7 @@ fn send_pull(
         link,
         source,
         config,
+        deadline,
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),

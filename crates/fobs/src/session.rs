@@ -15,7 +15,7 @@ use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Socket buffers asked for, bytes (the kernel doubles and may cut them). 8 MiB hold what arrives in 10 ms at 5 Gbit/s, which is what a
 /// busy host may keep a thread from its CPU.
@@ -27,6 +27,9 @@ const GREEDY_SEND_BUFFER: usize = 96 << 10;
 const ACK_EVERY_LIMIT: u32 = 1 << 20;
 /// How much of a stranger's word is shown, characters: no controller's name is longer, and a root has 64 digits.
 const WORD_CHARS_MAX: usize = 64;
+
+/// The farthest deadline that is pursued: a century, far from the end of any clock.
+const DEADLINE_MS_MAX: u64 = 100 * 366 * 24 * 3600 * 1000;
 
 /// How the user wants to send, as it goes over the control channel.
 pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
@@ -41,7 +44,24 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         burst: options.burst.unwrap_or(0),
         loss_cause: options.loss_cause.name().to_owned(),
         priority: options.priority.name().to_owned(),
+        deadline_ms: options.deadline.map_or(0, |at| millis(time_until(at))),
     }
+}
+
+/// Time until a moment by this host's calendar; none if it has passed.
+pub(crate) fn time_until(at: SystemTime) -> Duration {
+    at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO)
+}
+
+/// As a message tells it: 0 is no deadline at all.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// What the machine is told of a deadline: the time that is left, and the most that may be claimed for it.
+pub(crate) fn pursuit(sending: &Sending) -> Option<(Duration, Priority)> {
+    let left = Duration::from_millis(sending.deadline_ms.min(DEADLINE_MS_MAX));
+    (sending.deadline_ms > 0).then(|| (left, sending.priority.parse().unwrap_or_default()))
 }
 
 /// The sending machine's configuration; the link fills in what it knows.
@@ -66,6 +86,12 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
             format!("--cc {chosen} needs --rate: say how fast, for instance --rate 500Mbit"),
         ));
     };
+    if sending.deadline_ms > 0 && chosen != CongestionControl::Auto {
+        return Err(Error::new(
+            ErrorKind::Usage,
+            format!("--deadline is a mode of --cc auto, and --cc {chosen} has none; leave one of them out"),
+        ));
+    }
     let (schedule, burst) = chosen.schedule();
     let method = match sending.loss_cause.as_str() {
         "" => JudgeMethod::default(),
@@ -165,6 +191,7 @@ pub(crate) fn summary(
         packets_needed: finished.packets_needed,
         packets_sent: finished.packets_sent,
         waste: share(finished.packets_sent.saturating_sub(finished.packets_needed), finished.packets_needed),
+        deadline_margin_s: None,
         rtt_ms_min: sane(finished.rtt_ms_min),
         loss_rate: share(finished.packets_lost, finished.packets_sent),
         socket_drops: complete.socket_drops,

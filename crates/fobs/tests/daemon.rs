@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use fobs::ErrorKind;
 use fobs::control::message::{Bytes, Direction, Message, Open, Sending};
@@ -81,6 +81,41 @@ fn an_empty_tree_has_figures_without_holes() {
         assert_eq!((summary.files, summary.bytes, summary.goodput_bps), (0, 0, 0.0));
         assert!(figures(&summary).iter().all(|f| f.is_finite() && *f >= 0.0), "{summary:?}");
     }
+}
+
+#[test]
+fn a_deadline_goes_both_ways_and_what_became_of_it_is_told() {
+    let served = Served::start(|_| ());
+    let here = served.directory("here");
+    fs::write(here.join("file"), content(1 << 20)).unwrap();
+    let hour = SystemTime::now() + Duration::from_secs(3600);
+    let options = TransferOptions { deadline: Some(hour), ..served.options() };
+    let pushed = served.push(&here.join("file"), "copy", &options).unwrap();
+    let pulled = served.pull("copy", &here, &options).unwrap();
+    for summary in [pushed, pulled] {
+        let margin = summary.deadline_margin_s.expect("there is a deadline");
+        // A megabyte is there before the path's rate is found, and does not wait for the hour.
+        assert!((3000.0..3600.0).contains(&margin), "{margin}");
+    }
+    // The shortest that is possible: it cannot be met, and is no reason to fail.
+    let options = TransferOptions { deadline: Some(SystemTime::now() + Duration::from_millis(2)), ..options };
+    let late = served.pull("copy", &here, &options);
+    match late {
+        Ok(summary) => assert!(summary.deadline_margin_s.is_some_and(|margin| margin < 0.0), "{summary:?}"),
+        Err(error) => assert_eq!(error.kind, ErrorKind::Usage, "it had passed: {error}"),
+    }
+    let options = TransferOptions { deadline: Some(SystemTime::UNIX_EPOCH), ..served.options() };
+    let error = served.pull("copy", &here, &options).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Usage);
+    assert!(error.message.contains("has passed"), "{error}");
+    let options = TransferOptions {
+        deadline: Some(hour),
+        congestion_control: CongestionControl::Cubic,
+        ..served.options()
+    };
+    let error = served.pull("copy", &here, &options).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Usage);
+    assert!(error.message.contains("a mode of --cc auto"), "{error}");
 }
 
 #[test]

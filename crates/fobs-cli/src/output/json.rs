@@ -230,6 +230,8 @@ struct DoneLine<'a> {
     packets_sent: u64,
     #[serde(serialize_with = "finite")]
     waste: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_margin_s: Option<f64>,
     #[serde(serialize_with = "finite")]
     rtt_ms_min: f64,
     #[serde(serialize_with = "finite")]
@@ -264,6 +266,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             packets_needed,
             packets_sent,
             waste,
+            deadline_margin_s,
             rtt_ms_min,
             loss_rate,
             socket_drops,
@@ -288,6 +291,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             packets_needed: *packets_needed,
             packets_sent: *packets_sent,
             waste: *waste,
+            deadline_margin_s: *deadline_margin_s,
             rtt_ms_min: *rtt_ms_min,
             loss_rate: *loss_rate,
             socket_drops: *socket_drops,

@@ -2,14 +2,16 @@
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
-use fobs::explain::Explanation;
+use fobs::explain::{Explanation, Measured};
+use fobs::mode::ModeChange;
 
 use super::Reporter;
 use super::printable::printable;
 use super::progress::Bar;
-use crate::units::{show_bytes, show_rate, show_share};
+use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
 /// Hexadecimal digits of the root that the summary shows: enough to compare by eye.
 const ROOT_DIGITS: usize = 16;
@@ -80,7 +82,16 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::FileFailed(FileError { path, message }) => {
                 self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
             }
-            Event::Measured(_) => {}
+            Event::Measured(measured) => {
+                if let Measured::Mode(change) = *measured {
+                    let ModeChange { seconds, from, to, reason, queue_ms, delivered_bps, .. } = change;
+                    let delivered = show_rate(delivered_bps as f64);
+                    let line = format!(
+                        "at {seconds:.2} s from {from} to {to} ({delivered}, queue {queue_ms:.1} ms): {reason}"
+                    );
+                    self.say(Detail::Files, &line);
+                }
+            }
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }
@@ -108,8 +119,13 @@ fn sentence(summary: &Summary) -> String {
         0 => String::new(),
         count => format!(", {} failed", files(count)),
     };
+    let deadline = match summary.deadline_margin_s {
+        Some(margin) if margin < 0.0 => format!(", {} after the deadline", span(margin.abs())),
+        Some(margin) => format!(", {} before the deadline", span(margin)),
+        None => String::new(),
+    };
     format!(
-        "{}{failed}, {} in {:.2} s, {}, waste {}, loss {}, root {}",
+        "{}{failed}, {} in {:.2} s{deadline}, {}, waste {}, loss {}, root {}",
         files(summary.files),
         show_bytes(summary.bytes),
         summary.seconds,
@@ -118,6 +134,11 @@ fn sentence(summary: &Summary) -> String {
         show_share(summary.loss_rate),
         summary.root.chars().take(ROOT_DIGITS).collect::<String>(),
     )
+}
+
+/// Tenths of a second where they matter, a clock where not.
+fn span(seconds: f64) -> String {
+    if seconds < 60.0 { format!("{seconds:.1} s") } else { show_clock(Duration::from_secs_f64(seconds)) }
 }
 
 #[cfg(test)]
@@ -142,6 +163,16 @@ mod tests {
             Event::Started { control: "ssh", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
             Event::Notice("pinned\x1b[2J".to_owned()),
             Event::Progress(Progress::default()),
+            Event::Measured(Box::new(Measured::Mode(ModeChange {
+                seconds: 12.345,
+                from: "cruise".to_owned(),
+                to: "as cubic".to_owned(),
+                reason: "others hold the queue".to_owned(),
+                queue_ms: 25.12,
+                delivered_bps: 34_200_000,
+                yielded_ms: Some(40.0),
+                loss_rounds: None,
+            }))),
             Event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] },
             Event::FileFailed(FileError { path: b"caf\xe9".to_vec(), message: "no\x07 right".to_owned() }),
         ];
@@ -164,8 +195,22 @@ mod tests {
         let notice = "fobs: pinned\\u{1b}[2J\n";
         assert_eq!(said(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
-        let done = "fobs: a\\nb: 1.50 kB\n";
+        let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
+                    fobs: a\\nb: 1.50 kB\n";
         assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
+    }
+
+    #[test]
+    fn what_became_of_the_deadline_is_said() {
+        for (margin, words) in [
+            (12.34, "0 bytes in 0.00 s, 12.3 s before the deadline, 0 bit/s"),
+            (-0.05, "0 bytes in 0.00 s, 0.1 s after the deadline, 0 bit/s"),
+            (-725.0, "0 bytes in 0.00 s, 12:05 after the deadline, 0 bit/s"),
+        ] {
+            let outcome = Ok(Summary { deadline_margin_s: Some(margin), ..Summary::default() });
+            let said = said(Detail::Summary, &[], &outcome);
+            assert!(said.contains(words), "{said}");
+        }
     }
 
     #[test]

@@ -78,6 +78,7 @@ fn options_that_make_no_sense_together_are_refused() {
         ("--cc fixed a host:b", "--cc fixed needs its rate"),
         ("--cc fixed -l 5 a host:b", "--cc fixed needs its rate"),
         ("--cc bbr --priority scavenger a host:b", "--priority scavenger is a mode of --cc auto"),
+        ("--cc bbr --deadline 2h a host:b", "--deadline is a mode of --cc auto"),
         ("--json host:a -", "both write to standard output"),
         ("--known-hosts f a host:b", "--known-hosts is for daemons"),
         ("-F f a fobs://host/b", "-F is for copies over SSH"),

@@ -9,6 +9,7 @@
 //!   tfrc scalable fast udt sabul rbudp cubic bbr/    what they compare with, and what the world runs
 //!   window slow_start    what window-based ones share; response loss_history equation    what equation-based ones share
 //!   opening rate         what rate-based ones share; history    what is remembered of a peer
+//!   mode                 what `auto` tells of its changes
 //! ```
 
 mod auto;
@@ -23,6 +24,7 @@ mod history;
 mod hstfrc;
 mod linear;
 pub mod loss_history;
+mod mode;
 mod opening;
 mod rate;
 mod rbudp;
@@ -47,6 +49,7 @@ pub use greedy::Greedy;
 pub use history::{CEILINGS_MAX, Ceiling, PathHistory};
 pub use hstfrc::{Hstfrc, HstfrcMode};
 pub use linear::Linear;
+pub use mode::{ModeChange, ModeReason};
 pub use rbudp::Rbudp;
 pub use sabul::Sabul;
 pub use scalable::Scalable;
@@ -82,6 +85,9 @@ pub trait Controller: Send + fmt::Debug {
     /// The receiver has every packet of a chunk.
     fn on_chunk(&mut self, _chunk: &Outcome) {}
 
+    /// From now on it may claim this much of the path. Only `auto` knows how to.
+    fn claim(&mut self, _now: Timestamp, _claim: Claim) {}
+
     /// What earlier transfers to this peer left; told once, before anything is sent.
     fn recall(&mut self, _history: &PathHistory) {}
 
@@ -99,8 +105,22 @@ pub trait Controller: Send + fmt::Debug {
         LossResponse::Slows
     }
 
+    /// The oldest change of its way of sending that was not asked for yet, and why it was made. Only `auto` has several ways.
+    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        None
+    }
+
     /// What it is doing, in a word, for traces and people.
     fn state(&self) -> &'static str;
+}
+
+/// What a transfer may claim of its path at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// Against whom it gives way.
+    pub priority: Priority,
+    /// Rate of departures that it does not exceed once it knows the path; `None` for no such rate.
+    pub ceiling: Option<Rate>,
 }
 
 /// What losses do to a controller's rate.
@@ -258,7 +278,7 @@ mod tests {
     proptest! {
         /// Whatever the path and the peer do, a controller neither panics nor stops the transfer for good.
         #[test]
-        fn every_controller_survives_any_history(ops in prop::collection::vec((0u8..6, any::<u32>(), any::<u32>(), any::<bool>()), 0..300)) {
+        fn every_controller_survives_any_history(ops in prop::collection::vec((0u8..7, any::<u32>(), any::<u32>(), any::<bool>()), 0..300)) {
             for mut c in family() {
                 let mut now = Timestamp::ZERO;
                 for &(op, a, b, flag) in &ops {
@@ -289,6 +309,10 @@ mod tests {
                             cause: LossCause::Inconclusive,
                         }),
                         3 => c.on_ecn(&EcnMark { now, packets: a }),
+                        6 => c.claim(now, Claim {
+                            priority: Priority::ALL[a as usize % 3],
+                            ceiling: flag.then_some(Rate::bytes_per_second(b64)),
+                        }),
                         op => {
                             let began = now.saturating_sub(Duration::from_nanos(a64));
                             let outcome = Outcome { now, began, packets: a, lost: b };

@@ -16,6 +16,8 @@ pub enum Limit {
     Cap,
     /// The pacer, at the rate at which the receiver takes packets out of its socket.
     Drain,
+    /// The pacer, at the rate that the deadline needs.
+    Deadline,
     /// The pacer, at the rate that the controller chose.
     Pacer,
     /// The controller's window is full, or as many packets are unanswered as the machine can keep.

@@ -6,6 +6,7 @@
 
 mod attribution;
 mod chunk;
+mod deadline;
 mod drain;
 mod lessons;
 mod limit;
@@ -14,11 +15,13 @@ mod schedule;
 mod tally;
 mod timers;
 
+pub use deadline::Extent;
 pub use limit::Limit;
 pub use schedule::ScheduleKind;
 
 use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, Outcome, PathHistory,
+    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, ModeChange, Outcome,
+    PathHistory, Priority,
 };
 use crate::loss_cause::Judge;
 use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
@@ -28,6 +31,7 @@ use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HE
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use attribution::Attribution;
 use chunk::Chunks;
+use deadline::Deadline;
 use opening::Opening;
 use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
 use std::collections::VecDeque;
@@ -176,6 +180,7 @@ pub struct Sender {
     controller: Box<dyn Controller>,
     attribution: Attribution,
     rate_limit: Option<Rate>,
+    deadline: Option<Deadline>,
     burst: u32,
     chunks_max: usize,
     ack_delay_max: Duration,
@@ -199,6 +204,8 @@ pub struct Sender {
     app_limited_until: PacketNumber,
     ce_seen: u32,
     limit: Limit,
+    /// Bytes of all chunks so far.
+    handed: u64,
     stats: SenderStats,
 }
 
@@ -215,6 +222,7 @@ impl Sender {
             controller: config.controller,
             attribution: Attribution::new(config.judge),
             rate_limit: config.rate_limit,
+            deadline: None,
             burst,
             chunks_max: config.chunks_max,
             ack_delay_max: config.ack_delay_max,
@@ -236,6 +244,7 @@ impl Sender {
             app_limited_until: 0,
             ce_seen: 0,
             limit: Limit::default(),
+            handed: 0,
             stats: SenderStats::default(),
         }
     }
@@ -251,6 +260,7 @@ impl Sender {
         debug_assert!(!self.object_complete, "a chunk after the final one");
         debug_assert!((1..=CHUNK_LEN_MAX).contains(&len), "a chunk of {len} bytes");
         self.object_complete |= is_final;
+        self.handed = self.handed.saturating_add(u64::from(len));
         self.chunks.push(len, is_final)
     }
 
@@ -274,6 +284,26 @@ impl Sender {
         &self.rtt
     }
 
+    /// From now on the object should be there at `at`: the sender claims no more of the path than that takes, and at most `most`.
+    /// Only `auto` can do that. The machine must be told what is left with [`expect`](Self::expect).
+    pub fn pursue(&mut self, now: Timestamp, at: Timestamp, most: Priority) {
+        let mut deadline = Deadline::new(now, at, most);
+        self.controller.claim(now, deadline.look(now, 0, 0));
+        self.deadline = Some(deadline);
+    }
+
+    /// So many bytes are to come in chunks that are not handed over yet. Needed for a deadline only.
+    pub fn expect(&mut self, now: Timestamp, beyond: u64, extent: Extent) {
+        if let Some(deadline) = &mut self.deadline {
+            deadline.expect(now, self.handed, beyond, extent);
+        }
+    }
+
+    /// By how much the deadline will be missed, if it will be as far as can be told.
+    pub fn late(&self) -> Option<Duration> {
+        self.deadline.as_ref().and_then(Deadline::late)
+    }
+
     /// Hands the controller what earlier transfers to this peer left.
     pub fn recall(&mut self, history: &PathHistory) {
         self.controller.recall(history);
@@ -282,6 +312,11 @@ impl Sender {
     /// The controller, for its name and state, and for what it would have remembered.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller
+    }
+
+    /// The oldest change of the controller's way of sending that was not asked for yet.
+    pub fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        self.controller.poll_mode_change()
     }
 
     /// Data bytes per packet of chunks that start now.
@@ -305,6 +340,11 @@ impl Sender {
         limits.into_iter().flatten().min()
     }
 
+    /// The rate that the deadline asks for.
+    fn ceiling(&self) -> Option<Rate> {
+        self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling)
+    }
+
     /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
@@ -314,6 +354,7 @@ impl Sender {
                 self.limit = match Some(rate) {
                     least if least == self.rate_limit => Limit::Cap,
                     least if least == self.attribution.drain_rate() => Limit::Drain,
+                    least if least == self.ceiling() => Limit::Deadline,
                     _ => Limit::Pacer,
                 };
                 return Transmit::WaitUntil(self.pacer.next_departure());
@@ -694,6 +735,10 @@ impl Sender {
         if round_start {
             self.round_end = self.in_flight.next_number();
             self.attribute_round(now);
+            let in_hand = self.chunks.unsent().saturating_add(self.in_flight.bytes());
+            if let Some(deadline) = &mut self.deadline {
+                self.controller.claim(now, deadline.look(now, in_hand, self.stats.bytes_acked));
+            }
         }
         // What the receiver takes says nothing about the path.
         let drained = self.attribution.drain_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());

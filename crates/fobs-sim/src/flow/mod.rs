@@ -7,6 +7,7 @@ pub mod tcp;
 use crate::net::Net;
 use crate::packet::{FlowId, Packet};
 use crate::time::Nanos;
+use fobs_proto::congestion::ModeChange;
 
 /// Slots that each flow has in the agenda.
 pub(crate) const ROLES: u32 = 5;
@@ -256,6 +257,14 @@ impl Flow {
             Flow::Fobs(flow) => flow.figures(now),
             Flow::Tcp(flow) => flow.figures(),
             Flow::Source(flow) => flow.figures(),
+        }
+    }
+
+    /// Changes of its controller's way of sending.
+    pub(crate) fn modes(&self) -> &[ModeChange] {
+        match self {
+            Flow::Fobs(flow) => flow.modes(),
+            Flow::Tcp(_) | Flow::Source(_) => &[],
         }
     }
 

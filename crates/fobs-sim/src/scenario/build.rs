@@ -271,6 +271,7 @@ fn refuse_foreign_keys(table: &Table, flow: &FlowTable) -> Result<()> {
         ("payload", flow.payload.is_some(), fobs),
         ("burst", flow.burst.is_some(), fobs),
         ("priority", flow.priority.is_some(), fobs),
+        ("deadline_s", flow.deadline_s.is_some(), fobs),
         ("loss_cause", flow.loss_cause.is_some(), fobs),
         ("circular", flow.circular.is_some(), fobs),
         ("ack_every", flow.ack_every.is_some(), fobs),
@@ -316,8 +317,12 @@ fn fobs(table: &Table, flow: &FlowTable) -> Result<FobsConfig> {
     let priority = flow.priority.as_deref().map_or(Ok(new.priority), |priority| {
         priority.parse().map_err(|error: UnknownPriority| table.refuse("priority", error.to_string()))
     });
+    if flow.deadline_s.is_some() && controller != CongestionControl::Auto {
+        return Err(table.refuse("deadline_s", format!("cc = {cc:?} knows no deadline, only \"auto\" does")));
+    }
     Ok(FobsConfig {
         priority: priority?,
+        deadline: flow.deadline_s.map(|at| table.seconds("deadline_s", at)).transpose()?,
         loss_cause: loss_cause?,
         rate_limit,
         payload: payload.transpose()?,

@@ -164,6 +164,7 @@ pub(super) struct FlowTable {
     pub(super) size_mb: Option<f64>,
     pub(super) cc: Option<String>,
     pub(super) priority: Option<String>,
+    pub(super) deadline_s: Option<f64>,
     pub(super) loss_cause: Option<String>,
     pub(super) rate_mbit: Option<f64>,
     pub(super) payload: Option<u16>,

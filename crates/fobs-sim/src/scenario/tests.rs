@@ -97,6 +97,12 @@ fn bad_files_are_refused_by_key_and_reason() {
             "there is no \"vegas\"; there are auto",
         ),
         ("size_mb = 64", "size_mb = 64\ncc = \"fixed\"", "flow[0].rate_mbit", "needs it"),
+        (
+            "size_mb = 64",
+            "size_mb = 64\ncc = \"cubic\"\ndeadline_s = 9",
+            "flow[0].deadline_s",
+            "knows no deadline",
+        ),
         ("size_mb = 64", "size_mb = 1e30", "flow[0].size_mb", "not possible"),
         ("size_mb = 64", "window_mb = 64", "flow[0].window_mb", "no such key"),
         ("size_mb = 64", "", "flow[0].size_mb", "needs it"),

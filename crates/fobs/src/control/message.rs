@@ -2,6 +2,7 @@
 
 use crate::cause::{LossWindow, Remedy};
 use crate::explain::{Measured, ReceiverSample, SenderSample};
+use crate::mode::ModeChange;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -39,6 +40,8 @@ pub enum Message {
     Loss(LossWindow),
     /// Either side: something was done so that the receiver loses less; likewise.
     Remedy(Remedy),
+    /// Sender: its controller goes on in another way; for whoever watches at the other end.
+    Mode(ModeChange),
     /// Sender: what it measured of itself, a few times a second and at the end.
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.
@@ -66,6 +69,7 @@ impl From<Measured> for Message {
             Measured::Receiver(sample) => Message::ReceiverSample(Box::new(sample)),
             Measured::Loss(window) => Message::Loss(window),
             Measured::Remedy(remedy) => Message::Remedy(remedy),
+            Measured::Mode(change) => Message::Mode(change),
         }
     }
 }
@@ -151,6 +155,9 @@ pub struct Sending {
     /// `--priority`; empty for the default.
     #[serde(default)]
     pub priority: String,
+    /// `--deadline`: milliseconds from this message to it; 0 for none.
+    #[serde(default)]
+    pub deadline_ms: u64,
 }
 
 /// How the session goes on.
@@ -184,6 +191,9 @@ pub struct Standing {
     pub loss_rate: f64,
     /// (sent - needed) / needed, so far.
     pub waste: f64,
+    /// By how many seconds the deadline will be missed, if it will be as far as can be told.
+    #[serde(default)]
+    pub late_seconds: Option<f64>,
 }
 
 /// The receiver's figures: the completion signal.

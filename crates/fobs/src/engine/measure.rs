@@ -56,6 +56,7 @@ pub(super) enum Audience {
 pub(super) enum Wait {
     Cap,
     Drain,
+    Deadline,
     Pacer,
     Window,
     Source,
@@ -89,6 +90,7 @@ impl SenderMeter {
         let account = match why {
             Wait::Cap => &mut self.waits.cap_us,
             Wait::Drain => &mut self.waits.drain_us,
+            Wait::Deadline => &mut self.waits.deadline_us,
             Wait::Pacer => &mut self.waits.pacer_us,
             Wait::Window => &mut self.waits.window_us,
             Wait::Source => &mut self.waits.source_us,

@@ -418,6 +418,7 @@ impl Receiving {
             }
             ControlEvent::Message(Message::Loss(window)) => self.reporter.there(Measured::Loss(window)),
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
+            ControlEvent::Message(Message::Mode(change)) => self.reporter.there(Measured::Mode(change)),
             ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer_name, &code, &message));

@@ -36,6 +36,8 @@ struct State {
     progress: Progress,
     measured: Instant,
     measured_bytes: u64,
+    /// It was said that the deadline will be missed.
+    said_late: bool,
 }
 
 impl Reporter {
@@ -49,6 +51,7 @@ impl Reporter {
                 progress: Progress::default(),
                 measured: Instant::now(),
                 measured_bytes: 0,
+                said_late: false,
             }),
         })
     }
@@ -110,6 +113,15 @@ impl Reporter {
             state.progress.loss_rate = standing.loss_rate;
             state.progress.waste = standing.waste;
         });
+        let late = standing.late_seconds.filter(|late| late.is_finite() && *late > 0.0);
+        if let Some(late) = late
+            && !self.with(|state| std::mem::replace(&mut state.said_late, true))
+        {
+            self.events.event(Event::Notice(format!(
+                "the deadline cannot be met at this rate: the copy will be about {} late",
+                span(late)
+            )));
+        }
     }
 
     /// The sender's standing also goes to the peer, for its progress.
@@ -138,6 +150,12 @@ impl Reporter {
                     *reason = printable(reason, PEER_REASON_MAX);
                 }
             }
+            Measured::Mode(change) => {
+                for word in [&mut change.from, &mut change.to] {
+                    *word = printable(word, STATE_CHARS_MAX);
+                }
+                change.reason = printable(&change.reason, PEER_REASON_MAX);
+            }
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }
@@ -158,5 +176,14 @@ impl Reporter {
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A length of time for people: one figure of the largest unit that fits.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s < 99.5 => format!("{s:.0} s"),
+        s if s < 5970.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
     }
 }

@@ -14,9 +14,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::explain::Measured;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
+use crate::mode::ModeChange;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
+use fobs_proto::congestion::Priority;
 use fobs_proto::loss_cause::Lesson;
-use fobs_proto::sender::{Limit, PacketOut, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
@@ -48,6 +50,8 @@ pub(crate) struct SendJob {
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
+    /// Time that is left until the object should be there, and the most that may be claimed for it.
+    pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.
     pub(crate) remembered: RememberedPath,
     /// The losses on it, likewise.
@@ -94,6 +98,8 @@ struct Sending {
     in_hand: VecDeque<InHand>,
     base: ChunkId,
     known: Known,
+    /// File bytes of the chunks so far, and what they are on the wire.
+    taken: (u64, u64),
     root: Option<[u8; 32]>,
     complete: Option<Complete>,
     reporter: Arc<Reporter>,
@@ -133,6 +139,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         in_hand: VecDeque::new(),
         base: 0,
         known: Known::default(),
+        taken: (0, 0),
         root: None,
         complete: None,
         reporter: job.reporter,
@@ -147,6 +154,9 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         began,
         causes: Causes::new(learned_from),
     };
+    if let Some((left, most)) = job.deadline {
+        sending.machine.pursue(began, began + left, most);
+    }
     let mut history = job.remembered.recall();
     sending.machine.recall(&history);
     let outcome = sending.run();
@@ -248,6 +258,7 @@ impl Sending {
                 Wait::Cap
             }
             Limit::Drain => Wait::Drain,
+            Limit::Deadline => Wait::Deadline,
             Limit::Pacer => Wait::Pacer,
             Limit::Window | Limit::Silence => Wait::Window,
             Limit::Credit => Wait::Storage,
@@ -332,8 +343,11 @@ impl Sending {
         Ok(())
     }
 
-    /// Tells what was judged since the last heartbeat.
+    /// Tells what was judged and changed since the last heartbeat.
     fn tell_causes(&mut self) {
+        while let Some(change) = self.machine.poll_mode_change() {
+            self.reporter.here(Measured::Mode(ModeChange::of(&change, self.began)), Audience::Both);
+        }
         for window in self.causes.take_windows() {
             self.reporter.here(Measured::Loss(window), Audience::Both);
         }
@@ -371,6 +385,9 @@ impl Sending {
         self.root = root;
         chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
         self.machine.push_chunk(chunk.len as u32, chunk.is_final);
+        self.taken.0 = self.taken.0.saturating_add(chunk.data_bytes);
+        self.taken.1 = self.taken.1.saturating_add(chunk.len as u64);
+        self.expect();
         self.in_hand.push_back(InHand {
             buffer,
             data_bytes: chunk.data_bytes,
@@ -378,6 +395,15 @@ impl Sending {
             first_file: chunk.first_file,
             mismatches: 0,
         });
+    }
+
+    /// Tells the machine what is still to come: as much on the wire for each byte as so far.
+    fn expect(&mut self) {
+        let (data, wire) = self.taken;
+        let unread = u128::from(self.known.bytes.saturating_sub(data));
+        let beyond = unread * u128::from(wire.max(1)) / u128::from(data.max(1));
+        let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
+        self.machine.expect(self.link.clock().now(), u64::try_from(beyond).unwrap_or(u64::MAX), extent);
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
@@ -456,6 +482,7 @@ impl Sending {
                 .map_or(0.0, |_| self.machine.rtt().smoothed().as_secs_f64() * 1e3),
             loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
             waste: ratio(stats.packets_sent.saturating_sub(stats.packets_needed), stats.packets_needed),
+            late_seconds: self.machine.late().map(|late| late.as_secs_f64()),
         }
     }
 

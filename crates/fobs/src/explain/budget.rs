@@ -43,6 +43,8 @@ pub enum Stage {
     SenderCpu,
     /// Keeping to the rate that the user set.
     RateCap,
+    /// Keeping to the rate that the deadline needs.
+    Deadline,
     /// Keeping to the controller's rate.
     Pacing,
     /// A full window, or silence.
@@ -62,12 +64,13 @@ pub enum Stage {
 }
 
 /// Every stage, in the order of a byte's way.
-pub const STAGES: [Stage; 13] = [
+pub const STAGES: [Stage; 14] = [
     Stage::Reading,
     Stage::Hashing,
     Stage::Sealing,
     Stage::SenderCpu,
     Stage::RateCap,
+    Stage::Deadline,
     Stage::Pacing,
     Stage::CongestionWindow,
     Stage::LocalSocket,
@@ -87,6 +90,7 @@ impl Stage {
             Stage::Sealing => "sealing and sending",
             Stage::SenderCpu => "waiting for a CPU (sender)",
             Stage::RateCap => "rate cap",
+            Stage::Deadline => "deadline",
             Stage::Pacing => "pacing",
             Stage::CongestionWindow => "congestion window",
             Stage::LocalSocket => "sender's socket",
@@ -139,6 +143,7 @@ impl Budget {
         let waited = [
             waits.cap_us,
             waits.drain_us,
+            waits.deadline_us,
             waits.pacer_us,
             waits.window_us,
             waits.source_us,
@@ -157,6 +162,7 @@ impl Budget {
 
         self.put(Stage::Sealing, (all - waited).max(0.0) * (1.0 - kept));
         self.put(Stage::RateCap, time(waits.cap_us));
+        self.put(Stage::Deadline, time(waits.deadline_us));
         self.put(Stage::ReceiverDrain, time(waits.drain_us));
         self.put(Stage::LocalSocket, time(waits.socket_us));
         self.put(Stage::Control, time(waits.answers_us));

@@ -17,6 +17,8 @@ pub enum Limit {
     SenderCpu,
     /// The user's `--rate`.
     RateCap,
+    /// The user's `--deadline`: no more was needed.
+    Deadline,
     /// The path's bottleneck.
     NarrowPath,
     /// A policer on the path.
@@ -38,10 +40,11 @@ pub enum Limit {
 }
 
 /// Every limit.
-const LIMITS: [Limit; 12] = [
+const LIMITS: [Limit; 13] = [
     Limit::Source,
     Limit::SenderCpu,
     Limit::RateCap,
+    Limit::Deadline,
     Limit::NarrowPath,
     Limit::Policer,
     Limit::RandomLoss,
@@ -68,6 +71,9 @@ pub struct Explanation {
     pub predicted_bps: Option<f64>,
     /// File bits per second reached.
     pub goodput_bps: f64,
+    /// Seconds by which the deadline was met, below 0 if it was missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_margin_s: Option<f64>,
     /// What tells, one sentence each.
     pub evidence: Vec<String>,
     /// Where the time went, in the order of a byte's way, without what took none.
@@ -130,6 +136,10 @@ pub fn explain(trace: &Trace) -> Explanation {
         fix: limit.map_or_else(String::new, |limit| facts.fix(limit, predicted_bps)),
         predicted_bps,
         goodput_bps: facts.goodput_bps,
+        deadline_margin_s: match trace.end {
+            End::Done { deadline_margin_s, .. } => deadline_margin_s,
+            End::Failed { .. } => None,
+        },
         evidence: limit.map_or_else(Vec::new, |limit| facts.evidence(limit)),
         budget: STAGES
             .iter()
@@ -156,6 +166,10 @@ impl Explanation {
     /// All of it for a person, in lines.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.sentence);
+        if let Some(margin) = self.deadline_margin_s {
+            let (verdict, side) = if margin < 0.0 { ("missed", "late") } else { ("met", "to spare") };
+            text += &format!("The deadline was {verdict}, with {:.1} s {side}.\n", margin.abs());
+        }
         if !self.fix.is_empty() {
             text += &format!("What would help: {}\n", self.fix);
         }
@@ -217,6 +231,7 @@ impl<'a> Facts<'a> {
             Stage::Reading => Limit::Source,
             Stage::Hashing | Stage::Sealing | Stage::SenderCpu => Limit::SenderCpu,
             Stage::RateCap => Limit::RateCap,
+            Stage::Deadline => Limit::Deadline,
             Stage::Pacing | Stage::CongestionWindow => match self.path.kind {
                 PathKind::Narrow => Limit::NarrowPath,
                 PathKind::Policed => Limit::Policer,
@@ -257,6 +272,7 @@ impl<'a> Facts<'a> {
             }
             Limit::SenderCpu => "the sender's CPU was the limit".to_owned(),
             Limit::RateCap => format!("the rate was the limit that --rate set, {}", rate(self.cap_bps())),
+            Limit::Deadline => "the rate was no higher than --deadline needed".to_owned(),
             Limit::NarrowPath => {
                 format!(
                     "the network was the limit: the path carries {}",
@@ -308,7 +324,12 @@ impl<'a> Facts<'a> {
     fn predicted(&self, limit: Limit, share: f64) -> Option<f64> {
         let without = self.goodput_bps / (1.0 - share).max(0.01);
         let found = match limit {
-            Limit::NarrowPath | Limit::StartUp | Limit::RoundTrips | Limit::LocalQueue | Limit::RateCap => {
+            Limit::NarrowPath
+            | Limit::StartUp
+            | Limit::RoundTrips
+            | Limit::LocalQueue
+            | Limit::RateCap
+            | Limit::Deadline => {
                 return None;
             }
             // What it drops is sent twice now.
@@ -335,6 +356,7 @@ impl<'a> Facts<'a> {
             Limit::RateCap => {
                 "raise --rate or leave it out; how much more the path carries was not tried".to_owned()
             }
+            Limit::Deadline => "an earlier --deadline, or none".to_owned(),
             Limit::NarrowPath => "nothing at the two ends, except -C if the content compresses".to_owned(),
             Limit::Policer => format!(
                 "ask whoever runs the network for a higher rate; until then --rate {} keeps what is sent from being dropped",
@@ -384,6 +406,10 @@ impl<'a> Facts<'a> {
             Limit::RateCap => {
                 found.push(format!("the pacer waited at the cap; {} packets were lost", sender.packets_lost))
             }
+            Limit::Deadline => found.push(format!(
+                "the pacer waited at the rate that the deadline asked for; {} packets were lost",
+                sender.packets_lost
+            )),
             Limit::NarrowPath | Limit::Policer | Limit::RandomLoss | Limit::StartUp => {
                 found.push(format!("a queue stood for {} of the time", percent(self.path.queued)));
                 if self.path.loss > 0.0 {

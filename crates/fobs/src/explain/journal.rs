@@ -2,6 +2,7 @@
 
 use super::sample::{ReceiverSample, SenderSample};
 use crate::cause::{LossWindow, Remedy};
+use crate::mode::ModeChange;
 use serde::{Deserialize, Serialize};
 
 /// Most samples of each end: at ten a second, more than three minutes without any being left out.
@@ -10,6 +11,8 @@ pub const SAMPLES_MAX: usize = 2048;
 pub const LOSSES_MAX: usize = 1024;
 /// Most remedies: each kind is tried a few times at most.
 pub const REMEDIES_MAX: usize = 64;
+/// Most changes of the controller's way of sending; of more, the first are kept.
+pub const MODES_MAX: usize = 256;
 
 /// Something that an end measured, judged or did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +26,8 @@ pub enum Measured {
     Loss(LossWindow),
     /// Something was done about them.
     Remedy(Remedy),
+    /// The controller goes on in another way.
+    Mode(ModeChange),
 }
 
 /// A thing and when it was heard of here.
@@ -46,6 +51,7 @@ pub struct Journal {
     receiver: Series<ReceiverSample>,
     losses: Series<LossWindow>,
     remedies: Vec<At<Remedy>>,
+    modes: Vec<At<ModeChange>>,
 }
 
 impl Journal {
@@ -64,7 +70,8 @@ impl Journal {
             Measured::Remedy(what) if self.remedies.len() < REMEDIES_MAX => {
                 self.remedies.push(At { at_us, what });
             }
-            Measured::Remedy(_) => {}
+            Measured::Mode(what) if self.modes.len() < MODES_MAX => self.modes.push(At { at_us, what }),
+            Measured::Remedy(_) | Measured::Mode(_) => {}
         }
     }
 
@@ -88,6 +95,11 @@ impl Journal {
         &self.remedies
     }
 
+    /// Changes of the controller's way of sending, in order.
+    pub fn modes(&self) -> &[At<ModeChange>] {
+        &self.modes
+    }
+
     /// Everything, in order of time.
     pub fn all(&self) -> Vec<At<Measured>> {
         let mut all: Vec<At<Measured>> = Vec::new();
@@ -101,6 +113,7 @@ impl Journal {
         all.extend(
             self.remedies().iter().map(|s| At { at_us: s.at_us, what: Measured::Remedy(s.what.clone()) }),
         );
+        all.extend(self.modes().iter().map(|s| At { at_us: s.at_us, what: Measured::Mode(s.what.clone()) }));
         all.sort_by_key(|measured| measured.at_us);
         all
     }

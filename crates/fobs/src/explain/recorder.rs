@@ -47,9 +47,12 @@ impl Recorder {
     /// The record so far, as of a transfer that ended like this.
     pub fn trace(&self, outcome: &Outcome) -> Trace {
         let end = match outcome {
-            Ok(summary) => {
-                End::Done { bytes: summary.bytes, seconds: summary.seconds, packet_size: summary.packet_size }
-            }
+            Ok(summary) => End::Done {
+                bytes: summary.bytes,
+                seconds: summary.seconds,
+                packet_size: summary.packet_size,
+                deadline_margin_s: summary.deadline_margin_s,
+            },
             Err(error) => End::Failed { message: error.message.clone() },
         };
         Trace { head: self.head.clone(), journal: self.journal.clone(), end }

@@ -53,6 +53,8 @@ pub struct SenderWaits {
     pub cap_us: u64,
     /// For the pacer, at the rate at which the receiver takes packets out of its socket.
     pub drain_us: u64,
+    /// For the pacer, at the rate that the deadline needs.
+    pub deadline_us: u64,
     /// For the pacer, at the controller's rate.
     pub pacer_us: u64,
     /// For room in the window, or for any answer at all.
@@ -129,6 +131,7 @@ impl SenderSample {
             waits: SenderWaits {
                 cap_us: d(w.cap_us, v.cap_us),
                 drain_us: d(w.drain_us, v.drain_us),
+                deadline_us: d(w.deadline_us, v.deadline_us),
                 pacer_us: d(w.pacer_us, v.pacer_us),
                 window_us: d(w.window_us, v.window_us),
                 source_us: d(w.source_us, v.source_us),

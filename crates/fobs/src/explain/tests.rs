@@ -31,7 +31,12 @@ fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample
         tell(sender.time_us, &sender, &receiver);
     }
     let head = Head { cc: cc.to_owned(), ..Head::default() };
-    let end = End::Done { bytes: sender.bytes_acked, seconds: 3.0, packet_size: PACKET as u16 };
+    let end = End::Done {
+        bytes: sender.bytes_acked,
+        seconds: 3.0,
+        packet_size: PACKET as u16,
+        deadline_margin_s: None,
+    };
     Trace { head, journal, end }
 }
 
@@ -54,7 +59,7 @@ fn work(work: &mut Work, blocked: u64, delayed: u64) {
 #[test]
 fn each_limit_is_named() {
     let paced = STEP_US * 95 / 100;
-    let table: [(&str, Trace, Limit); 21] = [
+    let table: [(&str, Trace, Limit); 22] = [
         (
             "one rate with even losses, and an opening that sent twice as much of which half was lost",
             trace_of("auto", |step, s, _| {
@@ -206,6 +211,11 @@ fn each_limit_is_named() {
             }),
             Limit::RateCap,
         ),
+        (
+            "a deadline that needs no more",
+            trace_of("auto", |_, s, _| s.waits.deadline_us += paced),
+            Limit::Deadline,
+        ),
         ("no sign of anything", trace_of("auto", |_, s, _| s.waits.pacer_us += paced), Limit::StartUp),
         ("its own socket is full", trace_of("auto", |_, s, _| s.waits.socket_us += paced), Limit::LocalQueue),
     ];
@@ -235,9 +245,10 @@ fn the_network_has_to_spare_what_it_was_seen_to_carry() {
 
 #[test]
 fn nothing_measured_is_said_so() {
-    for end in
-        [End::Failed { message: "gone".to_owned() }, End::Done { bytes: 0, seconds: 0.0, packet_size: 1172 }]
-    {
+    for end in [
+        End::Failed { message: "gone".to_owned() },
+        End::Done { bytes: 0, seconds: 0.0, packet_size: 1172, deadline_margin_s: None },
+    ] {
         let why = explain(&Trace { head: Head::default(), journal: Journal::new(), end });
         assert_eq!((why.limit, why.goodput_bps), (None, 0.0));
         assert!(why.text().starts_with("Nothing was measured"));
@@ -265,7 +276,12 @@ fn absurd_samples_are_survived() {
     let why = explain(&Trace {
         head: Head::default(),
         journal,
-        end: End::Done { bytes: 1, seconds: f64::MIN_POSITIVE, packet_size: 1 },
+        end: End::Done {
+            bytes: 1,
+            seconds: f64::MIN_POSITIVE,
+            packet_size: 1,
+            deadline_margin_s: Some(-2.5),
+        },
     });
     assert!(
         why.budget.iter().all(|spent| spent.seconds.is_finite() && (0.0..=1.0).contains(&spent.share)),

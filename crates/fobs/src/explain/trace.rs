@@ -1,6 +1,6 @@
 //! A record as a file: JSON objects, one a line (docs/explain.md describes them for other programs).
 
-use super::journal::{At, Journal, Measured};
+use super::journal::{self, At, Journal, Measured};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 
@@ -13,7 +13,7 @@ pub const TRACE_BYTES_MAX: usize = 12 << 20;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Most lines that are read: what a journal may hold, and the first and the last.
 const LINES_MAX: usize =
-    2 * super::journal::SAMPLES_MAX + super::journal::LOSSES_MAX + super::journal::REMEDIES_MAX + 2;
+    2 * journal::SAMPLES_MAX + journal::LOSSES_MAX + journal::REMEDIES_MAX + journal::MODES_MAX + 2;
 
 /// What the session was.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,6 +41,9 @@ pub enum End {
         seconds: f64,
         /// Data bytes per packet at the end.
         packet_size: u16,
+        /// Seconds by which the deadline was met, below 0 if it was missed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_margin_s: Option<f64>,
     },
     /// It broke off.
     Failed {
@@ -162,7 +165,7 @@ impl Trace {
                     let last: Last = serde_json::from_slice(&text).map_err(broken)?;
                     return Ok(Trace { head: first.head, journal, end: last.end });
                 }
-                "sender" | "receiver" | "loss" | "remedy" => {
+                "sender" | "receiver" | "loss" | "remedy" | "mode" => {
                     let entry: At<Measured> = serde_json::from_slice(&text).map_err(broken)?;
                     journal.push(entry);
                 }

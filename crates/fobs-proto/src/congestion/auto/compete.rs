@@ -6,7 +6,7 @@
 //! answered them, others do not answer (BBR version 1 does not): there it gives no further way than its bound of losses asks.
 
 use super::super::cubic::Cubic;
-use super::super::{AckSample, Controller, LossEpisode};
+use super::super::{AckSample, Controller, LossEpisode, ModeReason};
 use super::persist::Persist;
 use super::priority::Priority;
 use super::witness::Losses;
@@ -47,6 +47,11 @@ impl Crowd {
         self.peak = self.peak.max(queue);
         ack.now - since >= CROWDED_ROUNDS * ack.latest_rtt
             && self.yielded >= CROWDED_YIELDED * self.peak.as_secs_f64()
+    }
+
+    /// How much shorter the queue would be by now if it were ours.
+    pub(super) fn yielded(&self) -> Duration {
+        Duration::try_from_secs_f64(self.yielded).unwrap_or_default()
     }
 }
 
@@ -130,6 +135,8 @@ pub(super) struct Compete {
     answered: Option<Timestamp>,
     lost_last: Option<Timestamp>,
     rtt: Duration,
+    /// Why the law is another one than it was.
+    change: Option<ModeReason>,
 }
 
 /// CUBIC with the window that sends `rate` now.
@@ -159,6 +166,7 @@ impl Compete {
             answered: None,
             lost_last: None,
             rtt: ack.latest_rtt,
+            change: None,
         }
     }
 
@@ -242,13 +250,20 @@ impl Compete {
         match &self.law {
             Law::Cubic(_) if self.unanswered >= DEAF_LOSSES && delivered < self.proven.scaled(DEAF_SHARE) => {
                 self.law = Law::Persist(Persist::new(ack.now, self.proven.scaled(PERSIST_SHARE)));
+                self.change = Some(ModeReason::LossesStay { rounds: self.unanswered, proven: self.proven });
             }
             Law::Persist(_) if delivered > self.proven.scaled(HEARD_SHARE) => {
                 self.law = as_cubic(ack, delivered);
                 self.unanswered = 0;
+                self.change = Some(ModeReason::LossesAnswered { proven: self.proven });
             }
             _ => {}
         }
+    }
+
+    /// Why the law is another one since this was last asked.
+    pub(super) fn take_change(&mut self) -> Option<ModeReason> {
+        self.change.take()
     }
 
     /// Whether a test is on.
@@ -321,9 +336,11 @@ mod tests {
                 let share = compete.window() as f64 / before as f64;
                 assert!((0.69..0.8).contains(&share), "one answer to three losses: {share}");
                 assert_eq!(compete.state(), "as cubic");
+                assert_eq!(compete.take_change(), None);
             }
         }
         assert_eq!(compete.state(), "persists");
+        assert_eq!(compete.take_change(), Some(ModeReason::LossesStay { rounds: DEAF_LOSSES, proven }));
         assert!(compete.window() > before, "and takes its part of what the link gave");
     }
 

@@ -22,7 +22,10 @@ mod persist;
 mod priority;
 mod witness;
 
-use super::{AckSample, Controller, EcnMark, LossCause, LossEpisode, PathHistory};
+use super::mode::ModeLog;
+use super::{
+    AckSample, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange, ModeReason, PathHistory,
+};
 use crate::{Rate, Timestamp};
 pub use priority::{Priority, UnknownPriority};
 
@@ -120,6 +123,11 @@ const HOST_DELAY: Duration = Duration::from_millis(4);
 /// Never slower: a few packets a second keep the feedback alive.
 const RATE_MIN: Rate = Rate::bytes_per_second(10_000);
 
+/// Its ways of sending, as changes name them: while it looks for the path's rate, and when it models the path; those of a competition
+/// have the names of their laws.
+const START: &str = "start";
+const CRUISE: &str = "cruise";
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Train,
@@ -169,6 +177,14 @@ pub struct Auto {
     recalled: Option<Rate>,
     /// Rate over capacity of a drain.
     drain_gain: f64,
+    /// The start is over: the path's rate has been found, and what it was then.
+    found: bool,
+    first: Rate,
+    /// It gave way to all and need not any more: a queue that stands now is not to be given way to once more.
+    raised: bool,
+    /// What may not be exceeded from then on.
+    ceiling: Rate,
+    log: ModeLog,
     pacing: Rate,
     window: u64,
 }
@@ -207,6 +223,11 @@ impl Auto {
             previous: TRAIN_RATE,
             recalled: None,
             drain_gain: 1.0,
+            found: false,
+            first: RATE_MIN,
+            raised: false,
+            ceiling: TRAIN_RATE,
+            log: ModeLog::default(),
             pacing: TRAIN_RATE,
             window: TRAIN_PACKETS * packet_len,
         }
@@ -241,19 +262,27 @@ impl Auto {
     fn end_ramp_phase(&mut self, ack: &AckSample, steps: usize) {
         let arrives = self.pacing.scaled(1.0 - self.losses.share());
         if ack.app_limited {
-            // Not tried: hold this rate and look again after another phase.
-            self.begin_phase(ack.now);
+            // Not tried.
+            self.hold(ack.now);
         } else if self.queue_is_empty() && self.delivers(arrives) {
             self.capacity = arrives;
             self.enter(State::Ramp(steps + 1), ack.now, RAMP_GAINS[steps.min(RAMP_GAINS.len() - 1)]);
         } else if self.queue_is_empty() && !self.losses.beyond_chance() {
             // What was not delivered and is neither in a queue nor lost was not sent in time: the host was busy, not the path.
-            self.begin_phase(ack.now);
+            self.hold(ack.now);
         } else {
             self.capacity = self.newest;
             // What others left us of it at the moment may be less than what there is, but hardly less than half.
             self.proven = self.proven.min(self.newest.scaled(RAMP_PROVEN)).max(self.newest);
             self.enter_drain(ack.now);
+        }
+    }
+
+    /// Nothing was learnt: holds this rate to look again after another phase, unless it is more than may be claimed.
+    fn hold(&mut self, now: Timestamp) {
+        match self.pacing >= self.ceiling {
+            true => self.enter(State::Cruise(1), now, self.cruise_gain()),
+            false => self.begin_phase(now),
         }
     }
 
@@ -321,29 +350,53 @@ impl Auto {
     }
 
     /// Others fill the queue, and giving way would only make room for them.
-    fn enter_compete(&mut self, ack: &AckSample) {
+    fn enter_compete(&mut self, ack: &AckSample, reason: ModeReason) {
         let rate = self.newest.max(self.proven.scaled(COMPETE_SHARE));
-        self.competition = Some(Compete::new(ack, rate, self.proven, self.priority));
+        let competition = Compete::new(ack, rate, self.proven, self.priority);
+        self.note(ack.now, CRUISE, competition.state(), reason);
+        self.competition = Some(competition);
         self.crowd = Crowd::default();
         self.gave_way = false;
+        self.raised = false;
         self.enter(State::Compete, ack.now, 1.0);
     }
 
     fn compete(&mut self, ack: &AckSample) {
         let (queue, target) = (self.queue.delay(), self.short_queue());
+        let top = self.top();
         let Some(competition) = &mut self.competition else { return };
+        // Who does not use the window does not let it grow (RFC 9438 section 4.2).
+        let unused = ack.app_limited || self.pacing >= top;
+        let ack = &AckSample { app_limited: unused, ..*ack };
+        let before = competition.state();
         let verdict = competition.on_ack(ack, self.newest, queue, target, &self.losses);
+        let (changed, now) = (competition.take_change(), competition.state());
         self.window = competition.window();
-        self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(TRAIN_RATE);
+        self.pacing = competition.pacing(ack.now).max(RATE_MIN).min(top);
         self.capacity = self.newest;
+        if let Some(reason) = changed {
+            self.note(ack.now, before, now, reason);
+        }
+        let over = match verdict {
+            Verdict::GoesOn => None,
+            Verdict::Over => Some(ModeReason::QueueGone { target }),
+            Verdict::Longer => Some(ModeReason::PathLonger { rtt: ack.latest_rtt }),
+        };
         if verdict == Verdict::Longer {
             self.base.forget(ack.now, ack.latest_rtt);
         }
-        if verdict != Verdict::GoesOn {
+        if let Some(reason) = over {
+            self.note(ack.now, now, CRUISE, reason);
             self.competition = None;
             self.proven = self.proven.scaled(PROVEN_FADES).max(self.newest);
             self.enter_drain(ack.now);
         }
+    }
+
+    /// Remembers why it does something else from now on.
+    fn note(&mut self, at: Timestamp, from: &'static str, to: &'static str, reason: ModeReason) {
+        let (queue, delivered) = (self.queue.delay(), self.newest);
+        self.log.note(ModeChange { at, from, to, reason, queue, delivered });
     }
 
     fn end_drain(&mut self, now: Timestamp) {
@@ -364,7 +417,14 @@ impl Auto {
     }
 
     fn enter(&mut self, state: State, now: Timestamp, gain: f64) {
-        self.state = state;
+        if !self.found && !matches!(state, State::Train | State::Ramp(_)) {
+            self.found = true;
+            self.first = self.proven;
+            self.note(now, START, CRUISE, ModeReason::PathFound);
+        }
+        // There is nothing to look for above the ceiling.
+        let tops = self.found && matches!(state, State::Ramp(_)) && self.capacity >= self.ceiling;
+        self.state = if tops { State::Cruise(1) } else { state };
         self.previous = self.pacing;
         self.begin_phase(now);
         self.set_rate(gain);
@@ -383,12 +443,18 @@ impl Auto {
     }
 
     fn set_rate(&mut self, gain: f64) {
-        self.capacity = self.capacity.max(RATE_MIN).min(TRAIN_RATE);
+        let top = self.top();
+        self.capacity = self.capacity.max(RATE_MIN).min(top);
         // A drain makes up for nothing: it must stay below the path's rate to tell whose the losses are.
         let arrives = if self.state == State::Drain { 1.0 } else { 1.0 - self.losses.share() };
-        self.pacing = self.capacity.scaled(gain / arrives).max(RATE_MIN).min(TRAIN_RATE);
+        self.pacing = self.capacity.scaled(gain / arrives).max(RATE_MIN).min(top);
         let path = self.pacing.bytes_in(self.min_rtt) as f64 * WINDOW_GAIN;
         self.window = path as u64 + self.pacing.bytes_in(HOST_DELAY) + 16 * self.packet_len;
+    }
+
+    /// Never faster than this.
+    fn top(&self) -> Rate {
+        if self.found { self.ceiling } else { TRAIN_RATE }
     }
 
     /// The part of what the path gave us before that we have now.
@@ -486,8 +552,13 @@ impl Controller for Auto {
                 let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
                 let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields);
-                if crowded && self.priority != Priority::Scavenger {
-                    return self.enter_compete(ack);
+                let raised = self.raised && self.queue_is_busy();
+                if (crowded || raised) && self.priority != Priority::Scavenger {
+                    let reason = match crowded {
+                        true => ModeReason::QueueStays { target, yielded: self.crowd.yielded() },
+                        false => ModeReason::ClaimRaised { to: self.priority },
+                    };
+                    return self.enter_compete(ack, reason);
                 }
                 match self.state {
                     State::Cruise(phase) if over => self.end_cruise_phase(ack, phase),
@@ -519,6 +590,24 @@ impl Controller for Auto {
         }
     }
 
+    fn claim(&mut self, now: Timestamp, claim: Claim) {
+        self.ceiling = claim.ceiling.unwrap_or(TRAIN_RATE).max(RATE_MIN).min(TRAIN_RATE);
+        if claim.priority == self.priority {
+            return;
+        }
+        self.raised = self.priority == Priority::Scavenger;
+        if self.raised {
+            // What it had while it gave way to all says nothing of what its part is.
+            self.proven = self.proven.max(self.first);
+        }
+        self.priority = claim.priority;
+        if let Some(competition) = self.competition.take() {
+            // Whether others hold the queue is asked again under the new claim.
+            self.note(now, competition.state(), CRUISE, ModeReason::ClaimChanged { to: claim.priority });
+            self.enter_drain(now);
+        }
+    }
+
     fn recall(&mut self, history: &PathHistory) {
         self.recalled = history.link_rate.map(Rate::bytes_per_second);
     }
@@ -528,6 +617,10 @@ impl Controller for Auto {
         if best > RATE_MIN {
             history.link_rate = Some(best.as_bytes());
         }
+    }
+
+    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        self.log.poll()
     }
 
     fn congestion_window(&self) -> u64 {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Against whom `auto` gives way (`--priority`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// Against whom `auto` gives way (`--priority`), the meekest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Priority {
     /// To everybody: it leaves a queue that others fill, as LEDBAT does (RFC 6817), and takes what is left over.
     Scavenger,

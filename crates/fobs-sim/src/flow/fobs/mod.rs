@@ -19,7 +19,7 @@ use crate::packet::{Cargo, Packet, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use receiving::Receiving;
@@ -51,6 +51,8 @@ pub struct FobsConfig {
     pub controller: CongestionControl,
     /// What `auto` claims of a shared link.
     pub priority: Priority,
+    /// When the object should be there, after the flow's start.
+    pub deadline: Option<Nanos>,
     /// How the sender tells whose losses they were.
     pub loss_cause: JudgeMethod,
     /// What the receiver says of its own losses.
@@ -82,6 +84,7 @@ impl FobsConfig {
             object,
             controller,
             priority: Priority::Fair,
+            deadline: None,
             loss_cause: JudgeMethod::On,
             honesty: Honesty::Honest,
             rate_limit: None,
@@ -193,6 +196,10 @@ impl FobsFlow {
         self.sending.fill(&mut figures);
         self.receiving.fill(now, &mut figures);
         figures
+    }
+
+    pub(crate) fn modes(&self) -> &[ModeChange] {
+        self.sending.modes()
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -9,10 +9,12 @@ use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
-use fobs_proto::congestion::{Controller, Fixed};
+use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::loss_cause::Verdict;
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit};
+use fobs_proto::sender::{
+    Body, Extent, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit,
+};
 use fobs_proto::wire::{
     ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, decode_packet_number,
 };
@@ -27,6 +29,9 @@ const CHUNKS_FOR_DISKS: u64 = 6;
 /// Longest burst: 44 packets are what one GSO super-packet holds.
 const BURST_MAX: usize = 44;
 
+/// Changes of a controller's way of sending that are kept; of more, the first.
+const MODES_MAX: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct Sending {
     me: Identity,
@@ -40,6 +45,8 @@ pub(super) struct Sending {
     /// Chunks handed to the machine, and given back by it.
     pushed: ChunkId,
     freed: ChunkId,
+    /// Bytes of the chunks that were not handed to it.
+    left: u64,
     /// Chunks that the reader may fill, those that are filled, and whether it is at one now.
     granted: u32,
     filled: u32,
@@ -60,6 +67,8 @@ pub(super) struct Sending {
     repeated: u64,
     taught: Taught,
     relaid: u64,
+    /// Changes of the controller's way of sending, the first of them.
+    modes: Vec<ModeChange>,
 }
 
 impl Sending {
@@ -75,7 +84,7 @@ impl Sending {
         let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
         // `fixed` without a rate, which no scenario can say, is one that crawls.
         let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
-        let machine = Sender::new(
+        let mut machine = Sender::new(
             stamp(me.start),
             SenderConfig {
                 controller: config
@@ -93,8 +102,13 @@ impl Sending {
                 ack_delay_max: Duration::from_nanos(config.ack_delay),
             },
         );
+        if let Some(deadline) = config.deadline {
+            machine.pursue(stamp(me.start), stamp(me.start.saturating_add(deadline)), config.priority);
+            machine.expect(stamp(me.start), config.object.total(), Extent::Whole);
+        }
         Sending {
             me,
+            left: config.object.total(),
             machine,
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
@@ -119,6 +133,7 @@ impl Sending {
             repeated: 0,
             taught: Taught::default(),
             relaid: 0,
+            modes: Vec::new(),
         }
     }
 
@@ -223,6 +238,11 @@ impl Sending {
         let timer = self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until));
         let next = timer.map_or(next, |at| next.min(at));
         net.agenda.set(self.me.slot(Role::Send), (next < Nanos::MAX).then_some(next.max(now + 1)));
+        while let Some(change) = self.machine.poll_mode_change() {
+            if self.modes.len() < MODES_MAX {
+                self.modes.push(change);
+            }
+        }
         let in_flight = self.machine.bytes_in_flight();
         self.ledger.check(net, in_flight);
     }
@@ -350,8 +370,11 @@ impl Sending {
         // What was read is handed over even where it is not wanted now: the reader was told that it would be.
         while self.filled > 0 {
             self.filled -= 1;
-            self.machine.push_chunk(config.object.len(self.pushed), config.object.is_final(self.pushed));
+            let len = config.object.len(self.pushed);
+            self.machine.push_chunk(len, config.object.is_final(self.pushed));
             self.pushed += 1;
+            self.left = self.left.saturating_sub(u64::from(len));
+            self.machine.expect(stamp(net.now), self.left, Extent::Whole);
         }
         let in_hand = self.pushed - self.freed;
         rule!(
@@ -425,6 +448,10 @@ impl Sending {
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
         figures.window = Some(controller.congestion_window()).filter(|window| *window < u64::MAX);
         figures.damaged += self.damaged;
+    }
+
+    pub(super) fn modes(&self) -> &[ModeChange] {
+        &self.modes
     }
 
     pub(super) fn describe(&self) -> String {

@@ -137,6 +137,7 @@ impl Session {
             link: link(End::Sender, sender),
             source: spec.source,
             config: sender_config(&auto, 0, credit).unwrap(),
+            deadline: None,
             reporter: at_sender.reporter(&sender_channel),
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),

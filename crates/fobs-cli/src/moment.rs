@@ -1,0 +1,112 @@
+//! Points in time as people write them: `2h`, `06:00`, `2026-11-23T06:00Z`.
+
+use std::time::SystemTime;
+
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, Zoned};
+
+/// What a refusal ends with.
+const FORMS: &str = "give a length of time (90s, 30m, 2h, 1d12h) or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z)";
+
+/// The moment that `text` means now: a length of time from now, a time of day (the next one), a local date and time, or one with a
+/// zone.
+///
+/// # Errors
+/// A sentence with the forms that are understood.
+pub fn parse_deadline(text: &str) -> Result<SystemTime, String> {
+    parse_at(text, &Zoned::now())
+}
+
+fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
+    let unreadable = || format!("{text:?} is no deadline: {FORMS}");
+    let moment = if let Ok(span) = text.parse::<Span>() {
+        now.checked_add(span).map_err(|_| format!("{text:?} is too far away: {FORMS}"))?.timestamp()
+    } else if let Ok(timestamp) = text.parse::<Timestamp>() {
+        timestamp
+    } else if let Ok(zoned) = text.parse::<Zoned>() {
+        zoned.timestamp()
+    } else if let Ok(time) = text.parse::<Time>() {
+        next(time, now).ok_or_else(unreadable)?
+    } else {
+        let local: DateTime = text.parse().map_err(|_| unreadable())?;
+        here(local, now.time_zone()).ok_or_else(unreadable)?
+    };
+    if moment <= now.timestamp() {
+        return Err(format!("{text:?} has passed already: {FORMS}"));
+    }
+    Ok(moment.into())
+}
+
+/// The next time that clocks here show this.
+fn next(time: Time, now: &Zoned) -> Option<Timestamp> {
+    let today = here(now.date().to_datetime(time), now.time_zone())?;
+    if today > now.timestamp() {
+        return Some(today);
+    }
+    here(now.date().tomorrow().ok()?.to_datetime(time), now.time_zone())
+}
+
+fn here(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
+    zone.to_zoned(local).ok().map(|zoned| zoned.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is understood on an evening two hours east of Greenwich, as seconds from then.
+    fn seconds(text: &str) -> Result<i64, String> {
+        let now: Zoned = "2026-11-22T21:30:00+02:00[+02:00]".parse().expect("a moment");
+        let moment = Timestamp::try_from(parse_at(text, &now)?).expect("in range");
+        Ok(moment.as_second() - now.timestamp().as_second())
+    }
+
+    #[test]
+    fn lengths_and_points_are_read() {
+        let (minute, hour, day) = (60, 3600, 86_400);
+        let table = [
+            ("90s", 90),
+            ("30m", 30 * minute),
+            ("2h", 2 * hour),
+            ("2h30m", 150 * minute),
+            ("2h 30min", 150 * minute),
+            ("1d12h", 36 * hour),
+            ("1d", day),
+            ("PT2H", 2 * hour),
+            ("22:00", 30 * minute),
+            ("06:00", 8 * hour + 30 * minute),
+            ("21:30", day),
+            ("2026-11-23T06:00", 8 * hour + 30 * minute),
+            ("2026-11-23 06:00", 8 * hour + 30 * minute),
+            ("2026-11-23T06:00Z", 10 * hour + 30 * minute),
+            ("2026-11-23T06:00:30+02:00", 8 * hour + 30 * minute + 30),
+            ("2026-11-24", day + 2 * hour + 30 * minute),
+        ];
+        for (text, expected) in table {
+            assert_eq!(seconds(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn nonsense_and_the_past_are_refused_with_a_sentence_that_shows_valid_forms() {
+        let table = [
+            ("", "is no deadline"),
+            ("soon", "is no deadline"),
+            ("2", "is no deadline"),
+            ("2 parsecs", "is no deadline"),
+            ("25:00", "is no deadline"),
+            ("2026-13-01T00:00Z", "is no deadline"),
+            ("0s", "has passed"),
+            ("-2h", "has passed"),
+            ("2h ago", "has passed"),
+            ("2026-11-22T19:30Z", "has passed"),
+            ("1999-01-01", "has passed"),
+            ("19998y", "is too far away"),
+        ];
+        for (text, why) in table {
+            let sentence = seconds(text).expect_err(text);
+            assert!(sentence.contains(why) && sentence.ends_with(FORMS), "{text}: {sentence}");
+        }
+    }
+}

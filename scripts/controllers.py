@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Runs every controller over the paths of a plan in virtual time, and prints tables in Markdown.
+
+usage: scripts/controllers.py --fobs FOBS [--plan lab/plans/grid.toml] [--cc NAME...]
+
+Every path of the plan, with its rate, round trip, loss, size and time-out and a queue of one bandwidth-delay product, and on it every
+--cc that the program knows; medians of the seeds. `fixed` sends at 95% of the link, which no other controller is told.
+Paths with anything else in them (other traffic, faults) are left out.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import tomllib
+
+from agreement import scenario
+
+SEEDS = range(1, 4)
+FIXED_SHARE = 0.95
+# What may stand in a path of a plan; a path with more is left out.
+KNOWN = {"name", "rate", "rtt", "bytes", "timeout", "vary", "forward"}
+# Below the best other controller by more than this, `auto` is named.
+TOLERANCE = 0.03
+UNITS = {"Mbit": 1e6, "Gbit": 1e9, "MB": 1e6, "GB": 1e9, "ms": 1e-3, "s": 1.0, "%": 1e-2, "": 1.0}
+
+
+def quantity(text):
+    number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z%]*)", str(text)).groups()
+    return float(number) * UNITS[unit]
+
+
+def paths(plan):
+    """Every path of the plan as (name, link, bytes, seconds)."""
+    for path in plan["path"]:
+        if not set(path) <= KNOWN or not set(path.get("forward", {})) <= {"loss"}:
+            continue
+        vary = path.get("vary", {})
+        for values in itertools.product(*vary.values()):
+            chosen = dict(zip(vary, values))
+            name = path["name"]
+            for key, value in chosen.items():
+                name = name.replace("{" + key.rsplit(".", 1)[-1] + "}", value)
+            rate, rtt = quantity(chosen.get("rate", path.get("rate"))), quantity(chosen.get("rtt", path.get("rtt")))
+            loss = quantity(chosen.get("forward.loss", path.get("forward", {}).get("loss", "0")))
+            link = {"rate_bps": rate, "rtt_ms": rtt * 1e3, "loss": loss, "queue_bytes": max(rate / 8 * rtt, 30_000)}
+            yield name, link, quantity(path["bytes"]), quantity(path["timeout"])
+
+
+def controllers(fobs):
+    """The names that --cc takes, in the order of its help."""
+    refused = subprocess.run([fobs, "cp", "--cc", "?", "a", "b:"], capture_output=True, text=True, check=False).stderr
+    names = re.search(r"possible values: ([a-z0-9, -]+)", refused).group(1)
+    return [name.strip() for name in names.split(",")]
+
+
+def run(fobs, controller, link, size, seconds, seed):
+    """Share of the link, waste, and whether it was complete in time."""
+    text = scenario({"link": link, "bytes": size}, controller).replace("duration_s = 600", f"duration_s = {seconds}")
+    if controller == "fixed":
+        text += f"rate_mbit = {FIXED_SHARE * link['rate_bps'] / 1e6}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        file, said = pathlib.Path(folder, "path.toml"), pathlib.Path(folder, "said.json")
+        file.write_text(text, encoding="utf-8")
+        command = [fobs, "sim", "run", "--seed", str(seed), "--json", said, file]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        flow = json.loads(said.read_text(encoding="utf-8"))["flows"][0]
+    return flow["goodput_mbit"] * 1e6 / link["rate_bps"], flow["waste"], flow["outcome"] == "complete"
+
+
+def medians(runs):
+    shares, wastes, complete = zip(*runs)
+    return statistics.median(shares), statistics.median(wastes), all(complete)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fobs", default="fobs", help="the program to simulate with")
+    parser.add_argument("--plan", default="lab/plans/grid.toml", type=pathlib.Path)
+    parser.add_argument("--cc", action="append", help="only this controller; may be given more than once")
+    arguments = parser.parse_args()
+    names = arguments.cc or controllers(arguments.fobs)
+    cells = list(paths(tomllib.loads(arguments.plan.read_text(encoding="utf-8"))))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        futures = {
+            (name, cc): [pool.submit(run, arguments.fobs, cc, link, size, seconds, seed) for seed in SEEDS]
+            for name, link, size, seconds in cells
+            for cc in names
+        }
+        found = {key: medians([future.result() for future in runs]) for key, runs in futures.items()}
+    for title, figure in (("Share of the link, %", 0), ("Waste, %", 1)):
+        print(f"| {title} | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
+        for name, *_ in cells:
+            row = [found[name, cc] for cc in names]
+            shown = [f"{100 * cell[figure]:.1f}{'' if cell[2] else '*'}" for cell in row]
+            print(f"| {name} | {' | '.join(shown)} |")
+        print()
+    for name, *_ in cells:
+        others = {cc: found[name, cc] for cc in names if cc != "auto"}
+        if "auto" in names and others:
+            best = max(others, key=lambda cc: others[cc][0])
+            ratio = found[name, "auto"][0] / others[best][0]
+            if ratio < 1 - TOLERANCE:
+                print(f"{name}: auto has {ratio:.3f} of {best}, whose waste is {100 * others[best][1]:.1f}%")
+
+
+if __name__ == "__main__":
+    main()
