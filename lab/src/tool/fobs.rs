@@ -48,6 +48,8 @@ struct FobsOptions {
     burst: Option<u32>,
     /// `--packet-size`.
     packet_size: Option<u32>,
+    /// `--loss-cause`.
+    loss_cause: Option<String>,
     /// Further arguments of `fobs cp`.
     args: Vec<String>,
 }
@@ -57,7 +59,8 @@ impl FobsOptions {
     fn words(&self) -> Vec<String> {
         let numbers =
             [("--ack-every", self.ack_every), ("--burst", self.burst), ("--packet-size", self.packet_size)];
-        let texts = [("--cc", self.cc.clone()), ("--rate", self.rate.clone())];
+        let texts = [("--cc", &self.cc), ("--rate", &self.rate), ("--loss-cause", &self.loss_cause)];
+        let texts = texts.map(|(flag, value)| (flag, value.clone()));
         let numbers = numbers.map(|(flag, value)| (flag, value.map(|value| value.to_string())));
         let given = texts.into_iter().chain(numbers);
         let given = given.filter_map(|(flag, value)| Some([flag.to_owned(), value?]));

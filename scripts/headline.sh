@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs the plan of paper 001's headline with the host that it is about: one whose administrator has changed nothing.
+#   scripts/headline.sh OUT.jsonl [further arguments of fobs-lab run]
+# Root. A socket of an ordinary user may have `net.core.rmem_max` bytes of receive buffer, 212992 unless somebody raised
+# it; root may have more (CAP_NET_ADMIN) and a higher priority (CAP_SYS_NICE). So the limit is set to the kernel's own for
+# as long as this runs, and fobs runs without the two capabilities.
+set -eu
+out=$1
+shift
+target=${CARGO_TARGET_DIR:-target}/release
+before=$(sysctl -n net.core.rmem_max)
+wrapper=$(mktemp -d)
+trap 'sysctl -qw net.core.rmem_max="$before"; rm -r "$wrapper"' EXIT INT TERM
+sysctl -qw net.core.rmem_max=212992
+cat >"$wrapper/fobs" <<EOF
+#!/bin/sh
+exec setpriv --bounding-set -net_admin,-sys_nice --inh-caps -all "$(realpath "$target/fobs")" "\$@"
+EOF
+chmod +x "$wrapper/fobs"
+"$target/fobs-lab" run lab/plans/001-headline.toml --fobs "$wrapper/fobs" --out "$out" "$@"
