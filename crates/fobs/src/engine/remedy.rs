@@ -49,9 +49,10 @@ impl RemedyPolicy {
 pub(super) struct Remedies {
     next: Step,
     watched: Option<Watched>,
-    /// Packets received and dropped at the last look, and what the CPUs had done at the last one that mattered.
+    /// Packets received and dropped at the last look.
     seen: (u64, u64),
-    ticks: HashMap<u32, CpuTicks>,
+    /// What the CPUs had done by then, if the next step asks for it: it is a file of the kernel's, read on the receiving thread.
+    ticks: Option<HashMap<u32, CpuTicks>>,
     /// To be restored: the thread may be the caller's.
     nice_before: Option<i32>,
 }
@@ -84,13 +85,7 @@ pub(super) trait Buffer {
 
 impl Remedies {
     pub(super) fn new() -> Remedies {
-        Remedies {
-            next: Step::Buffer,
-            watched: None,
-            seen: (0, 0),
-            ticks: thread::cpu_ticks().into_iter().collect(),
-            nice_before: None,
-        }
+        Remedies { next: Step::Buffer, watched: None, seen: (0, 0), ticks: None, nice_before: None }
     }
 
     /// A heartbeat has passed; packets received and dropped at the socket so far. What was done, or came of it.
@@ -114,6 +109,10 @@ impl Remedies {
             out.push(told(watched.action, result));
         }
         while self.watched.is_none() && self.next != Step::Done && drops >= DROPS_MATTER {
+            if self.next == Step::Cpu && self.ticks.is_none() {
+                // Which CPU is idle shows at the next look.
+                break;
+            }
             let (step, tried) = (self.next, self.apply(buffer));
             match tried {
                 Ok(Some(action)) => {
@@ -128,10 +127,8 @@ impl Remedies {
                 self.next = step.after();
             }
         }
-        // Read only where the next look may need it: it is a file of the kernel's, on the receiving thread.
-        if drops >= DROPS_MATTER && self.next != Step::Done {
-            self.ticks = thread::cpu_ticks().into_iter().collect();
-        }
+        let looks = self.next == Step::Cpu && self.watched.is_none();
+        self.ticks = looks.then(|| thread::cpu_ticks().into_iter().collect());
         out
     }
 
@@ -146,9 +143,9 @@ impl Remedies {
     }
 
     fn change_cpu(&self) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+        let Some(before) = &self.ticks else { return Ok(None) };
         let from = thread::current_cpu();
-        let idle =
-            |(cpu, ticks): (u32, CpuTicks)| Some((cpu, ticks.idle_share_since(*self.ticks.get(&cpu)?)));
+        let idle = |(cpu, ticks): (u32, CpuTicks)| Some((cpu, ticks.idle_share_since(*before.get(&cpu)?)));
         let shares: Vec<(u32, f64)> = thread::cpu_ticks().into_iter().filter_map(idle).collect();
         let Some(&(_, ours)) = shares.iter().find(|(cpu, _)| *cpu == from) else { return Ok(None) };
         let idlest = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -287,6 +284,26 @@ mod tests {
             })
             .collect();
         assert_eq!(effects, [false, true]);
+    }
+
+    #[test]
+    fn the_cpus_are_looked_at_twice_before_one_is_chosen_and_not_before_it_matters() {
+        std::thread::spawn(|| {
+            let buffer = Granting { granted: Cell::new(1 << 20), max: 1 << 20 };
+            let mut remedies = Remedies::new();
+            let mut beat = |at_ms: u64, received, dropped| {
+                let told = remedies.on_heartbeat(at(at_ms), at(0), received, dropped, &buffer);
+                (told.len(), remedies.next, remedies.ticks.is_some())
+            };
+            assert_eq!(beat(200, 10_000, 0), (0, Step::Buffer, false));
+            let refused = beat(400, 20_000, 500);
+            assert_eq!(refused, (1, Step::Cpu, true), "the buffer cannot grow");
+            assert_eq!(beat(600, 30_000, 500), (0, Step::Cpu, true), "no drops, and still looked at");
+            let (_, next, _) = beat(800, 40_000, 1000);
+            assert_ne!(next, Step::Cpu, "looked at twice, and decided");
+        })
+        .join()
+        .expect("no panic");
     }
 
     #[test]
