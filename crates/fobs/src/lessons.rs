@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The training is a thread of low priority, begun when the peer has been told all and the figures are known. Whoever
-//! called waits for it, for a bounded time, because a process that ended would end the thread, too. It takes a tenth of a second;
+//! called waits for it, for a bounded time, because a process that ended would end the thread, too. One pass takes a tenth of a second;
 //! where it takes longer than the wait, a process that lives on lets it finish, and one that ends has lost a hint.
 
 use std::ffi::OsStr;
