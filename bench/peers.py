@@ -4,12 +4,15 @@ import json
 import mmap
 import os
 import shutil
+import time
 
 import measure
 from lab import ADDRESS, CLIENT, SERVER
 
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com")
 DAEMON_PORT, IPERF_PORT, CEILING_PORT = 45600, 5201, 45700
+# Linux reports free pages to the host 2 s after they became free (mm/page_reporting.c), in rounds; one more second for these.
+RETURN_S = 3
 
 
 class Contest:
@@ -36,10 +39,12 @@ class Contest:
         """Empties the destination: every contestant writes fresh pages, none rewrites another's.
 
         Then touches as much memory and gives it back. A virtual machine returns free memory to its host, and a page that was
-        returned costs whoever needs it next up to 3 CPU seconds per GB: by chance this contestant, by chance that one.
+        returned costs whoever needs it next up to 3 CPU seconds per GB: by chance this contestant, by chance that one. What
+        the one before left is given time to be returned first, so that every one finds the same.
         """
         shutil.rmtree(self.target)
         os.mkdir(self.target)
+        time.sleep(RETURN_S)
         with mmap.mmap(-1, size) as memory:
             for page in range(0, size, mmap.PAGESIZE):
                 memory[page] = 1
