@@ -45,11 +45,6 @@ impl HostDropMeter {
         Some(HostDropMeter { interface, before })
     }
 
-    /// The interface's name.
-    pub fn interface(&self) -> &str {
-        &self.interface
-    }
-
     /// What was dropped; `None` where it cannot be read any more.
     pub fn read(&self) -> Option<HostDrops> {
         let now = totals(&self.interface)?;
@@ -164,11 +159,11 @@ mod tests {
     fn the_interface_to_this_host_itself_is_found() {
         let meter = HostDropMeter::towards("127.0.0.1:9".parse().expect("an address"))
             .expect("loopback has counters");
-        assert_eq!(meter.interface(), "lo");
+        assert_eq!(meter.interface, "lo");
         assert_eq!(meter.read().map(|drops| drops.interface), Some(0), "loopback drops nothing by itself");
         assert!(
             HostDropMeter::towards("[::ffff:127.0.0.1]:9".parse().expect("an address"))
-                .is_none_or(|m| m.interface() == "lo")
+                .is_none_or(|m| m.interface == "lo")
         );
     }
 }

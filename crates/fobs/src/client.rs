@@ -43,13 +43,11 @@ pub fn copy(
     match destination {
         Location::Remote(remote) => {
             let source = local_source(sources, options)?;
-            let done = Client::call(remote, options, events)?.push(source, remote, began)?;
-            Ok(judged(done, options))
+            Client::call(remote, options, events)?.push(source, remote, began)
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
-            let done = Client::call(remote, options, events)?.pull(paths, destination, began)?;
-            Ok(judged(done, options))
+            Client::call(remote, options, events)?.pull(paths, destination, began)
         }
     }
 }
@@ -169,10 +167,12 @@ impl<'a> Client<'a> {
         let outcome = engine::send(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
-        let summary =
+        let done =
             summary(Role::Sender, &outcome.complete, &outcome.finished, cipher, began, reporter.errors());
+        // The copy is complete; what follows is for the next one and no part of its time.
+        let done = judged(done, self.options);
         lessons.keep(outcome.taught);
-        Ok(summary)
+        Ok(done)
     }
 
     fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Outcome {
@@ -201,7 +201,9 @@ impl<'a> Client<'a> {
         let outcome = engine::receive(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
-        Ok(summary(Role::Receiver, &outcome.complete, &outcome.finished, cipher, began, reporter.errors()))
+        let done =
+            summary(Role::Receiver, &outcome.complete, &outcome.finished, cipher, began, reporter.errors());
+        Ok(judged(done, self.options))
     }
 
     fn local_sink(&self, accept: &Accept, paths: &[Vec<u8>], destination: &Location) -> Result<Sink> {

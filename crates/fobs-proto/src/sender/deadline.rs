@@ -4,8 +4,9 @@
 //! It aims at a moment a little before the deadline. What is left over the time until then is the *need*; the need at
 //! the start, and of whatever is added to the object later, is the *plan*. While the need is within the plan, and a small part of
 //! what the path carries, the transfer is a scavenger under a ceiling a little above the need: beside others it may get
-//! nothing for a while, and alone it makes up for that. When it does not know the path yet, and when it has fallen behind it shares as `fair` does, still under the ceiling,
-//! so that beside others it gets what it needs where a fair part is enough. Greedy it becomes only for who asked for that.
+//! nothing for a while, and alone it makes up for that. When it does not know the path yet, and when it has fallen behind, it
+//! shares as `fair` does, still under the ceiling, so that beside others it gets what it needs where a fair part is
+//! enough. Greedy it becomes only for who asked for that.
 //!
 //! A deadline that nobody can meet is no reason to fail: the transfer goes on with its full claim, and says so.
 
