@@ -10,8 +10,8 @@
 //! overflowing. There are no keys worth the name, no retransmission, no pacing and no checks of what a stranger sends: for
 //! one's own machine only. A lost datagram ends it.
 
+use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fobs_sys::{Burst, Ecn, Interest, PageBuffer, RecvBatch, SendError, UdpOptions, UdpSocket, Waker, wait};
-use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use std::error::Error;
 use std::fs::File;
 use std::net::SocketAddr;
@@ -106,11 +106,8 @@ fn send(to: SocketAddr, file: File) -> Result<(), Failure> {
                 let (header, rest) = datagram.split_at_mut(HEADER_LEN);
                 header[..8].copy_from_slice(&u64::to_be_bytes(number));
                 let (place, tag) = rest.split_at_mut(body.len());
-                place.copy_from_slice(body);
-                let made = key
-                    .seal_in_place_separate_tag(nonce(number), Aad::from(&*header), place)
+                key.seal_out_of_place_scatter(nonce(number), Aad::from(&*header), body, place, &[], tag)
                     .map_err(|_| "cannot seal")?;
-                tag.copy_from_slice(made.as_ref());
                 number += 1;
                 end += HEADER_LEN + body.len() + TAG_LEN;
             }
@@ -174,11 +171,13 @@ fn receive(at: SocketAddr, file: File) -> Result<(), Failure> {
                 return Err(format!("datagram {expected} was lost: give the socket more buffer").into());
             }
             expected += 1;
-            let body =
-                key.open_in_place(nonce(number), Aad::from(&*header), sealed).map_err(|_| "cannot open")?;
-            buffer[len..len + body.len()].copy_from_slice(body);
-            len += body.len();
-            got += body.len() as u64;
+            let body_len = sealed.len().checked_sub(TAG_LEN).ok_or("a datagram is too short")?;
+            let (body, tag) = sealed.split_at(body_len);
+            let place = &mut buffer[len..len + body_len];
+            key.open_separate_gather(nonce(number), Aad::from(&*header), body, tag, place)
+                .map_err(|_| "cannot open")?;
+            len += body_len;
+            got += body_len as u64;
             if len == CHUNK_LEN {
                 let full = std::mem::replace(&mut buffer, take.recv()?);
                 filled.send((full, std::mem::take(&mut len)))?;

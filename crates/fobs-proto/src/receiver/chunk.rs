@@ -56,6 +56,21 @@ impl Arriving {
         &self.received
     }
 
+    /// Where a packet of `len` payload bytes would go if it came now: bytes that no packet has filled, and only this one fills.
+    /// `None` if it would not be new, or must first lay out the chunk.
+    pub(super) fn vacancy(&self, header: &DataHeader, len: usize) -> Option<u32> {
+        let offset = u32::from(header.packet_index) * u32::from(self.payload_size);
+        let vacant = self.progress == Progress::Arriving
+            && header.attempt == self.attempt
+            && self.attempt >= self.attempt_min
+            && header.payload_size == self.payload_size
+            && len <= usize::from(self.payload_size)
+            && u32::from(header.packet_index) < self.received.len()
+            && !self.received.contains(u32::from(header.packet_index))
+            && offset + len as u32 <= CHUNK_LEN_MAX;
+        vacant.then_some(offset)
+    }
+
     /// Takes a data packet of `len` payload bytes.
     pub(super) fn take(&mut self, header: &DataHeader, len: usize) -> Result<Taken, Reject> {
         if header.attempt < self.attempt.max(self.attempt_min) {

@@ -210,6 +210,14 @@ impl Receiver {
         disposition
     }
 
+    /// Where in its chunk the payload of a data packet would be stored, in bytes, if the packet came now: a driver may open a
+    /// sealed packet straight into this place. Nothing is taken and nothing changes; whether it is genuine need not be known,
+    /// because nobody reads those bytes before a packet for them is taken. `None` where no such promise can be made.
+    pub fn vacancy(&self, header: &DataHeader, payload_len: usize) -> Option<u32> {
+        let place = header.chunk.checked_sub(self.base)? as usize;
+        self.chunks.get(place)?.vacancy(header, payload_len)
+    }
+
     /// An authenticated probe: answered at once.
     pub fn handle_probe(&mut self, now: Timestamp, meta: &PacketMeta) {
         self.record(now, meta);

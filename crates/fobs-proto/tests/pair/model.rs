@@ -125,7 +125,9 @@ fn the_receiver_agrees_with_the_model() {
                         socket: SocketNote::default(),
                     };
                     let expected = model.expect(&header, len);
+                    let vacancy = receiver.vacancy(&header, len);
                     let got = receiver.handle_data(now, &meta, &header, len);
+                    check_vacancy(vacancy, got, &model, &header, seed);
                     assert_eq!(got, expected, "seed {seed} step {step}: {header:?} of {len}");
                     if !matches!(got, Disposition::Reject(_)) {
                         model.numbers.insert(number);
@@ -137,6 +139,25 @@ fn the_receiver_agrees_with_the_model() {
             assert_eq!(receiver.is_complete(), model.end == Some(model.base), "seed {seed}");
         }
     }
+}
+
+/// A place that is promised is where the packet goes, if it is taken, and holds nothing of a packet before; each packet that
+/// is not the first of its layout has one.
+fn check_vacancy(vacancy: Option<u32>, got: Disposition, model: &Model, header: &DataHeader, seed: u64) {
+    let chunk = model.chunks.get(&header.chunk);
+    let agrees = match got {
+        Disposition::Store { offset, .. } if chunk.is_some_and(|c| c.got.len() > 1) => {
+            vacancy == Some(offset)
+        }
+        Disposition::Store { offset, .. } => vacancy.is_none_or(|place| place == offset),
+        Disposition::Duplicate => vacancy.is_none(),
+        Disposition::Reject(_) => {
+            let filled =
+                |place: u32| chunk.is_some_and(|c| c.got.contains(&((place / u32::from(c.payload)) as u16)));
+            vacancy.is_none_or(|place| !filled(place))
+        }
+    };
+    assert!(agrees, "seed {seed}: {header:?} was promised {vacancy:?}, then {got:?}");
 }
 
 fn packet(rng: &mut Rng, lens: &[u32], payload: u16, model: &Model) -> (DataHeader, usize) {

@@ -308,7 +308,7 @@ fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<Ser
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::ring::default_provider())
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn certified(

@@ -5,16 +5,19 @@ use super::{Clock, UDP_SILENCE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
 use crate::secure::replay::ReplayWindow;
-use fobs_proto::Timestamp;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{Body, PacketOut};
-use fobs_proto::wire::{AEAD_TAG_LEN, Header, decode_packet_number};
+use fobs_proto::wire::{AEAD_TAG_LEN, DataHeader, Header, decode_packet_number};
+use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Burst, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Room for one burst: what one GSO send may carry.
 const OUT_LEN: usize = 65_507;
+/// What probes are filled with, and the longest body of a datagram.
+static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
 /// Slots of a receive batch. With GRO each may hold 44 packets; eight of them are 0.8 ms at 5 Gbit/s, which is as long as acks
 /// should wait for each other.
 const BATCH_SLOTS: usize = 8;
@@ -42,7 +45,43 @@ pub(crate) struct LinkSetup {
 pub(crate) struct Incoming<'a> {
     pub(crate) header: Header,
     pub(crate) meta: PacketMeta,
-    pub(crate) body: &'a [u8],
+    pub(crate) body: IncomingBody<'a>,
+}
+
+/// Where the body of a packet is, as it was opened.
+#[derive(Clone, Copy)]
+pub(crate) enum IncomingBody<'a> {
+    /// In the place that [`Inbox::vacancy`] named; how many bytes.
+    InPlace(usize),
+    /// Here, until the next packet.
+    Here(&'a [u8]),
+}
+
+impl IncomingBody<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            IncomingBody::InPlace(len) => *len,
+            IncomingBody::Here(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// Whoever takes what a link receives. A function does, if it has no places of its own.
+pub(crate) trait Inbox {
+    /// The place for the `len` bytes that a data packet claims to bring, to be opened straight into: what is written there is
+    /// worth nothing until the packet is taken, and if it is a forgery it never is. `None` for a buffer of the link's.
+    fn vacancy(&mut self, _header: &DataHeader, _len: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// Takes an authenticated packet.
+    fn take(&mut self, now: Timestamp, packet: Incoming<'_>);
+}
+
+impl<F: FnMut(Timestamp, Incoming<'_>)> Inbox for F {
+    fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
+        self(now, packet);
+    }
 }
 
 /// A sealed burst, waiting in the link's buffer.
@@ -78,6 +117,8 @@ pub(crate) struct Link {
     last_heard: Option<Timestamp>,
     batch: RecvBatch,
     out: Box<[u8]>,
+    /// For bodies that have no place of their own.
+    opened: Box<[u8]>,
     rejected: u64,
 }
 
@@ -102,6 +143,7 @@ impl Link {
             last_heard: None,
             batch: RecvBatch::new(BATCH_SLOTS),
             out: vec![0; OUT_LEN].into_boxed_slice(),
+            opened: vec![0; OUT_LEN].into_boxed_slice(),
             rejected: 0,
         }
     }
@@ -158,8 +200,8 @@ impl Link {
         }
     }
 
-    /// Takes what is waiting: tells every authenticated packet, and returns how many datagrams there were.
-    pub(crate) fn receive(&mut self, mut take: impl FnMut(Timestamp, Incoming<'_>)) -> Result<usize> {
+    /// Takes what is waiting: hands over every authenticated packet, and returns how many datagrams there were.
+    pub(crate) fn receive(&mut self, inbox: &mut impl Inbox) -> Result<usize> {
         let count = self.socket.recv(&mut self.batch).map_err(|error| {
             Error::new(
                 ErrorKind::Socket,
@@ -181,11 +223,18 @@ impl Link {
                 continue;
             }
             let len = datagram.data.len();
-            let (clear, sealed) = datagram.data.split_at_mut(header.len());
-            let Some(body_len) = self.opener.open(number, clear, sealed) else {
+            let (clear, sealed) = datagram.data.split_at(header.len());
+            let body_len = sealed.len().saturating_sub(AEAD_TAG_LEN).min(OUT_LEN);
+            let place = match header {
+                Header::Data(header) => inbox.vacancy(&header, body_len),
+                Header::Probe | Header::Ack => None,
+            };
+            let in_place = place.is_some();
+            let place = place.unwrap_or(&mut self.opened[..body_len]);
+            if !self.opener.open(number, clear, sealed, place) {
                 self.rejected += 1;
                 continue;
-            };
+            }
             self.replay.insert(number);
             if self.largest.is_none_or(|largest| number > largest) {
                 self.largest = Some(number);
@@ -203,24 +252,35 @@ impl Link {
                 },
                 socket: SocketNote { drops: Some(datagram.drops), merged: datagram.merged },
             };
-            take(now, Incoming { header, meta, body: &sealed[..body_len] });
+            let body = match in_place {
+                true => IncomingBody::InPlace(body_len),
+                false => IncomingBody::Here(&self.opened[..body_len]),
+            };
+            inbox.take(now, Incoming { header, meta, body });
         }
         Ok(count)
     }
 
-    /// Seals a burst into the link's buffer; `gather` copies a range of a chunk.
-    pub(crate) fn seal(&mut self, packets: &[PacketOut], gather: impl Fn(u32, u32, &mut [u8])) -> Sealed {
+    /// Seals a burst into the link's buffer; `chunk_bytes` shows a range of a chunk.
+    pub(crate) fn seal<'a>(
+        &mut self,
+        packets: &[PacketOut],
+        chunk_bytes: impl Fn(ChunkId, Range<usize>) -> &'a [u8],
+    ) -> Sealed {
         let mut end = 0;
         for packet in packets {
             let datagram = &mut self.out[end..end + packet.datagram_len()];
             let header_len = packet.header.encode(packet.number, datagram);
-            let (header, rest) = datagram.split_at_mut(header_len);
-            let (body, tag) = rest.split_at_mut(rest.len() - AEAD_TAG_LEN);
-            match packet.body {
-                Body::Chunk { chunk, offset, .. } => gather(chunk, offset, body),
-                Body::Padding { .. } => body.fill(0),
-            }
-            tag.copy_from_slice(&self.sealer.seal(packet.number, header, body));
+            let (header, sealed) = datagram.split_at_mut(header_len);
+            let body_len = sealed.len() - AEAD_TAG_LEN;
+            let body = match packet.body {
+                Body::Chunk { chunk, offset, .. } => {
+                    let offset = offset as usize;
+                    chunk_bytes(chunk, offset..offset + body_len)
+                }
+                Body::Padding { .. } => &PADDING[..body_len],
+            };
+            self.sealer.seal(packet.number, header, body, sealed);
             end += packet.datagram_len();
         }
         Sealed { start: 0, end, segment_len: packets.first().map_or(1, PacketOut::datagram_len) }
@@ -229,12 +289,10 @@ impl Link {
     /// Seals a packet whose body the caller has written.
     pub(crate) fn seal_body(&mut self, number: u64, header: Header, body: &[u8]) -> Sealed {
         let header_len = header.encode(number, &mut self.out);
-        let end = header_len + body.len();
-        self.out[header_len..end].copy_from_slice(body);
-        let (head, rest) = self.out.split_at_mut(header_len);
-        let (body, tag) = rest.split_at_mut(body.len());
-        tag[..AEAD_TAG_LEN].copy_from_slice(&self.sealer.seal(number, head, body));
-        Sealed { start: 0, end: end + AEAD_TAG_LEN, segment_len: end + AEAD_TAG_LEN }
+        let end = header_len + body.len() + AEAD_TAG_LEN;
+        let (header, sealed) = self.out[..end].split_at_mut(header_len);
+        self.sealer.seal(number, header, body, sealed);
+        Sealed { start: 0, end, segment_len: end }
     }
 
     /// Sends what is left of a burst; what the kernel did not take stays in `sealed`.

@@ -1,6 +1,7 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
 use super::host::HostWatch;
+use super::link::{Inbox, Incoming, IncomingBody};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::explain::{Measured, ReceiverSample};
 use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
 use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
-use fobs_proto::wire::{Ack, Header};
+use fobs_proto::wire::{Ack, DataHeader, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
 use std::collections::{HashMap, VecDeque};
@@ -118,6 +119,42 @@ impl Buffers {
             self.arriving.insert(chunk, buffer);
         }
         Ok(self.arriving.get_mut(&chunk).expect("just inserted"))
+    }
+}
+
+/// What takes the packets of a batch.
+struct Intake<'a> {
+    machine: &'a mut Receiver,
+    buffers: &'a mut Buffers,
+    complete: &'a mut VecDeque<(ChunkId, usize)>,
+    first_data: &'a mut Option<Timestamp>,
+    failure: Option<Error>,
+}
+
+impl Inbox for Intake<'_> {
+    fn vacancy(&mut self, header: &DataHeader, len: usize) -> Option<&mut [u8]> {
+        let offset = self.machine.vacancy(header, len)? as usize;
+        // Only an authentic packet begins a buffer: forgeries cost no memory.
+        self.buffers.arriving.get_mut(&header.chunk)?.get_mut(offset..offset + len)
+    }
+
+    fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
+        let header = match packet.header {
+            Header::Data(header) => header,
+            Header::Probe => return self.machine.handle_probe(now, &packet.meta),
+            Header::Ack => return,
+        };
+        self.first_data.get_or_insert(packet.meta.arrived);
+        let disposition = self.machine.handle_data(now, &packet.meta, &header, packet.body.len());
+        let Disposition::Store { offset, completes } = disposition else { return };
+        if let IncomingBody::Here(body) = packet.body {
+            let at = offset as usize;
+            match self.buffers.of(header.chunk) {
+                Ok(buffer) => buffer[at..at + body.len()].copy_from_slice(body),
+                Err(error) => self.failure = Some(error),
+            }
+        }
+        self.complete.extend(completes.map(|len| (header.chunk, len as usize)));
     }
 }
 
@@ -270,30 +307,9 @@ impl Receiving {
     /// Takes one batch; how many datagrams it had.
     fn take_packets(&mut self) -> Result<usize> {
         let Receiving { link, machine, buffers, complete, first_data, .. } = self;
-        let mut failure = None;
-        let count = link.receive(|now, packet| match packet.header {
-            Header::Data(header) => {
-                first_data.get_or_insert(packet.meta.arrived);
-                let disposition = machine.handle_data(now, &packet.meta, &header, packet.body.len());
-                if let Disposition::Store { offset, completes } = disposition {
-                    match buffers.of(header.chunk) {
-                        Ok(buffer) => {
-                            let at = offset as usize;
-                            let end = at + packet.body.len();
-                            buffer[at..end].copy_from_slice(packet.body);
-                            // The next packet's place most likely: opening that one waits for these stores to be done, and
-                            // they for the memory.
-                            buffer.prefetch_for_write(end, packet.body.len());
-                        }
-                        Err(error) => failure = Some(error),
-                    }
-                    complete.extend(completes.map(|len| (header.chunk, len as usize)));
-                }
-            }
-            Header::Probe => machine.handle_probe(now, &packet.meta),
-            Header::Ack => {}
-        })?;
-        if let Some(error) = failure {
+        let mut intake = Intake { machine, buffers, complete, first_data, failure: None };
+        let count = link.receive(&mut intake)?;
+        if let Some(error) = intake.failure {
             return Err(error);
         }
         // One report for the batch: it arrived as one, and stamps cannot tell more.

@@ -1,6 +1,7 @@
 //! The sending thread: paces packets, hears acks, hands buffers to the reader.
 
 use super::causes::Causes;
+use super::link::{Incoming, IncomingBody, Sealed};
 use super::measure::{Audience, SenderMeter, Wait};
 use super::meter::WorkMeter;
 use super::reader::{self, Filled};
@@ -106,7 +107,7 @@ struct Sending {
     writer: ControlWriter,
     peer_name: String,
     ports: String,
-    pending: Option<(super::link::Sealed, Ecn)>,
+    pending: Option<(Sealed, Ecn)>,
     packets: Vec<PacketOut>,
     refused_until: Timestamp,
     waiting_since: Option<Timestamp>,
@@ -279,10 +280,8 @@ impl Sending {
 
     fn seal(&mut self) {
         let (in_hand, base) = (&self.in_hand, self.base);
-        let sealed = self.link.seal(&self.packets, |chunk, offset, body| {
-            let bytes = &in_hand[(chunk - base) as usize].buffer;
-            body.copy_from_slice(&bytes[offset as usize..offset as usize + body.len()]);
-        });
+        let sealed =
+            self.link.seal(&self.packets, |chunk, range| &in_hand[(chunk - base) as usize].buffer[range]);
         self.pending = Some((sealed, Ecn::Ect0));
     }
 
@@ -326,9 +325,10 @@ impl Sending {
 
     fn hear_acks(&mut self) -> Result<()> {
         let machine = &mut self.machine;
-        self.link.receive(|now, packet| {
+        self.link.receive(&mut |now, packet: Incoming<'_>| {
             if packet.header == Header::Ack
-                && let Ok(ack) = Ack::decode(packet.body)
+                && let IncomingBody::Here(body) = packet.body
+                && let Ok(ack) = Ack::decode(body)
             {
                 machine.handle_ack(now, &ack);
             }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::support::*;
 use crate::control::message::Message;
 use crate::error::ErrorKind;
+use crate::secure::datagram::TAG_LEN;
 
 /// Counts the messages that pass, by what they are.
 fn counting(rejections: Arc<Mutex<Vec<(u32, u8)>>>) -> Messages {
@@ -102,6 +103,35 @@ fn forged_cut_and_repeated_datagrams_are_counted_and_do_nothing() {
     // The last acks may still lie in the socket when the sender has all it needs.
     let rejected = sent.finished.datagrams_rejected;
     assert!((1..=7 * MEDDLED).contains(&rejected), "{rejected}");
+}
+
+#[test]
+fn forgeries_that_come_first_spoil_nothing() {
+    let world = World::with_file("file", 3 << 20);
+    let datagrams: Datagrams = Box::new(move |_, datagram| {
+        let mut out = vec![Out::Peer(datagram.to_vec())];
+        // The right header, so that it is opened straight into the packet's place: another body, another tag, and one cut short.
+        if data_header(datagram).is_some() {
+            let changed = |at: usize| {
+                let mut changed = datagram.to_vec();
+                changed[at] ^= 1;
+                Out::Stranger(changed)
+            };
+            let last = datagram.len() - 1;
+            out.splice(
+                0..0,
+                [changed(last - TAG_LEN), changed(last), Out::Stranger(datagram[..last].to_vec())],
+            );
+        }
+        out
+    });
+    let session = Session::start(Spec { datagrams: Some(datagrams), ..world.spec() });
+    let (sent, received) = session.join();
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    world.expect_copied();
+    assert_eq!(sent.complete.root, received.complete.root);
+    // Some may have found the socket full.
+    assert!(received.complete.datagrams_rejected > sent.finished.packets_needed);
 }
 
 /// All datagrams of these ends vanish.
