@@ -135,7 +135,10 @@ impl Inbox for Intake<'_> {
     fn vacancy(&mut self, header: &DataHeader, len: usize) -> Option<&mut [u8]> {
         let offset = self.machine.vacancy(header, len)? as usize;
         // Only an authentic packet begins a buffer: forgeries cost no memory.
-        self.buffers.arriving.get_mut(&header.chunk)?.get_mut(offset..offset + len)
+        let buffer = self.buffers.arriving.get_mut(&header.chunk)?;
+        // The next packet's place most likely: the memory is on its way while this one is opened.
+        buffer.prefetch_for_write(offset + len, len);
+        buffer.get_mut(offset..offset + len)
     }
 
     fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
