@@ -75,15 +75,17 @@ class Results:
 
     def table(self, part, unit):
         """Markdown rows: median and spread, and what each end paid."""
-        lines = [f"| {part} | {unit}, median (min-max) | seconds | CPU s/GB, client + server | peak RSS MiB, client / server |",
-                 "|---|---|---|---|---|"]
+        lines = [f"| {part} | {unit}, median (min-max) | of the data alone | seconds | CPU s/GB, client + server "
+                 "| peak RSS MiB, client / server |",
+                 "|---|---|---|---|---|---|"]
         for name in self.names(part):
             values, seconds = self.of(part, name), self.median(part, name, "seconds")
             size = next(r["bytes"] for r in self.records if r.get("part") == part and r["name"] == name)
             cpu = self._ends(part, name, "cpu_s", statistics.median)
             rss = self._ends(part, name, "rss_bytes", max)
+            data = self.median(part, name, "data_gbps")
             lines.append(f"| {name} | {statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f}) "
-                         f"| {seconds:.2f} | {cpu['client'] * GB / size:.2f} + {cpu['server'] * GB / size:.2f} "
+                         f"| {'' if data is None else f'{data:.2f}'} | {seconds:.2f} | {cpu['client'] * GB / size:.2f} + {cpu['server'] * GB / size:.2f} "
                          f"| {rss['client'] >> 20} / {rss['server'] >> 20} |")
         return "\n".join(lines)
 
