@@ -6,7 +6,7 @@
 //! 1472-byte datagrams, each 2304 bytes of it). A queue drops while it drains: short runs, or long ones that are
 //! porous, at gaps that vary.
 
-use super::{LossRun, Signature};
+use super::{Beat, LossRun, Signature};
 
 /// How many features there are.
 pub const FEATURES: usize = 6;
@@ -55,6 +55,8 @@ pub struct Features {
     pub runs: u32,
     /// Packets received in gaps of at most 32 between runs.
     pub porous: u32,
+    /// How many such gaps there are.
+    pub pores: u32,
     /// A tenth of the gaps between runs is at most this long (4095 for more, or without gaps), packets.
     pub close_gap: u32,
     /// Gaps that are multiples of the commonest one of 16 to 4095 packets; none if each occurs once.
@@ -62,6 +64,8 @@ pub struct Features {
     /// Packets lost in runs of fewer than 8 with no gap of the lattice beside them, as queues and random loss make
     /// them.
     pub stray: u32,
+    /// How regularly runs come; nothing where half of the losses lie in short runs, which no model puts down to a receiver.
+    pub beat: Beat,
 }
 
 /// Runs below this many packets are called short: 0.3% of a receiver's losses and 78% of a queue's (measured,
@@ -91,18 +95,22 @@ impl Features {
         let (lost, count) = (signature.lost(), runs.len() as u32);
         let longest_short = (0..SHORT_RUNS).rfind(|len| lengths[*len] > 0).unwrap_or(0) as u32;
         let lattice = gaps.lattice();
+        let (porous, pores) = gaps.porous();
+        let median_run = median_run(&lengths, &long, lost);
         let in_short_runs = (1..SHORT_RUN).map(|len| len * lengths[len as usize]).sum();
         Some(Features {
             lost,
             burst: signature.burst(),
             success_proportion: if lost > 1 { f64::from(lost - count) / f64::from(lost - 1) } else { 0.0 },
-            median_run: median_run(&lengths, &long, lost),
+            median_run,
             longest_run: long.last().copied().unwrap_or(longest_short),
             runs: count,
-            porous: gaps.porous(),
+            porous,
+            pores,
             close_gap: gaps.close(count - 1),
             on_lattice: lattice.on,
             stray: if lattice.step == 0 { in_short_runs } else { stray(runs, lattice.step) },
+            beat: if median_run < SHORT_RUN { Beat::default() } else { Beat::of(runs) },
         })
     }
 
@@ -167,9 +175,13 @@ impl Gaps {
         }
     }
 
-    /// Packets received in short gaps.
-    fn porous(&self) -> u32 {
-        (0..).zip(&self.count[..=POROUS_GAP_MAX as usize]).map(|(gap, count)| gap * u32::from(*count)).sum()
+    /// Packets received in short gaps, and how many those are.
+    fn porous(&self) -> (u32, u32) {
+        let short = (0..).zip(&self.count[..=POROUS_GAP_MAX as usize]);
+        short.fold((0, 0), |(packets, pores), (gap, count)| {
+            let count = u32::from(*count);
+            (packets + gap * count, pores + count)
+        })
     }
 
     /// The gap at rank 1 in [`CLOSE_GAP_RANK`] of `total`.
@@ -246,7 +258,7 @@ mod tests {
         let uneven: Vec<(u64, u64)> = (0..40).map(|i| (50 + i, 1)).collect();
         assert_eq!(features(&uneven).stray, 40);
         let porous = features(&[(90, 20), (1, 30), (2, 9), (500, 3)]);
-        assert_eq!((porous.porous, porous.close_gap, porous.longest_run), (3, 1, 30));
+        assert_eq!((porous.porous, porous.pores, porous.close_gap, porous.longest_run), (3, 2, 1, 30));
         assert_eq!(porous.stray, 3);
     }
 

@@ -17,6 +17,11 @@ use super::{Features, Verdict};
 pub const LOST_MIN: u32 = 8;
 /// Largest probability of the receiver below [`LOST_MIN`].
 const P_DOUBTFUL: f64 = 0.5;
+/// Gaps of at most 32 packets between runs that a receiver's window may have, however few its runs are: of 903 that were
+/// recorded (180 whole, the others of 10,000 packets), two have more, and those at most one for twelve runs.
+const PORES_MAX: u32 = 4;
+/// And so many for each run. On/off traffic in bursts leaves one for three or four.
+const PORES_PER_RUN_MAX: f64 = 0.125;
 /// Degrees of freedom of the deviations. Small: windows of a sub-cause differ from each other by more than a normal
 /// distribution allows.
 pub const DEGREES_OF_FREEDOM: f64 = 4.0;
@@ -120,6 +125,10 @@ pub enum Withheld {
     TooFew,
     /// Too many of the losses lie in short runs ([`Residual`]).
     Residual,
+    /// Too many of the runs have only a few packets received between them.
+    Porous,
+    /// The runs come by a clock ([`super::Beat`]).
+    Clocked,
 }
 
 impl Withheld {
@@ -128,6 +137,8 @@ impl Withheld {
         match self {
             Withheld::TooFew => "too few lost to blame the receiver",
             Withheld::Residual => "too much of it in short runs that a receiver does not leave",
+            Withheld::Porous => "runs too close to each other for a receiver",
+            Withheld::Clocked => "the runs come by a clock, as at a queue that is served in ticks",
         }
     }
 }
@@ -193,22 +204,30 @@ impl Mixture {
         }
         let all = groups.iter().copied().fold(f64::NEG_INFINITY, log_sum);
         let [receiver, _, mixed] = groups.map(|group| (group - all).exp());
-        let residual_max =
-            f64::from(self.residual.packets).max(self.residual.share * f64::from(features.lost));
-        let withheld = if receiver <= P_DOUBTFUL {
-            None
-        } else if features.lost < LOST_MIN {
-            Some(Withheld::TooFew)
-        } else if f64::from(features.stray) > residual_max {
-            Some(Withheld::Residual)
-        } else {
-            None
-        };
+        let withheld = if receiver > P_DOUBTFUL { self.objection(features) } else { None };
         Diagnosis {
             p_receiver: if withheld.is_some() { P_DOUBTFUL } else { receiver },
             p_mixed: mixed,
             likeliest: best.1,
             withheld,
+        }
+    }
+
+    /// What speaks against the receiver, whatever the probabilities say.
+    fn objection(&self, features: &Features) -> Option<Withheld> {
+        let above = |count: u32, always: u32, share: f64, of: u32| {
+            f64::from(count) > f64::from(always).max(share * f64::from(of))
+        };
+        if features.lost < LOST_MIN {
+            Some(Withheld::TooFew)
+        } else if above(features.stray, self.residual.packets, self.residual.share, features.lost) {
+            Some(Withheld::Residual)
+        } else if above(features.pores, PORES_MAX, PORES_PER_RUN_MAX, features.runs) {
+            Some(Withheld::Porous)
+        } else if features.beat.is_clocked(features.runs) {
+            Some(Withheld::Clocked)
+        } else {
+            None
         }
     }
 
@@ -348,6 +367,21 @@ mod tests {
             (diagnosis.withheld, diagnosis.verdict()),
             (Some(Withheld::Residual), Verdict::Inconclusive)
         );
+    }
+
+    #[test]
+    fn pores_and_a_clock_speak_against_a_receiver() {
+        let pores: Vec<(u64, u64)> = (0..20).map(|i| if i % 3 == 0 { (900, 80) } else { (2, 90) }).collect();
+        let ticks: Vec<(u64, u64)> = (0..12).map(|i| (900 + u64::from(i % 4 == 0), 90)).collect();
+        for (pairs, reason) in [(pores, Withheld::Porous), (ticks, Withheld::Clocked)] {
+            let sub_causes = vec![
+                sub_cause("blocks", Group::Receiver, &pairs),
+                sub_cause("singles", Group::Network, &SINGLES),
+            ];
+            let model = Mixture::new([1.0, 1.0, 1.0], RESIDUAL, sub_causes).expect("good");
+            let diagnosis = model.diagnose(&features(&pairs));
+            assert_eq!((diagnosis.withheld, diagnosis.verdict()), (Some(reason), Verdict::Inconclusive));
+        }
     }
 
     #[test]

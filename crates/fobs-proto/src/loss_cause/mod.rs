@@ -4,6 +4,7 @@
 //!   signature   which packets of a window were lost, as runs; built while losses are declared
 //!   complexity  C1, the measure of the paper
 //!   features    what else is read from the runs, in one pass
+//!   beat        runs that come by a clock, as at a queue served in ticks
 //!   paper       the paper's classifier, as it stands, to compare with
 //!   mixture     ours: a mixture of known sub-causes over the features
 //!   witness     the signature's opinion beside the receiver's counters and lag
@@ -17,6 +18,7 @@
 //! Models are plain numbers here: whoever reads them from a file checks them. What is deliberately absent: rates,
 //! windows of congestion control, clocks, files.
 
+pub mod beat;
 pub mod complexity;
 pub mod features;
 pub mod judge;
@@ -26,6 +28,7 @@ pub mod report;
 pub mod signature;
 pub mod witness;
 
+pub use beat::Beat;
 pub use features::Features;
 pub use judge::{Judge, JudgeMethod};
 pub use mixture::Mixture;
