@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -39,7 +40,11 @@ CASES = {
     "policer": "policer",
     "rate cap": "rate_cap",
 }
-COPY_TIMEOUT_S = 40
+# Whether these limit is not certain: each is run again without what is injected, and must be slower than that.
+CONTROLLED = ["small receiver buffer"]
+# Bytes: holds all that comes in a pause, with the kernel's overhead, at any rate that is drawn.
+AMPLE_BUFFER = 4 << 20
+COPY_TIMEOUT_S = 60
 
 
 def arguments():
@@ -153,7 +158,7 @@ class CpuQuota:
                 time.sleep(0.05)
 
 
-class SmallBuffers:
+class ReceiveBuffers:
     """net.core.rmem_max for all of the machine, until it is put back."""
 
     PATH = "/proc/sys/net/core/rmem_max"
@@ -171,6 +176,26 @@ class SmallBuffers:
         self.set(self.before)
 
 
+class Pauses:
+    """Takes a process off its CPU for some milliseconds again and again, as a hypervisor does that has others to serve."""
+
+    def __init__(self, process, off_ms, every_ms):
+        self.process, self.off_s, self.every_s = process, off_ms / 1e3, every_ms / 1e3
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.done.wait(self.every_s - self.off_s):
+            self.process.send_signal(signal.SIGSTOP)
+            time.sleep(self.off_s)
+            self.process.send_signal(signal.SIGCONT)
+
+    def close(self):
+        self.done.set()
+        self.thread.join()
+
+
 def draw(case, seed):
     """What a trial is: everything random comes from its case and number."""
     r = random.Random(f"{case} {seed}")
@@ -181,7 +206,9 @@ def draw(case, seed):
     if case == "starved receiver CPU" or case == "starved sender CPU":
         return {"cpu_share": round(r.uniform(0.08, 0.2), 3), "megabytes": 160}
     if case == "small receiver buffer":
-        return {"rmem_max": r.randrange(4, 24) << 10, "megabytes": 400}
+        rate = r.randrange(300, 800)
+        return {"rmem_max": r.randrange(8, 32) << 10, "rate_mbit": rate, "rtt_ms": r.randrange(5, 40),
+                "off_ms": r.randrange(4, 8), "every_ms": r.randrange(30, 60), "megabytes": round(rate / 8 * 0.4, 1)}
     if case == "narrow link":
         rate = mbit(20, 100)
         return {"rate_mbit": rate, "rtt_ms": r.randrange(5, 60), "megabytes": round(rate / 8 * 2.5, 1)}
@@ -225,8 +252,8 @@ def one_line(argv, **more):
 
 
 class Trial:
-    def __init__(self, args, case, number):
-        self.args, self.case, self.number = args, case, number
+    def __init__(self, args, case, number, injected=True):
+        self.args, self.case, self.number, self.injected = args, case, number, injected
         self.drawn = draw(case, number)
         self.pull = args.direction == "pull" or (args.direction == "both" and number % 2 == 1)
         self.open = []
@@ -275,8 +302,8 @@ class Trial:
         if case == "starved sender CPU":
             sender["group"] = self.keep(CpuQuota(drawn["cpu_share"]))
         if case == "small receiver buffer":
-            self.keep(SmallBuffers(drawn["rmem_max"]))
             receiver["without"] = True
+            self.keep(ReceiveBuffers(drawn["rmem_max"] if self.injected else AMPLE_BUFFER))
         client, server = (receiver, sender) if self.pull else (sender, receiver)
         a, b = net.spaces
 
@@ -296,10 +323,12 @@ class Trial:
                 words += ["--rate", f"{drawn['cap_mbit']}Mbit"]
             if "cc" in drawn:
                 words += ["--cc", drawn["cc"]]
-            if self.args.traces:
+            if self.args.traces and self.injected:
                 os.makedirs(self.args.traces, exist_ok=True)
                 words += ["--trace", os.path.join(self.args.traces, f"{case.replace(' ', '-')}-{self.number}.jsonl")]
             process = self.start(a, client, words + ends)
+            if "off_ms" in drawn:
+                self.keep(Pauses(process if self.pull else daemon, drawn["off_ms"], drawn["every_ms"]))
             out, err = process.communicate(timeout=COPY_TIMEOUT_S)
         finally:
             daemon.send_signal(signal.SIGTERM)
@@ -366,11 +395,15 @@ def main():
     if os.geteuid() != 0:
         print("explain-trials: needs root for namespaces, cgroups and loop devices; skipped", file=sys.stderr)
         return SKIP
+    # Whoever ends this ends a trial: what it changed of the machine is put back.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     for number in range(args.first, args.first + args.trials):
         for case in args.cases.split(","):
             trial = Trial(args, case, number)
             try:
                 line = trial.run()
+                if case in CONTROLLED:
+                    line["control_bps"] = Trial(args, case, number, injected=False).run().get("goodput_bps")
             except (RuntimeError, subprocess.SubprocessError, OSError) as error:
                 line = trial.line({"error": str(error)})
             verdict = "ok " if line.get("limit") == line["expected"] else "NOT"
