@@ -122,7 +122,7 @@ fn under_congestion_verdicts_change_nothing_for_either_flow() {
             };
             let (on, off) = (play(JudgeMethod::On), play(JudgeMethod::Off));
             let delivered = |flows: &[(FlowFigures, f64)]| [flows[0].0.delivered, flows[1].0.delivered];
-            assert!(on[0].0.lost > 10, "{rate} Mbit/s, seed {seed}: {} lost", on[0].0.lost);
+            assert!(on[0].0.lost > 0, "{rate} Mbit/s, seed {seed}: nothing lost, nothing judged");
             assert_eq!(delivered(&on), delivered(&off), "{rate} Mbit/s, seed {seed}");
         }
     }
