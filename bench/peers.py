@@ -108,6 +108,13 @@ def fobs_ssh(contest, source, size, extra=()):
     return _finish_fobs(contest.run(words, size))
 
 
+def ssh_connect(contest, _source, _size):
+    """Connecting and nothing else: what of the others' time over ssh is no transfer. No rate, but seconds and CPU time."""
+    figures = contest.run(f"{contest.ssh} peer true", 0)
+    del figures["gbps"]
+    return figures
+
+
 def rsync(contest, source, size):
     return contest.run(["rsync", "-a", "--whole-file", "--inplace", "--no-compress", "-e", contest.ssh, source,
                         f"peer:{contest.target}/"], size)
