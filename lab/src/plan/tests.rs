@@ -130,6 +130,10 @@ fn what_makes_no_sense_is_refused_and_named() {
         (&contest("flow = [{ tool = \"ftp\" }]"), &["contest \"x\"", "flow 0", "\"ftp\"", "iperf3"]),
         (&contest("flow = [{ tool = \"fobs\" }, { }]"), &["flow 1", "tool"]),
         (&contest("flow = [{ tool = \"fobs\", colour = 1 }]"), &["flow 0", "fobs", "colour"]),
+        (
+            &contest("flow = [{ tool = \"fobs\", history = \"old\" }]"),
+            &["flow 0", "old", "fresh", "remembered"],
+        ),
         (&contest("flow = [{ tool = \"iperf3\", streams = 500 }]"), &["iperf3", "streams", "128"]),
         (&contest("flow = [{ tool = \"fobs\", start = \"soon\" }]"), &["flow 0", "soon"]),
         (&contest("flow = [{ tool = \"fobs\", from = \"z\" }]"), &["contest \"x\"", "from", "\"z\""]),

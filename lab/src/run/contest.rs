@@ -61,7 +61,7 @@ pub fn run(
     let first = flows.first().ok_or("the contest has no flows".to_owned())?;
     let (facts, amount, from) = (first.task().path, first.task().amount, first.task().sender.name.clone());
 
-    let load = set_up(stage, contest, &mut flows)?;
+    let load = set_up(stage, contest, &mut flows, timeout)?;
     let seen = watch(common, stage, &mut flows, load, timeout)?;
     let (mut records, figures): (Vec<_>, Vec<Figures>) =
         flows.iter_mut().map(|flow| flow.record(seen.start, timeout)).unzip();
@@ -91,8 +91,13 @@ pub fn run(
     })
 }
 
-/// Sets the hosts' kernels up, puts the load in place and starts the servers.
-fn set_up<'a>(stage: &Stage, contest: &'a Contest, flows: &mut [Flow]) -> Result<Option<Load<'a>>, String> {
+/// Sets the hosts' kernels up, puts the load in place, starts the servers and lets those meet the path that shall know it.
+fn set_up<'a>(
+    stage: &Stage,
+    contest: &'a Contest,
+    flows: &mut [Flow],
+    timeout: Duration,
+) -> Result<Option<Load<'a>>, String> {
     let asked = flows.iter().flat_map(|flow| {
         let task = flow.task();
         [&task.sender, &task.receiver].map(|host| (host.name.as_str(), &flow.launch().tcp))
@@ -112,7 +117,7 @@ fn set_up<'a>(stage: &Stage, contest: &'a Contest, flows: &mut [Flow]) -> Result
         Some(spec) => Some(Load::new(spec, &stage.host(&spec.host)?.namespace)?),
         None => None,
     };
-    flows.iter_mut().try_for_each(|flow| flow.prepare(stage))?;
+    flows.iter_mut().try_for_each(|flow| flow.prepare(stage, timeout))?;
     Ok(load)
 }
 

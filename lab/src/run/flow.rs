@@ -16,7 +16,7 @@ use super::process::{GRACE, Process};
 use super::stage::Stage;
 use crate::plan::{Extent, PlannedFlow, Role};
 use crate::record::{End, Flow as Record};
-use crate::tool::{After, Amount, Figures, Launch, Output, Ready, Said, Side, Stop, Stores, Task};
+use crate::tool::{After, Amount, Figures, History, Launch, Output, Ready, Said, Side, Stop, Stores, Task};
 
 /// A server that is not ready by then never will be.
 const READY: Duration = Duration::from_secs(10);
@@ -103,8 +103,9 @@ impl<'a> Flow<'a> {
         self.receiver.on = places.of(&self.task.receiver.name, Side::Receiver);
     }
 
-    /// Starts the servers, each once the one before is ready, and notes the CPU time that this took.
-    pub fn prepare(&mut self, stage: &Stage) -> Result<(), String> {
+    /// Starts the servers, each once the one before is ready, makes the copy that is not counted, if there is to be one,
+    /// and notes the CPU time that this took.
+    pub fn prepare(&mut self, stage: &Stage, timeout: Duration) -> Result<(), String> {
         for server in &self.launch.servers {
             let host = stage.host(&self.task.host(server.side).name)?;
             let end = self.end(server.side);
@@ -115,10 +116,34 @@ impl<'a> Flow<'a> {
                 wait_ready(process, ready)?;
             }
         }
+        if self.launch.history == History::Remembered {
+            self.meet_path(stage, timeout)
+                .map_err(|why| format!("the copy before the one that counts: {why}"))?;
+        }
         for end in [&mut self.sender, &mut self.receiver] {
             end.before = end.group.cpu_s();
         }
         Ok(())
+    }
+
+    /// Lets the client run to its end for what it learns of the path, and removes what it stored.
+    fn meet_path(&self, stage: &Stage, timeout: Duration) -> Result<(), String> {
+        let host = stage.host(&self.task.host(self.launch.side).name)?;
+        let end = self.end(self.launch.side);
+        let started = Instant::now();
+        let mut client = Process::start(&self.launch.client, &host.namespace, &end.group, &end.on)?;
+        let name = client.name().to_owned();
+        match client.wait(started + timeout) {
+            None => return Err(format!("{name} was not done within {} s", timeout.as_secs_f64())),
+            Some((_, status)) if !status.success() => {
+                let output = client.output(started);
+                let why = output.complaint().unwrap_or("it did not say why");
+                return Err(format!("{name} ended with {status}: {why}"));
+            }
+            Some(_) => {}
+        }
+        let arrival = self.task.arrival();
+        fs::remove_file(&arrival).map_err(|error| format!("cannot remove {}: {error}", arrival.display()))
     }
 
     /// Starts the client if its time has come; `start` is the run's start.

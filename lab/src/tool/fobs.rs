@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    After, Call, Figures, Launch, Options, Program, Programs, Protocol, Ready, Said, Server, Stop, Stores,
-    Task, Tool, first_line,
+    After, Amount, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Ready, Said, Server,
+    Stop, Stores, Task, Tool, first_line,
 };
 use crate::record::End;
 
@@ -38,6 +38,7 @@ enum Carrier {
 struct FobsOptions {
     call: Call,
     carrier: Carrier,
+    history: History,
     /// `--cc`.
     cc: Option<String>,
     /// `--rate`, in FOBS's own spelling.
@@ -96,6 +97,12 @@ impl Tool for Fobs {
 
     fn launch(&self, task: &Task) -> Result<Launch, String> {
         let options: FobsOptions = super::options(task.options)?;
+        if let (History::Remembered, Amount::Time(_)) = (options.history, task.amount) {
+            return Err(
+                "history is \"remembered\", which takes a whole copy first: give bytes instead of duration"
+                    .to_owned(),
+            );
+        }
         let fobs = task.programs.find("fobs", HOW)?;
         let client = Program::new([&fobs]).args(["cp", "--json"]).env(STATE, state(task));
         let (server, client) = match options.carrier {
@@ -115,6 +122,7 @@ impl Tool for Fobs {
             servers: vec![server],
             side: options.call.client(),
             client,
+            history: options.history,
             stop: Stop::ByRunner,
             // TCP carries a few kilobytes of control messages here.
             tcp: None,
@@ -238,7 +246,8 @@ fn daemon(
     Ok((Server { side, program, ready: Ready::Tcp(port), after: After::Stopped }, client))
 }
 
-/// Where FOBS keeps what it learnt of paths: a new place for each run, which must not know of others.
+/// Where FOBS keeps what it learnt of paths: a new place for each run, which must not know of others. All copies of a flow
+/// share it ([`History`]).
 fn state(task: &Task) -> PathBuf {
     task.directory.join("fobs-state")
 }

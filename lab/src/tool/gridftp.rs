@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    After, Amount, Buffers, Figures, Launch, Options, Program, Programs, Protocol, Ready, Said, Server, Side,
-    Stop, Stores, Task, Tcp, Tool, Windows, first_line,
+    After, Amount, Buffers, Figures, History, Launch, Options, Program, Programs, Protocol, Ready, Said,
+    Server, Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
 use crate::units::Size;
@@ -120,6 +120,7 @@ impl Tool for Gridftp {
             }],
             side: Side::Sender,
             client,
+            history: History::Fresh,
             stop: Stop::ByTool,
             tcp: Some(Tcp {
                 congestion: Some(options.cc),

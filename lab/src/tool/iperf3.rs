@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    After, Amount, Buffers, Call, Figures, Launch, Options, Program, Programs, Protocol, Ready, Said, Server,
-    Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
+    After, Amount, Buffers, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Ready,
+    Said, Server, Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
 use crate::units::Size;
@@ -99,6 +99,7 @@ impl Tool for Iperf3 {
             servers: vec![Server { side, program: server, ready: Ready::Tcp(port), after: After::Waited }],
             side: options.call.client(),
             client: client.args(&options.args),
+            history: History::Fresh,
             stop: Stop::ByTool,
             // Congestion control is a matter of its sockets (`-C`), so that flows of one host may have different ones.
             tcp: Some(Tcp { congestion: None, buffers: options.buffers, windows: options.windows }),

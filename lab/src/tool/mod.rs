@@ -220,6 +220,8 @@ pub struct Launch {
     pub side: Side,
     /// The program whose start and end are the flow's.
     pub client: Program,
+    /// What they know of the path before the client starts.
+    pub history: History,
     /// Who ends a flow by time.
     pub stop: Stop,
     /// What the kernels of both hosts are set to for this flow; none leaves the choice to other flows.
@@ -228,6 +230,17 @@ pub struct Launch {
     pub protocol: Protocol,
     /// Whether there is a file to compare in the end.
     pub stores: Stores,
+}
+
+/// What the programs know of the path when the client starts: an option of the tools that remember paths.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum History {
+    /// Nothing: a first contact.
+    #[default]
+    Fresh,
+    /// What they learnt from moving the same once: right before, not counted, and what arrived is removed.
+    Remembered,
 }
 
 /// A command line: `words[0]` is the program.

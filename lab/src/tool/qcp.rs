@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::sshd::{self, PEER};
 use super::{
-    Call, Figures, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task, Tool, first_line,
+    Call, Figures, History, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task, Tool,
+    first_line,
 };
 
 const HOW: &str = "cargo install --locked qcp (scripts/install-needs.sh lab-peers)";
@@ -137,6 +138,7 @@ impl Tool for Qcp {
             servers: vec![ssh.server],
             side: options.call.client(),
             client,
+            history: History::Fresh,
             stop: Stop::ByRunner,
             tcp: None,
             protocol: Protocol::Udp,

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    Buffers, Call, Figures, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task, Tcp,
-    Tool, Windows, first_line,
+    Buffers, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task,
+    Tcp, Tool, Windows, first_line,
 };
 
 /// Keys of a flow of rsync or scp.
@@ -45,6 +45,7 @@ impl SshOptions {
             servers: vec![server],
             side: self.call.client(),
             client,
+            history: History::Fresh,
             stop: Stop::ByRunner,
             tcp: Some(Tcp { congestion: Some(self.cc), buffers: self.buffers, windows: self.windows }),
             protocol: Protocol::Tcp,

@@ -97,11 +97,23 @@ fn fobs_is_called_as_its_options_say() {
     assert_eq!((launch.side, launch.servers[0].side), (Side::Sender, Side::Receiver));
     assert_eq!((launch.protocol, launch.stores, launch.tcp), (Protocol::Udp, Stores::File, None));
 
+    assert_eq!(launch.history, History::Fresh);
+
     let place = Place::new("call = \"pull\"", ALL_OF_IT);
     let launch = fobs::Fobs.launch(&place.task()).unwrap();
     assert!(place.words(&launch.client).ends_with("fobs://10.77.0.1:45700/data-1000 ~/arrived"));
     assert!(place.words(&launch.servers[0].program).contains("--root ~ "));
     assert_eq!((launch.side, launch.servers[0].side), (Side::Receiver, Side::Sender));
+}
+
+#[test]
+fn a_fobs_that_shall_remember_needs_a_copy_with_an_end() {
+    let options = "history = \"remembered\"";
+    let place = Place::new(options, ALL_OF_IT);
+    assert_eq!(fobs::Fobs.launch(&place.task()).unwrap().history, History::Remembered);
+    let place = Place::new(options, Amount::Time(Duration::from_secs(2)));
+    let error = fobs::Fobs.launch(&place.task()).unwrap_err();
+    assert!(error.contains("history") && error.contains("bytes instead of duration"), "{error}");
 }
 
 #[test]

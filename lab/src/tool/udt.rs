@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    After, Amount, Figures, Launch, Options, Output, Program, Programs, Protocol, Ready, Said, Server, Side,
-    Stop, Stores, Task, Tool, first_line,
+    After, Amount, Figures, History, Launch, Options, Output, Program, Programs, Protocol, Ready, Said,
+    Server, Side, Stop, Stores, Task, Tool, first_line,
 };
 use crate::record::End;
 use crate::units::Size;
@@ -95,6 +95,7 @@ impl Tool for Udt {
             }],
             side: Side::Sender,
             client: sender,
+            history: History::Fresh,
             stop: Stop::ByTool,
             tcp: None,
             protocol: Protocol::Udp,
