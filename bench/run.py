@@ -109,13 +109,11 @@ def greedy(results, lab, arena):
 def judge(results):
     bars = report.Bars()
     for mode in ("wire", "super"):
-        # Of the data's time, which is what goodput means and what iperf3 tells; the whole command's stands below. The data take
-        # the same way whoever carries the first words, so the bars are for one carrier and the other is shown.
+        # Of the data's time, which is what goodput means and what iperf3 tells; the whole command's stands below.
         for peer, bar in (("rsync", 2), ("scp", 2), ("iperf3 TCP", 0.5)):
-            value = report.ratio(results.data_rate(mode, "fobs, daemon"), results.data_rate(mode, peer))
-            bars.at_least(f"{mode}: fobs, daemon / {peer}", value, bar, "x")
-            value = report.ratio(results.data_rate(mode, "fobs, ssh"), results.data_rate(mode, peer))
-            bars.context(f"{mode}: fobs, ssh / {peer}", value, "x")
+            for carrier in ("fobs, daemon", "fobs, ssh"):
+                value = report.ratio(results.data_rate(mode, carrier), results.data_rate(mode, peer))
+                bars.at_least(f"{mode}: {carrier} / {peer}", value, bar, "x")
         # What no protocol around the same kernel calls, cipher and hash could exceed on this machine in this run.
         for other in ("rsync", "scp", "iperf3 TCP"):
             value = report.ratio(results.median(mode, "ceiling"), results.median(mode, other))

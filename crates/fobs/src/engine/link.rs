@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Room for one burst: what one GSO send may carry.
 const OUT_LEN: usize = 65_507;
-/// What probes are filled with, and the longest body of a datagram.
+/// What probes are filled with.
 static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
 /// Slots of a receive batch. With GRO each may hold 44 packets; eight of them are 0.8 ms at 5 Gbit/s, which is as long as acks
 /// should wait for each other.
