@@ -3,15 +3,20 @@
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
+use blake3::hazmat::ChainingValue;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, pread};
 
 use super::beneath::sentence;
-use super::tree_hash::FileTree;
+use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
 
 /// Files from this size on are announced to the kernel as read from front to back, bytes: below, the call costs
 /// more than its read-ahead saves.
 const SEQUENTIAL_MIN: u64 = 4 << 20;
+
+/// Most that is read before it is hashed, bytes: a part of what a CPU keeps to itself. Measured over a veth pair, a sender that
+/// reads whole chunks first spends 8% more CPU time.
+const READ_MAX: usize = 256 << 10;
 
 /// A file that has been begun and not ended.
 pub(super) struct OpenFile {
@@ -32,15 +37,6 @@ pub(super) enum Input {
     Stream(Box<dyn Read + Send>),
 }
 
-/// How far a read came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReadEnd {
-    /// The file's end.
-    EndOfFile,
-    /// The room's end.
-    Full,
-}
-
 impl OpenFile {
     pub(super) fn new(path: Vec<u8>, input: Input, size: u64) -> OpenFile {
         if let Input::File(file) = &input
@@ -52,51 +48,96 @@ impl OpenFile {
         OpenFile { path, size, tree: FileTree::default(), input }
     }
 
-    /// Reads on, until the room or the file ends. An error is one sentence.
-    pub(super) fn read(&mut self, room: &mut [u8]) -> Result<(usize, ReadEnd), String> {
-        match &mut self.input {
-            Input::File(file) => read_file(file, room, self.tree.len(), self.size)
-                .map_err(|errno| sentence("read all of", &self.path, errno)),
-            Input::Stream(reader) => read_stream(reader, room).map_err(|error| {
+    /// Reads on, until the room or the file ends, and takes what it read into the tree, whose new values it appends to `values`.
+    /// How much it read, and whether the file ends there. An error is one sentence.
+    pub(super) fn read(
+        &mut self,
+        room: &mut [u8],
+        values: &mut Vec<ChainingValue>,
+    ) -> Result<(usize, Tail), String> {
+        let offset = self.tree.len();
+        let expected = self.expected(room.len());
+        let mut hasher = ExtentHasher::new(offset, expected.0 as u64, expected.1);
+        let (len, tail) = match &mut self.input {
+            Input::File(file) => read_file(file, room, offset, self.size, &mut hasher)
+                .map_err(|errno| sentence("read all of", &self.path, errno))?,
+            Input::Stream(reader) => read_stream(reader, room, &mut hasher).map_err(|error| {
                 format!("cannot read all of the input stream: {error}; what was read so far is discarded")
-            }),
+            })?,
+        };
+        if len > 0 {
+            let first = values.len();
+            match hasher.finish() {
+                Some(mut hashed) if (len, tail) == expected => values.append(&mut hashed),
+                // The file is not as long as it was said to be, so its end is cut into other pieces.
+                _ => hash_extent(&room[..len], offset, tail, values),
+            }
+            let mut new = values[first..].iter().copied();
+            self.tree.extend(len as u64, tail, &mut new).expect("every piece has its value");
+        }
+        Ok((len, tail))
+    }
+
+    /// What the next read comes to if the file is as long as it was said to be. A stream ends when it ends.
+    fn expected(&self, room: usize) -> (usize, Tail) {
+        match self.size.saturating_sub(self.tree.len()) {
+            left if (1..=room as u64).contains(&left) => (left as usize, Tail::EndsFile),
+            _ => (room, Tail::Continues),
         }
     }
 }
 
-fn read_file(file: &OwnedFd, room: &mut [u8], offset: u64, size: u64) -> Result<(usize, ReadEnd), Errno> {
+fn read_file(
+    file: &OwnedFd,
+    room: &mut [u8],
+    offset: u64,
+    size: u64,
+    hasher: &mut ExtentHasher,
+) -> Result<(usize, Tail), Errno> {
     let mut len = 0;
     while len < room.len() {
-        let at = offset + len as u64;
-        match pread(file, &mut room[len..], at) {
-            Ok(0) => return Ok((len, ReadEnd::EndOfFile)),
-            Ok(read) => len += read,
+        let part = &mut room[len..];
+        let wanted = part.len().min(READ_MAX);
+        let read = match pread(file, &mut part[..wanted], offset + len as u64) {
+            Ok(0) => return Ok((len, Tail::EndsFile)),
+            Ok(read) => read,
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
-        }
+        };
+        hasher.update(&part[..read]);
+        len += read;
         // A read that was cut short just where the file was said to end needs no further read to be believed.
-        if len < room.len() && offset + len as u64 == size {
-            return Ok((len, ReadEnd::EndOfFile));
+        if read < wanted && offset + len as u64 == size {
+            return Ok((len, Tail::EndsFile));
         }
     }
     // The room is full. Where the file should end just there, one byte more tells whether it did, and whether the
     // extent is its last.
     let end = offset + len as u64;
     if end >= size && matches!(pread(file, &mut [0_u8; 1][..], end), Ok(0)) {
-        return Ok((len, ReadEnd::EndOfFile));
+        return Ok((len, Tail::EndsFile));
     }
-    Ok((len, ReadEnd::Full))
+    Ok((len, Tail::Continues))
 }
 
-fn read_stream(reader: &mut dyn Read, room: &mut [u8]) -> io::Result<(usize, ReadEnd)> {
+fn read_stream(
+    reader: &mut dyn Read,
+    room: &mut [u8],
+    hasher: &mut ExtentHasher,
+) -> io::Result<(usize, Tail)> {
     let mut len = 0;
     while len < room.len() {
-        match reader.read(&mut room[len..]) {
-            Ok(0) => return Ok((len, ReadEnd::EndOfFile)),
-            Ok(read) => len += read,
+        let part = &mut room[len..];
+        let wanted = part.len().min(READ_MAX);
+        match reader.read(&mut part[..wanted]) {
+            Ok(0) => return Ok((len, Tail::EndsFile)),
+            Ok(read) => {
+                hasher.update(&part[..read]);
+                len += read;
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok((len, ReadEnd::Full))
+    Ok((len, Tail::Continues))
 }

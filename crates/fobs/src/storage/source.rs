@@ -9,10 +9,10 @@ use super::FileDone;
 use super::beneath::Base;
 use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
 use super::compression::Compression;
-use super::open_file::{Input, OpenFile, ReadEnd};
+use super::open_file::{Input, OpenFile};
 use super::record::{Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::transfer_root::TransferRoot;
-use super::tree_hash::{GROUP, Tail, hash_extent};
+use super::tree_hash::{GROUP, Tail};
 use super::walk::{Entry, Named, Unusable, Walk, means_contents};
 use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
@@ -296,7 +296,7 @@ impl Source {
         let offset = file.tree.len();
         // Whole groups, and `offset` is one: so that a file that goes on, goes on at a group.
         let room_len = room.len() - room.len() % GROUP as usize;
-        let (len, end) = match file.read(&mut room[..room_len]) {
+        let (len, tail) = match file.read(&mut room[..room_len], &mut self.values) {
             Ok(read) => read,
             Err(message) => {
                 // What this call read is left where it is and written over: the receiver discards the file.
@@ -305,28 +305,20 @@ impl Source {
                 return 0;
             }
         };
-        let tail = match end {
-            ReadEnd::EndOfFile => Tail::EndsFile,
-            ReadEnd::Full => Tail::Continues,
-        };
         if len > 0 {
             filled.first_file.get_or_insert_with(|| file.path.clone());
             // At most a chunk's data.
             Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
-            let first = self.values.len();
-            hash_extent(&room[..len], offset, tail, &mut self.values);
-            let mut values = self.values[first..].iter().copied();
-            file.tree.extend(len as u64, tail, &mut values).expect("hash_extent makes every piece's value");
         }
-        match end {
-            ReadEnd::EndOfFile => {
+        match tail {
+            Tail::EndsFile => {
                 Record::End.encode(&mut self.records);
                 let (bytes, root) = (file.tree.len(), file.tree.root());
                 self.bytes += bytes;
                 self.root.file(&file.path, &root);
                 filled.files.push(FileDone { path: file.path, bytes, root });
             }
-            ReadEnd::Full => self.file = Some(file),
+            Tail::Continues => self.file = Some(file),
         }
         len
     }

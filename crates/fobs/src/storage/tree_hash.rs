@@ -29,11 +29,24 @@ pub enum Tail {
 
 /// The lengths of the pieces that an extent is cut into, in order. `offset` is a multiple of [`GROUP`], and so is
 /// `len` where the file continues; the sum never overflows (`Record` and `chunk::Items` see to it).
-pub fn pieces(offset: u64, len: u64, tail: Tail) -> impl Iterator<Item = u64> {
-    let (mut at, end) = (offset, offset + len);
-    std::iter::from_fn(move || {
-        let left = end - at;
-        let piece = match (left, tail) {
+pub fn pieces(offset: u64, len: u64, tail: Tail) -> Pieces {
+    Pieces { at: offset, end: offset + len, tail }
+}
+
+/// The rest of an extent's pieces.
+#[derive(Debug, Clone)]
+pub struct Pieces {
+    at: u64,
+    end: u64,
+    tail: Tail,
+}
+
+impl Iterator for Pieces {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let (at, left) = (self.at, self.end - self.at);
+        let piece = match (left, self.tail) {
             (0, _) => return None,
             (_, Tail::EndsFile) if at == 0 => left,
             (_, Tail::EndsFile) => left.min(alignment(at)),
@@ -41,9 +54,9 @@ pub fn pieces(offset: u64, len: u64, tail: Tail) -> impl Iterator<Item = u64> {
             (_, Tail::Continues) if at == 0 && left.is_power_of_two() => left / 2,
             (_, Tail::Continues) => alignment(at).min(1 << left.ilog2()),
         };
-        at += piece;
+        self.at += piece;
         Some(piece)
-    })
+    }
 }
 
 /// The largest power of two that divides `offset`: what a subtree that starts there may span.
@@ -57,17 +70,75 @@ fn alignment(offset: u64) -> u64 {
 /// Hashes an extent and appends the values of its pieces: one root hash if it is the whole file, otherwise
 /// chaining values.
 pub fn hash_extent(data: &[u8], offset: u64, tail: Tail, values: &mut Vec<ChainingValue>) {
-    if offset == 0 && tail == Tail::EndsFile {
-        values.push(*blake3::hash(data).as_bytes());
-        return;
+    let mut hasher = ExtentHasher::new(offset, data.len() as u64, tail);
+    hasher.update(data);
+    values.append(&mut hasher.finish().expect("the whole extent was given"));
+}
+
+/// Hashes an extent while it comes, so that each part is hashed as long as a CPU's cache has it.
+pub struct ExtentHasher {
+    pieces: Pieces,
+    values: Vec<ChainingValue>,
+    /// The piece in work, and what it still lacks, bytes.
+    hasher: Hasher,
+    lacks: u64,
+    at: u64,
+    whole_file: bool,
+}
+
+impl ExtentHasher {
+    /// For `len` bytes at `offset`.
+    pub fn new(offset: u64, len: u64, tail: Tail) -> ExtentHasher {
+        let mut pieces = pieces(offset, len, tail);
+        ExtentHasher {
+            lacks: pieces.next().unwrap_or(0),
+            pieces,
+            values: Vec::new(),
+            hasher: hasher_at(offset),
+            at: offset,
+            whole_file: offset == 0 && tail == Tail::EndsFile,
+        }
     }
-    let (mut at, mut rest) = (offset, data);
-    for len in pieces(offset, data.len() as u64, tail) {
-        // A piece is no longer than `data`.
-        let (piece, after) = rest.split_at(len as usize);
-        values.push(Hasher::new().set_input_offset(at).update(piece).finalize_non_root());
-        (at, rest) = (at + len, after);
+
+    /// Takes up what comes next; what is more than was announced is left out.
+    pub fn update(&mut self, mut data: &[u8]) {
+        while !data.is_empty() && self.lacks > 0 {
+            let (now, later) = data.split_at(self.lacks.min(data.len() as u64) as usize);
+            self.hasher.update(now);
+            self.at += now.len() as u64;
+            self.lacks -= now.len() as u64;
+            data = later;
+            if self.lacks == 0 {
+                self.end_piece();
+            }
+        }
     }
+
+    /// The values, if as much came as was announced.
+    pub fn finish(mut self) -> Option<Vec<ChainingValue>> {
+        // The empty file is one empty piece.
+        if self.whole_file && self.values.is_empty() && self.lacks == 0 {
+            self.end_piece();
+        }
+        (self.lacks == 0).then_some(self.values)
+    }
+
+    fn end_piece(&mut self) {
+        self.values.push(match self.whole_file {
+            true => *self.hasher.finalize().as_bytes(),
+            false => self.hasher.finalize_non_root(),
+        });
+        if let Some(len) = self.pieces.next() {
+            self.lacks = len;
+            self.hasher = hasher_at(self.at);
+        }
+    }
+}
+
+fn hasher_at(offset: u64) -> Hasher {
+    let mut hasher = Hasher::new();
+    hasher.set_input_offset(offset);
+    hasher
 }
 
 /// What is known of a file's tree so far. Bounded by [`STACK_MAX`] values whatever the file's size.
@@ -208,6 +279,30 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn an_extent_may_come_in_parts_but_must_come_whole(
+            groups in 0_u64..40,
+            len in 1_usize..(10 * GROUP as usize),
+            cuts in prop::collection::btree_set(0_usize..(10 * GROUP as usize), 0..6),
+            ends_file: bool,
+        ) {
+            let tail = if ends_file { Tail::EndsFile } else { Tail::Continues };
+            let (offset, len) = (groups * GROUP, if ends_file { len } else { len.next_multiple_of(GROUP as usize) });
+            let data = content(len);
+            let mut expected = Vec::new();
+            hash_extent(&data, offset, tail, &mut expected);
+            let mut hasher = ExtentHasher::new(offset, len as u64, tail);
+            let mut at = 0;
+            for cut in cuts.into_iter().filter(|&cut| cut < len).chain([len]) {
+                hasher.update(&data[at..cut]);
+                at = cut;
+            }
+            prop_assert_eq!(hasher.finish(), Some(expected));
+            let mut short = ExtentHasher::new(offset, len as u64, tail);
+            short.update(&data[1..]);
+            prop_assert_eq!(short.finish(), None);
+        }
+
         #[test]
         fn any_legal_cuts_give_the_standard_root(
             len in 0_usize..(40 * GROUP as usize),
