@@ -141,7 +141,9 @@ impl<'a> Client<'a> {
     fn push(mut self, source: Source, remote: &Remote, began: Instant) -> Outcome {
         let shape = source.shape();
         let open = Open { shape, ..self.open(Direction::Push, vec![Bytes(remote.path.clone())]) };
+        let asked = Instant::now();
         let accept = self.ask(open)?;
+        let answered = Some(asked.elapsed());
         let sending = sending_of(self.options);
         let config = sender_config(&sending, self.options.packet_size.unwrap_or(0), accept.chunk_limit)?;
         let cc = config.controller.name();
@@ -160,6 +162,7 @@ impl<'a> Client<'a> {
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
+            answered,
             lessons: lessons.clone(),
             peer_name: self.channel.peer.description,
             ports: ports_of(&accept),

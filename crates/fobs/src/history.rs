@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use fobs_proto::congestion::{Ceiling, PathHistory};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ const PEERS_MAX: usize = 256;
 const FILE_MAX: u64 = 1 << 20;
 /// Longest name of a peer, bytes.
 const NAME_MAX: usize = 256;
+/// A round trip older than this is not told: what a path has to spare is another every hour, and nothing should be sent on the
+/// strength of it alone. A copy that is made every night still meets it. RFC 9959 leaves the lifetime to the implementation.
+const ROUND_TRIP_AGE_MAX: Duration = Duration::from_secs(36 * 3600);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept {
@@ -38,6 +42,8 @@ struct Known {
     safe_rate: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     link_rate: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    round_trip_us: Option<u64>,
     /// Rate, tries, failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ceilings: Vec<(u64, u32, u32)>,
@@ -69,13 +75,22 @@ impl RememberedPath {
         RememberedPath { file, peer: peer.get(..NAME_MAX).unwrap_or(peer).to_owned() }
     }
 
-    /// What is known.
+    /// What is known. The round trip is told once: of several transfers at the same time only one may jump to what there was for
+    /// one, and after one that failed none.
     pub(crate) fn recall(&self) -> PathHistory {
-        let now = now();
-        let kept = self.file.as_deref().map(read).unwrap_or_default();
-        let fresh =
-            kept.peers.get(&self.peer).filter(|path| now.saturating_sub(path.at) <= AGE_MAX.as_secs());
-        fresh.map(Known::history).unwrap_or_default()
+        let Some(file) = &self.file else { return PathHistory::default() };
+        let mut kept = read(file);
+        let Some(path) = kept.peers.get_mut(&self.peer) else { return PathHistory::default() };
+        let age = now().saturating_sub(path.at);
+        if age > AGE_MAX.as_secs() {
+            return PathHistory::default();
+        }
+        let mut history = path.history();
+        if path.round_trip_us.take().is_some() {
+            history.round_trip = history.round_trip.filter(|_| age <= ROUND_TRIP_AGE_MAX.as_secs());
+            write(file, &kept);
+        }
+        history
     }
 
     /// Keeps what a transfer found.
@@ -91,16 +106,21 @@ impl RememberedPath {
             let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
             kept.peers.remove(&oldest.unwrap_or_default());
         }
-        if let Ok(bytes) = serde_json::to_vec(&kept) {
-            state::replace(file, &bytes);
-        }
+        write(file, &kept);
     }
 }
 
 impl Known {
     fn new(at: u64, history: &PathHistory) -> Known {
         let ceilings = history.ceilings.iter().map(|c| (c.rate, c.tries, c.failures)).collect();
-        Known { at, safe_rate: history.safe_rate, link_rate: history.link_rate, ceilings }
+        let round_trip = history.round_trip.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+        Known {
+            at,
+            safe_rate: history.safe_rate,
+            link_rate: history.link_rate,
+            round_trip_us: round_trip,
+            ceilings,
+        }
     }
 
     fn history(&self) -> PathHistory {
@@ -112,8 +132,15 @@ impl Known {
         PathHistory {
             safe_rate: self.safe_rate,
             link_rate: self.link_rate,
+            round_trip: self.round_trip_us.map(Duration::from_micros),
             ceilings: ceilings.take(fobs_proto::congestion::CEILINGS_MAX).collect(),
         }
+    }
+}
+
+fn write(file: &Path, kept: &Kept) {
+    if let Ok(bytes) = serde_json::to_vec(kept) {
+        state::replace(file, &bytes);
     }
 }
 
@@ -137,6 +164,7 @@ mod tests {
         PathHistory {
             safe_rate: Some(rate),
             link_rate: None,
+            round_trip: None,
             ceilings: vec![Ceiling { rate: 2 * rate, tries: 3, failures: 1 }],
         }
     }
@@ -161,6 +189,33 @@ mod tests {
         path(&file, "a").keep(&history(3));
         assert_eq!((path(&file, "a").recall(), path(&file, "b").recall()), (history(3), history(2)));
         assert_eq!(path(&file, "c").recall(), PathHistory::default());
+    }
+
+    #[test]
+    fn a_round_trip_is_told_once_and_not_after_a_day_and_a_half() {
+        let (_folder, file) = file();
+        let found = PathHistory { round_trip: Some(Duration::from_micros(65_170)), ..history(1) };
+        path(&file, "b").keep(&found);
+        path(&file, "a").keep(&found);
+        assert_eq!(path(&file, "a").recall(), found);
+        assert_eq!(path(&file, "a").recall(), history(1), "another transfer at the same time");
+        assert_eq!(path(&file, "b").recall(), found, "taken from another peer");
+        path(&file, "a").keep(&found);
+        let text = fs::read_to_string(&file).unwrap();
+        let at = read(&file).peers["a"].at;
+        let before = at - ROUND_TRIP_AGE_MAX.as_secs() - 5;
+        fs::write(&file, text.replace(&at.to_string(), &before.to_string())).unwrap();
+        assert_eq!(path(&file, "a").recall(), history(1), "too old");
+    }
+
+    #[test]
+    fn what_an_older_version_kept_is_read() {
+        let (_folder, file) = file();
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let now = now();
+        fs::write(&file, format!(r#"{{"v":1,"peers":{{"a":{{"at":{now},"link_rate":7}}}}}}"#)).unwrap();
+        let known = PathHistory { link_rate: Some(7), ..PathHistory::default() };
+        assert_eq!(path(&file, "a").recall(), known);
     }
 
     #[test]

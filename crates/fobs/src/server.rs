@@ -214,6 +214,8 @@ fn send_pull(
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
         remembered: RememberedPath::of_the_user(&channel.peer),
+        // It was told where we are, and greets us there.
+        answered: None,
         lessons: lessons.clone(),
         peer_name: channel.peer.description,
         ports,

@@ -17,7 +17,7 @@ use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::mode::ModeChange;
 use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
-use fobs_proto::congestion::Priority;
+use fobs_proto::congestion::{PathHistory, Priority};
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
@@ -55,6 +55,9 @@ pub(crate) struct SendJob {
     pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.
     pub(crate) remembered: RememberedPath,
+    /// What the session's set-up took from our question to the peer's answer. `None` where the peer's answer is its first datagram,
+    /// and the link's clock began with the question.
+    pub(crate) answered: Option<Duration>,
     /// The losses on it, likewise.
     pub(crate) lessons: Lessons,
     /// For messages to people.
@@ -114,6 +117,9 @@ struct Sending {
     meter: SenderMeter,
     began: Timestamp,
     causes: Causes,
+    /// What is known of the path, until the machine is told.
+    recalled: Option<PathHistory>,
+    answered: Option<Duration>,
 }
 
 /// Sends the object; returns after the completion signal.
@@ -126,6 +132,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let (grants, granted) = sync_channel(GRANTS_MAX);
     let reading = WorkMeter::new(link.clock());
     reader::start(job.source, granted, post, reading.clone())?;
+    let mut history = job.remembered.recall();
     let (judge, learned_from) = job.lessons.teach(job.config.judge);
     let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
     let cap_bps = chosen_rate(&config).map_or(0, |rate| rate.as_bytes().saturating_mul(8));
@@ -154,12 +161,14 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         meter: SenderMeter::new(reading, cap_bps),
         began,
         causes: Causes::new(learned_from),
+        recalled: Some(history.clone()),
+        answered: job.answered,
     };
+    // Who learns nothing of the path leaves no round trip for the next one.
+    history.round_trip = None;
     if let Some((left, most)) = job.deadline {
         sending.machine.pursue(began, began + left, most);
     }
-    let mut history = job.remembered.recall();
-    sending.machine.recall(&history);
     let outcome = sending.run();
     sending.measure(Audience::Both);
     let complete = outcome?;
@@ -189,6 +198,7 @@ impl Sending {
             }
             self.grant_buffers()?;
             self.hear_acks()?;
+            self.recall();
             let now = self.link.clock().now();
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
@@ -205,6 +215,17 @@ impl Sending {
                 check_interrupt()?;
             }
             self.transmit(now, heartbeat)?;
+        }
+    }
+
+    /// Tells the machine what is known of the path, as soon as it is seen to be the same, which is before anything is sent.
+    fn recall(&mut self) {
+        let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
+        if self.recalled.is_some()
+            && let Some(answered) = self.answered.or_else(greeted)
+            && let Some(history) = self.recalled.take()
+        {
+            self.machine.recall(&history.met(answered));
         }
     }
 

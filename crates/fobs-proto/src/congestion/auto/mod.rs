@@ -25,13 +25,14 @@ mod witness;
 
 use super::mode::ModeLog;
 use super::{
-    AckSample, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange, ModeReason, PathHistory,
+    AckSample, BurstSent, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange, ModeReason,
+    PathHistory,
 };
 use crate::{Rate, Timestamp};
 pub use priority::{Priority, UnknownPriority};
 
 use compete::{Compete, Crowd, Verdict};
-use start::{RAMP_GAINS, RAMP_QUEUE, TRAIN_PACKETS, TRAIN_RATE};
+use start::{Memory, RAMP_GAINS, RAMP_QUEUE, TRAIN_PACKETS, TRAIN_RATE};
 use std::time::Duration;
 use witness::{Base, Best, Losses, StandingQueue};
 
@@ -142,8 +143,7 @@ pub struct Auto {
     overloaded: u32,
     /// The rate before the present one: what arrives now may have left under it.
     previous: Rate,
-    /// What earlier transfers have seen this path carry.
-    recalled: Option<Rate>,
+    memory: Memory,
     /// Rate over capacity of a drain.
     drain_gain: f64,
     /// The start is over: the path's rate has been found, and what it was then.
@@ -190,7 +190,7 @@ impl Auto {
             creeps: true,
             overloaded: 0,
             previous: TRAIN_RATE,
-            recalled: None,
+            memory: Memory::default(),
             drain_gain: 1.0,
             found: false,
             first: RATE_MIN,
@@ -430,6 +430,12 @@ impl Controller for Auto {
         "auto"
     }
 
+    fn on_sent(&mut self, sent: &BurstSent) {
+        if self.state == State::Train {
+            self.on_train_sent(sent);
+        }
+    }
+
     fn on_ack(&mut self, ack: &AckSample) {
         self.witness(ack);
         if self.state == State::Train {
@@ -450,6 +456,7 @@ impl Controller for Auto {
         }
         let over = stood >= self.wait_len() + self.measure_len();
         match self.state {
+            State::Ramp(_) if self.jump_arrives() => self.end_jump(ack.now),
             State::Ramp(steps) if over || self.queue.delay() > RAMP_QUEUE * self.queue_target() => {
                 self.end_ramp_phase(ack, steps)
             }
@@ -484,6 +491,7 @@ impl Controller for Auto {
     fn on_loss(&mut self, loss: &LossEpisode) {
         if loss.cause != LossCause::LocalSend {
             self.losses.on_lost(loss.packets as f64);
+            self.retreat();
             if let Some(competition) = &mut self.competition {
                 competition.on_loss(loss);
             }
@@ -491,6 +499,7 @@ impl Controller for Auto {
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {
+        self.retreat();
         // The queue marks before it drops: give back now, once a round trip, and do not creep back at once.
         let waits = matches!(self.state, State::Train | State::Drain | State::Compete);
         if !waits && mark.now - self.drained >= self.latest_rtt.max(MEASURE_MIN) {
@@ -519,13 +528,14 @@ impl Controller for Auto {
     }
 
     fn recall(&mut self, history: &PathHistory) {
-        self.recalled = history.link_rate.map(Rate::bytes_per_second);
+        self.memory = Memory::of(history);
     }
 
     fn remember(&self, history: &mut PathHistory) {
         let best = self.best.rate();
         if best > RATE_MIN {
             history.link_rate = Some(best.as_bytes());
+            history.round_trip = Some(self.min_rtt);
         }
     }
 
@@ -573,6 +583,7 @@ mod tests {
             auto.on_ack(&acks.next(Duration::from_millis(1), sent.min(rate)));
         }
         auto.remember(&mut history);
+        assert_eq!(history.round_trip, Some(RTT));
         let kept = history.link_rate.expect("a rate") as f64;
         assert!((kept / rate.as_bytes() as f64 - 1.0).abs() < 0.05, "{kept}");
     }

@@ -102,6 +102,7 @@ impl Sending {
                 ack_delay_max: Duration::from_nanos(config.ack_delay),
             },
         );
+        machine.recall(&config.history);
         if let Some(deadline) = config.deadline {
             machine.pursue(stamp(me.start), stamp(me.start.saturating_add(deadline)), config.priority);
             machine.expect(stamp(me.start), config.object.total(), Extent::Whole);

@@ -142,6 +142,7 @@ impl Session {
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),
             remembered: RememberedPath::nowhere(),
+            answered: None,
             lessons: Lessons::nowhere(),
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
