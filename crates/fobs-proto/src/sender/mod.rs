@@ -373,12 +373,12 @@ impl Sender {
                 .map_or(Transmit::Wait, Transmit::WaitUntil);
         }
         let bytes = out.iter().map(|p| p.datagram_len() as u64).sum();
-        if let Some(rate) = self.pacing_rate() {
-            self.pacer.on_sent(now, bytes, rate);
-        }
         self.attribution.on_burst(out.len());
         let bytes_in_flight = self.in_flight.bytes();
         self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
+        if let Some(rate) = self.pacing_rate() {
+            self.pacer.on_sent(now, bytes, rate);
+        }
         // Whether it is all that is on its way.
         let first = self.in_flight.bytes() <= bytes;
         self.probe_timeout.on_sent(now, first);

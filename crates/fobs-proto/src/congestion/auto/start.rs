@@ -33,6 +33,10 @@ const RECALLED_MAX: f64 = 3.0;
 /// Share of what the path carried before to jump to: the most that careful resume allows (RFC 9959), so that the other half
 /// is there for who has come since.
 const JUMP: f64 = 0.5;
+/// Behind a jump memory, which was measured for longer, is believed before a train that found up to so many times as much: hosts
+/// that send and receive at the time spoil trains in either direction (beside a jump in the laboratory they found 0.75 to 1.35 times
+/// the link's rate, `docs/experiments/history.md`). Down to the rate of the jump.
+const BELIEVED: f64 = 1.4;
 /// Gains of the rounds of the ramp that found the path willing: small while the estimate may be nearly right, then larger at
 /// once: a stall may have made the train look many times slower than it was.
 pub(super) const RAMP_GAINS: [f64; 4] = [1.10, 1.25, 1.5, 2.0];
@@ -86,21 +90,31 @@ impl Memory {
         (enough.or(slope), true)
     }
 
-    /// The least to start with after a train that found `estimate`. A train slower than the jump behind it was spoilt, or the path
-    /// is another one: how the jump arrives will tell.
-    fn floor(&self, estimate: Rate) -> Rate {
-        let contradicted = self.jump.as_ref().is_some_and(|jump| estimate < jump.rate);
-        let rate = self.rate.filter(|_| !contradicted).unwrap_or(Rate::ZERO);
-        rate.scaled(RECALLED).min(estimate.scaled(RECALLED_MAX))
+    /// The rate to start with after a train that found `estimate`.
+    fn start(&self, estimate: Rate) -> Rate {
+        let (rate, found) = (self.rate.unwrap_or(Rate::ZERO), estimate.scaled(RAMP_START));
+        match &self.jump {
+            None => found.max(rate.scaled(RECALLED).min(estimate.scaled(RECALLED_MAX))),
+            // At least half of what is remembered: too much would again be half of a bandwidth-delay product at most.
+            Some(jump) if estimate >= jump.rate && estimate <= rate.scaled(BELIEVED) => {
+                rate.scaled(RAMP_START).min(estimate.scaled(1.0 / JUMP))
+            }
+            // A faster path, a slower one, or a train that was spoilt worse, which the arrival of the jump will tell.
+            Some(_) => found,
+        }
     }
 }
 
 impl Auto {
     /// Goes on behind the train if there is reason to: not who gives way to all, since others may have the path by now.
     pub(super) fn on_train_sent(&mut self, sent: &BurstSent) {
+        if let Some(jump) = &self.memory.jump {
+            self.pacing = jump.rate;
+            return;
+        }
         let (Some(rate), Some(round_trip)) = (self.memory.rate, self.memory.round_trip) else { return };
         let whole = sent.bytes_in_flight + self.packet_len > self.window;
-        if !whole || self.memory.jump.is_some() || self.priority == Priority::Scavenger {
+        if !whole || self.priority == Priority::Scavenger {
             return;
         }
         let rate = rate.scaled(JUMP).min(self.ceiling);
@@ -109,8 +123,10 @@ impl Auto {
         if window > self.window {
             let train = sent.bytes_in_flight / self.packet_len;
             self.memory.jump = Some(Jump { rate, train, slope: None });
-            self.pacing = rate;
             self.window = window;
+            // All that has left counts at the rate of the jump: the train's last burst is followed by a pause for all of the train, so
+            // that it arrives by itself.
+            self.pacing = rate.scaled(sent.bytes as f64 / sent.bytes_in_flight.max(1) as f64);
         }
     }
 
@@ -132,7 +148,7 @@ impl Auto {
     /// It was the train that was spoilt.
     pub(super) fn end_jump(&mut self, now: Timestamp) {
         self.memory.jump = None;
-        self.capacity = self.capacity.max(self.memory.floor(self.newest));
+        self.capacity = self.capacity.max(self.memory.start(self.newest));
         self.proven = self.capacity;
         self.enter(State::Ramp(0), now, 1.0);
     }
@@ -159,9 +175,9 @@ impl Auto {
             None if complete => (TRAIN_FASTEST, RAMP_BLIND),
             None => return,
         };
-        self.capacity = estimate.scaled(RAMP_START).max(self.memory.floor(estimate)).max(RATE_MIN);
-        self.proven = self.capacity;
+        self.capacity = self.memory.start(estimate).max(RATE_MIN);
         self.memory.jump.take_if(|jump| estimate >= jump.rate);
+        self.proven = self.capacity;
         self.enter(State::Ramp(steps), ack.now, 1.0);
     }
 
@@ -227,8 +243,11 @@ mod tests {
 
     /// One whose train has left.
     fn under_way(mut auto: Auto) -> Auto {
-        let bytes = TRAIN_PACKETS * u64::from(PACKET);
-        auto.on_sent(&BurstSent { now: Timestamp::ZERO, packets: 64, bytes, bytes_in_flight: bytes });
+        for packets in [44, 64, 76] {
+            let bytes_in_flight = packets * u64::from(PACKET);
+            let bytes = bytes_in_flight.min(20 * u64::from(PACKET));
+            auto.on_sent(&BurstSent { now: Timestamp::ZERO, packets: 20, bytes, bytes_in_flight });
+        }
         auto
     }
 
@@ -305,6 +324,18 @@ mod tests {
         auto.on_ack(&slow(acks.next(STEP * 16, rate(1000)), 600, 170));
         assert_eq!(auto.state, State::Ramp(0));
         near(mbit(&auto), 1900.0);
+    }
+
+    #[test]
+    fn behind_a_jump_memory_is_believed_before_a_train_that_is_not_far_from_it() {
+        for (train, expected) in [(600, 950.0), (1000, 950.0), (1300, 950.0), (2000, 1900.0)] {
+            let mut auto = under_way(auto(history(1000, Some(RTT))));
+            let mut acks = Acks::new(RTT);
+            while auto.state == State::Train {
+                auto.on_ack(&acks.next(STEP, rate(train)));
+            }
+            near(mbit(&auto), expected);
+        }
     }
 
     #[test]
