@@ -33,9 +33,9 @@ const RECALLED_MAX: f64 = 3.0;
 /// Share of what the path carried before to jump to: the most that careful resume allows (RFC 9959), so that the other half
 /// is there for who has come since.
 const JUMP: f64 = 0.5;
-/// Behind a jump memory, which was measured for longer, is believed before a train that found up to so many times as much: hosts
-/// that send and receive at the time spoil trains in either direction (beside a jump in the laboratory they found 0.75 to 1.35 times
-/// the link's rate, `docs/experiments/history.md`). Down to the rate of the jump.
+/// Behind a jump memory, which was measured for longer, is believed before a train that found up to so many times as much, down to
+/// the rate of the jump: hosts that send and receive at the time spoil trains in either direction (beside a jump in the laboratory
+/// three traced trains found less than 0.8 and 1.35 times the link's rate, `docs/experiments/history.md`).
 const BELIEVED: f64 = 1.4;
 /// Gains of the rounds of the ramp that found the path willing: small while the estimate may be nearly right, then larger at
 /// once: a stall may have made the train look many times slower than it was.
