@@ -4,17 +4,42 @@ import json
 import mmap
 import os
 import shutil
-import time
 
 import measure
 from lab import ADDRESS, CLIENT, SERVER
 
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "chacha20-poly1305@openssh.com")
 DAEMON_PORT, IPERF_PORT, CEILING_PORT = 45600, 5201, 45700
-# Linux reports free pages to the host 2 s after they became free (mm/page_reporting.c), in rounds; one more second for these.
-RETURN_S = 3
-# Beyond the file's own: the contestants' buffers, and what the kernel keeps of the pages that it was given back.
-SPARE_BYTES = 512 << 20
+# Free memory goes back to a virtual machine's host in blocks of this size (mm/page_reporting.c): of a block with one page in use, nothing.
+BLOCK_BYTES = 2 << 20
+# Warm memory beyond the file's own: for what the kernel keeps of it, and whole blocks for the contestants' buffers.
+SPARE_BYTES, WHOLE_BYTES = 512 << 20, 128 << 20
+
+
+class WarmMemory:
+    """Free memory that the host does not take back: touched, then given back but for one page of each block.
+
+    A page that was returned costs whoever needs it next up to 3 CPU seconds per GB, by chance this contestant or that one; and
+    one that takes long loses more of it while it runs. Whoever needs single pages, as a file does, is given these first.
+    """
+
+    def __init__(self, size):
+        whole = self._touched(WHOLE_BYTES)
+        self.memory = self._touched(size + SPARE_BYTES)
+        for block in range(0, len(self.memory) - BLOCK_BYTES + 1, BLOCK_BYTES):
+            self.memory.madvise(mmap.MADV_DONTNEED, block + mmap.PAGESIZE, BLOCK_BYTES - mmap.PAGESIZE)
+        whole.close()
+
+    @staticmethod
+    def _touched(size):
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+        for page in range(0, size, mmap.PAGESIZE):
+            memory[page] = 1
+        return memory
+
+    def close(self):
+        self.memory.close()
 
 
 class Contest:
@@ -23,6 +48,7 @@ class Contest:
     def __init__(self, lab, groups, ssh_config, fobs, ceiling):
         self.lab, self.groups, self.ssh_config, self.fobs, self.ceiling = lab, groups, ssh_config, fobs, ceiling
         self.cipher = CIPHERS[0]
+        self.warm = WarmMemory(0)
         self.target = lab.path("target", "x")
         self.target = os.path.dirname(self.target)
         if fobs:
@@ -40,16 +66,12 @@ class Contest:
     def clean(self, size):
         """Empties the destination: every contestant writes fresh pages, none rewrites another's.
 
-        Then touches as much memory and gives it back. A virtual machine returns free memory to its host, and a page that was
-        returned costs whoever needs it next up to 3 CPU seconds per GB: by chance this contestant, by chance that one. What
-        the one before left is given time to be returned first, so that every one finds the same.
+        Then as much memory is made warm, and kept so for as long as the contestant runs.
         """
         shutil.rmtree(self.target)
         os.mkdir(self.target)
-        time.sleep(RETURN_S)
-        with mmap.mmap(-1, size + SPARE_BYTES) as memory:
-            for page in range(0, len(memory), mmap.PAGESIZE):
-                memory[page] = 1
+        self.warm.close()
+        self.warm = WarmMemory(size)
 
     def run(self, words, size, **more):
         text = " ".join(self.lab.inside(CLIENT, [])) + " " + words if isinstance(words, str) else None

@@ -77,9 +77,14 @@ impl PageBuffer {
         let Some(bytes) = self.get(at..at.saturating_add(len).min(self.len)) else { return };
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_LEN) {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            // SAFETY: a prefetch is a hint that neither reads nor faults, and the address lies in the buffer.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.as_ptr().cast::<i8>()) };
+            // Written out because `_MM_HINT_ET0` becomes a prefetch for reading unless all of the program is built for processors
+            // with this one, and a line that another core has read must then be asked for a second time.
+            // SAFETY: a prefetch is a hint that neither reads nor faults, and does nothing on processors that do not know it; the
+            // address lies in the buffer.
+            unsafe {
+                std::arch::asm!("prefetchw [{line}]", line = in(reg) line.as_ptr(),
+                    options(nostack, preserves_flags, readonly));
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = bytes;

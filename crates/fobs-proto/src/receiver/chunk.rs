@@ -95,10 +95,12 @@ impl Arriving {
         if !fits {
             return Err(Reject::Geometry);
         }
-        let highest = self.received.highest().unwrap_or(0);
         let agrees = match self.last {
             Some((index, _)) => header.packet_index < index || header.packet_index == index && header.last,
-            None => !header.last || highest <= u32::from(header.packet_index),
+            None => {
+                let index = u32::from(header.packet_index);
+                !header.last || self.received.highest().is_none_or(|highest| highest <= index)
+            }
         };
         if !agrees || header.last && self.last.is_some_and(|(_, length)| length != end) {
             return Err(Reject::Geometry);

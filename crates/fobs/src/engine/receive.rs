@@ -22,7 +22,7 @@ use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
 use fobs_proto::wire::{Ack, DataHeader, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -105,7 +105,7 @@ struct Receiving {
 /// Chunk buffers by chunk: those in use, and those to use again, warmest first.
 #[derive(Default)]
 struct Buffers {
-    arriving: HashMap<ChunkId, PageBuffer>,
+    arriving: BTreeMap<ChunkId, PageBuffer>,
     spare: Vec<PageBuffer>,
 }
 
