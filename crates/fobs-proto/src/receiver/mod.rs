@@ -324,7 +324,7 @@ impl Receiver {
             backlog: self.backlog(),
             ranges: self.numbers.descending().collect(),
             bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
-            host: self.ledger.packets().map(|dropped| HostReport { dropped, lag }),
+            host: HostReport { dropped: self.ledger.packets(), lag },
         };
         self.stats.acks += 1;
         // A greeting reports nothing: the first acks that do stay dense.

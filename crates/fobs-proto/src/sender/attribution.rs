@@ -119,9 +119,10 @@ impl Attribution {
         if !self.judge.hears_receiver() {
             return;
         }
-        let Some(host) = ack.host else { return };
-        self.ledger.on_count(host.dropped);
-        if let Some(lag) = host.lag.filter(|_| self.lags.len() < LAGS_MAX) {
+        if let Some(dropped) = ack.host.dropped {
+            self.ledger.on_count(dropped);
+        }
+        if let Some(lag) = ack.host.lag.filter(|_| self.lags.len() < LAGS_MAX) {
             self.lags.push(lag);
         }
     }

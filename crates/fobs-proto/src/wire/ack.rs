@@ -9,8 +9,10 @@ pub const RANGES_MAX: usize = 512;
 pub const BITMAPS_MAX: usize = 4;
 /// Longest ack body, bytes: a 1200-byte datagram less header and tag, so that acks fit every path.
 pub const ACK_LEN_MAX: usize = 1200 - super::PLAIN_HEADER_LEN - super::AEAD_TAG_LEN;
-/// Bytes of a [`HostReport`], after everything else.
+/// Bytes of a [`HostReport`] with a count, after everything else.
 const HOST_LEN: usize = 6;
+/// And of one that has a lag alone.
+const LAG_LEN: usize = 2;
 /// On the wire: no lag.
 const NO_LAG: u16 = u16::MAX;
 const BITMAP_BYTES_MAX: usize = crate::object::BLOCK_PACKETS as usize / 8;
@@ -44,16 +46,16 @@ pub struct Ack {
     pub ranges: Vec<(PacketNumber, PacketNumber)>,
     /// Whole-block bitmaps of incomplete blocks.
     pub bitmaps: Vec<BlockBitmap>,
-    /// What the receiving host says of its own losses; `None` where it cannot, or is too old to.
-    pub host: Option<HostReport>,
+    /// What the receiving host says of its own losses.
+    pub host: HostReport,
 }
 
 /// The receiving host's testimony (protocol 6.4). It is the receiver's word: what it may do is bounded there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostReport {
-    /// Packets dropped at the socket so far, modulo 2^32.
-    pub dropped: u32,
-    /// How late the packet before the newest gap was read, thousandths of the time in which the socket's buffer fills;
+    /// Packets dropped at the socket so far, modulo 2^32; `None` where nothing counts them, or from one that is too old to tell.
+    pub dropped: Option<u32>,
+    /// How late packets before the newest gap were read at worst, thousandths of the time in which the socket's buffer fills;
     /// `None` if there was no gap since the last ack. At most 65,534.
     pub lag: Option<u16>,
 }
@@ -115,9 +117,15 @@ impl Ack {
             out.extend_from_slice(&bitmap.bits);
             out[count_at] += 1;
         }
-        if let Some(host) = self.host {
-            out.extend_from_slice(&host.dropped.to_le_bytes());
-            out.extend_from_slice(&host.lag.map_or(NO_LAG, |lag| lag.min(NO_LAG - 1)).to_le_bytes());
+        let HostReport { dropped, lag } = self.host;
+        let lag = lag.map(|lag| lag.min(NO_LAG - 1));
+        match (dropped, lag) {
+            (Some(dropped), lag) => {
+                out.extend_from_slice(&dropped.to_le_bytes());
+                out.extend_from_slice(&lag.unwrap_or(NO_LAG).to_le_bytes());
+            }
+            (None, Some(lag)) => out.extend_from_slice(&lag.to_le_bytes()),
+            (None, None) => {}
         }
         debug_assert!(out.len() - start <= ACK_LEN_MAX);
     }
@@ -140,7 +148,7 @@ impl Ack {
             backlog: u16::from_le_bytes(take(input)?),
             ranges: Vec::new(),
             bitmaps: Vec::new(),
-            host: None,
+            host: HostReport::default(),
         };
         let count = usize::from(u16::from_le_bytes(take(input)?));
         if count > RANGES_MAX || (count > 0) != ack.largest.is_some() {
@@ -171,11 +179,13 @@ impl Ack {
             *input = rest;
             ack.bitmaps.push(BlockBitmap { chunk, attempt, block, bits: bits.to_vec() });
         }
-        // An older receiver ends here; bytes that follow the report are a newer one's business.
+        // An older receiver ends here; bytes that follow both are a newer one's business.
         if input.len() >= HOST_LEN {
-            let dropped = u32::from_le_bytes(take(input)?);
+            ack.host.dropped = Some(u32::from_le_bytes(take(input)?));
+        }
+        if ack.host.dropped.is_some() || input.len() == LAG_LEN {
             let lag = u16::from_le_bytes(take(input)?);
-            ack.host = Some(HostReport { dropped, lag: (lag != NO_LAG).then_some(lag) });
+            ack.host.lag = (lag != NO_LAG).then_some(lag);
         }
         Ok(ack)
     }
@@ -196,8 +206,8 @@ mod tests {
         let numbers = prop::collection::btree_set(0u64..3_000, 0..400);
         let bitmap =
             (any::<u32>(), 0..=ATTEMPT_MAX, any::<u8>(), prop::collection::vec(any::<u8>(), 0..=200));
-        let host = prop::option::of((any::<u32>(), prop::option::of(0..NO_LAG)))
-            .prop_map(|host| host.map(|(dropped, lag)| HostReport { dropped, lag }));
+        let host = (prop::option::of(any::<u32>()), prop::option::of(0..NO_LAG))
+            .prop_map(|(dropped, lag)| HostReport { dropped, lag });
         let bitmaps = prop::collection::vec(bitmap, 0..3);
         (numbers, any::<[u64; 3]>(), any::<[u32; 5]>(), any::<u16>(), bitmaps, host).prop_map(
             |(numbers, longs, ints, backlog, bitmaps, host)| {

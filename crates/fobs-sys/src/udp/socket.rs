@@ -44,6 +44,7 @@ pub struct UdpSocket {
     send_buffer: usize,
     /// Datagrams per send: [`SEGMENTS_MAX`], or 1 for good once the kernel or device refused GSO.
     segments_max: AtomicUsize,
+    counts_drops: bool,
 }
 
 impl UdpSocket {
@@ -90,7 +91,9 @@ impl UdpSocket {
             Ok(()) => SEGMENTS_MAX,
             Err(_) => 1,
         };
-        Ok(UdpSocket { fd, local_addr, recv_buffer, send_buffer, segments_max: AtomicUsize::new(segments) })
+        let counts_drops = set_int(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1).is_ok();
+        let segments_max = AtomicUsize::new(segments);
+        Ok(UdpSocket { fd, local_addr, recv_buffer, send_buffer, segments_max, counts_drops })
     }
 
     /// The address and port bound.
@@ -126,6 +129,11 @@ impl UdpSocket {
     /// GSO fails. For paths that are known to break GSO, and for tests.
     pub fn disable_segmentation(&self) {
         self.segments_max.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel says with what it queues how much it dropped before (`SO_RXQ_OVFL`); a sandbox's may not.
+    pub fn counts_drops(&self) -> bool {
+        self.counts_drops
     }
 
     /// Datagrams dropped at this socket since it was opened, modulo 2^32: receive buffer full, checksum wrong
@@ -205,7 +213,6 @@ fn set_options(fd: BorrowedFd<'_>, ip: IpAddr, options: &UdpOptions) -> Result<(
             set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
         }
     }
-    set_int(fd, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1)?;
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     if options.gro {
         // An older kernel does not merge; the datagrams arrive all the same.

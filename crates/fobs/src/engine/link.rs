@@ -182,9 +182,9 @@ impl Link {
         self.rejected
     }
 
-    /// The kernel's count of datagrams dropped at the socket, as of now.
-    pub(crate) fn socket_drops(&self) -> u32 {
-        self.socket.socket_drops().unwrap_or(0)
+    /// The kernel's count of datagrams dropped at the socket, as of now; `None` where it does not count them.
+    pub(crate) fn socket_drops(&self) -> Option<u32> {
+        if self.socket.counts_drops() { self.socket.socket_drops().ok() } else { None }
     }
 
     /// Bytes of the socket's receive buffer, as the kernel charges them.
@@ -212,6 +212,7 @@ impl Link {
             return Ok(0);
         }
         let now = self.clock.now();
+        let counts = self.socket.counts_drops();
         for datagram in self.batch.datagrams() {
             let Ok((header, truncated)) = Header::decode(datagram.data) else {
                 self.rejected += 1;
@@ -250,7 +251,7 @@ impl Link {
                     Ecn::Ect0 => EcnCodepoint::Ect0,
                     Ecn::Ect1 | Ecn::NotEct => EcnCodepoint::NotEct,
                 },
-                socket: SocketNote { drops: Some(datagram.drops), merged: datagram.merged },
+                socket: SocketNote { drops: counts.then_some(datagram.drops), merged: datagram.merged },
             };
             let body = match in_place {
                 true => IncomingBody::InPlace(body_len),

@@ -244,7 +244,7 @@ impl Receiving {
             let now = self.link.clock().now();
             if drained && self.machine.wants_ack(now) {
                 // Nothing follows: what was dropped behind the newest packet no later one tells.
-                self.machine.handle_socket_drops(self.link.socket_drops());
+                self.count_drops();
             }
             if self.link.last_heard().is_none() && self.link.has_peer() && now >= greeting {
                 greeting = now + GREETING_EVERY;
@@ -261,7 +261,7 @@ impl Receiving {
                 heartbeat = now + HEARTBEAT;
                 self.check_silence(now, began)?;
                 self.check_hopeless(now)?;
-                self.machine.handle_socket_drops(self.link.socket_drops());
+                self.count_drops();
                 self.host.on_heartbeat(self.link.peer(), self.machine.missing());
                 self.mend(now, began);
                 self.reporter.tell_progress();
@@ -284,7 +284,7 @@ impl Receiving {
         let sample = ReceiverSample {
             packets: stats.packets,
             bytes: stats.bytes,
-            socket_drops: u64::from(self.link.socket_drops()),
+            socket_drops: u64::from(self.link.socket_drops().unwrap_or(0)),
             buffer_bytes: self.link.recv_buffer() as u64,
             backlog: u64::from(self.machine.backlog()),
             interface_drops: self.host.drops().interface,
@@ -292,6 +292,12 @@ impl Receiving {
             ..self.meter.sample(self.link.clock().now())
         };
         self.reporter.here(Measured::Receiver(sample), audience);
+    }
+
+    fn count_drops(&mut self) {
+        if let Some(drops) = self.link.socket_drops() {
+            self.machine.handle_socket_drops(drops);
+        }
     }
 
     /// Does something about what this host loses, if it loses anything.
@@ -449,7 +455,7 @@ impl Receiving {
     }
 
     fn completion(&mut self, summary: &SinkSummary) -> Complete {
-        self.machine.handle_socket_drops(self.link.socket_drops());
+        self.count_drops();
         let dropped = self.machine.packets_dropped();
         let usage = fobs_sys::process_usage();
         Complete {
