@@ -20,7 +20,7 @@ const MEAN_SHARE: f64 = 1.0 / 8.0;
 /// Packets after which the network's losses count half: long enough for a loss rate of 0.001, short enough to follow.
 const QUIET_PACKETS: f64 = 65_536.0;
 /// What the socket is charged for a byte of payload: 1.57 for single datagrams of 1472 bytes, 1.02 for merged ones
-/// (measured). Between them: the lag is compared with a tenth.
+/// (measured). Between them: lags of starved receivers and of others lie far apart (`loss_cause::witness`).
 const CHARGE: f64 = 1.3;
 /// Shortest time over which the arrival rate is taken.
 const RATE_SPAN: Duration = Duration::from_millis(20);
@@ -52,8 +52,9 @@ struct Sizes {
 #[derive(Debug, Default)]
 struct Lateness {
     buffer_bytes: u64,
-    /// Of the newest packet: time between its arrival and its reading.
-    newest: Duration,
+    /// Of the packets that arrived within the time in which the buffer fills, the latest: when it arrived, and how long after that
+    /// it was read. Not the newest: a buffer that has just run over took that in shortly before it was read.
+    latest: (Timestamp, Duration),
     /// Bytes per second, and since when and how many are counted for the next value.
     rate: f64,
     since: Option<(Timestamp, u64)>,
@@ -125,7 +126,7 @@ impl DropLedger {
         Some(self.reported as u32)
     }
 
-    /// How late the packet before the newest gap was read, thousandths of the time in which the buffer fills; told once.
+    /// How late packets before the newest gap were read at worst, thousandths of the time in which the buffer fills; told once.
     pub(super) fn take_lag(&mut self) -> Option<u16> {
         self.lateness.before_gap.take()
     }
@@ -158,12 +159,16 @@ impl Sizes {
 
 impl Lateness {
     fn on_packet(&mut self, now: Timestamp, meta: &PacketMeta, after_gap: bool) {
-        if after_gap && self.rate > 0.0 && self.buffer_bytes > 0 {
-            let fill = self.buffer_bytes as f64 / CHARGE / self.rate;
-            let lag = self.newest.as_secs_f64() / fill * 1000.0;
+        let is_known = self.rate > 0.0 && self.buffer_bytes > 0;
+        let fill = if is_known { self.buffer_bytes as f64 / CHARGE / self.rate } else { 0.0 };
+        if after_gap && is_known {
+            let lag = self.latest.1.as_secs_f64() / fill * 1000.0;
             self.before_gap = Some(lag.min(f64::from(u16::MAX - 1)) as u16);
         }
-        self.newest = now - meta.arrived;
+        let late = now - meta.arrived;
+        if late >= self.latest.1 || (meta.arrived - self.latest.0).as_secs_f64() > fill {
+            self.latest = (meta.arrived, late);
+        }
         let (since, bytes) = self.since.get_or_insert((meta.arrived, 0));
         let span = meta.arrived - *since;
         if span >= RATE_SPAN {
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_told_of_the_packet_before_a_gap() {
+    fn lag_is_that_of_the_latest_packet_before_a_gap() {
         let mut ledger = DropLedger::new();
         ledger.on_buffer(1_300_000);
         let mut packet = |number: u64, late_ms: u64| {
@@ -305,5 +310,16 @@ mod tests {
         assert_eq!(packet(100, 500), None);
         let lag = packet(110, 0).expect("a gap");
         assert!((450..=550).contains(&lag), "{lag}");
+        // The buffer is read empty: what came last waited least.
+        for (number, late_ms) in (111..150).zip((0..400).rev().step_by(10)) {
+            assert_eq!(packet(number, late_ms), None);
+        }
+        let lag = packet(160, 0).expect("a gap");
+        assert!((350..=550).contains(&lag), "{lag}");
+        // A fill's time later the receiver has been prompt for long.
+        for number in 161..1500 {
+            assert_eq!(packet(number, 1), None);
+        }
+        assert!(packet(1600, 0).is_some_and(|lag| lag < 10));
     }
 }
