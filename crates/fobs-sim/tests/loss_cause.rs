@@ -7,8 +7,8 @@ use fobs_sim::flow::fobs::{FobsConfig, Honesty, Object};
 use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
 use fobs_sim::flow::{FlowConfig, FlowFigures, Traffic};
 use fobs_sim::host::{CpuConfig, HostConfig};
-use fobs_sim::link::{Faults, LinkConfig};
-use fobs_sim::rng::Chance;
+use fobs_sim::link::{Faults, GilbertElliott, LinkConfig};
+use fobs_sim::rng::{Chance, Rng};
 use fobs_sim::time::{MS, Nanos, SEC};
 use fobs_sim::topology::Dumbbell;
 use fobs_sim::world::World;
@@ -20,6 +20,7 @@ const SEED: u64 = 20;
 struct Scene {
     fobs: FobsConfig,
     link: LinkConfig,
+    back: LinkConfig,
     receiver: HostConfig,
     beside: Vec<Traffic>,
     lasts: Nanos,
@@ -33,6 +34,7 @@ impl Scene {
         Scene {
             fobs: FobsConfig { loss_cause, ..FobsConfig::new(Object::Bytes(1 << 50), controller) },
             link: LinkConfig::new("l", 1000 * MBIT, 32 * MS, 4_000_000),
+            back: LinkConfig::wire("back", 32 * MS),
             receiver: HostConfig::ordinary("r0"),
             beside: Vec::new(),
             lasts: 30 * SEC,
@@ -50,7 +52,7 @@ impl Scene {
 
     /// Figures of all flows, and goodput of each, Mbit/s.
     fn play(self) -> Vec<(FlowFigures, f64)> {
-        let (back, interface_rate) = (LinkConfig::wire("back", 32 * MS), 10 * self.link.rate);
+        let (back, interface_rate) = (self.back, 10 * self.link.rate);
         let flows: Vec<Traffic> =
             [Traffic::Fobs(Box::new(self.fobs))].into_iter().chain(self.beside).collect();
         let edges = Dumbbell { pairs: flows.len(), interface_rate, bottleneck: self.link, back }.edges();
@@ -158,4 +160,133 @@ fn where_nothing_counts_the_pattern_alone_finds_a_starved_receiver() {
     let without = Scene::new("hstfrc", JudgeMethod::Off).starved().play().remove(0);
     assert!(with.0.spared > 0, "{} lost", with.0.lost);
     assert!(with.1 > 1.2 * without.1, "{} with, {} without", with.1, without.1);
+}
+
+/// Worlds that [`Cause::draw`] makes of consecutive seeds; `FOBS_WORLDS=n` for another number.
+const WORLDS: u64 = 12;
+/// Bar: windows of blackouts and of long wireless bursts called the receiver's where nothing counts but lag is told.
+const CALLED_MAX: f64 = 0.05;
+
+/// What makes solid blocks of losses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Cause {
+    Blackout,
+    LongBursts,
+    /// A receiver that is kept from its CPU: the only one of them that it is right to blame the receiver for.
+    Starved,
+}
+
+/// Who testifies about them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Witness {
+    Pattern,
+    PatternAndLag,
+    Ledger,
+}
+
+/// What came of some worlds: windows with a pattern, and those of them that were called the receiver's.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Called {
+    windows: u64,
+    receiver: u64,
+}
+
+impl Called {
+    fn share(self) -> f64 {
+        self.receiver as f64 / self.windows as f64
+    }
+}
+
+impl Cause {
+    /// 20 s over a path of 50 Mbit/s to 1 Gbit/s and 10 to 150 ms, to a receiver with a buffer of Linux's default or up to 8 MiB.
+    fn draw(self, seed: u64) -> Scene {
+        let rng = &mut Rng::new(seed, 0);
+        let between = |rng: &mut Rng, low: f64, high: f64| {
+            low * (high / low).powf(rng.range(0, 1 << 20) as f64 / f64::from(1 << 20))
+        };
+        let mut scene = Scene::new(rng.pick(&["auto", "hstfrc", "cubic"]), JudgeMethod::On);
+        let (rate, delay) = (between(rng, 50e6, 1e9), between(rng, 5e6, 75e6) as Nanos);
+        // A round trip's worth of queue: who fills the path does not lose there at once.
+        let queue = (rate / 8.0 * delay as f64 / 5e8) as u64;
+        scene.link = LinkConfig::new("link", rate as u64, delay, queue.max(100_000));
+        scene.back = LinkConfig::wire("back", delay);
+        scene.receiver.receive_buffer = between(rng, 212_992.0, (8 << 20) as f64) as u64;
+        (scene.lasts, scene.seed) = (20 * SEC, seed);
+        match self {
+            Cause::Blackout => {
+                let mut at = SEC;
+                while at < scene.lasts {
+                    let until = at + between(rng, 20e6, 1e9) as Nanos;
+                    scene.link.faults.outages.push((at, until));
+                    at = until + rng.range(SEC, 3 * SEC);
+                }
+                if rng.happens(Chance::of(0.5)) {
+                    scene.back.faults.outages.clone_from(&scene.link.faults.outages);
+                }
+            }
+            Cause::LongBursts => {
+                // As long as those of `fobs diagnose generate`; half of the worlds lose all of a burst, which is the worst.
+                let (length, some) = (between(rng, 20.0, 400.0), between(rng, 0.6, 1.0));
+                let loss = rng.pick(&[some, 1.0]);
+                let apart = length * loss / between(rng, 1e-4, 0.01);
+                let (begin, end) = (Chance::of(1.0 / apart), Chance::of(1.0 / length));
+                scene.link.faults.bursts = Some(GilbertElliott { begin, end, loss: Chance::of(loss) });
+            }
+            Cause::Starved => {
+                let competitors = rng.pick(&[1, 2, 3]);
+                scene.receiver.cpu = CpuConfig { competitors, ..CpuConfig::default() };
+                scene.receiver.receive_buffer = between(rng, 212_992.0, (1 << 20) as f64) as u64;
+                scene.receiver.packet_cost = 5_000;
+            }
+        }
+        scene
+    }
+
+    /// What this witness makes of it, in so many worlds.
+    fn called(self, witness: Witness, worlds: u64) -> Called {
+        let mut called = Called::default();
+        for seed in 1..=worlds {
+            let mut scene = self.draw(seed);
+            (scene.fobs.loss_cause, scene.fobs.honesty) = match witness {
+                Witness::Pattern => (JudgeMethod::Signature, Honesty::Honest),
+                Witness::PatternAndLag => (JudgeMethod::On, Honesty::Uncounted),
+                Witness::Ledger => (JudgeMethod::On, Honesty::Honest),
+            };
+            let (FlowFigures { judged, socket_drops, .. }, _) = scene.play().remove(0);
+            assert!(self == Cause::Starved || socket_drops == 0, "{self:?}, seed {seed}: the host lost some");
+            called.windows += judged.receiver + judged.network + judged.inconclusive;
+            called.receiver += judged.receiver;
+        }
+        eprintln!("{self:?} by {witness:?}: {called:?}, {:.1}%", 100.0 * called.share());
+        called
+    }
+}
+
+fn worlds() -> u64 {
+    std::env::var("FOBS_WORLDS").map_or(WORLDS, |n| n.parse().expect("a number"))
+}
+
+/// A blackout is one solid block, and a long wireless burst may be one: the pattern alone takes them for the receiver's.
+#[test]
+fn blackouts_and_long_bursts_are_not_the_receivers() {
+    for cause in [Cause::Blackout, Cause::LongBursts] {
+        let [pattern, lag, ledger] = [Witness::Pattern, Witness::PatternAndLag, Witness::Ledger]
+            .map(|witness| cause.called(witness, worlds()));
+        assert!(pattern.receiver > 0, "{cause:?}: the pattern alone is right; what is the lag for?");
+        assert!(
+            lag.windows >= 2 * worlds() && ledger.windows >= worlds(),
+            "{cause:?}: hardly anything judged"
+        );
+        assert!(lag.share() <= CALLED_MAX, "{cause:?}: {lag:?}");
+        assert_eq!(ledger.receiver, 0, "{cause:?}: {ledger:?}");
+    }
+}
+
+/// And the lag does not acquit a receiver that was kept from its CPU.
+#[test]
+fn a_starved_receiver_is_found_without_a_count() {
+    let [pattern, lag] =
+        [Witness::Pattern, Witness::PatternAndLag].map(|witness| Cause::Starved.called(witness, worlds()));
+    assert!(lag.windows >= 2 * worlds(), "hardly anything judged");
+    assert!(lag.share() >= 0.9 * pattern.share(), "{lag:?} with the lag, {pattern:?} without");
 }

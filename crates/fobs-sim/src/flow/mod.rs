@@ -154,6 +154,8 @@ pub struct FlowFigures {
     pub spared: u64,
     /// Windows of losses whose cause the receiver's counters told.
     pub taught: Taught,
+    /// Windows of losses that were judged.
+    pub judged: Judged,
     /// Datagrams that the receiving socket had no room for.
     pub socket_drops: u64,
     /// Datagrams dropped because they were damaged.
@@ -181,6 +183,17 @@ pub struct Taught {
     pub receiver: u64,
     /// Of the network.
     pub network: u64,
+}
+
+/// Judged windows of losses with enough of them for a pattern, by verdict.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// Called the receiver's.
+    pub receiver: u64,
+    /// Called the network's.
+    pub network: u64,
+    /// Neither, which is treated as the network's.
+    pub inconclusive: u64,
 }
 
 impl FlowFigures {

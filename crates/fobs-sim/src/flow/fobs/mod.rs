@@ -38,6 +38,8 @@ const CONTROL_DELAY: Nanos = MS;
 pub enum Honesty {
     /// What its socket dropped.
     Honest,
+    /// Nothing, because its kernel counts no drops; only how late it read.
+    Uncounted,
     /// That it dropped whatever did not arrive: a receiver that wants the sender not to slow down.
     ClaimsAllLosses,
 }

@@ -262,11 +262,12 @@ impl Receiving {
         };
         self.taken += 1;
         let drops = match config.honesty {
-            Honesty::Honest => datagram.drops,
+            Honesty::Honest => Some(datagram.drops),
+            Honesty::Uncounted => None,
             // All that is missing is claimed.
-            Honesty::ClaimsAllLosses => (self.expected - self.taken) as u32,
+            Honesty::ClaimsAllLosses => Some((self.expected - self.taken) as u32),
         };
-        let socket = SocketNote { drops: Some(drops), merged: 1 };
+        let socket = SocketNote { drops, merged: 1 };
         let meta = PacketMeta { number, arrived: stamp(arrived), len, ecn, socket };
         match header {
             Header::Data(header) => {

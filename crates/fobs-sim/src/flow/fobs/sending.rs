@@ -2,7 +2,7 @@
 
 use super::{FobsConfig, Identity, Role};
 use crate::check::{Ledger, rule};
-use crate::flow::{FlowFigures, Taught};
+use crate::flow::{FlowFigures, Judged, Taught};
 use crate::host::{Cpu, HostConfig, Socket, work_time};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
@@ -66,6 +66,7 @@ pub(super) struct Sending {
     sent_below: HashMap<ChunkId, u32>,
     repeated: u64,
     taught: Taught,
+    judged: Judged,
     relaid: u64,
     /// Changes of the controller's way of sending, the first of them.
     modes: Vec<ModeChange>,
@@ -133,6 +134,7 @@ impl Sending {
             sent_below: HashMap::new(),
             repeated: 0,
             taught: Taught::default(),
+            judged: Judged::default(),
             relaid: 0,
             modes: Vec::new(),
         }
@@ -359,6 +361,16 @@ impl Sending {
                 Verdict::Network | Verdict::Inconclusive => self.taught.network += 1,
             }
         }
+        while let Some(report) = self.machine.poll_loss_report() {
+            // Of fewer losses no pattern is asked: where nothing counts they are the network's without a judgement.
+            if report.evidence.pattern.is_some() {
+                match report.verdict {
+                    Verdict::Receiver => self.judged.receiver += 1,
+                    Verdict::Network => self.judged.network += 1,
+                    Verdict::Inconclusive => self.judged.inconclusive += 1,
+                }
+            }
+        }
         heard
     }
 
@@ -442,6 +454,7 @@ impl Sending {
         figures.sent = stats.packets_sent;
         figures.repeated = self.repeated;
         figures.taught = self.taught;
+        figures.judged = self.judged;
         figures.lost = stats.packets_lost.saturating_sub(stats.packets_late);
         figures.spared = stats.packets_spared;
         figures.rtt_min = self.machine.rtt().min_ever().map(nanos);
