@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the plan of paper 001's headline with the host that it is about: one whose administrator has changed nothing.
-#   scripts/headline.sh OUT.jsonl [further arguments of fobs-lab run]
+#   [TRACES=DIR] scripts/headline.sh OUT.jsonl [further arguments of fobs-lab run]
+# With TRACES every copy leaves its trace there, which scripts/spared.py counts.
 # Root. A socket of an ordinary user may have `net.core.rmem_max` bytes of receive buffer, 212992 unless somebody raised
 # it; root may have more (CAP_NET_ADMIN) and a higher priority (CAP_SYS_NICE). So the limit is set to the kernel's own for
 # as long as this runs, and fobs runs without the two capabilities.
@@ -10,10 +11,16 @@ shift
 target=${CARGO_TARGET_DIR:-target}/release
 before=$(sysctl -n net.core.rmem_max)
 wrapper=$(mktemp -d)
-trap 'sysctl -qw net.core.rmem_max="$before"; rm -r "$wrapper"' EXIT INT TERM
+trap 'sysctl -qw net.core.rmem_max="$before"; rm -r "$wrapper"' EXIT
+trap 'exit 1' INT TERM
 sysctl -qw net.core.rmem_max=212992
 cat >"$wrapper/fobs" <<EOF
 #!/bin/sh
+traces="${TRACES:+$(realpath "$TRACES")}"
+if [ "\$1 \$2" = "cp --json" ] && [ -n "\$traces" ]; then
+    shift
+    set -- cp --trace "\$traces/\$\$.jsonl" "\$@"
+fi
 exec setpriv --bounding-set -net_admin,-sys_nice --inh-caps -all "$(realpath "$target/fobs")" "\$@"
 EOF
 chmod +x "$wrapper/fobs"
