@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::link::counters::DirectionReport;
 use crate::record::{End, Flow, LoadSample, Run};
 
 /// Something that is measured, in the unit that [`Measure::title`] names.
@@ -18,6 +19,9 @@ pub enum Measure {
     WallShare,
     /// Payload of all flows from the first start to the last end, as a share of the link's rate.
     TotalShare,
+    /// Payload of the data phase as a share of what cross traffic really left of the link in this run: its nominal mean says
+    /// little about a few seconds of a random process. None where there is none.
+    ShareOfLeft,
     /// While all flows ran: what a flow got, as a share of an equal part of the link's payload rate.
     FairShare,
     /// Payload of the data phase, Mbit/s.
@@ -63,6 +67,7 @@ impl Measure {
             Measure::Share => "Share of the link's rate (%)",
             Measure::WallShare => "Share of the link's rate, wall time (%)",
             Measure::TotalShare => "Share of the link's rate, all flows (%)",
+            Measure::ShareOfLeft => "Share of what cross traffic left (%)",
             Measure::FairShare => "Share of an equal part (%)",
             Measure::Goodput => "Goodput (Mbit/s)",
             Measure::Waste => "Waste (% of packets needed)",
@@ -150,6 +155,10 @@ impl Measure {
             _ if !all() => None,
             Measure::TotalShare => Some(percent(bytes() * 8.0 / run.elapsed_s / run.link.rate_bps)),
             Measure::Share => sum(|flow| flow.share).map(percent),
+            Measure::ShareOfLeft => {
+                let taken = taken_by_cross(run);
+                sum(|flow| flow.share).filter(|_| taken > 0.0).map(|share| percent(share / (1.0 - taken)))
+            }
             Measure::WallShare => {
                 sum(|flow| flow.wall_goodput_bps).map(|rate| percent(rate / run.link.rate_bps))
             }
@@ -158,11 +167,7 @@ impl Measure {
             Measure::DataSeconds => longest(|flow| flow.data_s),
             Measure::CpuSender => sum(|flow| flow.cpu_sender_s).map(|s| s * 1e9 / bytes()),
             Measure::CpuReceiver => sum(|flow| flow.cpu_receiver_s).map(|s| s * 1e9 / bytes()),
-            Measure::Overhead => {
-                let west_to_east = run.wire.forward.bytes_in >= run.wire.backward.bytes_in;
-                let wire = if west_to_east { &run.wire.forward } else { &run.wire.backward };
-                Some(percent(wire.bytes_in as f64 / bytes() - 1.0))
-            }
+            Measure::Overhead => Some(percent(of_data(run).bytes_in as f64 / bytes() - 1.0)),
             Measure::SocketDrops => sum(|flow| said(flow, "/socket_drops")),
             Measure::Retransmits => sum(|flow| said(flow, "/sum_sent/retransmits")),
             Measure::FairShare | Measure::Waste | Measure::LossSeen => match flows.as_slice() {
@@ -191,6 +196,20 @@ impl Measure {
     }
 }
 
+/// The direction in which the data went.
+fn of_data(run: &Run) -> &DirectionReport {
+    let west_to_east = run.wire.forward.bytes_in >= run.wire.backward.bytes_in;
+    if west_to_east { &run.wire.forward } else { &run.wire.backward }
+}
+
+/// What cross traffic offered in the direction of the data, as a share of the link: what of it the full queue dropped is nobody's
+/// merit. Dropped packets are counted as of the path's full size, which is what plans send.
+fn taken_by_cross(run: &Run) -> f64 {
+    let wire = of_data(run);
+    let bytes = wire.cross_bytes + wire.cross_drops * u64::from(run.link.mtu);
+    bytes as f64 * 8.0 / run.wire.elapsed_s / run.link.rate_bps
+}
+
 /// A number in what the tool itself reported.
 fn said(flow: &Flow, pointer: &str) -> Option<f64> {
     flow.report.pointer(pointer)?.as_f64()
@@ -204,4 +223,28 @@ fn socket_loss(delivered: u64, dropped: u64) -> f64 {
 /// A share, 0 to 1, in percent.
 pub fn percent(share: f64) -> f64 {
     share * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+    use crate::record::Record;
+
+    #[test]
+    fn what_is_left_is_what_cross_traffic_did_not_offer_in_this_run() {
+        let lines = sample::lines();
+        let Some(Ok(Record::Run(mut run))) = lines.lines().nth(1).map(Record::from_line) else {
+            panic!("no run")
+        };
+        let share = Measure::Share.of_run(&run).unwrap();
+        run.wire.elapsed_s = 4.0;
+        assert_eq!(Measure::ShareOfLeft.of_run(&run), None, "no cross traffic");
+        // 60% of the link: half of it sent, half of it dropped.
+        let offered = (0.6 * run.link.rate_bps / 8.0 * 4.0) as u64;
+        run.wire.forward.cross_bytes = offered / 2;
+        run.wire.forward.cross_drops = offered / 2 / u64::from(run.link.mtu);
+        let of_left = Measure::ShareOfLeft.of_run(&run).unwrap();
+        assert!((of_left - share / 0.4).abs() < 0.01 * share, "{of_left} of {share}");
+    }
 }

@@ -14,8 +14,9 @@ use super::read::Results;
 use super::words::number;
 
 /// Columns of [`everything`] after path, contest and runs.
-const COLUMNS: [Measure; 9] = [
+const COLUMNS: [Measure; 10] = [
     Measure::Share,
+    Measure::ShareOfLeft,
     Measure::Goodput,
     Measure::WallSeconds,
     Measure::Waste,
