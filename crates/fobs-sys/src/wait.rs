@@ -50,6 +50,8 @@ impl Waker {
 /// What a sleeper waits for on its socket, besides waker and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
+    /// Nothing of it: another thread has the socket.
+    Waker,
     /// Datagrams to receive.
     Readable,
     /// Datagrams to receive, or room to send.
@@ -77,6 +79,7 @@ pub fn wait(
     interest: Interest,
 ) -> io::Result<Ready> {
     let socket_flags = match interest {
+        Interest::Waker => PollFlags::empty(),
         Interest::Readable => PollFlags::IN,
         Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
     };

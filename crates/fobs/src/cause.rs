@@ -86,6 +86,8 @@ pub enum RemedyAction {
         /// Its nice value now.
         to: i32,
     },
+    /// A thread more at the receiver, that only empties the socket into memory.
+    AnotherLane,
     /// The sender keeps to what the receiver takes.
     DrainRate {
         /// Datagram bits per second.

@@ -47,6 +47,9 @@ pub fn page(trace: &Trace, why: &Explanation) -> String {
     if !losses.is_empty() {
         paragraph(&mut page, "Lost packets", &format!("{}.", losses.join("; ")));
     }
+    if !why.remedies.is_empty() {
+        paragraph(&mut page, "What was done", &format!("{}.", why.remedies.join("; ")));
+    }
     budget(&mut page, why);
     over_time(&mut page, trace.journal.sender());
     heat_map(&mut page, trace);

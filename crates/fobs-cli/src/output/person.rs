@@ -82,8 +82,8 @@ impl<W: Write + Send> EventSink for Person<W> {
             Event::FileFailed(FileError { path, message }) => {
                 self.say(Detail::Errors, &format!("{}: {message}", String::from_utf8_lossy(&path)));
             }
-            Event::Measured(measured) => {
-                if let Measured::Mode(change) = *measured {
+            Event::Measured(measured) => match *measured {
+                Measured::Mode(change) => {
                     let ModeChange { seconds, from, to, reason, queue_ms, delivered_bps, .. } = change;
                     let delivered = show_rate(delivered_bps as f64);
                     let line = format!(
@@ -91,7 +91,9 @@ impl<W: Write + Send> EventSink for Person<W> {
                     );
                     self.say(Detail::Files, &line);
                 }
-            }
+                Measured::Remedy(remedy) => self.say(Detail::Files, &remedy.to_string()),
+                Measured::Sender(_) | Measured::Receiver(_) | Measured::Loss(_) => {}
+            },
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }
@@ -144,6 +146,7 @@ fn span(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fobs::cause::{Remedy, RemedyAction, RemedyResult};
     use fobs::event::Progress;
 
     /// All that is said with this much detail.
@@ -173,6 +176,11 @@ mod tests {
                 yielded_ms: Some(40.0),
                 loss_rounds: None,
             }))),
+            Event::Measured(Box::new(Measured::Remedy(Remedy {
+                seconds: 13.0,
+                action: RemedyAction::AnotherLane,
+                result: RemedyResult::Applied,
+            }))),
             Event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] },
             Event::FileFailed(FileError { path: b"caf\xe9".to_vec(), message: "no\x07 right".to_owned() }),
         ];
@@ -196,6 +204,7 @@ mod tests {
         assert_eq!(said(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
         let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
+                    fobs: at 13.0 s: a thread of its own that empties the socket: done\n\
                     fobs: a\\nb: 1.50 kB\n";
         assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
     }

@@ -1,6 +1,7 @@
 //! One side's end of the data plane: a socket, the keys of both directions, and where the peer is.
 
-use super::remedy::Buffer;
+use super::lane::Lane;
+use super::remedy::Mendable;
 use super::{Clock, UDP_SILENCE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
@@ -9,9 +10,11 @@ use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{Body, PacketOut};
 use fobs_proto::wire::{AEAD_TAG_LEN, DataHeader, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Burst, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
+use fobs_sys::{Burst, Datagram, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Room for one burst: what one GSO send may carry.
@@ -21,6 +24,8 @@ static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
 /// Slots of a receive batch. With GRO each may hold 44 packets; eight of them are 0.8 ms at 5 Gbit/s, which is as long as acks
 /// should wait for each other.
 const BATCH_SLOTS: usize = 8;
+/// As many datagrams are taken from a lane at once.
+const LANE_BATCH: usize = BATCH_SLOTS * 44;
 /// Addresses at which the peer is looked for.
 const CANDIDATES_MAX: usize = 4;
 /// What the side that was called waits beyond [`UDP_SILENCE_MAX`].
@@ -105,18 +110,34 @@ impl Sealed {
 
 /// The link.
 pub(crate) struct Link {
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     waker: Waker,
     clock: Clock,
     sealer: Sealer,
+    hearing: Hearing,
+    candidates: Vec<SocketAddr>,
+    intake: Intake,
+    out: Box<[u8]>,
+}
+
+/// How datagrams get here.
+enum Intake {
+    /// This thread asks the socket.
+    Socket(RecvBatch),
+    /// Another one does.
+    Lane(Lane),
+}
+
+/// Tells what the peer sent from everything else, and knows where it is.
+struct Hearing {
+    clock: Clock,
     opener: Opener,
     replay: ReplayWindow,
     largest: Option<u64>,
-    candidates: Vec<SocketAddr>,
+    /// Whether the socket counts what it drops.
+    counts_drops: bool,
     peer: Option<SocketAddr>,
     last_heard: Option<Timestamp>,
-    batch: RecvBatch,
-    out: Box<[u8]>,
     /// For bodies that have no place of their own.
     opened: Box<[u8]>,
     rejected: u64,
@@ -130,21 +151,26 @@ impl Link {
         };
         let mut candidates = setup.candidates;
         candidates.truncate(CANDIDATES_MAX);
-        Link {
-            socket: setup.socket,
-            waker: setup.waker,
+        let hearing = Hearing {
             clock: setup.clock,
-            sealer: Sealer::new(&setup.secret, setup.cipher, ours),
             opener: Opener::new(&setup.secret, setup.cipher, theirs),
             replay: ReplayWindow::new(),
             largest: None,
+            counts_drops: setup.socket.counts_drops(),
             peer: candidates.first().copied(),
-            candidates,
             last_heard: None,
-            batch: RecvBatch::new(BATCH_SLOTS),
-            out: vec![0; OUT_LEN].into_boxed_slice(),
             opened: vec![0; OUT_LEN].into_boxed_slice(),
             rejected: 0,
+        };
+        Link {
+            socket: Arc::new(setup.socket),
+            waker: setup.waker,
+            clock: setup.clock,
+            sealer: Sealer::new(&setup.secret, setup.cipher, ours),
+            hearing,
+            candidates,
+            intake: Intake::Socket(RecvBatch::new(BATCH_SLOTS)),
+            out: vec![0; OUT_LEN].into_boxed_slice(),
         }
     }
 
@@ -158,17 +184,17 @@ impl Link {
 
     /// When the peer was last heard; `None` before that.
     pub(crate) fn last_heard(&self) -> Option<Timestamp> {
-        self.last_heard
+        self.hearing.last_heard
     }
 
     /// The address to send to, where it is known.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        self.peer
+        self.hearing.peer
     }
 
     /// Whether that is known.
     pub(crate) fn has_peer(&self) -> bool {
-        self.peer.is_some()
+        self.hearing.peer.is_some()
     }
 
     /// How long the peer may stay unheard at the start. The side that was called waits a little longer: the caller's own
@@ -179,7 +205,7 @@ impl Link {
 
     /// Datagrams dropped because they were malformed, replayed or forged.
     pub(crate) fn rejected(&self) -> u64 {
-        self.rejected
+        self.hearing.rejected
     }
 
     /// The kernel's count of datagrams dropped at the socket, as of now; `None` where it does not count them.
@@ -202,64 +228,25 @@ impl Link {
 
     /// Takes what is waiting: hands over every authenticated packet, and returns how many datagrams there were.
     pub(crate) fn receive(&mut self, inbox: &mut impl Inbox) -> Result<usize> {
-        let count = self.socket.recv(&mut self.batch).map_err(|error| {
+        let Link { socket, clock, hearing, intake, .. } = self;
+        let count = match intake {
+            Intake::Socket(batch) => socket.recv(batch).inspect(|&count| {
+                if count > 0 {
+                    let now = clock.now();
+                    batch.for_each(|datagram| hearing.take(now, datagram, inbox));
+                }
+            }),
+            // When it was read is what tells how late this host reads.
+            Intake::Lane(lane) => {
+                lane.receive(LANE_BATCH, |read, datagram| hearing.take(read, datagram, inbox))
+            }
+        };
+        count.map_err(|error| {
             Error::new(
                 ErrorKind::Socket,
                 format!("cannot receive on the UDP socket {}: {error}", self.socket.local_addr()),
             )
-        })?;
-        if count == 0 {
-            return Ok(0);
-        }
-        let now = self.clock.now();
-        let counts = self.socket.counts_drops();
-        for datagram in self.batch.datagrams() {
-            let Ok((header, truncated)) = Header::decode(datagram.data) else {
-                self.rejected += 1;
-                continue;
-            };
-            let number = decode_packet_number(truncated, self.largest.map_or(0, |n| n + 1));
-            if !self.replay.check(number) {
-                self.rejected += 1;
-                continue;
-            }
-            let len = datagram.data.len();
-            let (clear, sealed) = datagram.data.split_at(header.len());
-            let body_len = sealed.len().saturating_sub(AEAD_TAG_LEN).min(OUT_LEN);
-            let place = match header {
-                Header::Data(header) => inbox.vacancy(&header, body_len),
-                Header::Probe | Header::Ack => None,
-            };
-            let in_place = place.is_some();
-            let place = place.unwrap_or(&mut self.opened[..body_len]);
-            if !self.opener.open(number, clear, sealed, place) {
-                self.rejected += 1;
-                continue;
-            }
-            self.replay.insert(number);
-            if self.largest.is_none_or(|largest| number > largest) {
-                self.largest = Some(number);
-                self.peer = Some(datagram.from);
-            }
-            self.last_heard = Some(now);
-            let meta = PacketMeta {
-                number,
-                arrived: datagram.arrived_ns.map_or(now, |ns| self.clock.at(ns)),
-                len: len as u16,
-                ecn: match datagram.ecn {
-                    Ecn::Ce => EcnCodepoint::Ce,
-                    Ecn::Ect0 => EcnCodepoint::Ect0,
-                    Ecn::Ect1 | Ecn::NotEct => EcnCodepoint::NotEct,
-                },
-                socket: SocketNote { drops: counts.then_some(datagram.drops), merged: datagram.merged },
-            };
-            let body = match in_place {
-                true => IncomingBody::InPlace(body_len),
-                false => IncomingBody::Here(&self.opened[..body_len]),
-            };
-            inbox.take(now, Incoming { header, meta, body });
-        }
-        Ok(count)
+        })
     }
 
     /// Seals a burst into the link's buffer; `chunk_bytes` shows a range of a chunk.
@@ -298,8 +285,8 @@ impl Link {
 
     /// Sends what is left of a burst; what the kernel did not take stays in `sealed`.
     pub(crate) fn send(&mut self, sealed: &mut Sealed, ecn: Ecn) -> std::result::Result<(), SendError> {
-        let Some(peer) = self.peer else { return Ok(()) };
-        if self.last_heard.is_none() && self.candidates.len() > 1 {
+        let Some(peer) = self.hearing.peer else { return Ok(()) };
+        if self.hearing.last_heard.is_none() && self.candidates.len() > 1 {
             self.greet(*sealed);
         }
         while !sealed.is_empty() {
@@ -318,7 +305,7 @@ impl Link {
     /// Until the peer is heard it may be at any of its addresses: the others get the first datagram of a burst.
     fn greet(&mut self, sealed: Sealed) {
         let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
-        for to in self.candidates.iter().filter(|to| Some(**to) != self.peer) {
+        for to in self.candidates.iter().filter(|to| Some(**to) != self.hearing.peer) {
             // A candidate that cannot be reached is what the others are for.
             let _ = self.socket.send(&Burst {
                 to: *to,
@@ -331,18 +318,84 @@ impl Link {
 
     /// Waits for datagrams, the waker, room to send (if asked) or the time.
     pub(crate) fn wait(&self, timeout: Duration, interest: Interest) -> Result<()> {
+        // A lane calls the waker; the socket's datagrams are its own.
+        let interest = match (&self.intake, interest) {
+            (Intake::Lane(_), Interest::Readable) => Interest::Waker,
+            _ => interest,
+        };
         wait(&self.socket, &self.waker, Some(timeout), interest).map(|_| ()).map_err(|error| {
             Error::new(ErrorKind::Socket, format!("cannot wait for the UDP socket: {error}"))
         })
     }
 }
 
-impl Buffer for Link {
-    fn granted(&self) -> usize {
+impl Hearing {
+    /// Hands over a datagram that was taken from the socket at `now`, if it is the peer's and new.
+    fn take(&mut self, now: Timestamp, datagram: Datagram<'_>, inbox: &mut impl Inbox) {
+        let Ok((header, truncated)) = Header::decode(datagram.data) else {
+            self.rejected += 1;
+            return;
+        };
+        let number = decode_packet_number(truncated, self.largest.map_or(0, |n| n + 1));
+        if !self.replay.check(number) {
+            self.rejected += 1;
+            return;
+        }
+        let len = datagram.data.len();
+        let (clear, sealed) = datagram.data.split_at(header.len());
+        let body_len = sealed.len().saturating_sub(AEAD_TAG_LEN).min(OUT_LEN);
+        let place = match header {
+            Header::Data(header) => inbox.vacancy(&header, body_len),
+            Header::Probe | Header::Ack => None,
+        };
+        let in_place = place.is_some();
+        let place = place.unwrap_or(&mut self.opened[..body_len]);
+        if !self.opener.open(number, clear, sealed, place) {
+            self.rejected += 1;
+            return;
+        }
+        self.replay.insert(number);
+        if self.largest.is_none_or(|largest| number > largest) {
+            self.largest = Some(number);
+            self.peer = Some(datagram.from);
+        }
+        self.last_heard = Some(now);
+        let meta = PacketMeta {
+            number,
+            arrived: datagram.arrived_ns.map_or(now, |ns| self.clock.at(ns)),
+            len: len as u16,
+            ecn: match datagram.ecn {
+                Ecn::Ce => EcnCodepoint::Ce,
+                Ecn::Ect0 => EcnCodepoint::Ect0,
+                Ecn::Ect1 | Ecn::NotEct => EcnCodepoint::NotEct,
+            },
+            socket: SocketNote {
+                drops: self.counts_drops.then_some(datagram.drops),
+                merged: datagram.merged,
+            },
+        };
+        let body = match in_place {
+            true => IncomingBody::InPlace(body_len),
+            false => IncomingBody::Here(&self.opened[..body_len]),
+        };
+        inbox.take(now, Incoming { header, meta, body });
+    }
+}
+
+impl Mendable for Link {
+    fn buffer(&self) -> usize {
         self.socket.recv_buffer()
     }
 
-    fn ask(&self, bytes: usize) -> std::io::Result<usize> {
+    fn enlarge(&self, bytes: usize) -> io::Result<usize> {
         self.socket.set_recv_buffer(bytes)
+    }
+
+    fn add_lane(&mut self) -> io::Result<()> {
+        if let Intake::Socket(_) = self.intake {
+            let lane = Lane::start(self.socket.clone(), BATCH_SLOTS, self.clock, self.waker.clone())?;
+            self.intake = Intake::Lane(lane);
+        }
+        Ok(())
     }
 }

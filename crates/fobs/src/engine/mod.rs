@@ -2,11 +2,13 @@
 //!
 //! A sending session is two threads and one that hears the control channel: `reader` fills chunks, `send` paces packets
 //! and hears acks. A receiving one likewise: `receive` takes packets and acknowledges, `writer` verifies and stores. They share
-//! nothing but bounded channels and the chunk buffers that travel through them.
+//! nothing but bounded channels and the chunk buffers that travel through them. A receiver that loses what it does not take in time
+//! may get a third, the `lane`.
 
 mod causes;
 mod clock;
 mod host;
+mod lane;
 mod link;
 mod measure;
 mod meter;

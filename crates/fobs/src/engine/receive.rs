@@ -305,7 +305,7 @@ impl Receiving {
         let Some(remedies) = &mut self.remedies else { return };
         let dropped = u64::from(self.machine.packets_dropped().unwrap_or(0));
         let received = self.machine.stats().packets;
-        for remedy in remedies.on_heartbeat(now, began, received, dropped, &self.link) {
+        for remedy in remedies.on_heartbeat(now, began, received, dropped, &mut self.link) {
             if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
                 self.machine.handle_socket_buffer(to_bytes);
             }

@@ -1,7 +1,7 @@
 //! What the receiving thread does about its own losses: one remedy after the other, each given time to show its effect.
 //!
-//! In order: a larger socket buffer, a CPU with less to do, a higher priority. What none of them mends the sender's drain
-//! rate does (protocol 5.10).
+//! In order: a larger socket buffer, a CPU with less to do, a higher priority, another lane. What none of them mends the
+//! sender's drain rate does (protocol 5.10).
 
 use crate::cause::{Remedy, RemedyAction, RemedyResult};
 use fobs_proto::Timestamp;
@@ -62,6 +62,7 @@ enum Step {
     Buffer,
     Cpu,
     Priority,
+    Lane,
     Done,
 }
 
@@ -75,12 +76,14 @@ struct Watched {
     seen: (u64, u64),
 }
 
-/// What the socket can be asked for; the link, or a test.
-pub(super) trait Buffer {
-    /// Bytes granted at present.
-    fn granted(&self) -> usize;
+/// What takes packets: the link, or a test.
+pub(super) trait Mendable {
+    /// Bytes of buffer granted at present.
+    fn buffer(&self) -> usize;
     /// Asks for so many; what is granted then.
-    fn ask(&self, bytes: usize) -> io::Result<usize>;
+    fn enlarge(&self, bytes: usize) -> io::Result<usize>;
+    /// Has a thread of its own empty the socket from now on, as punctual as the calling one.
+    fn add_lane(&mut self) -> io::Result<()>;
 }
 
 impl Remedies {
@@ -95,7 +98,7 @@ impl Remedies {
         began: Timestamp,
         received: u64,
         dropped: u64,
-        buffer: &impl Buffer,
+        link: &mut impl Mendable,
     ) -> Vec<Remedy> {
         let seconds = (now - began).as_secs_f64();
         let told = |action, result| Remedy { seconds, action, result };
@@ -113,7 +116,7 @@ impl Remedies {
                 // Which CPU is idle shows at the next look.
                 break;
             }
-            let (step, tried) = (self.next, self.apply(buffer));
+            let (step, tried) = (self.next, self.apply(link));
             match tried {
                 Ok(Some(action)) => {
                     self.watched = Some(Watched { action, since: now, drops_before: drops, seen: counts });
@@ -133,11 +136,13 @@ impl Remedies {
     }
 
     /// Does what is next: what that was, nothing if there is no point in it, or why it could not be done.
-    fn apply(&mut self, buffer: &impl Buffer) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+    fn apply(&mut self, link: &mut impl Mendable) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
         match self.next {
-            Step::Buffer => enlarge(buffer),
+            Step::Buffer => enlarge(link),
             Step::Cpu => self.change_cpu(),
             Step::Priority => self.go_first(),
+            // After the priority: the lane has what the thread has that starts it.
+            Step::Lane => add_lane(link),
             Step::Done => Ok(None),
         }
     }
@@ -192,20 +197,31 @@ impl Step {
         match self {
             Step::Buffer => Step::Cpu,
             Step::Cpu => Step::Priority,
-            Step::Priority | Step::Done => Step::Done,
+            Step::Priority => Step::Lane,
+            Step::Lane | Step::Done => Step::Done,
         }
     }
 }
 
-fn enlarge(buffer: &impl Buffer) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
-    let from = buffer.granted();
+fn add_lane(link: &mut impl Mendable) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+    let action = RemedyAction::AnotherLane;
+    match link.add_lane() {
+        Ok(()) => Ok(Some(action)),
+        Err(error) => {
+            Err((action, format!("no further thread can be had: {error}; raise the limits (ulimit -u, -n)")))
+        }
+    }
+}
+
+fn enlarge(link: &impl Mendable) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
+    let from = link.buffer();
     // The kernel grants twice what is asked, for its own overhead.
     let asked = (from / 2).saturating_mul(BUFFER_FACTOR).min(BUFFER_MAX);
     if asked <= from / 2 {
         return Ok(None);
     }
     let action = |to: usize| RemedyAction::LargerBuffer { from_bytes: from as u64, to_bytes: to as u64 };
-    match buffer.ask(asked) {
+    match link.enlarge(asked) {
         Ok(to) if to > from => Ok(Some(action(to))),
         Ok(to) => {
             Err((action(to), "the kernel grants no more: raise net.core.rmem_max, or run as root".to_owned()))
@@ -228,14 +244,26 @@ mod tests {
     struct Granting {
         granted: Cell<usize>,
         max: usize,
+        lanes: u32,
     }
 
-    impl Buffer for Granting {
-        fn granted(&self) -> usize {
+    impl Granting {
+        fn up_to(max: usize) -> Granting {
+            Granting { granted: Cell::new(1 << 20), max, lanes: 0 }
+        }
+    }
+
+    impl Mendable for Granting {
+        fn buffer(&self) -> usize {
             self.granted.get()
         }
 
-        fn ask(&self, bytes: usize) -> io::Result<usize> {
+        fn add_lane(&mut self) -> io::Result<()> {
+            self.lanes += 1;
+            Ok(())
+        }
+
+        fn enlarge(&self, bytes: usize) -> io::Result<usize> {
             self.granted.set((2 * bytes).min(self.max).max(self.granted.get()));
             Ok(self.granted.get())
         }
@@ -246,27 +274,27 @@ mod tests {
     }
 
     /// Heartbeats of a receiver that drops `share` of 10,000 packets in each.
-    fn run(buffer: &Granting, mut share: impl FnMut(usize) -> u64, beats: u64) -> Vec<Remedy> {
+    fn run(link: &mut Granting, mut share: impl FnMut(&Granting) -> u64, beats: u64) -> Vec<Remedy> {
         // A thread of its own: the priority changes.
         let (mut remedies, mut counts, mut told) = (Remedies::new(), (0, 0), Vec::new());
         for beat in 1..=beats {
-            counts = (counts.0 + 10_000, counts.1 + share(buffer.granted()));
+            counts = (counts.0 + 10_000, counts.1 + share(link));
             let now = at(beat * 200);
-            told.extend(remedies.on_heartbeat(now, at(0), counts.0, counts.1, buffer));
+            told.extend(remedies.on_heartbeat(now, at(0), counts.0, counts.1, link));
         }
         told
     }
 
     #[test]
     fn a_receiver_without_drops_is_left_alone() {
-        let buffer = Granting { granted: Cell::new(1 << 20), max: usize::MAX };
-        assert_eq!(run(&buffer, |_| 9, 50), []);
+        let mut link = Granting::up_to(usize::MAX);
+        assert_eq!(run(&mut link, |_| 9, 50), []);
     }
 
     #[test]
     fn a_buffer_grows_until_it_is_large_enough_and_each_step_tells_its_effect() {
-        let buffer = Granting { granted: Cell::new(1 << 20), max: usize::MAX };
-        let told = run(&buffer, |granted| if granted < 10 << 20 { 500 } else { 0 }, 30);
+        let mut link = Granting::up_to(usize::MAX);
+        let told = run(&mut link, |link| if link.buffer() < 10 << 20 { 500 } else { 0 }, 30);
         let sizes: Vec<u64> = told
             .iter()
             .filter(|remedy| remedy.result == RemedyResult::Applied)
@@ -289,10 +317,10 @@ mod tests {
     #[test]
     fn the_cpus_are_looked_at_twice_before_one_is_chosen_and_not_before_it_matters() {
         std::thread::spawn(|| {
-            let buffer = Granting { granted: Cell::new(1 << 20), max: 1 << 20 };
+            let mut link = Granting::up_to(1 << 20);
             let mut remedies = Remedies::new();
             let mut beat = |at_ms: u64, received, dropped| {
-                let told = remedies.on_heartbeat(at(at_ms), at(0), received, dropped, &buffer);
+                let told = remedies.on_heartbeat(at(at_ms), at(0), received, dropped, &mut link);
                 (told.len(), remedies.next, remedies.ticks.is_some())
             };
             assert_eq!(beat(200, 10_000, 0), (0, Step::Buffer, false));
@@ -309,13 +337,17 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_grant_is_told_with_a_way_out() {
         std::thread::spawn(|| {
-            let buffer = Granting { granted: Cell::new(1 << 20), max: 1 << 20 };
-            let told = run(&buffer, |_| 500, 50);
+            let mut link = Granting::up_to(1 << 20);
+            let told = run(&mut link, |_| 500, 50);
             let RemedyResult::Refused { reason } = &told[0].result else { panic!("{told:?}") };
             assert!(reason.contains("rmem_max"), "{reason}");
             let buffers = told.iter().filter(|r| matches!(r.action, RemedyAction::LargerBuffer { .. }));
             assert_eq!(buffers.count(), 1, "asked once");
-            assert!(told.len() <= 5, "every remedy ends: {told:?}");
+            let lanes = told.iter().filter(|r| r.action == RemedyAction::AnotherLane);
+            let results: Vec<&RemedyResult> = lanes.map(|lane| &lane.result).collect();
+            assert!(matches!(results[..], [RemedyResult::Applied, RemedyResult::Effect { .. }]), "{told:?}");
+            assert_eq!(link.lanes, 1);
+            assert!(told.len() <= 7, "every remedy ends: {told:?}");
         })
         .join()
         .expect("no panic");

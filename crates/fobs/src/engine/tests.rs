@@ -4,6 +4,7 @@ mod channel;
 mod control;
 mod datagrams;
 mod ends;
+mod lane;
 mod relay;
 mod storage;
 mod support;

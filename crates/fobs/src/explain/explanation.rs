@@ -3,7 +3,9 @@
 use super::budget::{Brake, Budget, Interval, STAGES, Stage, intervals, seconds, share};
 use super::journal::Journal;
 use super::path::{Path, PathKind};
+use super::remedies;
 use super::trace::{End, Trace};
+use super::words::{bytes, percent, rate, word};
 use crate::cause::LossVerdict;
 use serde::Serialize;
 
@@ -80,6 +82,8 @@ pub struct Explanation {
     pub budget: Vec<Spent>,
     /// Whose the losses were; empty if there were none.
     pub losses: Vec<LossCause>,
+    /// What was done about those of the receiver and what came of it, in order; empty if nothing was.
+    pub remedies: Vec<String>,
 }
 
 /// Time of a stage.
@@ -151,6 +155,7 @@ pub fn explain(trace: &Trace) -> Explanation {
             .filter(|spent| spent.share >= SHARE_SHOWN)
             .collect(),
         losses: losses(&trace.journal),
+        remedies: remedies::told(trace.journal.remedies()),
     }
 }
 
@@ -193,6 +198,12 @@ impl Explanation {
                 LossVerdict::Inconclusive => "of an unclear cause",
             };
             text += &format!("Lost packets: {} {cause}{probability} ({}).\n", loss.packets, loss.evidence);
+        }
+        if !self.remedies.is_empty() {
+            text += "What was done about what the receiver lost:\n";
+        }
+        for remedy in &self.remedies {
+            text += &format!("  {remedy}\n");
         }
         text
     }
@@ -533,48 +544,4 @@ fn losses(journal: &Journal) -> Vec<LossCause> {
         });
     }
     found
-}
-
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share.clamp(0.0, 1.0);
-    match percent {
-        0.0 => "0%".to_owned(),
-        p if p < 0.95 => format!("{p:.2}%"),
-        p => format!("{p:.0}%"),
-    }
-}
-
-/// Three digits, as people read rates.
-fn rate(bits_per_second: f64) -> String {
-    let (value, unit) = scaled(bits_per_second);
-    format!("{value} {unit}bit/s")
-}
-
-/// As `--rate` takes it.
-fn word(bits_per_second: f64) -> String {
-    let (value, unit) = scaled(bits_per_second);
-    format!("{value}{unit}bit")
-}
-
-fn scaled(bits_per_second: f64) -> (String, &'static str) {
-    let (value, unit) = match bits_per_second {
-        r if r >= 1e9 => (r / 1e9, "G"),
-        r if r >= 1e6 => (r / 1e6, "M"),
-        r => (r / 1e3, "k"),
-    };
-    let digits = if value >= 100.0 {
-        0
-    } else if value >= 10.0 {
-        1
-    } else {
-        2
-    };
-    (format!("{value:.digits$}"), unit)
-}
-
-fn bytes(count: u64) -> String {
-    match count {
-        n if n >= 1 << 20 => format!("{:.1} MiB", n as f64 / f64::from(1 << 20)),
-        n => format!("{:.1} KiB", n as f64 / 1024.0),
-    }
 }

@@ -7,7 +7,9 @@
 //!   trace        a record as a file, and back
 //!   budget       where the sender's time went
 //!   path         what the network did: narrow, lossy, policed
+//!   remedies     what was done about the receiver's losses
 //!   explanation  which limit it was, in a sentence, with evidence, fix and gain
+//!   words        figures in sentences
 //! ```
 //!
 //! Everything here is a pure function of the record (but for the recorder's clock): the text after a transfer and the
@@ -18,8 +20,10 @@ mod explanation;
 mod journal;
 mod path;
 mod recorder;
+mod remedies;
 mod sample;
 mod trace;
+mod words;
 
 #[cfg(test)]
 mod tests;

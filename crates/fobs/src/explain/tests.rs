@@ -1,7 +1,7 @@
 //! Records made by hand, one for each limit, and files that are no traces.
 
 use super::*;
-use crate::cause::{LossVerdict, LossWindow};
+use crate::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
 
 const STEP_US: u64 = 100_000;
 const STEPS: u64 = 30;
@@ -315,6 +315,10 @@ fn with_losses() -> Trace {
         runs: vec![(33, 1); 30],
     };
     trace.journal.push(At { at_us: 1_500_000, what: Measured::Loss(window) });
+    let reason = "ask root".to_owned();
+    let remedy =
+        Remedy { seconds: 1.6, action: RemedyAction::AnotherLane, result: RemedyResult::Refused { reason } };
+    trace.journal.push(At { at_us: 1_600_000, what: Measured::Remedy(remedy) });
     trace
 }
 
@@ -325,7 +329,10 @@ fn a_file_explains_what_the_copy_explained() {
     let again = Trace::read(file.as_bytes()).expect("just written");
     assert_eq!(again, trace);
     assert_eq!(explain(&again).text(), explain(&trace).text());
-    assert!(explain(&again).text().contains("Lost packets: 30 the network's with probability 99%"));
+    let text = explain(&again).text();
+    assert!(text.contains("Lost packets: 30 the network's with probability 99%"), "{text}");
+    let done = "What was done about what the receiver lost:\n  at 1.6 s: a thread of its own that empties the socket: not possible: ask root\n";
+    assert!(text.contains(done), "{text}");
     assert!(file.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
     // What a newer program adds is passed over.
     let mut lines: Vec<&str> = file.lines().collect();

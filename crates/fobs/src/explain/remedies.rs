@@ -1,0 +1,121 @@
+//! What was done so that the receiver loses less, in words.
+
+use super::journal::At;
+use super::words::{bytes, percent, rate};
+use crate::cause::{Remedy, RemedyAction, RemedyResult};
+use std::fmt;
+
+/// Most lines: the sender may follow a receiver's drain rate down and up many times.
+const LINES_MAX: usize = 12;
+
+impl fmt::Display for RemedyAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            RemedyAction::LargerBuffer { from_bytes, to_bytes } => {
+                write!(f, "a socket buffer of {} instead of {}", bytes(to_bytes), bytes(from_bytes))
+            }
+            RemedyAction::QuieterCpu { from, to } => {
+                write!(f, "CPU {to} instead of CPU {from} for the receiving thread")
+            }
+            RemedyAction::HigherPriority { from, to } => {
+                write!(f, "nice {to} instead of {from} for the receiving thread")
+            }
+            RemedyAction::AnotherLane => f.write_str("a thread of its own that empties the socket"),
+            RemedyAction::DrainRate { bits_per_second } => {
+                write!(f, "no more sent than the receiver takes, {}", rate(bits_per_second as f64))
+            }
+        }
+    }
+}
+
+impl fmt::Display for RemedyResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RemedyResult::Applied => f.write_str("done"),
+            RemedyResult::Refused { reason } => write!(f, "not possible: {reason}"),
+            RemedyResult::Effect { drops_before, drops_after } => {
+                write!(
+                    f,
+                    "drops went from {} to {} of the packets",
+                    percent(*drops_before),
+                    percent(*drops_after)
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {:.1} s: {}: {}", self.seconds, self.action, self.result)
+    }
+}
+
+/// A line for each remedy: what came of it where that was told, what was done where not.
+pub(super) fn told(remedies: &[At<Remedy>]) -> Vec<String> {
+    let all = || remedies.iter().map(|at| &at.what);
+    let has_effect = |(index, remedy): &(usize, &Remedy)| {
+        let mut later = all().skip(index + 1).filter(|other| same_kind(&other.action, &remedy.action));
+        let next = later.next();
+        remedy.result == RemedyResult::Applied
+            && next.is_some_and(|next| matches!(next.result, RemedyResult::Effect { .. }))
+    };
+    let lines = all().enumerate().filter(|entry| !has_effect(entry)).map(|(_, remedy)| remedy.to_string());
+    let mut lines: Vec<String> = lines.collect();
+    let more = lines.len().saturating_sub(LINES_MAX);
+    if more > 0 {
+        lines.truncate(LINES_MAX);
+        lines.push(format!("and {more} more, which the trace has"));
+    }
+    lines
+}
+
+fn same_kind(a: &RemedyAction, b: &RemedyAction) -> bool {
+    std::mem::discriminant(a) == std::mem::discriminant(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64, action: RemedyAction, result: RemedyResult) -> At<Remedy> {
+        At { at_us: (seconds * 1e6) as u64, what: Remedy { seconds, action, result } }
+    }
+
+    #[test]
+    fn each_remedy_has_one_line_with_the_last_that_is_known_of_it() {
+        let buffer = RemedyAction::LargerBuffer { from_bytes: 425_984, to_bytes: 1 << 24 };
+        let cpu = RemedyAction::QuieterCpu { from: 1, to: 3 };
+        let nice = RemedyAction::HigherPriority { from: 0, to: -20 };
+        let drain = RemedyAction::DrainRate { bits_per_second: 123_400_000 };
+        let effect = |drops_before, drops_after| RemedyResult::Effect { drops_before, drops_after };
+        let refused = RemedyResult::Refused { reason: "ask root".to_owned() };
+        let remedies = [
+            at(0.4, buffer, RemedyResult::Applied),
+            at(0.5, drain, RemedyResult::Applied),
+            at(1.4, buffer, effect(0.031, 0.0002)),
+            at(1.6, cpu, RemedyResult::Applied),
+            at(2.6, cpu, effect(0.01, 0.0)),
+            at(2.6, nice, refused),
+            at(2.7, RemedyAction::AnotherLane, RemedyResult::Applied),
+        ];
+        let expected = [
+            "at 0.5 s: no more sent than the receiver takes, 123 Mbit/s: done",
+            "at 1.4 s: a socket buffer of 16.0 MiB instead of 416.0 KiB: drops went from 3% to 0.02% of the packets",
+            "at 2.6 s: CPU 3 instead of CPU 1 for the receiving thread: drops went from 1% to 0% of the packets",
+            "at 2.6 s: nice -20 instead of 0 for the receiving thread: not possible: ask root",
+            "at 2.7 s: a thread of its own that empties the socket: done",
+        ];
+        assert_eq!(told(&remedies), expected);
+        assert_eq!(told(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn of_many_the_first_are_shown() {
+        let drain = |i: u32| RemedyAction::DrainRate { bits_per_second: u64::from(i) * 1_000_000 };
+        let remedies: Vec<_> = (0..30).map(|i| at(f64::from(i), drain(i), RemedyResult::Applied)).collect();
+        let lines = told(&remedies);
+        assert_eq!(lines.len(), LINES_MAX + 1);
+        assert_eq!(lines[LINES_MAX], "and 18 more, which the trace has");
+    }
+}

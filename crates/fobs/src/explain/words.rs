@@ -1,0 +1,47 @@
+//! Figures in sentences.
+
+/// A share of 0 to 1.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share.clamp(0.0, 1.0);
+    match percent {
+        0.0 => "0%".to_owned(),
+        p if p < 0.95 => format!("{p:.2}%"),
+        p => format!("{p:.0}%"),
+    }
+}
+
+/// Three digits, as people read rates.
+pub(super) fn rate(bits_per_second: f64) -> String {
+    let (value, unit) = scaled(bits_per_second);
+    format!("{value} {unit}bit/s")
+}
+
+/// As `--rate` takes it.
+pub(super) fn word(bits_per_second: f64) -> String {
+    let (value, unit) = scaled(bits_per_second);
+    format!("{value}{unit}bit")
+}
+
+fn scaled(bits_per_second: f64) -> (String, &'static str) {
+    let (value, unit) = match bits_per_second {
+        r if r >= 1e9 => (r / 1e9, "G"),
+        r if r >= 1e6 => (r / 1e6, "M"),
+        r => (r / 1e3, "k"),
+    };
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    (format!("{value:.digits$}"), unit)
+}
+
+/// A size.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        n if n >= 1 << 20 => format!("{:.1} MiB", n as f64 / f64::from(1 << 20)),
+        n => format!("{:.1} KiB", n as f64 / 1024.0),
+    }
+}
