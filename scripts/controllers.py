@@ -2,16 +2,19 @@
 """Runs every controller over the paths of a plan in virtual time, and prints tables in Markdown.
 
 usage: scripts/controllers.py --fobs FOBS [--plan lab/plans/grid.toml] [--cc NAME...]
+       scripts/controllers.py --lab RESULT.jsonl[.gz]...
 
 Every path of the plan, with its rate, round trip, loss, size and time-out and a queue of one bandwidth-delay product, and on it every
 --cc that the program knows; medians of the seeds. `fixed` sends at 95% of the link, which no other controller is told.
-Paths with anything else in them (other traffic, faults) are left out.
+Paths with anything else in them (other traffic, faults) are left out. With --lab, the same tables of the valid runs of the
+laboratory's plan `controllers` instead; a dash is a run that was valid in no try.
 """
 
 import argparse
 import concurrent.futures
 import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -20,7 +23,7 @@ import subprocess
 import tempfile
 import tomllib
 
-from agreement import scenario
+from agreement import lines, scenario
 
 SEEDS = range(1, 4)
 FIXED_SHARE = 0.95
@@ -74,6 +77,20 @@ def run(fobs, controller, link, size, seconds, seed):
     return flow["goodput_mbit"] * 1e6 / link["rate_bps"], flow["waste"], flow["outcome"] == "complete"
 
 
+def measured(files):
+    """What the laboratory's valid runs came to, as `run` says it, by path and controller; and all paths and controllers in order."""
+    names, controllers_met, found = [], [], {}
+    for record in (record for file in files for record in lines(file) if record["kind"] == "run"):
+        flow = record["flows"][0]
+        cell = record["path"], flow["options"]["cc"]
+        names += [cell[0]] if cell[0] not in names else []
+        controllers_met += [cell[1]] if cell[1] not in controllers_met else []
+        if record["valid"]:
+            waste = (flow["report"] or {}).get("waste", math.nan)
+            found.setdefault(cell, []).append((flow["share"], waste, flow["end"] == "complete"))
+    return names, controllers_met, {cell: medians(runs) for cell, runs in found.items()}
+
+
 def medians(runs):
     shares, wastes, complete = zip(*runs)
     return statistics.median(shares), statistics.median(wastes), all(complete)
@@ -83,8 +100,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fobs", default="fobs", help="the program to simulate with")
     parser.add_argument("--plan", default="lab/plans/grid.toml", type=pathlib.Path)
+    parser.add_argument("--lab", nargs="+", type=pathlib.Path, help="tables of these results instead")
     parser.add_argument("--cc", action="append", help="only this controller; may be given more than once")
     arguments = parser.parse_args()
+    if arguments.lab:
+        show(*measured(arguments.lab))
+        return
     names = arguments.cc or controllers(arguments.fobs)
     cells = list(paths(tomllib.loads(arguments.plan.read_text(encoding="utf-8"))))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -94,20 +115,31 @@ def main():
             for cc in names
         }
         found = {key: medians([future.result() for future in runs]) for key, runs in futures.items()}
+    show([name for name, *_ in cells], names, found)
+
+
+def show(cells, names, found):
+    """The tables, and where `auto` is below the best other one."""
     for title, figure in (("Share of the link, %", 0), ("Waste, %", 1)):
         print(f"| {title} | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
-        for name, *_ in cells:
-            row = [found[name, cc] for cc in names]
-            shown = [f"{100 * cell[figure]:.1f}{'' if cell[2] else '*'}" for cell in row]
-            print(f"| {name} | {' | '.join(shown)} |")
+        for name in cells:
+            row = [found.get((name, cc)) for cc in names]
+            print(f"| {name} | {' | '.join(word(cell, figure) for cell in row)} |")
         print()
-    for name, *_ in cells:
-        others = {cc: found[name, cc] for cc in names if cc != "auto"}
-        if "auto" in names and others:
+    for name in cells:
+        others = {cc: found[name, cc] for cc in names if cc != "auto" and (name, cc) in found}
+        if (name, "auto") in found and others:
             best = max(others, key=lambda cc: others[cc][0])
             ratio = found[name, "auto"][0] / others[best][0]
             if ratio < 1 - TOLERANCE:
                 print(f"{name}: auto has {ratio:.3f} of {best}, whose waste is {100 * others[best][1]:.1f}%")
+
+
+def word(cell, figure):
+    """A cell of a table; what was cut off tells no waste."""
+    if cell is None or math.isnan(cell[figure]):
+        return "-"
+    return f"{100 * cell[figure]:.1f}{'' if cell[2] else '*'}"
 
 
 if __name__ == "__main__":

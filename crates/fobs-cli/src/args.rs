@@ -92,6 +92,10 @@ pub struct CpArgs {
     #[arg(short = 'C')]
     pub compress: bool,
 
+    /// Have the destination's device keep each file before it gets its name, and its name after; costs time
+    #[arg(long)]
+    pub fsync: bool,
+
     /// Never send faster than KBIT Kbit/s (1 Kbit/s is 1000 bits per second), as --rate does
     #[arg(short = 'l', value_name = "KBIT", value_parser = clap::value_parser!(u64).range(1..=KBIT_MAX),
           conflicts_with = "rate")]

@@ -137,6 +137,7 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         recursive: args.recursive,
         preserve: args.preserve,
         compress: args.compress,
+        fsync: args.fsync,
         congestion_control,
         priority: args.priority,
         deadline: args.deadline,

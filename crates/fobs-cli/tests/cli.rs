@@ -82,7 +82,7 @@ fn version_is_the_packages() {
 fn help_of_cp_has_the_flags_of_scp_and_ours() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
-                    --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace -h --help";
+                    --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace --fsync -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
 

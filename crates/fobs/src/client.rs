@@ -218,6 +218,7 @@ impl<'a> Client<'a> {
             destination: path.as_os_str().as_bytes().to_vec(),
             shape: accept.shape.clone(),
             preserve: self.options.preserve,
+            fsync: self.options.fsync,
         })?;
         sink.expect_sources(paths);
         Ok(sink)
@@ -231,6 +232,7 @@ impl<'a> Client<'a> {
             recursive: options.recursive,
             preserve: options.preserve,
             compress: options.compress,
+            fsync: options.fsync,
             payload_size: options.packet_size.unwrap_or(0),
             ack_every: options.ack_every.unwrap_or(0),
             shape: Default::default(),

@@ -77,6 +77,8 @@ pub struct TransferOptions {
     pub preserve: bool,
     /// `-C`: zstd each chunk where it helps.
     pub compress: bool,
+    /// `--fsync`: have the receiver's device keep each file before it gets its name, and its name after.
+    pub fsync: bool,
     /// `--cc`.
     pub congestion_control: CongestionControl,
     /// `--priority`: against whom `auto` gives way.
@@ -116,6 +118,7 @@ impl Default for TransferOptions {
             recursive: false,
             preserve: false,
             compress: false,
+            fsync: false,
             congestion_control: CongestionControl::Auto,
             priority: Priority::Fair,
             deadline: None,

@@ -159,8 +159,13 @@ fn receive_push(
     mut link: LinkSetup,
 ) -> Result<Served> {
     let destination = open.paths.into_iter().next().unwrap_or_default().0;
-    let sink =
-        Sink::open(SinkSpec { base: policy.base, destination, shape: open.shape, preserve: open.preserve })?;
+    let sink = Sink::open(SinkSpec {
+        base: policy.base,
+        destination,
+        shape: open.shape,
+        preserve: open.preserve,
+        fsync: open.fsync,
+    })?;
     let ports = format!("port {}", accept.udp_addresses[0].1);
     channel.writer.send(&Message::Accept(accept))?;
     link.clock = Clock::start();

@@ -221,6 +221,7 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
         recursive: false,
         preserve: false,
         compress: false,
+        fsync: false,
         payload_size: 0,
         ack_every: 0,
         shape: Default::default(),

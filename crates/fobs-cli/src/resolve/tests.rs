@@ -32,6 +32,7 @@ fn flags_become_options() {
         ("-r", |o| o.recursive = true),
         ("-r -r", |o| o.recursive = true),
         ("-rpC", |o| (o.recursive, o.preserve, o.compress) = (true, true, true)),
+        ("--fsync", |o| o.fsync = true),
         ("-l 500", |o| o.rate_limit = Some(500_000)),
         ("--rate 2Gbit", |o| o.rate_limit = Some(2_000_000_000)),
         ("--rate 1M --rate 2M", |o| o.rate_limit = Some(2_000_000)),

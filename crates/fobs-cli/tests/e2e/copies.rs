@@ -134,6 +134,28 @@ fn the_done_line_adds_up() {
 }
 
 #[test]
+fn either_side_syncs_what_it_receives_if_asked() {
+    for direction in [Direction::Push, Direction::Pull] {
+        let case = Case::new("either_side_syncs_what_it_receives_if_asked");
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        std::fs::create_dir(route.source_path("tree")).expect("a directory");
+        for file in 0..200 {
+            std::fs::write(route.source_path(format!("tree/{file}")), [file as u8]).expect("a file");
+        }
+        let trace = case.path("trace.jsonl");
+        let trace_path = trace.to_str().expect("UTF-8");
+        for (to, flags, synced) in [("plain", &[][..], false), ("synced", &["--fsync"][..], true)] {
+            let flags = [flags, &["-r", "--trace", trace_path]].concat();
+            case.run(&mut route.copy(&flags, "tree", to)).expect_success();
+            let lines = std::fs::read_to_string(&trace).expect("a trace");
+            let records = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+            let waited = records.filter_map(|record| record["writer"]["syncing_us"].as_u64()).max();
+            assert_eq!(waited.expect("the receiver tells") > 0, synced, "{direction:?} {to}");
+        }
+    }
+}
+
+#[test]
 fn standard_input_becomes_a_file() {
     let case = Case::new("standard_input_becomes_a_file");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);

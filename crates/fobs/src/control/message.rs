@@ -109,6 +109,9 @@ pub struct Open {
     pub preserve: bool,
     /// `-C`.
     pub compress: bool,
+    /// `--fsync`, for a server that receives.
+    #[serde(default)]
+    pub fsync: bool,
     /// Data bytes per packet; 0 probes the path.
     pub payload_size: u16,
     /// Packets between acks; 0 is the receiver's default.

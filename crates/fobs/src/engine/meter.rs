@@ -36,6 +36,9 @@ pub(super) struct WorkMeter {
     since_us: AtomicU64,
     user_us: AtomicU64,
     system_us: AtomicU64,
+    /// As `active_us` and `since_us`, for waiting until the device has what was written.
+    synced_us: AtomicU64,
+    syncing_since_us: AtomicU64,
 }
 
 impl WorkMeter {
@@ -48,6 +51,8 @@ impl WorkMeter {
             since_us: AtomicU64::new(IDLE),
             user_us: AtomicU64::new(0),
             system_us: AtomicU64::new(0),
+            synced_us: AtomicU64::new(0),
+            syncing_since_us: AtomicU64::new(IDLE),
         })
     }
 
@@ -70,25 +75,43 @@ impl WorkMeter {
         result
     }
 
-    /// What it did until `now`.
-    pub(super) fn read(&self, now: Timestamp) -> Work {
-        let underway_us = match self.since_us.load(Ordering::Relaxed) {
+    /// At work, it waits for the device from now on.
+    pub(super) fn sync_begins(&self) {
+        self.syncing_since_us.store(self.clock.now().as_micros(), Ordering::Relaxed);
+    }
+
+    /// It has waited for the device.
+    pub(super) fn sync_ends(&self) {
+        let took_us = Self::underway_us(&self.syncing_since_us, self.clock.now());
+        self.syncing_since_us.store(IDLE, Ordering::Relaxed);
+        self.synced_us.fetch_add(took_us, Ordering::Relaxed);
+    }
+
+    /// How long something is underway that began then.
+    fn underway_us(since_us: &AtomicU64, now: Timestamp) -> u64 {
+        match since_us.load(Ordering::Relaxed) {
             IDLE => 0,
             since_us => now.as_micros().saturating_sub(since_us),
-        };
+        }
+    }
+
+    /// What it did until `now`.
+    pub(super) fn read(&self, now: Timestamp) -> Work {
         // What a thread that is gone had, it had when it was last asked.
         if let Some(cpu) = self.cpu.get().and_then(CpuMeter::read) {
             self.last_cpu.0.store(cpu.run_us, Ordering::Relaxed);
             self.last_cpu.1.store(cpu.delay_us, Ordering::Relaxed);
         }
         Work {
-            active_us: self.active_us.load(Ordering::Relaxed) + underway_us,
+            active_us: self.active_us.load(Ordering::Relaxed) + Self::underway_us(&self.since_us, now),
             cpu: Cpu {
                 run_us: self.last_cpu.0.load(Ordering::Relaxed),
                 delay_us: self.last_cpu.1.load(Ordering::Relaxed),
             },
             user_us: self.user_us.load(Ordering::Relaxed),
             system_us: self.system_us.load(Ordering::Relaxed),
+            syncing_us: self.synced_us.load(Ordering::Relaxed)
+                + Self::underway_us(&self.syncing_since_us, now),
         }
     }
 }

@@ -37,6 +37,7 @@ struct Writer {
     /// Nobody listens any more: what is still to be stored is not wanted.
     deserted: bool,
     reporter: Arc<Reporter>,
+    meter: Arc<WorkMeter>,
 }
 
 /// Stores until told to finish, until an error that ends the transfer, or until nobody listens. Holds at most the receiver's credit of chunks.
@@ -59,6 +60,7 @@ pub(super) fn start(
             post: post.clone(),
             deserted: false,
             reporter,
+            meter: meter.clone(),
         };
         // Letters outlive their sender: those that an ended session leaves behind are not obeyed.
         while !writer.deserted
@@ -72,7 +74,17 @@ pub(super) fn start(
                     }
                 }
                 ToWriter::Finish => {
-                    post.post(match meter.at_work(|| writer.sink.finish()) {
+                    let Writer { sink, .. } = writer;
+                    let finish = || {
+                        sink.finish(&mut |event| match event {
+                            SinkEvent::SyncBegins => meter.sync_begins(),
+                            SinkEvent::SyncEnds => meter.sync_ends(),
+                            SinkEvent::FileDone(_)
+                            | SinkEvent::FileFailed(_)
+                            | SinkEvent::SourceFailed(_) => {}
+                        })
+                    };
+                    post.post(match meter.at_work(finish) {
                         Ok(summary) => ToReceiver::Finished(summary),
                         Err(error) => ToReceiver::StoreFailed(error),
                     });
@@ -126,11 +138,13 @@ impl Writer {
                 }
             },
         };
-        let reporter = &self.reporter;
+        let (reporter, meter) = (&self.reporter, &self.meter);
         self.sink.apply(body, verified, &self.scratch, &mut |event| match event {
             SinkEvent::FileDone(file) => reporter.file_done(file),
             SinkEvent::FileFailed(error) => reporter.failed_here(error),
             SinkEvent::SourceFailed(error) => reporter.failed(error),
+            SinkEvent::SyncBegins => meter.sync_begins(),
+            SinkEvent::SyncEnds => meter.sync_ends(),
         })?;
         self.next += 1;
         self.post(ToReceiver::Stored { chunk, buffer: held.buffer });

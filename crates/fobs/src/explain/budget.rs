@@ -59,12 +59,14 @@ pub enum Stage {
     ReceiverSocket,
     /// The destination: the receiver's disk, or whatever reads from a stream.
     Writing,
+    /// The destination again: until the receiver's disk has what was written (`--fsync`).
+    Syncing,
     /// The first and the last words.
     Control,
 }
 
 /// Every stage, in the order of a byte's way.
-pub const STAGES: [Stage; 14] = [
+pub const STAGES: [Stage; 15] = [
     Stage::Reading,
     Stage::Hashing,
     Stage::Sealing,
@@ -78,6 +80,7 @@ pub const STAGES: [Stage; 14] = [
     Stage::ReceiverCpu,
     Stage::ReceiverSocket,
     Stage::Writing,
+    Stage::Syncing,
     Stage::Control,
 ];
 
@@ -98,6 +101,7 @@ impl Stage {
             Stage::ReceiverCpu => "receiver CPU",
             Stage::ReceiverSocket => "receiver socket",
             Stage::Writing => "writing",
+            Stage::Syncing => "syncing",
             Stage::Control => "control",
         }
     }
@@ -165,7 +169,11 @@ impl Budget {
         self.put(Stage::Deadline, time(waits.deadline_us));
         self.put(Stage::ReceiverDrain, time(waits.drain_us));
         self.put(Stage::LocalSocket, time(waits.socket_us));
-        self.put(Stage::Control, time(waits.answers_us));
+        // The last answer waits for the last file to be synced.
+        let receiver = interval.receiver.as_ref();
+        let syncing = receiver.map_or(0.0, |it| share(it.writer.syncing_us, it.time_us));
+        self.put(Stage::Syncing, time(waits.answers_us) * syncing);
+        self.put(Stage::Control, time(waits.answers_us) * (1.0 - syncing));
         self.put_work(
             time(waits.source_us),
             &sender.reader,
@@ -201,7 +209,9 @@ impl Budget {
         if all <= 0.0 {
             return self.put(io, time);
         }
-        self.put(io, time * (blocked + run * (1.0 - user)) / all);
+        let syncing = (work.syncing_us as f64).min(blocked);
+        self.put(Stage::Syncing, time * syncing / all);
+        self.put(io, time * (blocked - syncing + run * (1.0 - user)) / all);
         self.put(starved, time * delay / all);
         self.put(computing, time * run * user / all);
     }

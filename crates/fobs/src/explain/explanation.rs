@@ -254,7 +254,7 @@ impl<'a> Facts<'a> {
             Stage::ReceiverDrain if self.receiver_delay() < RECEIVER_SHORT => Limit::ReceiverBuffer,
             Stage::ReceiverDrain | Stage::ReceiverCpu => Limit::ReceiverCpu,
             Stage::ReceiverSocket => Limit::ReceiverBuffer,
-            Stage::Writing => Limit::Destination,
+            Stage::Writing | Stage::Syncing => Limit::Destination,
             Stage::Control => Limit::RoundTrips,
         }
     }
@@ -389,6 +389,9 @@ impl<'a> Facts<'a> {
             Limit::ReceiverBuffer => {
                 "a larger buffer: as root on the receiver, sysctl -w net.core.rmem_max=8388608".to_owned()
             }
+            Limit::Destination if self.budget.share(Stage::Syncing) > self.budget.share(Stage::Writing) => {
+                "leave out --fsync, or write to a faster disk".to_owned()
+            }
             Limit::Destination => "write to a faster disk, or end what else uses it".to_owned(),
             Limit::RoundTrips => {
                 "copy more at once: one copy of many files instead of many copies".to_owned()
@@ -452,13 +455,18 @@ impl<'a> Facts<'a> {
                 ));
                 found.push(format!("the buffer holds what arrives in {held_ms:.1} ms at the best rate"));
             }
-            Limit::Destination => found.extend(receiver.map(|r| {
-                format!(
-                    "the writing thread was blocked for {:.2} s and had the CPU for {:.2} s",
-                    seconds(r.writer.blocked_us()),
-                    seconds(r.writer.cpu.run_us)
-                )
-            })),
+            Limit::Destination => {
+                found.extend(receiver.map(|r| {
+                    format!(
+                        "the writing thread was blocked for {:.2} s and had the CPU for {:.2} s",
+                        seconds(r.writer.blocked_us()),
+                        seconds(r.writer.cpu.run_us)
+                    )
+                }));
+                found.extend(receiver.filter(|r| r.writer.syncing_us > 0).map(|r| {
+                    format!("--fsync made it wait for the disk for {:.2} s", seconds(r.writer.syncing_us))
+                }));
+            }
             Limit::RoundTrips => {
                 found.push(format!("a round trip takes {:.1} ms", sender.rtt_min_us as f64 / 1e3))
             }

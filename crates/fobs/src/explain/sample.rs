@@ -119,6 +119,8 @@ pub struct Work {
     pub user_us: u64,
     /// CPU time in the kernel for it: copying to and from files.
     pub system_us: u64,
+    /// It waited until the device had what was written.
+    pub syncing_us: u64,
 }
 
 impl SenderSample {
@@ -196,6 +198,7 @@ impl Work {
             cpu: self.cpu.since(&earlier.cpu),
             user_us: self.user_us.saturating_sub(earlier.user_us),
             system_us: self.system_us.saturating_sub(earlier.system_us),
+            syncing_us: self.syncing_us.saturating_sub(earlier.syncing_us),
         }
     }
 

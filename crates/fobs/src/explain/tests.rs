@@ -295,6 +295,26 @@ fn written(trace: &Trace) -> String {
     String::from_utf8(file).expect("JSON is UTF-8")
 }
 
+#[test]
+fn what_the_disk_takes_to_keep_a_file_is_told_from_writing() {
+    let syncing = |waits_for: fn(&mut SenderSample) -> &mut u64| {
+        trace_of("auto", move |step, s, r| {
+            *waits_for(s) += 80_000;
+            r.writer.active_us += 90_000;
+            r.writer.syncing_us += if step < 20 { 90_000 } else { 0 };
+        })
+    };
+    for trace in [syncing(|s| &mut s.waits.storage_us), syncing(|s| &mut s.waits.answers_us)] {
+        let why = explain(&trace);
+        assert_eq!(why.limit, Some(Limit::Destination), "{why:?}");
+        let part =
+            |stage| why.budget.iter().find(|spent| spent.stage == stage).map_or(0.0, |spent| spent.share);
+        assert!((0.45..0.55).contains(&part(Stage::Syncing)), "{why:?}");
+        assert!(why.fix.contains("--fsync"), "{why:?}");
+        assert!(why.text().contains("syncing"), "{}", why.text());
+    }
+}
+
 fn with_losses() -> Trace {
     let mut trace = trace_of("auto", |_, s, _| {
         s.waits.pacer_us += 90_000;

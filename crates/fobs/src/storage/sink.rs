@@ -5,6 +5,7 @@ use std::io::Write;
 
 use blake3::hazmat::ChainingValue;
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use rustix::process::umask;
 
 use super::FileDone;
@@ -32,6 +33,8 @@ pub struct SinkSpec {
     pub shape: SourceShape,
     /// Keep exact modes, and modification times.
     pub preserve: bool,
+    /// Have the device keep each file before it gets its name, and its name after.
+    pub fsync: bool,
 }
 
 /// What became of one path.
@@ -43,6 +46,10 @@ pub enum SinkEvent {
     FileFailed(FileError),
     /// The sender gave it up (and knows); the rest goes on.
     SourceFailed(FileError),
+    /// From now on the device is waited for.
+    SyncBegins,
+    /// It is done.
+    SyncEnds,
 }
 
 /// What a transfer came to on this side.
@@ -99,9 +106,9 @@ impl Sink {
             false => Keeping::Ordinary { umask: current_umask() },
         };
         let target = match resolve(&spec.base, &spec.destination, &spec.shape)? {
-            Place::Into(directory) => Target::Tree(Box::new(Tree::new(directory, None, keeping))),
+            Place::Into(directory) => Target::Tree(Box::new(Tree::new(directory, None, keeping, spec.fsync))),
             Place::As { directory, name } => {
-                Target::Tree(Box::new(Tree::new(directory, Some(name), keeping)))
+                Target::Tree(Box::new(Tree::new(directory, Some(name), keeping, spec.fsync)))
             }
             Place::Device(device) => Target::Stream(Stream { writer: Box::new(device), used: false }),
         };
@@ -156,14 +163,18 @@ impl Sink {
     }
 
     /// Everything has been applied: the final chunk too.
-    pub fn finish(self) -> Result<SinkSummary> {
+    pub fn finish(mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<SinkSummary> {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
         }
-        if let Target::Tree(tree) = &self.target
-            && !tree.is_complete()
-        {
-            return Err(protocol("the transfer ends in the middle of a directory"));
+        if let Target::Tree(tree) = &mut self.target {
+            if !tree.is_complete() {
+                return Err(protocol("the transfer ends in the middle of a directory"));
+            }
+            if tree.syncs() {
+                synced(events, || tree.sync_names())
+                    .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
+            }
         }
         Ok(SinkSummary { root: self.root.finish(), files: self.files, bytes: self.bytes })
     }
@@ -246,6 +257,10 @@ impl Sink {
         let (bytes, root) = (tree.len(), tree.root());
         self.root.file(&path, &root);
         let stored = match (storing, &mut self.target) {
+            (Storing::File(placing), Target::Tree(tree)) if tree.syncs() => {
+                synced(events, || tree.sync_file(&placing, &path))
+                    .and_then(|()| tree.commit(placing, &path, bytes, meta))
+            }
             (Storing::File(placing), Target::Tree(tree)) => tree.commit(placing, &path, bytes, meta),
             (Storing::Stream, Target::Stream(stream)) => {
                 stream.writer.flush().map_err(|error| stream_failed(&error).into())
@@ -293,6 +308,21 @@ fn settle<T>(attempt: Attempt<T>, path: &[u8], events: &mut dyn FnMut(SinkEvent)
         Err(Trouble::Skipped) => Ok(None),
         Err(Trouble::Transfer(error)) => Err(error),
     }
+}
+
+/// Does something that waits for the device, and says so before and after.
+fn synced<T>(events: &mut dyn FnMut(SinkEvent), sync: impl FnOnce() -> T) -> T {
+    events(SinkEvent::SyncBegins);
+    let result = sync();
+    events(SinkEvent::SyncEnds);
+    result
+}
+
+fn names_not_synced(errno: Errno) -> String {
+    format!(
+        "the device does not confirm the last names: {}; every file is verified, and may have another name or none after a power cut",
+        std::io::Error::from(errno)
+    )
 }
 
 fn one_file_only() -> Error {

@@ -197,6 +197,16 @@ impl TemporaryFile {
         Ok(())
     }
 
+    /// Where it is.
+    pub(super) fn directory(&self) -> &Arc<OwnedFd> {
+        &self.temporary.directory
+    }
+
+    /// Has the device keep what was written.
+    pub(super) fn sync(&self) -> Result<(), Errno> {
+        fs::fsync(&self.file)
+    }
+
     /// Gives the file, now of `len` bytes, its mode and time and moves it to `name`. `Ok(Err(_))`: it is in place,
     /// but could not be given those.
     pub(super) fn commit(

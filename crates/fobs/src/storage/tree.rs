@@ -56,6 +56,10 @@ pub(super) struct Tree {
     expected: Option<HashSet<Vec<u8>>>,
     /// The directory last used, by its path at the destination.
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
+    /// Whether the device is asked to keep what was stored.
+    fsync: bool,
+    /// The directory whose names it may not have then: where something was put last.
+    unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have begun and not ended, each below the one before: at most one per two bytes of path.
     levels: Vec<Level>,
 }
@@ -82,7 +86,7 @@ enum LevelState {
 
 impl Tree {
     /// A tree below `top`; with `name`, of one source that gets this name.
-    pub(super) fn new(top: OwnedFd, name: Option<Vec<u8>>, keeping: Keeping) -> Tree {
+    pub(super) fn new(top: OwnedFd, name: Option<Vec<u8>>, keeping: Keeping, fsync: bool) -> Tree {
         Tree {
             top: Arc::new(top),
             naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
@@ -90,6 +94,8 @@ impl Tree {
             names: Names::new(),
             expected: None,
             held: None,
+            fsync,
+            unsynced: None,
             levels: Vec::new(),
         }
     }
@@ -116,9 +122,10 @@ impl Tree {
         let give_up = |message| Err(Trouble::Path(format!("{message}; what lies in it is left out")));
         if !place.is_empty() {
             let (parent, name) = path::split(&place);
-            let made = self
-                .hold(parent)
-                .and_then(|parent| fs::mkdirat(parent, name, Mode::from_raw_mode(DIRECTORY_MODE)));
+            let made = self.hold(parent).and_then(|parent| {
+                self.names_in(&parent)?;
+                fs::mkdirat(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
+            });
             match made {
                 Ok(()) => return Ok(LevelState::Created),
                 Err(Errno::EXIST) => {}
@@ -186,7 +193,10 @@ impl Tree {
         let place = self.place(path)?.into_owned();
         let (parent, name) = path::split(&place);
         self.hold(parent)
-            .and_then(|parent| place_symlink(&mut self.names, &parent, name, target, meta, self.keeping))
+            .and_then(|parent| {
+                self.names_in(&parent)?;
+                place_symlink(&mut self.names, &parent, name, target, meta, self.keeping)
+            })
             .map_err(|errno| Trouble::Path(sentence("make the symbolic link", path, errno)))
     }
 
@@ -201,6 +211,28 @@ impl Tree {
             .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
     }
 
+    /// Has the device keep a file's content, and the names given elsewhere before.
+    pub(super) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
+        self.names_in(placing.file.directory())
+            .and_then(|()| placing.file.sync())
+            .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
+    }
+
+    /// Something gets a name in `directory`: where the last one was in another, the device is asked to keep that first.
+    fn names_in(&mut self, directory: &Arc<OwnedFd>) -> Result<(), Errno> {
+        if !self.fsync || self.unsynced.as_ref().is_some_and(|last| Arc::ptr_eq(last, directory)) {
+            return Ok(());
+        }
+        let synced = self.sync_names();
+        self.unsynced = Some(Arc::clone(directory));
+        synced
+    }
+
+    /// Has the device keep the names that were given last.
+    pub(super) fn sync_names(&mut self) -> Result<(), Errno> {
+        self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
+    }
+
     /// Moves a complete file of `len` bytes into place.
     pub(super) fn commit(&self, placing: Placing, path: &[u8], len: u64, meta: Meta) -> Attempt<()> {
         match placing.file.commit(&placing.name, len, meta, self.keeping) {
@@ -210,6 +242,11 @@ impl Tree {
             }
             Err(errno) => Err(Trouble::Path(sentence("write", path, errno))),
         }
+    }
+
+    /// Whether the device is asked to keep what was stored.
+    pub(super) fn syncs(&self) -> bool {
+        self.fsync
     }
 
     /// Whether every directory that began has ended.

@@ -238,8 +238,14 @@ impl World {
     /// Into `to`.
     pub fn sink(&self, source: &Source) -> Sink {
         let destination = self.to().as_os_str().as_bytes().to_vec();
-        Sink::open(SinkSpec { base: Base::Ambient, destination, shape: source.shape(), preserve: false })
-            .unwrap()
+        Sink::open(SinkSpec {
+            base: Base::Ambient,
+            destination,
+            shape: source.shape(),
+            preserve: false,
+            fsync: false,
+        })
+        .unwrap()
     }
 
     /// A session from `from` to `to`, pushed, with nobody between.

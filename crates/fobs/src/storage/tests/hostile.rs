@@ -77,7 +77,7 @@ fn links_that_lead_outside_are_not_followed() {
             let events = feed(&mut sink, &chunk_of(records, data)).expect("the rest goes on");
             assert!(matches!(events[..], [SinkEvent::FileFailed(_)]), "{link}: {events:?}");
         }
-        assert_eq!(sink.finish().expect("it is whole").files, 0);
+        assert_eq!(sink.finish(&mut |_| {}).expect("it is whole").files, 0);
     }
     assert_eq!(tree(&outside), before);
     assert_eq!(tree(&world.to("")).len(), 4, "only the links");
@@ -166,7 +166,7 @@ fn what_stands_in_the_way_fails_its_path_only() {
         .collect();
     assert_eq!(failed, ["file", "directory", "directory", "missing/x", "file/x"], "{events:?}");
     assert!(matches!(&events[5..], [SinkEvent::FileDone(done)] if done.path == b"fine"), "{events:?}");
-    assert_eq!(sink.finish().expect("it is whole").files, 1);
+    assert_eq!(sink.finish(&mut |_| {}).expect("it is whole").files, 1);
     let nodes = tree(&world.to(""));
     assert_eq!(nodes[Path::new("file")], Node::File(b"old".to_vec()));
     assert_eq!(nodes.len(), 4, "no temporary file is left: {nodes:?}");
@@ -231,7 +231,7 @@ fn a_transfer_cannot_end_in_the_middle() {
         let world = World::new();
         let mut sink = sink(&world.to(""), contents_shape());
         feed(&mut sink, &chunk_of(&[record], b"")).expect("a beginning");
-        assert_eq!(sink.finish().expect_err("it is not whole").kind, ErrorKind::Protocol);
+        assert_eq!(sink.finish(&mut |_| {}).expect_err("it is not whole").kind, ErrorKind::Protocol);
     }
 }
 

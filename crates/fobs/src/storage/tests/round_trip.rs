@@ -49,6 +49,31 @@ fn files_of_every_size() {
 }
 
 #[test]
+fn each_file_is_synced_before_it_is_done_and_the_last_names_at_the_end() {
+    let world = World::new();
+    for name in ["tree/a/b/one", "tree/a/two", "tree/c/three", "tree/four"] {
+        world.write(name, name.as_bytes());
+    }
+    symlink("four", world.from("tree/link")).expect("a link");
+    let source = world.from("tree");
+    assert_eq!(copy(&[&source], &world.to("")).assert_clean().syncs, 0);
+    let outcome = copy_synced(&[&source], &world.to("again"));
+    assert_eq!(outcome.assert_clean().syncs, 4 + 1);
+    assert_eq!(tree(&world.to("again")), tree(&source));
+
+    let mut one = open(&[&world.from("tree/four")]);
+    let spec = SinkSpec { fsync: true, ..sink_spec(&world.to("four"), one.shape()) };
+    let mut sink = Sink::open(spec).expect("the destination");
+    let mut buf = vec![0; CHUNK_LEN_MAX];
+    let filled = one.next_chunk(&mut buf).expect("a chunk");
+    let events = feed(&mut sink, &buf[..filled.len]).expect("our own chunk");
+    assert!(
+        matches!(events[..], [SinkEvent::SyncBegins, SinkEvent::SyncEnds, SinkEvent::FileDone(_)]),
+        "{events:?}"
+    );
+}
+
+#[test]
 fn streams_of_every_size() {
     for size in SIZES {
         let data = content(size, size as u64);

@@ -110,7 +110,7 @@ pub fn open(paths: &[&Path]) -> Source {
 }
 
 pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
-    SinkSpec { base: Base::Ambient, destination: bytes(destination), shape, preserve: false }
+    SinkSpec { base: Base::Ambient, destination: bytes(destination), shape, preserve: false, fsync: false }
 }
 
 pub fn sink(destination: &Path, shape: SourceShape) -> Sink {
@@ -126,6 +126,8 @@ pub struct Outcome {
     pub sink_failures: Vec<FileError>,
     /// Failures of the source as the sink heard of them.
     pub told_failures: Vec<FileError>,
+    /// How often the device was waited for.
+    pub syncs: usize,
     pub chunk_lens: Vec<usize>,
     pub root: [u8; 32],
     pub summary: SinkSummary,
@@ -156,6 +158,7 @@ pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMu
         stored: Vec::new(),
         sink_failures: Vec::new(),
         told_failures: Vec::new(),
+        syncs: 0,
         chunk_lens: Vec::new(),
         root: [0; 32],
         summary: SinkSummary { root: [0; 32], files: 0, bytes: 0 },
@@ -173,6 +176,8 @@ pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMu
             SinkEvent::FileDone(done) => outcome.stored.push(done),
             SinkEvent::FileFailed(failure) => outcome.sink_failures.push(failure),
             SinkEvent::SourceFailed(failure) => outcome.told_failures.push(failure),
+            SinkEvent::SyncBegins => outcome.syncs += 1,
+            SinkEvent::SyncEnds => {}
         })?;
         if filled.is_final {
             break;
@@ -183,7 +188,9 @@ pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMu
     assert!(source.known().scan_complete);
     assert_eq!(outcome.source_failures, outcome.told_failures);
     outcome.root = source.root();
-    outcome.summary = sink.finish()?;
+    let mut syncs = 0;
+    outcome.summary = sink.finish(&mut |event| syncs += usize::from(event == SinkEvent::SyncBegins))?;
+    outcome.syncs += syncs;
     Ok(outcome)
 }
 
@@ -202,6 +209,13 @@ pub fn copy(paths: &[&Path], destination: &Path) -> Outcome {
 pub fn copy_preserving(paths: &[&Path], destination: &Path) -> Outcome {
     let mut source = Source::open(SourceSpec { preserve: true, ..spec(paths) }).expect("the sources");
     let sink = Sink::open(SinkSpec { preserve: true, ..sink_spec(destination, source.shape()) });
+    transfer(&mut source, sink.expect("the destination"))
+}
+
+/// Copies with `--fsync`.
+pub fn copy_synced(paths: &[&Path], destination: &Path) -> Outcome {
+    let mut source = open(paths);
+    let sink = Sink::open(SinkSpec { fsync: true, ..sink_spec(destination, source.shape()) });
     transfer(&mut source, sink.expect("the destination"))
 }
 
