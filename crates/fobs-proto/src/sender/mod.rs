@@ -51,11 +51,14 @@ const READY_BYTES: u64 = 8 << 20;
 const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
 /// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
 const PROBE_AFTER_PACKETS: u64 = 64;
+/// Packets that one ack is about where none is due earlier (protocol 5.3).
+const ACK_PACKETS: u64 = 64;
 /// Window of the delivery rate: a quarter of a round trip, within what is steady against batches and stamps (~0.1 ms) on short
 /// paths and quick on long ones; and not fewer packets than one ack is about.
 const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
-const RATE_WINDOW_PACKETS: u64 = 64;
 const RATE_WINDOW_MAX: Duration = Duration::from_millis(200);
+/// A window that is reported in so many parts flows evenly: it needs no room for what waits for its report.
+const ACKS_PER_WINDOW: u64 = 4;
 
 /// What a sender is made with.
 #[derive(Debug)]
@@ -340,6 +343,17 @@ impl Sender {
         limits.into_iter().flatten().min()
     }
 
+    /// Most datagram bytes unanswered: the controller's window, and on a path shorter than a report waits what has arrived and waits
+    /// for one. The round trips that a controller knows are without that wait, so its window is without those packets: by itself
+    /// it would leave once in every [`ack_delay_max`](SenderConfig::ack_delay_max).
+    fn window(&self) -> u64 {
+        let window = self.controller.congestion_window();
+        let (Some(rate), Some(round_trip)) = (self.delivered, self.rtt.min()) else { return window };
+        let most = ACK_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
+        let waits = rate.bytes_in(self.ack_delay_max.saturating_sub(round_trip)).min(most);
+        window.saturating_add(waits.saturating_sub(window / ACKS_PER_WINDOW))
+    }
+
     /// The rate that the deadline asks for.
     fn ceiling(&self) -> Option<Rate> {
         self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling)
@@ -497,12 +511,13 @@ impl Sender {
             Budget::TimerOnly => (true, u64::MAX),
             Budget::Bytes(bytes) => (self.probe_timeout.is_backed_off(), bytes),
         };
+        let window = self.window();
         let (mut bytes, mut first_len) = (0u64, 0usize);
         while out.len() < self.burst as usize
             && (out.is_empty() || bytes < budget)
             && bytes + first_len as u64 <= BURST_BYTES_MAX
         {
-            let full = self.in_flight.bytes() + datagram > self.controller.congestion_window();
+            let full = self.in_flight.bytes() + datagram > window;
             if (full || timer_only) && !self.probe_timeout.take_credit() {
                 self.limit = if timer_only { Limit::Silence } else { Limit::Window };
                 break;
@@ -725,7 +740,7 @@ impl Sender {
         else {
             return;
         };
-        let few = RATE_WINDOW_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
+        let few = ACK_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
         let few = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(few));
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(&newest));
