@@ -86,8 +86,10 @@ def measured(files):
         names += [cell[0]] if cell[0] not in names else []
         controllers_met += [cell[1]] if cell[1] not in controllers_met else []
         if record["valid"]:
-            waste = (flow["report"] or {}).get("waste", math.nan)
-            found.setdefault(cell, []).append((flow["share"], waste, flow["end"] == "complete"))
+            # A copy that was cut off tells no waste, and no share if not one chunk was complete.
+            figures = (flow["share"] or 0.0, (flow["report"] or {}).get("waste"))
+            share, waste = (math.nan if figure is None else figure for figure in figures)
+            found.setdefault(cell, []).append((share, waste, flow["end"] == "complete"))
     return names, controllers_met, {cell: medians(runs) for cell, runs in found.items()}
 
 
