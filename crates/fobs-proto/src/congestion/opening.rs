@@ -115,6 +115,7 @@ mod tests {
         });
         assert_eq!(found, Some(link.scaled(0.95)));
     }
+
     #[test]
     fn what_probes_of_larger_packets_take_of_the_first_round_is_not_the_path_s() {
         let link = Rate::bits_per_second(1_000_000_000);
