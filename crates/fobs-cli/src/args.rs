@@ -186,7 +186,7 @@ pub struct CpArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// Say at the end why the copy was not faster: the limit, where the time went, and what would help
+    /// Say why the copy is not faster: the limit so far after 5, 10, 20 s and so on, and at the end where the time went and what would help
     #[arg(long)]
     pub explain: bool,
 

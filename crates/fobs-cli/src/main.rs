@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use args::{Cli, Command, CpArgs};
 use clap::Parser;
+use explain::Meanwhile;
 use fobs::Result;
 
 fn main() -> ExitCode {
@@ -51,7 +52,8 @@ fn run(command: Command) -> u8 {
 
 fn copy(args: &CpArgs) -> u8 {
     let reporter = output::of_copy(args.json, args.quiet, args.verbose);
-    let recording = Arc::new(explain::Recording::new(reporter.clone()));
+    let meanwhile = if args.explain { Meanwhile::Explain } else { Meanwhile::Silent };
+    let recording = Arc::new(explain::Recording::new(reporter.clone(), meanwhile));
     let outcome = resolve::copy(args).and_then(|copy| {
         signals::install()?;
         let events = recording.clone();

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use fobs::event::{Event, EventSink, Outcome};
 use fobs::explain::{Explanation, Recorder, Trace, explain};
@@ -14,16 +15,43 @@ use fobs::{Error, ErrorKind, Result};
 use crate::args::ExplainArgs;
 use crate::output::Reporter;
 
+/// When a copy that goes on is explained for the first time; then at twice the time, and at least so often.
+const FIRST: Duration = Duration::from_secs(5);
+const EVERY_MAX: Duration = Duration::from_secs(300);
+
+/// Whether a person wants to be told why while the copy goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// `--explain`.
+    Explain,
+    /// Otherwise.
+    Silent,
+}
+
 /// A reporter that is overheard.
 pub struct Recording {
     reporter: Arc<dyn Reporter>,
     recorder: Mutex<Recorder>,
+    /// When to explain next; `None` for never.
+    next: Mutex<Option<Duration>>,
 }
 
 impl Recording {
     /// Records what `reporter` is told from now on.
-    pub fn new(reporter: Arc<dyn Reporter>) -> Recording {
-        Recording { reporter, recorder: Mutex::new(Recorder::new()) }
+    pub fn new(reporter: Arc<dyn Reporter>, meanwhile: Meanwhile) -> Recording {
+        let next = Mutex::new((meanwhile == Meanwhile::Explain).then_some(FIRST));
+        Recording { reporter, recorder: Mutex::new(Recorder::new()), next }
+    }
+
+    /// What limits the copy so far, if it is time to say so.
+    fn meanwhile(&self, elapsed: Duration) -> Option<String> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if elapsed < (*next)? {
+            return None;
+        }
+        *next = Some(elapsed + elapsed.min(EVERY_MAX));
+        let so_far = self.recorder.lock().unwrap_or_else(PoisonError::into_inner).so_far();
+        Some(format!("after {:.0} s: {}", elapsed.as_secs_f64(), explain(&so_far).sentence))
     }
 
     /// The record of a copy that ended like this.
@@ -52,8 +80,16 @@ impl Recording {
 
 impl EventSink for Recording {
     fn event(&self, event: Event) {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).hear(&event);
+        let elapsed = {
+            let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            recorder.hear(&event);
+            recorder.elapsed()
+        };
+        let why = if let Event::Progress(_) = event { self.meanwhile(elapsed) } else { None };
         self.reporter.event(event);
+        if let Some(why) = why {
+            self.reporter.event(Event::Notice(why));
+        }
     }
 }
 
@@ -85,5 +121,33 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
             Err(Error::new(ErrorKind::FileIo, format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Deaf;
+
+    impl EventSink for Deaf {
+        fn event(&self, _: Event) {}
+    }
+
+    impl Reporter for Deaf {
+        fn finish(&self, _: &Outcome, _: Option<&Explanation>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_asks_is_told_ever_less_often() {
+        let told = |meanwhile| {
+            let recording = Recording::new(Arc::new(Deaf), meanwhile);
+            let seconds = (0..=1500).filter(|at| recording.meanwhile(Duration::from_secs(*at)).is_some());
+            seconds.collect::<Vec<u64>>()
+        };
+        assert_eq!(told(Meanwhile::Explain), [5, 10, 20, 40, 80, 160, 320, 620, 920, 1220]);
+        assert!(told(Meanwhile::Silent).is_empty());
     }
 }

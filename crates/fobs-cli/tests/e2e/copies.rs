@@ -156,6 +156,19 @@ fn either_side_syncs_what_it_receives_if_asked() {
 }
 
 #[test]
+fn a_long_copy_says_meanwhile_what_limits_it() {
+    let case = Case::new("a_long_copy_says_meanwhile_what_limits_it");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    // 8 s at this rate, and the first word is after 5.
+    write_random(&route.source_path("file"), 8_000_000, &mut case.random());
+    let finished =
+        case.run(&mut route.copy(&["--rate", "8Mbit", "--explain"], "file", "file")).expect_success();
+    let told = String::from_utf8_lossy(&finished.stdout);
+    let notices: Vec<&str> = told.lines().filter(|line| line.contains("\"message\":\"after ")).collect();
+    assert!(!notices.is_empty() && notices[0].contains("of the time"), "{told}");
+}
+
+#[test]
 fn standard_input_becomes_a_file() {
     let case = Case::new("standard_input_becomes_a_file");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);

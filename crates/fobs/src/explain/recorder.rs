@@ -3,7 +3,7 @@
 use super::journal::{At, Journal};
 use super::trace::{End, Head, Trace};
 use crate::event::{Event, Outcome};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Listens to one transfer.
 #[derive(Debug)]
@@ -42,6 +42,17 @@ impl Recorder {
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.journal.push(At { at_us, what });
+    }
+
+    /// How long it has listened.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The record so far, as of a transfer that breaks off now.
+    pub fn so_far(&self) -> Trace {
+        let end = End::Failed { message: "it is not over".to_owned() };
+        Trace { head: self.head.clone(), journal: self.journal.clone(), end }
     }
 
     /// The record so far, as of a transfer that ended like this.
