@@ -12,6 +12,7 @@ mod lane;
 mod link;
 mod measure;
 mod meter;
+mod portion;
 mod reader;
 mod receive;
 mod remedy;

@@ -9,6 +9,12 @@ use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+/// An empty buffer, and how much file data to fill it with, bytes.
+pub(super) struct Grant {
+    pub(super) buffer: PageBuffer,
+    pub(super) data_max: usize,
+}
+
 /// A chunk that is ready to be sent.
 pub(super) struct Filled {
     pub(super) buffer: PageBuffer,
@@ -21,7 +27,7 @@ pub(super) struct Filled {
 /// Reads until the final chunk, an error, or the sender's end.
 pub(super) fn start(
     mut source: Source,
-    grants: Receiver<PageBuffer>,
+    grants: Receiver<Grant>,
     post: Post<ToSender>,
     meter: Arc<WorkMeter>,
 ) -> Result<()> {
@@ -29,8 +35,8 @@ pub(super) fn start(
         hint_scheduler(ThreadDuty::Bulk);
         let _alarm = post.alarm(ToSender::ReadFailed);
         meter.attach();
-        while let Ok(mut buffer) = grants.recv() {
-            let letter = match meter.at_work(|| source.next_chunk(&mut buffer)) {
+        while let Ok(Grant { mut buffer, data_max }) = grants.recv() {
+            let letter = match meter.at_work(|| source.next_chunk(&mut buffer, data_max)) {
                 Ok(chunk) => {
                     let root = chunk.is_final.then(|| source.root());
                     ToSender::Filled(Box::new(Filled { buffer, chunk, known: source.known(), root }))

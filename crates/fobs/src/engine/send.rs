@@ -4,10 +4,11 @@ use super::causes::Causes;
 use super::link::{Incoming, IncomingBody, Sealed};
 use super::measure::{Audience, SenderMeter, Wait};
 use super::meter::WorkMeter;
-use super::reader::{self, Filled};
+use super::portion::Portion;
+use super::reader::{self, Filled, Grant};
 use super::{
-    CHUNKS_MAX, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post,
-    Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
+    ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter,
+    TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
 };
 use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
@@ -16,7 +17,7 @@ use crate::explain::Measured;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::mode::ModeChange;
-use crate::storage::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, FileDone, Known, Source};
+use crate::storage::{CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::congestion::{PathHistory, Priority};
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
@@ -30,8 +31,6 @@ use std::time::{Duration, Instant};
 
 /// Empty buffers at the reader: one to fill while the last one is handed over.
 const GRANTS_MAX: usize = 2;
-/// Chunks beyond the congestion window's: two being read, two being sent, two being verified and stored.
-const CHUNKS_FOR_DISKS: usize = 6;
 /// Bursts between two looks at the mailbox and the socket.
 const BURSTS_PER_TURN: usize = 8;
 /// Hexadecimal digits of a root.
@@ -96,7 +95,7 @@ struct Sending {
     link: Link,
     machine: Sender,
     letters: Receiver<ToSender>,
-    grants: SyncSender<PageBuffer>,
+    grants: SyncSender<Grant>,
     granted: usize,
     spare: Vec<PageBuffer>,
     in_hand: VecDeque<InHand>,
@@ -457,16 +456,16 @@ impl Sending {
     }
 
     fn grant_buffers(&mut self) -> Result<()> {
-        let window = chunk_window(self.machine.controller().congestion_window());
+        let Portion { chunks, data_max } = Portion::for_window(self.machine.controller().congestion_window());
         while self.granted < GRANTS_MAX
-            && self.in_hand.len() + self.granted < window
+            && self.in_hand.len() + self.granted < chunks
             && self.machine.wants_chunk()
         {
             let buffer = match self.spare.pop() {
                 Some(buffer) => buffer,
                 None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?,
             };
-            if self.grants.try_send(buffer).is_err() {
+            if self.grants.try_send(Grant { buffer, data_max }).is_err() {
                 // The reader has read the final chunk, or its error is on its way.
                 return Ok(());
             }
@@ -561,13 +560,6 @@ fn chosen_rate(config: &SenderConfig) -> Option<fobs_proto::Rate> {
         "fixed" => config.controller.pacing_rate(),
         _ => config.rate_limit,
     }
-}
-
-/// Chunks to hold for a congestion window of so many bytes: three windows (one on its way, one being sent again, one waiting for
-/// its turn at the receiver) and a few for the disks. More would only be cold memory on both sides.
-fn chunk_window(congestion_window: u64) -> usize {
-    let windows = congestion_window.saturating_mul(3) / CHUNK_DATA_MAX as u64;
-    usize::try_from(windows).unwrap_or(usize::MAX).saturating_add(CHUNKS_FOR_DISKS).min(CHUNKS_MAX as usize)
 }
 
 /// The sender ends the session, because it alone knows what is in a chunk that nobody could verify.

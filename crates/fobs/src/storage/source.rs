@@ -18,9 +18,9 @@ use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 
-/// Data targets of the first chunks, bytes; all later ones are full. The first is small so that the first byte
-/// leaves early; together they make 4 MiB, so that a large file's later chunks are each one subtree of its tree.
-const FIRST_DATA_TARGETS: [usize; 3] = [256 << 10, 768 << 10, 3 << 20];
+/// Most data in the first chunks, bytes. The first is small so that the first byte leaves early; together they make 4 MiB, so that a
+/// large file's later chunks, if they are full, are each one subtree of its tree.
+const FIRST_DATA_MAX: [usize; 3] = [256 << 10, 768 << 10, 3 << 20];
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
@@ -196,9 +196,9 @@ impl Source {
         self.root.finish()
     }
 
-    /// Fills the next chunk into `buf`, which holds at least [`CHUNK_LEN_MAX`] bytes. Not to be called again after
-    /// the final one.
-    pub fn next_chunk(&mut self, buf: &mut [u8]) -> Result<FilledChunk> {
+    /// Fills the next chunk into `buf`, which holds at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of file data: a
+    /// [`GROUP`] to [`CHUNK_DATA_MAX`]. Not to be called again after the final one.
+    pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
         if self.finished || buf.len() < CHUNK_LEN_MAX {
             let message =
                 "next_chunk was called after the final chunk or with a small buffer; report this bug";
@@ -206,7 +206,8 @@ impl Source {
         }
         self.records.clear();
         self.values.clear();
-        let target = FIRST_DATA_TARGETS.get(self.chunks).copied().unwrap_or(CHUNK_DATA_MAX);
+        let first_max = FIRST_DATA_MAX.get(self.chunks).copied().unwrap_or(CHUNK_DATA_MAX);
+        let data_max = data_max.clamp(GROUP as usize, first_max);
         self.chunks += 1;
 
         let mut filled = FilledChunk::default();
@@ -215,11 +216,11 @@ impl Source {
         while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
             match self.file.take() {
                 // Data is taken up in whole groups or to a file's end, so less room than a group is none.
-                Some(file) if target - data_len < GROUP as usize => {
+                Some(file) if data_max - data_len < GROUP as usize => {
                     self.file = Some(file);
                     break;
                 }
-                Some(file) => data_len += self.read_on(file, &mut buf[data_len..target], &mut filled),
+                Some(file) => data_len += self.read_on(file, &mut buf[data_len..data_max], &mut filled),
                 None if self.begin_next(&mut filled) => {}
                 None => {
                     self.finished = true;

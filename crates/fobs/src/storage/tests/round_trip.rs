@@ -65,7 +65,7 @@ fn each_file_is_synced_before_it_is_done_and_the_last_names_at_the_end() {
     let spec = SinkSpec { fsync: true, ..sink_spec(&world.to("four"), one.shape()) };
     let mut sink = Sink::open(spec).expect("the destination");
     let mut buf = vec![0; CHUNK_LEN_MAX];
-    let filled = one.next_chunk(&mut buf).expect("a chunk");
+    let filled = one.next_chunk(&mut buf, CHUNK_DATA_MAX).expect("a chunk");
     let events = feed(&mut sink, &buf[..filled.len]).expect("our own chunk");
     assert!(
         matches!(events[..], [SinkEvent::SyncBegins, SinkEvent::SyncEnds, SinkEvent::FileDone(_)]),
@@ -99,6 +99,27 @@ fn the_first_byte_leaves_early_and_later_chunks_are_full() {
     assert_eq!(outcome.chunk_lens.len(), expected.len(), "{:?}", outcome.chunk_lens);
     for (len, expected) in outcome.chunk_lens.iter().zip(expected) {
         assert!(near(expected).contains(len), "{:?}", outcome.chunk_lens);
+    }
+}
+
+/// As where the path's window grows and shrinks while a file goes on: chunks then begin anywhere in it.
+#[test]
+fn chunks_of_changing_size_make_the_same_file() {
+    let world = World::new();
+    let data = content(3 * CHUNK_DATA_MAX + 70_001, 1);
+    let file = world.write("file", &data);
+    // The third is less than the least, and the fourth more than the most.
+    let sizes = [1 << 20, 64 << 10, 1, 64 << 20, 2 << 20, 1 << 20, 192 << 10];
+    let mut source = open(&[&file]);
+    let sink = Sink::open(sink_spec(&world.to(""), source.shape())).expect("the destination");
+    let outcome =
+        transfer_in(&mut source, sink, |chunk| sizes[chunk % sizes.len()], |_| {}).expect("it goes");
+    outcome.assert_clean();
+    assert_eq!(outcome.stored[0].root, *blake3::hash(&data).as_bytes());
+    assert!(fs::read(world.to("file")).expect("it is there") == data);
+    let expected = [256 << 10, 64 << 10, 64 << 10, CHUNK_DATA_MAX, 2 << 20];
+    for (len, expected) in outcome.chunk_lens.iter().zip(expected) {
+        assert!((expected..expected + 200).contains(len), "{:?}", outcome.chunk_lens);
     }
 }
 

@@ -218,16 +218,16 @@ fn a_small_buffer_or_a_call_too_many_is_an_error() {
     let world = World::new();
     let file = world.write("f", b"f");
     let mut source = open(&[&file]);
-    assert!(source.next_chunk(&mut vec![0; CHUNK_LEN_MAX - 1]).is_err());
+    assert!(source.next_chunk(&mut vec![0; CHUNK_LEN_MAX - 1], CHUNK_DATA_MAX).is_err());
     let mut buf = vec![0; CHUNK_LEN_MAX];
-    assert!(source.next_chunk(&mut buf).expect("a chunk").is_final);
-    assert!(source.next_chunk(&mut buf).is_err());
+    assert!(source.next_chunk(&mut buf, CHUNK_DATA_MAX).expect("a chunk").is_final);
+    assert!(source.next_chunk(&mut buf, CHUNK_DATA_MAX).is_err());
 }
 
 /// What is known after the first chunk, which holds 256 KiB.
 fn known_at_first(mut source: Source) -> Known {
     let mut buf = vec![0; CHUNK_LEN_MAX];
-    assert!(!source.next_chunk(&mut buf).expect("it can be read").is_final);
+    assert!(!source.next_chunk(&mut buf, CHUNK_DATA_MAX).expect("it can be read").is_final);
     source.known()
 }
 

@@ -148,7 +148,17 @@ impl Outcome {
 }
 
 /// Moves everything from `source` to `sink`; `between` is called after each chunk has been filled.
-pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMut(usize)) -> Result<Outcome> {
+pub fn transfer_with(source: &mut Source, sink: Sink, between: impl FnMut(usize)) -> Result<Outcome> {
+    transfer_in(source, sink, |_| CHUNK_DATA_MAX, between)
+}
+
+/// Likewise, in chunks of up to so much data each.
+pub fn transfer_in(
+    source: &mut Source,
+    mut sink: Sink,
+    data_max: impl Fn(usize) -> usize,
+    mut between: impl FnMut(usize),
+) -> Result<Outcome> {
     let mut buf = vec![0xee; CHUNK_LEN_MAX];
     let mut scratch = Vec::new();
     let mut scanned = false;
@@ -164,7 +174,7 @@ pub fn transfer_with(source: &mut Source, mut sink: Sink, mut between: impl FnMu
         summary: SinkSummary { root: [0; 32], files: 0, bytes: 0 },
     };
     loop {
-        let filled = source.next_chunk(&mut buf)?;
+        let filled = source.next_chunk(&mut buf, data_max(outcome.chunk_lens.len()))?;
         between(outcome.chunk_lens.len());
         outcome.sent.extend(filled.files);
         outcome.source_failures.extend(filled.failures);

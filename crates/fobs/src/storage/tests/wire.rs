@@ -16,7 +16,7 @@ fn real_chunk(compress: bool) -> Vec<u8> {
     let mut source =
         Source::open(SourceSpec { compress, ..spec(&[&world.from("tree")]) }).expect("the source");
     let mut buf = vec![0; CHUNK_LEN_MAX];
-    let filled = source.next_chunk(&mut buf).expect("a chunk");
+    let filled = source.next_chunk(&mut buf, CHUNK_DATA_MAX).expect("a chunk");
     assert!(filled.is_final);
     buf.truncate(filled.len);
     buf
