@@ -455,8 +455,16 @@ impl Sending {
         Ok(())
     }
 
+    /// What may be on its way at once, bytes: the window, or less where the pacer does not fill it.
+    fn round_trip_bytes(&self) -> u64 {
+        let controller = self.machine.controller();
+        let round_trip = self.machine.rtt().smoothed();
+        let paced = controller.pacing_rate().map_or(u64::MAX, |rate| rate.bytes_in(round_trip));
+        controller.congestion_window().min(paced)
+    }
+
     fn grant_buffers(&mut self) -> Result<()> {
-        let Portion { chunks, data_max } = Portion::for_window(self.machine.controller().congestion_window());
+        let Portion { chunks, data_max } = Portion::for_bytes(self.round_trip_bytes());
         while self.granted < GRANTS_MAX
             && self.in_hand.len() + self.granted < chunks
             && self.machine.wants_chunk()
