@@ -29,14 +29,34 @@ pub(super) struct Crowd {
     /// How much shorter the queue would be by now if it were ours, seconds: what we sent less than was delivered, net of what we sent
     /// more, or our own drains and climbs among others like us would look like yielding.
     yielded: f64,
+    /// It stayed though we yielded, and when it was last gone.
+    stayed: bool,
+    gone: Timestamp,
 }
 
 impl Crowd {
+    /// The queue is gone, whoever made it go: who fills queues does not.
+    pub(super) fn on_gone(&mut self, now: Timestamp) {
+        *self = Crowd { gone: now, ..Crowd::default() };
+    }
+
     /// Takes the standing queue, the queue that we aim at, and the share of what is delivered that we do not send; whether others
-    /// hold the queue.
-    pub(super) fn on_ack(&mut self, ack: &AckSample, queue: Duration, target: Duration, yields: f64) -> bool {
+    /// hold the queue: one that stayed though we yielded and was not gone for as long as `patience`.
+    pub(super) fn on_ack(
+        &mut self,
+        ack: &AckSample,
+        queue: Duration,
+        target: Duration,
+        yields: f64,
+        patience: Duration,
+    ) -> bool {
+        self.stayed |= self.stays(ack, queue, target, yields);
+        self.stayed && ack.now - self.gone >= patience
+    }
+
+    fn stays(&mut self, ack: &AckSample, queue: Duration, target: Duration, yields: f64) -> bool {
         if queue <= CROWDED * target || ack.app_limited {
-            *self = Crowd::default();
+            *self = Crowd { stayed: self.stayed, gone: self.gone, ..Crowd::default() };
             return false;
         }
         let since = *self.since.get_or_insert(ack.now);
@@ -146,10 +166,10 @@ fn as_cubic(ack: &AckSample, rate: Rate) -> Law {
 }
 
 impl Compete {
-    /// Begins with `rate` where the link gave `proven` before; the greedy with that.
+    /// Begins with `rate` where the link gave `proven` before.
     pub(super) fn new(ack: &AckSample, rate: Rate, proven: Rate, priority: Priority) -> Compete {
         let law = match priority {
-            Priority::Greedy => Law::Persist(Persist::new(ack.now, proven)),
+            Priority::Greedy => Law::Persist(Persist::new(ack.now, rate)),
             Priority::Scavenger | Priority::Fair => as_cubic(ack, rate),
         };
         Compete {
@@ -309,7 +329,7 @@ mod tests {
     /// Whether a quarter less, sent for so many acks of 5 ms, finds a crowd in queues that `queue` gives.
     fn crowded(acks_sent: u32, queue: impl Fn(u32) -> Duration) -> bool {
         let (mut crowd, mut acks) = (Crowd::default(), Acks::new(40 * MS));
-        (0..acks_sent).any(|n| crowd.on_ack(&acks.next(5 * MS, RATE), queue(n), TARGET, 0.25))
+        (0..acks_sent).any(|n| crowd.on_ack(&acks.next(5 * MS, RATE), queue(n), TARGET, 0.25, 200 * MS))
     }
 
     #[test]
@@ -319,6 +339,22 @@ mod tests {
         assert!(!crowded(60, |n| (20 * MS).saturating_sub(n * Duration::from_micros(1250))));
         assert!(!crowded(60, |_| TARGET), "no longer than we want it");
         assert!(!crowded(20, |_| 20 * MS), "not yet");
+    }
+
+    #[test]
+    fn a_queue_that_goes_once_in_a_while_is_not_of_those_who_fill_it() {
+        let judge = |goes_every: u32| {
+            let (mut crowd, mut acks) = (Crowd::default(), Acks::new(40 * MS));
+            (1..400).any(|n| {
+                let ack = acks.next(5 * MS, RATE);
+                if n % goes_every == 0 {
+                    crowd.on_gone(ack.now);
+                }
+                crowd.on_ack(&ack, 20 * MS, TARGET, 0.25, 1000 * MS)
+            })
+        };
+        assert!(!judge(190), "every 950 ms");
+        assert!(judge(210), "every 1050 ms");
     }
 
     #[test]

@@ -36,14 +36,15 @@ use bursts::Bursts;
 use compete::{Compete, Crowd, Verdict};
 use start::{Memory, RAMP_GAINS, RAMP_QUEUE, TRAIN_PACKETS, TRAIN_RATE};
 use std::time::Duration;
-use witness::{Base, Best, Losses, StandingQueue};
+use witness::{BEST_SPAN, Base, Best, HELD_SPAN, Losses, StandingQueue};
 
 /// A phase, of the ramp or of cruising, waits for one round trip and measures for a part of one, but not less than this: a
 /// window of the delivery rate must fit. So whatever it measures left under its own rate.
 const MEASURE_MIN: Duration = Duration::from_millis(10);
-/// From drain to drain: rare enough to cost nothing, and at least once in the 5 s for which a minimal RTT stands on any path of
-/// up to 170 ms.
-const CYCLE_PHASES: u32 = 16;
+/// From drain to drain, or from when a standing queue was last seen to go, whoever made it go: so several of us drain together, and all
+/// see the path's own delay. Rare enough to cost nothing (0.3% of the link at 200 ms), and at least once in the 5 s for which a minimal
+/// RTT stands on any path of up to 450 ms.
+const CYCLE_PHASES: u32 = 6;
 const CYCLE_MIN: Duration = Duration::from_secs(2);
 /// A drain sends this much less than is delivered, beyond what empties the standing queue: more than a model's noise.
 const DRAIN_MARGIN: f64 = 0.05;
@@ -66,6 +67,10 @@ const QUEUE_SCALE: (f64, f64) = (0.5, 5.0);
 /// Share of that target from which a queue is judged to be others'. Measured beside CUBIC that came first, medians of five seeds at 26 and
 /// 65 ms: 0.75 leaves us 7% and 5% of the link, 0.65 leaves us 36% and 42%; from 0.55 down eight of us take each other for CUBIC.
 const CROWD_TARGET: f64 = 0.65;
+/// A queue of so many short ones has gone for as much as several of us let it go; the queue of flows that fill it does not. Only one that
+/// has not gone for this many cycles is others': all of us drain once in each.
+const GONE: f64 = 1.5;
+const PATIENCE: f64 = 1.2;
 /// On slow paths a few packets are a delay of their own.
 const QUEUE_PACKETS: u64 = 8;
 /// A queue above a half of the target means that the bottleneck never idled: what is delivered is its rate. Below a quarter
@@ -74,7 +79,7 @@ const QUEUE_BUSY: u32 = 2;
 const QUEUE_EMPTY: u32 = 4;
 /// Rate per queue, both relative to the round trip. A loop that acts one round trip late is stable below pi/2 and calm below
 /// half of that.
-const QUEUE_GAIN: f64 = 0.4;
+const QUEUE_GAIN: f64 = 0.5;
 const CREEP_MAX: f64 = 0.03;
 const TRIM_MAX: f64 = 0.25;
 /// Share of what was delivered while the queue was short to begin a competition with: with one other a half is fair, and he grows too
@@ -124,7 +129,9 @@ pub struct Auto {
     /// Since when the present phase has stood, and whether it measures already.
     since: Timestamp,
     measuring: bool,
+    /// When we last drained, or a standing queue went by itself.
     drained: Timestamp,
+    stands: bool,
     packet_len: u64,
     /// What the path delivers when it is busy, as far as known.
     capacity: Rate,
@@ -139,8 +146,9 @@ pub struct Auto {
     crowd: Crowd,
     bursts: Bursts,
     competition: Option<Compete>,
-    /// What was delivered when the queue was last nearly empty.
+    /// What was delivered when the queue was last nearly empty, and the most that this was in a long time.
     proven: Rate,
+    held: Best,
     /// The most that was delivered lately, and whether less is delivered now because of a queue that may pass.
     best: Best,
     gave_way: bool,
@@ -180,6 +188,7 @@ impl Auto {
             since: Timestamp::ZERO,
             measuring: false,
             drained: Timestamp::ZERO,
+            stands: false,
             packet_len,
             capacity: RATE_MIN,
             newest: RATE_MIN,
@@ -193,7 +202,8 @@ impl Auto {
             bursts: Bursts::default(),
             competition: None,
             proven: RATE_MIN,
-            best: Best::default(),
+            held: Best::over(HELD_SPAN),
+            best: Best::over(BEST_SPAN),
             gave_way: false,
             creeps: true,
             overloaded: 0,
@@ -250,18 +260,18 @@ impl Auto {
         }
         if !self.queue_is_busy() {
             self.proven = self.capacity;
+            self.held.observe(ack.now, self.proven);
         }
-        let due = phase >= CYCLE_PHASES && ack.now - self.drained >= CYCLE_MIN;
         let joined = phase >= JOINED_PHASES
             && self.share() < JOINED_SHARE
             && !self.bursts.expected()
             && self.queue_is_busy();
-        if due || self.overloaded >= DRAIN_AFTER {
+        if self.overloaded >= DRAIN_AFTER {
             self.enter_drain(ack.now);
         } else if joined && !ack.app_limited {
             // What we had is his now.
             self.gave_way = false;
-            self.best = Best::default();
+            self.best = Best::over(BEST_SPAN);
             self.enter_drain(ack.now);
         } else if self.creeps && self.queue_is_empty() && phase > 1 && !ack.app_limited {
             // A whole phase of creeping has left the queue empty and lost nothing: go on as the ramp does.
@@ -273,7 +283,11 @@ impl Auto {
 
     /// Others fill the queue, and giving way would only make room for them.
     fn enter_compete(&mut self, ack: &AckSample, reason: ModeReason) {
-        let rate = self.newest.max(self.proven.scaled(COMPETE_SHARE));
+        let held = self.proven.max(self.held.rate());
+        let rate = match self.priority {
+            Priority::Greedy => held,
+            Priority::Scavenger | Priority::Fair => self.newest.max(held.scaled(COMPETE_SHARE)),
+        };
         let competition = Compete::new(ack, rate, self.proven, self.priority);
         self.note(ack.now, CRUISE, competition.state(), reason);
         self.competition = Some(competition);
@@ -315,6 +329,7 @@ impl Auto {
             self.note(ack.now, now, CRUISE, reason);
             self.competition = None;
             self.proven = self.proven.scaled(PROVEN_FADES).max(self.newest);
+            self.held.observe(ack.now, self.proven);
             self.gave_way = verdict == Verdict::Over && self.bursts.expected();
             self.enter_drain(ack.now);
         }
@@ -324,6 +339,17 @@ impl Auto {
     fn note(&mut self, at: Timestamp, from: &'static str, to: &'static str, reason: ModeReason) {
         let (queue, delivered) = (self.queue.delay(), self.newest);
         self.log.note(ModeChange { at, from, to, reason, queue, delivered });
+    }
+
+    /// Whether it is time to drain.
+    fn drain_is_due(&self, now: Timestamp) -> bool {
+        matches!(self.state, State::Cruise(_)) && now - self.drained >= self.cycle_len()
+    }
+
+    /// The same for all who share the path: not of a round trip with a queue in it.
+    fn cycle_len(&self) -> Duration {
+        let phase = self.min_rtt * 5 / 4 + (self.min_rtt / 2).max(self.span).max(MEASURE_MIN);
+        CYCLE_MIN.max(CYCLE_PHASES * phase)
     }
 
     fn end_drain(&mut self, now: Timestamp) {
@@ -347,6 +373,7 @@ impl Auto {
         if !self.found && !matches!(state, State::Train | State::Ramp(_)) {
             self.found = true;
             self.first = self.proven;
+            self.held.observe(now, self.first);
             self.note(now, START, CRUISE, ModeReason::PathFound);
         }
         // There is nothing to look for above the ceiling.
@@ -433,6 +460,14 @@ impl Auto {
         let delay = ack.latest_rtt.saturating_sub(self.min_rtt);
         let window = (self.min_rtt / 8).max(MEASURE_MIN / 2);
         self.queue.on_delay(ack.now, delay, window, self.queue_target() / QUEUE_BUSY);
+        let stands = self.queue_is_busy();
+        if self.stands && !stands {
+            self.drained = ack.now;
+        }
+        self.stands = stands;
+        if self.queue.delay() <= self.short_queue().mul_f64(GONE) {
+            self.crowd.on_gone(ack.now);
+        }
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
         if let Some(sample) = ack.rate
             && (!ack.app_limited || sample.rate > self.newest)
@@ -489,7 +524,8 @@ impl Controller for Auto {
                 // Not the target at the rate that we have fallen to: on a slow share a few packets are a long delay.
                 let target = self.short_queue().max(self.scaled_target().mul_f64(CROWD_TARGET));
                 let yields = 1.0 - self.pacing.as_bytes() as f64 / self.newest.as_bytes().max(1) as f64;
-                let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields);
+                let patience = self.cycle_len().mul_f64(PATIENCE);
+                let crowded = self.crowd.on_ack(ack, self.queue.delay(), target, yields, patience);
                 let raised = self.raised && self.queue_is_busy();
                 if (crowded || raised) && self.priority != Priority::Scavenger {
                     let reason = match crowded {
@@ -499,6 +535,7 @@ impl Controller for Auto {
                     return self.enter_compete(ack, reason);
                 }
                 match self.state {
+                    State::Cruise(_) if self.drain_is_due(ack.now) => self.enter_drain(ack.now),
                     State::Cruise(phase) if over => self.end_cruise_phase(ack, phase),
                     State::Cruise(_) => self.set_rate(self.cruise_gain()),
                     _ if over => self.end_drain(ack.now),

@@ -77,28 +77,37 @@ impl Base {
     }
 }
 
-/// For how long the best delivery is remembered, at least; at most twice as long.
-const BEST_SPAN: Duration = Duration::from_secs(2);
+/// For how long the best delivery is remembered, at least; at most twice as long: to come back to after a burst of others,
+pub(super) const BEST_SPAN: Duration = Duration::from_secs(2);
+/// and to begin a competition with, as long as the path's own delay: a CUBIC flow that was there before us can take 15 s to show that it
+/// gives no way, and what is left of our part by then says nothing.
+pub(super) const HELD_SPAN: Duration = BASE_SPAN;
 
 /// The most that was delivered lately.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Best {
+    span: Duration,
     now: Option<Rate>,
     before: Option<Rate>,
     began: Timestamp,
 }
 
 impl Best {
+    /// Of at least so long.
+    pub(super) fn over(span: Duration) -> Best {
+        Best { span, now: None, before: None, began: Timestamp::ZERO }
+    }
+
     /// So much is delivered.
     pub(super) fn observe(&mut self, now: Timestamp, rate: Rate) {
-        if now - self.began >= BEST_SPAN {
+        if now - self.began >= self.span {
             self.before = self.now.take();
             self.began = now;
         }
         self.now = self.now.max(Some(rate));
     }
 
-    /// The best of at least [`BEST_SPAN`], 0 if there is none.
+    /// The best of at least its span, 0 if there is none.
     pub(super) fn rate(&self) -> Rate {
         self.now.max(self.before).unwrap_or(Rate::bytes_per_second(0))
     }
@@ -228,7 +237,7 @@ mod tests {
     #[test]
     fn the_best_is_remembered_for_a_while() {
         let (slow, fast) = (Rate::bits_per_second(1_000_000), Rate::bits_per_second(9_000_000));
-        let mut best = Best::default();
+        let mut best = Best::over(BEST_SPAN);
         assert_eq!(best.rate().as_bytes(), 0);
         best.observe(at(1), fast);
         for ms in (2..2_000).step_by(10) {
