@@ -33,7 +33,7 @@ lint: ## formatting and clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 .PHONY: bench
-bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 11 minutes, root)
+bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes and the build, root)
 	scripts/install-needs.sh bench
 	python3 -B bench/run.py --preflight
 	$(MAKE) build
