@@ -184,7 +184,7 @@ impl Auto {
     pub(super) fn end_ramp_phase(&mut self, ack: &AckSample, steps: usize) {
         self.memory.jump = None;
         let arrives = self.pacing.scaled(1.0 - self.losses.share());
-        if ack.app_limited {
+        if self.is_idle(ack) {
             // Not tried.
             self.hold(ack.now);
         } else if self.queue_is_empty() && self.delivers(arrives) {
