@@ -233,10 +233,11 @@ impl Auto {
         }
     }
 
-    /// Whether what is delivered says nothing of the path, because there was not enough to send. Whoever loses by what he sends has
-    /// enough: even with all of an object on its way, which is so where a pace is far too fast, and would never be corrected.
+    /// Whether what is delivered says nothing of the path, because there was not enough to send. Whoever loses by what he sends, behind a
+    /// queue, has enough: even with all of an object on its way, which is so where a pace is far too fast, and would never be corrected.
+    /// Without a queue it may be an outage, or the object's last packets.
     fn is_idle(&self, ack: &AckSample) -> bool {
-        ack.app_limited && !self.losses.beyond_chance()
+        ack.app_limited && !(self.losses.beyond_chance() && self.queue_is_busy())
     }
 
     fn update_capacity(&mut self, ack: &AckSample) {
@@ -694,8 +695,9 @@ mod tests {
         let (link, train) = (Rate::bits_per_second(1_000_000_000), Rate::bits_per_second(20_000_000_000));
         auto.on_ack(&acks.next(Duration::from_millis(1), train));
         assert!(auto.pacing_rate() > Some(link.scaled(5.0)), "the train is believed");
+        acks.rtt = 2 * RTT;
         for _ in 0..1000 {
-            // Of 85 packets a millisecond six do not arrive.
+            // The queue is full, and of 85 packets a millisecond six do not arrive.
             auto.on_loss(&acks.losses(6));
             let ack = acks.next(Duration::from_millis(1), link);
             auto.on_ack(&AckSample { app_limited: true, ..ack });
