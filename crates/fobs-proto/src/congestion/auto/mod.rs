@@ -13,7 +13,7 @@
 //! A queue may be somebody's burst and pass: the best delivery of late is remembered, and resumed when the queue that we gave
 //! way to is gone. A fall without a queue is forgotten at once.
 //!
-//! A **drain**, from time to time and when somebody seems to have joined, sends less for a round: it shows the path's own delay, to
+//! A **drain**, from time to time, when somebody seems to have joined and when the path's own delay is found lower, sends less for a round: it shows the path's own delay, to
 //! us and to him, and how much is lost when nothing of ours is in the way: only loss beyond that moves the rate, as where a
 //! queue is too shallow to be seen as delay.
 
