@@ -139,11 +139,11 @@ struct Beside {
 }
 
 /// Whoever is first has the link to himself for 5 s.
-fn beside(seed: u64, algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> Beside {
+fn beside(seed: u64, rate: u64, algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> Beside {
     let tcp = Who::Tcp(algorithm);
     let start = |who: Who| if who == first { 0 } else { 5 * SEC };
     let flows = vec![(tcp, start(tcp)), (Who::Auto, start(Who::Auto))];
-    let seen = Scene { seed, rate: RATE, rtt, queue_quarters, flows }.play(20 * SEC, 60 * SEC);
+    let seen = Scene { seed, rate, rtt, queue_quarters, flows }.play(20 * SEC, 60 * SEC);
     Beside { tcp: seen.shares[0], auto: seen.shares[1], waste: seen.waste[1], queue: seen.queue }
 }
 
@@ -168,7 +168,7 @@ fn mean<T>(all: &[T], figure: impl Fn(&T) -> f64) -> f64 {
 
 /// The same for every seed of [`SEEDS`]: the median of each figure.
 fn medians(algorithm: Algorithm, rtt: Nanos, queue_quarters: u64, first: Who) -> Beside {
-    let all = of_each_seed(|seed| beside(seed, algorithm, rtt, queue_quarters, first));
+    let all = of_each_seed(|seed| beside(seed, RATE, algorithm, rtt, queue_quarters, first));
     let found = Beside {
         tcp: median(&all, |b| b.tcp),
         auto: median(&all, |b| b.auto),
@@ -206,7 +206,7 @@ fn a_scene_for_people() {
     let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == words[0]).expect("an algorithm");
     let first = if words[3] == "auto" { Who::Auto } else { Who::Tcp(algorithm) };
     if words.len() > 4 {
-        println!("{:?}", beside(number(4), algorithm, number(1) * MS, number(2), first));
+        println!("{:?}", beside(number(4), RATE, algorithm, number(1) * MS, number(2), first));
     } else {
         medians(algorithm, number(1) * MS, number(2), first);
     }
@@ -257,6 +257,21 @@ fn others_keep_their_part() {
     }
 }
 
+/// Beside CUBIC on a queue of four products at 1 Gbit/s and 200 ms, which it never empties: whoever is pushed down to a trickle comes back,
+/// in every start.
+#[test]
+fn a_trickle_behind_a_deep_queue_is_not_for_ever() {
+    for first in [Who::Tcp(Algorithm::Cubic), Who::Auto] {
+        let all = of_each_seed(|seed| beside(seed, 10 * RATE, Algorithm::Cubic, 200 * MS, 16, first));
+        let each: Vec<String> = all.iter().map(|b| format!("{:.3}", b.auto)).collect();
+        show(format!("1 Gbit/s, 200 ms, 16/4 BDP, {first:?} first: auto {}", each.join(" ")));
+        assert!(all.iter().all(|b| b.auto >= TRICKLE), "{first:?} first: auto gets {each:?}");
+    }
+}
+
+/// Between the least that was measured there, 0.21, and what a trickle is, 0.00 to 0.02.
+const TRICKLE: f64 = 0.1;
+
 /// Several of `auto` that join every 2 s, from `settled` after the last: the mean of Jain's index over the seeds is at least its bar.
 fn share_alike(rate: u64, rtt: Nanos, count: u64, settled: Nanos) {
     let from = (count - 1) * 2 * SEC + settled;
@@ -300,7 +315,7 @@ fn several_of_us_share_a_long_path_alike() {
 /// Where the least queue is most of everybody's target.
 #[test]
 fn several_of_us_share_a_fast_path_alike() {
-    for count in [2, 8] {
+    for count in [2, 4, 8] {
         share_alike(10 * RATE, 26 * MS, count, 15 * SEC);
     }
 }
@@ -324,7 +339,8 @@ fn a_scavenger_gives_way_and_the_greedy_do_not() {
             let flows = vec![(Who::Claims(priority), 0), (Who::Tcp(Algorithm::Cubic), 5 * SEC)];
             Scene { seed, rate: RATE, rtt: 65 * MS, queue_quarters: 4, flows }.play(20 * SEC, 60 * SEC)
         });
-        let shares = (median(&all, |seen| seen.shares[0]), median(&all, |seen| seen.shares[1]));
+        // The greedy come to 0.53 or to 0.66: a median of five would jump from one to the other.
+        let shares = (mean(&all, |seen| seen.shares[0]), mean(&all, |seen| seen.shares[1]));
         let each: Vec<String> = all.iter().map(|seen| format!("{:.2?}", seen.shares)).collect();
         show(format!("{priority:?} {:.3}, CUBIC {:.3}, by seed {}", shares.0, shares.1, each.join(" ")));
         shares

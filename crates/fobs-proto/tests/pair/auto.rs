@@ -103,6 +103,12 @@ fn scenes() -> Vec<Scene> {
         scene("the rate doubles", changes(Change::Rate(2 * all)), 96, &[(0, all), (2 * SEC, 2 * all)]),
         scene("ten times the rate", changes(Change::Rate(10 * all)), 512, &[(0, all), (2 * SEC, 10 * all)]),
         scene("a tenth of the rate", changes(Change::Rate(all / 10)), 48, &[(0, all), (2 * SEC, all / 10)]),
+        scene(
+            "a hundredth of the rate",
+            changes(Change::Rate(all / 100)),
+            26,
+            &[(0, all), (2 * SEC, all / 100)],
+        ),
         scene("5% loss begins", changes(Change::Loss(50_000)), 64, &[(0, all)]),
         scene("half is taken", PathConfig { cross: half, ..base() }, 64, &[(0, half)]),
         scene("half is taken later", changes(Change::Cross(half)), 64, &[(0, all), (2 * SEC, half)]),

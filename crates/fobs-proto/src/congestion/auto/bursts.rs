@@ -5,7 +5,8 @@
 //! its way beyond the product is lost: so while bursts come the window leaves less of that.
 //!
 //! One of us who joins makes the same slope for a round trip, and a shorter window would cut who has less. What tells them apart is
-//! how often a steep queue comes and goes: joins leave one or two a second apart.
+//! how often a steep queue comes and goes: joins leave one or two a second apart. In the first second nothing can have come and gone so
+//! often; there a steep queue is met as a burst while it stands.
 
 use super::super::AckSample;
 use crate::{Rate, Timestamp};
@@ -30,6 +31,8 @@ const PASSED_COUNT: usize = 3;
 const PASSED_SPAN: Duration = Duration::from_secs(2);
 /// A queue that has not gone after so long will not count as one that passed.
 const PASSED_MAX: Duration = Duration::from_secs(1);
+/// The first second.
+const FIRST_SPAN: Duration = Duration::from_secs(1);
 
 /// Least round trips of short spans: noise only adds.
 #[derive(Debug, Default)]
@@ -77,6 +80,7 @@ impl Trend {
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
     trend: Trend,
+    began: Option<Timestamp>,
     /// Since when a steep queue stands, and when the last ones were gone.
     rose: Option<Timestamp>,
     passed: VecDeque<Timestamp>,
@@ -88,6 +92,12 @@ impl Bursts {
         self.passed.len() >= PASSED_COUNT
     }
 
+    /// Whether one may be here: one of several, or a steep queue that came too early to know.
+    pub(super) fn may_stand(&self) -> bool {
+        let early = |rose: Timestamp| self.began.is_some_and(|began| rose - began <= FIRST_SPAN);
+        self.expected() || self.rose.is_some_and(early)
+    }
+
     /// What was seen until now is not connected with what comes.
     pub(super) fn forget_trend(&mut self) {
         self.trend = Trend::default();
@@ -96,6 +106,7 @@ impl Bursts {
 
     /// Takes an ack on a path of this delay and rate, once that has been found.
     pub(super) fn on_ack(&mut self, ack: &AckSample, min_rtt: Duration, capacity: Rate) {
+        self.began.get_or_insert(ack.now);
         let packets = capacity.time_for(POINT_PACKETS * u64::from(ack.packet_len));
         self.trend.on_ack(ack.now, ack.latest_rtt, (min_rtt / POINT_SHARE).max(POINT_MIN).max(packets));
         let gone = min_rtt + (min_rtt / GONE_SHARE).max(GONE_MIN);
@@ -162,6 +173,20 @@ mod tests {
         assert_eq!(seen.passes(0.5), [false, false, true, true]);
         seen.acks(2500, 0.0);
         assert!(!seen.bursts.expected());
+    }
+
+    #[test]
+    fn a_steep_queue_of_the_first_second_is_met_as_one_while_it_stands() {
+        let mut seen = Seen::new();
+        seen.acks(100, 0.0);
+        assert!(!seen.bursts.may_stand(), "no queue");
+        seen.acks(40, 0.5);
+        assert!(seen.bursts.may_stand() && !seen.bursts.expected());
+        seen.acks(40, -1.0);
+        assert!(!seen.bursts.may_stand(), "it has gone");
+        seen.acks(1000, 0.0);
+        seen.acks(40, 0.5);
+        assert!(!seen.bursts.may_stand(), "it came after the first second");
     }
 
     #[test]
