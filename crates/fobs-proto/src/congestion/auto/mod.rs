@@ -101,7 +101,8 @@ const COMPETE_SHARE: f64 = 0.45;
 /// What is left of the belief in an earlier rate when a competition is over.
 const PROVEN_FADES: f64 = 0.7;
 /// Share of the best delivery of late to resume at, and never to fall below behind a queue. Measured beside bursts that take all of
-/// the link half of the time (`tests/golden/auto.txt`): without them we got 32% of what was left, with them 77%.
+/// the link half of the time (`tests/golden/auto.txt`): without them we got 32% of what was left, with them 77%. The second is also the least
+/// part of the path that a queue is aimed at for.
 const RESUME: f64 = 0.9;
 const FLOOR: f64 = 0.06;
 /// With a collapse of losses, a delivery below this share of what is sent tells that the path is another one.
