@@ -79,11 +79,6 @@ impl Crowd {
 const TEST_EVERY: Duration = Duration::from_secs(3);
 /// Or so many round trips, where these are long.
 const TEST_ROUNDS: u32 = 30;
-/// Several of us who take each other for CUBIC find out only if they test together, and what they all see is a loss: so many round trips after
-/// it was answered, when the answer shows in the queue, if this share of the time from test to test has passed. Of 96 starts of eight at
-/// 100 Mbit/s and 200 ms one stayed so for good without it (docs/controllers.md), and none with it.
-const TEST_AFTER_LOSS: u32 = 2;
-const TEST_RESTS: f64 = 0.5;
 /// Share of the rate that a test withholds.
 const TEST_YIELDS: f64 = 0.5;
 /// And for how long, as so much more than would empty the queue if it were ours.
@@ -170,11 +165,6 @@ fn as_cubic(ack: &AckSample, rate: Rate) -> Law {
     Law::Cubic(Cubic::at(ack.packet_len, packets))
 }
 
-/// From test to test.
-fn test_every(ack: &AckSample) -> Duration {
-    TEST_EVERY.max(TEST_ROUNDS * ack.latest_rtt)
-}
-
 impl Compete {
     /// Begins with `rate` where the link gave `proven` before.
     pub(super) fn new(ack: &AckSample, rate: Rate, proven: Rate, priority: Priority) -> Compete {
@@ -230,7 +220,7 @@ impl Compete {
             }
             if ack.now >= test.watch_until {
                 self.test = None;
-                self.test_at = ack.now + test_every(ack);
+                self.test_at = ack.now + TEST_EVERY.max(TEST_ROUNDS * ack.latest_rtt);
                 if !ack.app_limited && delivered <= test.rate.scaled(TEST_NO_QUEUE) {
                     return Verdict::Longer;
                 }
@@ -270,10 +260,6 @@ impl Compete {
         if alone || heavy {
             self.answered = Some(ack.now);
             cubic.on_loss(&LossEpisode { now: ack.now, sent: (ack.now, ack.now), ..loss });
-            let rests = test_every(ack).mul_f64(TEST_RESTS);
-            if self.test.is_none() && ack.now + rests >= self.test_at {
-                self.test_at = ack.now + TEST_AFTER_LOSS * ack.latest_rtt;
-            }
         }
     }
 
@@ -392,31 +378,6 @@ mod tests {
         assert_eq!(compete.state(), "persists");
         assert_eq!(compete.take_change(), Some(ModeReason::LossesStay { rounds: DEAF_LOSSES, proven }));
         assert!(compete.window() > before, "and takes its part of what the link gave");
-    }
-
-    #[test]
-    fn a_loss_calls_all_to_a_test_before_its_time() {
-        let tested = |loses: bool| {
-            let (mut acks, losses) = (Acks::new(40 * MS), Losses::default());
-            let mut compete = Compete::new(&acks.round(0), RATE, RATE, Priority::Fair);
-            let mut seen = Vec::new();
-            // 2.8 s: after the first test, of 40 ms, the next is due 3 s later.
-            for round in 0..70 {
-                if loses && round == 50 {
-                    compete.on_loss(&acks.losses(2));
-                }
-                let ack = acks.round(compete.window());
-                compete.on_ack(&ack, RATE, 20 * MS, TARGET, &losses);
-                if compete.tests(ack.now).is_some() {
-                    seen.push(round);
-                }
-            }
-            seen
-        };
-        let (first, called) = (tested(false), tested(true));
-        assert!(first.iter().all(|round| *round < 8), "{first:?}");
-        let after: Vec<i32> = called.into_iter().filter(|round| !first.contains(round)).collect();
-        assert_eq!(after.first(), Some(&52), "{after:?}");
     }
 
     #[test]
