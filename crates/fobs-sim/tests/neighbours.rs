@@ -310,6 +310,8 @@ fn several_of_us_share_a_long_path_alike() {
     for count in [2, 4, 8] {
         share_alike(RATE, 200 * MS, count, 25 * SEC);
     }
+    // Where windows are the largest, and targets differ the least.
+    share_alike(10 * RATE, 200 * MS, 8, 25 * SEC);
 }
 
 /// Where the least queue is most of everybody's target.

@@ -74,7 +74,7 @@ const QUEUE_WINDOW: f64 = 500.0;
 const QUEUE_SCALE: (f64, f64) = (0.25, 5.0);
 /// On a long path, where gaining on others takes the longest and the root is flattest (targets of eight at 1 Gbit/s differ by 1.4 ms from one to
 /// half of it), the fifth root, if it is more: so much, less what it is at the window that has nothing of it, and less of it all on a shorter
-/// path. Eight at 1 Gbit/s and 200 ms come to a Jain index of 0.946 instead of 0.88 (48 starts). Fifth, and not more at small windows:
+/// path. Eight at 1 Gbit/s and 200 ms come to a Jain index of 0.95 instead of 0.86 (eight starts). Fifth, and not more at small windows:
 /// beside CUBIC that came first, 35% of the link instead of 15 (100 Mbit/s, four products).
 const LONG_PATH: Duration = Duration::from_millis(200);
 const LONG_ROOT: f64 = 0.2;
