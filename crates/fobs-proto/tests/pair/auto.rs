@@ -35,14 +35,18 @@ pub fn link(rate: u64, rtt: Nanos, queue_quarters: u64) -> PathConfig {
     PathConfig::link(rate, rtt / 2, (product * queue_quarters / 4).max(QUEUE_MIN))
 }
 
-fn run(data: PathConfig, megabytes: u32) -> World {
+fn world(data: PathConfig, megabytes: u32) -> World {
     let mut setup = Setup::new(SEED, object(megabytes), Box::new(Auto::new(1200)));
     setup.acks = PathConfig { mtu: 1500, ..PathConfig::clean(data.delay) };
     setup.data = data;
     setup.hosts = Hosts::ordinary();
     setup.checked = false;
     setup.deadline = 1000 * SEC;
-    let mut world = World::new(setup);
+    World::new(setup)
+}
+
+fn run(data: PathConfig, megabytes: u32) -> World {
+    let mut world = world(data, megabytes);
     if std::env::var("FOBS_TRACE").is_ok() {
         trace(&mut world);
     }
@@ -208,6 +212,29 @@ fn trace(world: &mut World) {
             world.data.stats().dropped,
         );
         before = got;
+    }
+}
+
+/// The pace three of the path's own round trips after its rate has changed from 100 Mbit/s to `to`, bits per second.
+fn pace_after_a_change(to: u64, rtt: Nanos) -> u64 {
+    let changes = vec![(5 * SEC, Change::Rate(to))];
+    let mut world = world(PathConfig { changes, ..link(100 * MBIT, rtt, 4) }, 256);
+    world.run_until(5 * SEC + 3 * rtt);
+    world.sender.controller().pacing_rate().expect("auto paces").as_bytes() * 8
+}
+
+/// A fall shows as a queue. A rise shows only as room, which has to be tried: by then it is being tried, and found later
+/// (docs/controllers.md).
+#[test]
+fn a_change_of_the_rate_is_answered_within_three_round_trips() {
+    for rtt in [26 * MS, 65 * MS, 200 * MS] {
+        for times in [2, 4, 10] {
+            let (less, more) = (100 * MBIT / times, 100 * MBIT * times);
+            let pace = pace_after_a_change(less, rtt);
+            assert!(pace < less, "{} ms, 1/{times}: {pace} bits per second", millis(rtt));
+            let pace = pace_after_a_change(more, rtt);
+            assert!(pace > 104 * MBIT, "{} ms, {times} times: {pace} bits per second", millis(rtt));
+        }
     }
 }
 

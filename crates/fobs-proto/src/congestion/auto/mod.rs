@@ -67,8 +67,8 @@ const DRAIN_AFTER: u32 = 2;
 const QUEUE_SHARE: u32 = 20;
 const QUEUE_MIN: Duration = Duration::from_millis(2);
 /// A twentieth at a window of so many packets, and with its root: who has less aims at a longer queue than who has more, so that shares
-/// become equal (Swift, Kumar and others 2020, section 3.2, flow-based scaling). At most a quarter of the path; at least an eightieth, which two
-/// have at 1 Gbit/s and 200 ms. The root of the squares joins it to the least queue: where that alone is the target, nobody gains on
+/// become equal (Swift, Kumar and others 2020, section 3.2, flow-based scaling). At most a quarter of the path; at least an eightieth, which one
+/// has at 1 Gbit/s and 200 ms. The root of the squares joins it to the least queue: where that alone is the target, nobody gains on
 /// anybody (eight at 1 Gbit/s and 26 ms: a Jain index of 0.60, eight seeds).
 const QUEUE_WINDOW: f64 = 500.0;
 const QUEUE_SCALE: (f64, f64) = (0.25, 5.0);
