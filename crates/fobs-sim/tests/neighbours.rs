@@ -9,6 +9,7 @@ use fobs_sim::flow::{FlowConfig, Traffic};
 use fobs_sim::host::HostConfig;
 use fobs_sim::link::LinkConfig;
 use fobs_sim::report::jain;
+use fobs_sim::rng::Rng;
 use fobs_sim::time::{MS, Nanos, SEC};
 use fobs_sim::topology::Dumbbell;
 use fobs_sim::world::{Config, World};
@@ -302,6 +303,20 @@ fn several_of_us_share_alike() {
             share_alike(RATE, rtt, count, if count <= 4 { 5 * SEC } else { 25 * SEC });
         }
     }
+}
+
+/// Eight that join a long path every 2 to 3 s do not go on giving way and resuming together, as if each other's queues were bursts
+/// that pass: what they repeated was 14% of all then.
+#[test]
+fn we_do_not_take_each_other_for_bursts() {
+    let all = of_each_seed(|seed| {
+        let mut rng = Rng::new(seed, 1 << 40);
+        let flows = (0..8).map(|i| (Who::Auto, i * 2 * SEC + rng.range(0, SEC))).collect();
+        Scene { seed, rate: RATE, rtt: 200 * MS, queue_quarters: 4, flows }.play(20 * SEC, 40 * SEC)
+    });
+    let waste = mean(&all, |seen| mean(&seen.waste, |waste| *waste));
+    show(format!("8 at 100 Mbit/s and 200 ms: waste {waste:.3}"));
+    assert!(waste < 0.05, "{waste:.3}");
 }
 
 /// At 200 ms, where ten round trips pass from one that joins to the next.

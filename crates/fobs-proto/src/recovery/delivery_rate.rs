@@ -22,11 +22,28 @@ pub struct RateSample {
     pub packets: u64,
 }
 
+/// What an ack shows of the rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slopes {
+    /// Over about the last window.
+    pub window: RateSample,
+    /// Since the report before: as fine as it gets, and as noisy.
+    pub step: RateSample,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Report {
     time_us: u64,
     bytes: u64,
     packets: u64,
+}
+
+impl Report {
+    fn slope_since(&self, old: &Report) -> Option<RateSample> {
+        let span = Duration::from_micros(self.time_us - old.time_us);
+        let rate = Rate::of(self.bytes - old.bytes, span)?;
+        Some(RateSample { rate, span, packets: self.packets - old.packets })
+    }
 }
 
 /// The estimator.
@@ -42,9 +59,9 @@ impl DeliveryRate {
         self.reports.iter_mut().for_each(|report| report.time_us = report.time_us.saturating_add(pause_us));
     }
 
-    /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is nothing to compare
+    /// Takes the counters of an ack and gives the slopes over about the last `window` and since the last report; `None` while there is nothing to compare
     /// with, or for an ack that was overtaken.
-    pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
+    pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<Slopes> {
         let new = Report { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
@@ -60,10 +77,8 @@ impl DeliveryRate {
         while self.reports.len() > 1 && self.reports[1].time_us.saturating_add(window_us) <= new.time_us {
             self.reports.pop_front();
         }
-        let sample = self.reports.front().and_then(|old| {
-            let span = Duration::from_micros(new.time_us - old.time_us);
-            let rate = Rate::of(new.bytes - old.bytes, span)?;
-            Some(RateSample { rate, span, packets: new.packets - old.packets })
+        let slopes = self.reports.front().zip(self.reports.back()).and_then(|(first, last)| {
+            Some(Slopes { window: new.slope_since(first)?, step: new.slope_since(last)? })
         });
         // Dense acks need not all be remembered: a window of REPORTS_MAX / 2 reports is as good.
         let step_us = window_us / (REPORTS_MAX as u64 / 2);
@@ -75,7 +90,7 @@ impl DeliveryRate {
             self.reports.pop_front();
         }
         self.reports.push_back(new);
-        sample
+        slopes
     }
 }
 
@@ -89,7 +104,7 @@ mod tests {
         let window = Duration::from_secs(1);
         assert_eq!(estimator.on_ack(1_000, 100, 1, window), None);
         estimator.shift(Duration::from_millis(50));
-        let sample = estimator.on_ack(61_000, 10_100, 11, window).unwrap();
+        let sample = estimator.on_ack(61_000, 10_100, 11, window).unwrap().window;
         assert_eq!(
             (sample.rate, sample.span),
             (Rate::bytes_per_second(1_000_000), Duration::from_millis(10))
@@ -107,10 +122,14 @@ mod tests {
             let bytes = 1000 + if ms <= 50 { ms * 1000 } else { 50_000 + (ms - 50) * 4000 };
             last = estimator.on_ack(ms * 1000, bytes, 1 + ms, window);
             if ms == 50 {
-                assert_eq!(last.unwrap().rate, Rate::bytes_per_second(1_000_000));
+                assert_eq!(last.unwrap().window.rate, Rate::bytes_per_second(1_000_000));
+            }
+            if ms == 51 {
+                assert_eq!(last.unwrap().window.rate, Rate::bytes_per_second(1_300_000));
+                assert_eq!(last.unwrap().step.rate, Rate::bytes_per_second(4_000_000), "seen at once");
             }
         }
-        let last = last.unwrap();
+        let last = last.unwrap().window;
         assert_eq!(last.rate, Rate::bytes_per_second(4_000_000));
         assert_eq!(last.span, window);
     }
@@ -122,7 +141,7 @@ mod tests {
         estimator.on_ack(1000, 1000, 1, window);
         // The rest of the batch: ten more packets that came with the first.
         assert_eq!(estimator.on_ack(1000, 11_000, 11, window), None);
-        let sample = estimator.on_ack(2000, 21_000, 21, window).unwrap();
+        let sample = estimator.on_ack(2000, 21_000, 21, window).unwrap().window;
         assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(10_000_000), 10));
     }
 
@@ -134,7 +153,7 @@ mod tests {
         for n in 1..=20_000u64 {
             last = estimator.on_ack(n * 2, n * 1000, n, window);
         }
-        let last = last.unwrap();
+        let last = last.unwrap().window;
         assert!(last.span >= window && last.span < window * 11 / 10, "{:?}", last.span);
         assert!(estimator.reports.len() <= REPORTS_MAX);
     }

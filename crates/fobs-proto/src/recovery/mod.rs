@@ -5,7 +5,7 @@ mod in_flight;
 mod plpmtu;
 mod rtt;
 
-pub use delivery_rate::{DeliveryRate, RateSample};
+pub use delivery_rate::{DeliveryRate, RateSample, Slopes};
 pub use in_flight::{Acked, InFlight, Lost, Sent, SentKind};
 pub use plpmtu::{BASE_DATAGRAM, Plpmtu};
 pub use rtt::Rtt;

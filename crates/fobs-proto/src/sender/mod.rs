@@ -744,8 +744,8 @@ impl Sender {
         let few = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(few));
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(&newest));
-        let rate = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
-        self.delivered = rate.map(|sample| sample.rate).or(self.delivered);
+        let slopes = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
+        self.delivered = slopes.map(|slopes| slopes.window.rate).or(self.delivered);
         let round_start = newest.number >= self.round_end;
         if round_start {
             self.round_end = self.in_flight.next_number();
@@ -766,7 +766,8 @@ impl Sender {
             latest_rtt,
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
-            rate,
+            rate: slopes.map(|slopes| slopes.window),
+            step: slopes.map(|slopes| slopes.step),
             app_limited: drained
                 || newest.number < self.app_limited_until
                 || newest.sent.kind == SentKind::Probe,

@@ -21,6 +21,7 @@ mod bursts;
 mod compete;
 mod persist;
 mod priority;
+mod rise;
 mod start;
 mod witness;
 
@@ -34,6 +35,7 @@ pub use priority::{Priority, UnknownPriority};
 
 use bursts::Bursts;
 use compete::{Compete, Crowd, Verdict};
+use rise::Rise;
 use start::{Memory, RAMP_GAINS, RAMP_QUEUE, TRAIN_PACKETS, TRAIN_RATE};
 use std::time::Duration;
 use witness::{BEST_SPAN, Base, Best, HELD_SPAN, Losses, StandingQueue};
@@ -139,6 +141,8 @@ enum State {
     Drain,
     /// Phases since the drain.
     Cruise(u32),
+    /// A train looks for a rise of the path's rate.
+    Probe,
     /// As a flow that fills queues.
     Compete,
 }
@@ -169,6 +173,7 @@ pub struct Auto {
     queue: StandingQueue,
     crowd: Crowd,
     bursts: Bursts,
+    rise: Rise,
     competition: Option<Compete>,
     /// What was delivered when the queue was last nearly empty, and the most that this was in a long time.
     proven: Rate,
@@ -178,6 +183,8 @@ pub struct Auto {
     /// The most that was delivered lately, and whether less is delivered now because of a queue that may pass.
     best: Best,
     gave_way: bool,
+    /// This phase of the ramp began with that.
+    resumed: bool,
     /// Whether sending a little more than is delivered is of any use: not where it was lost.
     creeps: bool,
     /// Phases in a row with loss that chance does not explain.
@@ -227,12 +234,14 @@ impl Auto {
             queue: StandingQueue::default(),
             crowd: Crowd::default(),
             bursts: Bursts::default(),
+            rise: Rise::default(),
             competition: None,
             proven: RATE_MIN,
             expects: 1.0,
             held: Best::over(HELD_SPAN),
             best: Best::over(BEST_SPAN),
             gave_way: false,
+            resumed: false,
             creeps: true,
             overloaded: 0,
             previous: TRAIN_RATE,
@@ -282,6 +291,7 @@ impl Auto {
             self.gave_way = false;
             self.capacity = best;
             self.enter(State::Ramp(0), ack.now, 1.0);
+            self.resumed = true;
         }
         resumes
     }
@@ -290,6 +300,7 @@ impl Auto {
         if self.losses.beyond_chance() {
             self.overloaded += 1;
             self.creeps = false;
+            self.rise.unsettle(ack.now);
         } else {
             self.overloaded = 0;
         }
@@ -308,6 +319,7 @@ impl Auto {
             // What we had is his now.
             self.gave_way = false;
             self.best = Best::over(BEST_SPAN);
+            self.rise.unsettle(ack.now);
             self.enter_drain(ack.now);
             self.expects = self.share();
         } else if self.creeps && self.queue_is_empty() && phase > 1 && !ack.app_limited {
@@ -403,12 +415,15 @@ impl Auto {
         self.losses.learn();
         if self.was_deceived() {
             self.enter_drain(now);
-        } else {
+        } else if !self.probes_after_drain(now) {
             self.enter(State::Cruise(1), now, self.cruise_gain());
         }
     }
 
     fn enter_drain(&mut self, now: Timestamp) {
+        if self.was_deceived() {
+            self.rise.unsettle(now);
+        }
         let hidden = if self.was_deceived() { self.lowered().as_secs_f64() * DEEPER } else { 0.0 };
         self.drained = now;
         self.drained_of = self.min_rtt;
@@ -435,6 +450,12 @@ impl Auto {
         let tops = self.found && matches!(state, State::Ramp(_)) && self.capacity >= self.ceiling;
         self.state = if tops { State::Cruise(1) } else { state };
         self.previous = self.pacing;
+        self.rise.probe = None;
+        self.resumed = false;
+        match self.state {
+            State::Ramp(_) | State::Compete => self.rise.unsettle(now),
+            _ => {}
+        }
         self.begin_phase(now);
         self.set_rate(gain);
     }
@@ -549,8 +570,10 @@ impl Controller for Auto {
     }
 
     fn on_sent(&mut self, sent: &BurstSent) {
-        if self.state == State::Train {
-            self.on_train_sent(sent);
+        match self.state {
+            State::Train => self.on_train_sent(sent),
+            State::Probe => self.on_probe_sent(sent),
+            _ => {}
         }
     }
 
@@ -562,12 +585,13 @@ impl Controller for Auto {
         if self.state == State::Compete {
             return self.compete(ack);
         }
-        if self.found {
+        if self.found && self.state != State::Probe {
             self.bursts.on_ack(ack, self.min_rtt, self.capacity);
         }
         let collapsed = self.losses.collapse(ack.now, self.latest_rtt.max(MEASURE_MIN));
         if collapsed && self.newest < self.pacing.scaled(COLLAPSE_DELIVERED) {
             self.capacity = self.newest;
+            self.rise.unsettle(ack.now);
             self.enter_drain(ack.now);
         }
         let stood = ack.now - self.since;
@@ -601,6 +625,9 @@ impl Controller for Auto {
                     };
                     return self.enter_compete(ack, reason);
                 }
+                if self.looks_for_rise(ack) {
+                    return;
+                }
                 match self.state {
                     State::Cruise(_) if self.drain_is_due(ack.now) || self.was_deceived() => {
                         self.enter_drain(ack.now)
@@ -611,6 +638,7 @@ impl Controller for Auto {
                     _ => self.set_rate(self.drain_gain),
                 }
             }
+            State::Probe => self.on_probe_ack(ack),
             State::Train | State::Ramp(_) | State::Compete => {}
         }
     }
@@ -631,6 +659,7 @@ impl Controller for Auto {
         let waits = matches!(self.state, State::Train | State::Drain | State::Compete);
         if !waits && mark.now - self.drained >= self.latest_rtt.max(MEASURE_MIN) {
             self.capacity = self.capacity.min(self.newest);
+            self.rise.unsettle(mark.now);
             self.enter_drain(mark.now);
             self.creeps = false;
         }
@@ -683,6 +712,7 @@ impl Controller for Auto {
             State::Train => "train",
             State::Ramp(_) => "ramp",
             State::Drain => "drain",
+            State::Probe => "probe",
             State::Cruise(_) => "cruise",
             State::Compete => self.competition.as_ref().map_or("compete", Compete::state),
         }

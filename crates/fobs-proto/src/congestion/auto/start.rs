@@ -7,6 +7,7 @@
 //! follows goes by what the train found.
 
 use super::super::{AckSample, BurstSent, PathHistory};
+use super::witness::{BEST_SPAN, Best};
 use super::{Auto, MEASURE_MIN, Priority, RATE_MIN, State};
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
@@ -24,7 +25,7 @@ pub(super) const TRAIN_RATE: Rate = Rate::bits_per_second(20_000_000_000);
 /// The fastest that stamps can tell: a quicker train measures the hosts. Assumed where the train arrived as one.
 const TRAIN_FASTEST: Rate = Rate::bits_per_second(1_000_000_000);
 /// Share of the estimate to start with: stamps make trains look up to a tenth faster or slower than they are.
-const RAMP_START: f64 = 0.95;
+pub(super) const RAMP_START: f64 = 0.95;
 /// A start at what this path carried before: at this share of it, since others may use it now, and at most so many times what
 /// the train found. A train that a stall has spoilt is several times too slow; one through a slower path is right. What was too
 /// much ends with the round (the ramp's drain).
@@ -194,6 +195,11 @@ impl Auto {
             // What was not delivered and is neither in a queue nor lost was not sent in time: the host was busy, not the path.
             self.hold(ack.now);
         } else {
+            if self.resumed && self.measuring {
+                // The queue came with what was resumed: it was no burst that has passed, others of us resume too.
+                self.best = Best::over(BEST_SPAN);
+                self.bursts.forget_trend();
+            }
             self.capacity = self.newest;
             // What others left us of it at the moment may be less than what there is, but hardly less than half.
             self.proven = self.proven.min(self.newest.scaled(RAMP_PROVEN)).max(self.newest);
