@@ -305,18 +305,21 @@ fn several_of_us_share_alike() {
     }
 }
 
-/// Eight that join a long path every 2 to 3 s do not go on giving way and resuming together, as if each other's queues were bursts
-/// that pass: what they repeated was 14% of all then.
+/// Eight that join every 2 to 3 s do not go on giving way and resuming together, as if each other's queues were bursts that pass: one start
+/// of ten then ended in a competition for good. Forty starts, since few of them show it.
 #[test]
 fn we_do_not_take_each_other_for_bursts() {
-    let all = of_each_seed(|seed| {
-        let mut rng = Rng::new(seed, 1 << 40);
-        let flows = (0..8).map(|i| (Who::Auto, i * 2 * SEC + rng.range(0, SEC))).collect();
-        Scene { seed, rate: RATE, rtt: 200 * MS, queue_quarters: 4, flows }.play(20 * SEC, 40 * SEC)
+    let starts = (0..8).flat_map(|n: u64| {
+        of_each_seed(|seed| {
+            let mut rng = Rng::new(10 * n + seed, 1 << 40);
+            let mut later = |i: u64| if i == 0 { 0 } else { i * 2 * SEC + rng.range(0, SEC) };
+            let flows = (0..8).map(&mut later).map(|at| (Who::Auto, at)).collect();
+            Scene { seed, rate: RATE, rtt: 24 * MS, queue_quarters: 4, flows }.play(40 * SEC, 50 * SEC)
+        })
     });
-    let waste = mean(&all, |seen| mean(&seen.waste, |waste| *waste));
-    show(format!("8 at 100 Mbit/s and 200 ms: waste {waste:.3}"));
-    assert!(waste < 0.05, "{waste:.3}");
+    let each: Vec<f64> = starts.map(|seen| jain(&seen.shares)).collect();
+    show(format!("8 at 100 Mbit/s and 24 ms: jain by start {each:.2?}"));
+    assert!(each.iter().all(|index| *index >= JAIN), "{each:.2?}");
 }
 
 /// At 200 ms, where ten round trips pass from one that joins to the next.

@@ -11,7 +11,9 @@
 //!    does, or, where they do not answer losses, hold on to what is delivered.
 //!
 //! A queue may be somebody's burst and pass: the best delivery of late is remembered, and resumed when the queue that we gave
-//! way to is gone. A fall without a queue is forgotten at once.
+//! way to is gone, unless what was resumed makes the queue come back. A fall without a queue is forgotten at once.
+//!
+//! A rise of the path's rate is looked for with another train (`rise`).
 //!
 //! A **drain**, from time to time, when somebody seems to have joined and when the path's own delay is found lower, sends less for a round: it shows the path's own delay, to
 //! us and to him, and how much is lost when nothing of ours is in the way: only loss beyond that moves the rate, as where a
@@ -183,8 +185,9 @@ pub struct Auto {
     /// The most that was delivered lately, and whether less is delivered now because of a queue that may pass.
     best: Best,
     gave_way: bool,
-    /// This phase of the ramp began with that.
+    /// This phase of the ramp began with what was resumed; how often in a row it ended with a queue of its own.
     resumed: bool,
+    relapses: u32,
     /// Whether sending a little more than is delivered is of any use: not where it was lost.
     creeps: bool,
     /// Phases in a row with loss that chance does not explain.
@@ -242,6 +245,7 @@ impl Auto {
             best: Best::over(BEST_SPAN),
             gave_way: false,
             resumed: false,
+            relapses: 0,
             creeps: true,
             overloaded: 0,
             previous: TRAIN_RATE,
