@@ -65,6 +65,9 @@ impl Layout {
         if encoding == Encoding::Plain && body.len() != layout.body_len() {
             return Err("the chunk is not as long as it declares");
         }
+        if encoding == Encoding::Zstd && body.is_empty() {
+            return Err("the chunk declares a compressed body and has none");
+        }
         Ok((layout, body))
     }
 

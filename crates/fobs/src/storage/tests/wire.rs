@@ -98,6 +98,16 @@ fn bombs_end_at_the_declared_length() {
     assert_eq!(scratch.capacity(), 0);
 }
 
+/// Of nothing zstd makes a frame of some bytes; no bytes at all would unpack to nothing too.
+#[test]
+fn no_bytes_are_no_compressed_body() {
+    let mut chunk = seal(&[], &[]);
+    assert!(verify(&chunk, &mut Vec::new()).is_ok());
+    let at = chunk.len() - TRAILER_LEN + 8;
+    chunk[at] = 1;
+    assert!(matches!(verify(&chunk, &mut Vec::new()), Err(VerifyError::Malformed(_))));
+}
+
 proptest! {
     #[test]
     fn random_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
