@@ -425,10 +425,11 @@ impl Auto {
     }
 
     fn enter_drain(&mut self, now: Timestamp) {
+        let mut hidden = 0.0;
         if self.was_deceived() {
+            hidden = self.lowered().as_secs_f64() * DEEPER;
             self.rise.unsettle(now);
         }
-        let hidden = if self.was_deceived() { self.lowered().as_secs_f64() * DEEPER } else { 0.0 };
         self.drained = now;
         self.drained_of = self.min_rtt;
         self.creeps = true;

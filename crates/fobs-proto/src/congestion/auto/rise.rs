@@ -104,6 +104,11 @@ impl Rise {
         self.stood = None;
     }
 
+    /// Whether a probe has told anything yet.
+    fn knows(&self) -> bool {
+        self.told.rate() > Rate::ZERO
+    }
+
     fn is_calm(&self, now: Timestamp, round_trip: Duration) -> bool {
         self.queued && now - self.calm >= CALM_MIN.max(CALM_ROUNDS * round_trip)
     }
@@ -130,24 +135,23 @@ impl Auto {
         }
         let delay = ack.latest_rtt.saturating_sub(self.min_rtt);
         let gone = self.rise.on_delay(ack.now, delay, target) && self.is_alone();
-        let unknown = self.rise.told.rate() == Rate::ZERO;
-        (gone || unknown) && !ack.app_limited && self.probes(ack.now, 0)
+        (gone || !self.rise.knows()) && !ack.app_limited && self.probes(ack.now, 0)
     }
 
     /// Looks for a rise where there is no queue that could go; true if a probe has begun. Who is alone leaves the queue behind that he keeps;
     /// who is not only learns by it, seldom, whether that is still so.
     pub(super) fn probes_after_drain(&mut self, now: Timestamp) -> bool {
-        if !self.is_alone() && self.rise.told.rate() > Rate::ZERO && now - self.rise.probed < TOLD_SPAN {
+        let alone = self.is_alone();
+        if !alone && self.rise.knows() && now - self.rise.probed < TOLD_SPAN {
             return false;
         }
-        let refill = if self.is_alone() { self.capacity.bytes_in(self.queue_target()) } else { 0 };
+        let refill = if alone { self.capacity.bytes_in(self.queue_target()) } else { 0 };
         self.probes(now, refill)
     }
 
     /// Whether nobody else has a part of the path worth the name.
     fn is_alone(&self) -> bool {
-        let told = self.rise.told.rate();
-        told > Rate::ZERO && told < self.capacity.scaled(RISEN)
+        self.rise.knows() && self.rise.told.rate() < self.capacity.scaled(RISEN)
     }
 
     /// Sends a probe that leaves so many bytes behind in the queue, if the path is one for it; true if it has begun.

@@ -47,8 +47,8 @@ const RAMP_BLIND: usize = 3;
 /// A standing queue of so many targets ends a phase of the ramp before its time: measured beside bursts of others, waste fell
 /// from 20% to 15%.
 pub(super) const RAMP_QUEUE: u32 = 2;
-/// So often in a row. With 1, 70% of what bursts leave at 100 Mbit/s is taken instead of 73; never, eight of us at 200 ms repeat three times as
-/// much (15%), and in one start of ten of eight at 24 ms some take each other for CUBIC for good.
+/// Who resumes and finds his own queue so often in a row forgets what he resumed. With 1, 70% of what bursts leave at 100 Mbit/s is taken instead of 73; never, eight of us at 200 ms repeat 15% of
+/// their packets instead of 6, and in one start of ten of eight at 24 ms some take each other for CUBIC for good.
 const RELAPSES: u32 = 2;
 /// The path delivers what is sent, up to the noise of one window.
 const DELIVERED_ALL: f64 = 0.95;
