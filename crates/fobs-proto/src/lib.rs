@@ -9,6 +9,7 @@
 //!   pacing    when the next burst may leave
 //!   sender/   the machine that decides which packet leaves when
 //!   receiver/ the machine that decides what is new and what to report
+//!   session/  policy around the machines that the engine and the simulator share
 //! ```
 //!
 //! Machines take `now` as an argument, are told things by `handle_*` and asked by `poll_*`. They emit
@@ -25,6 +26,7 @@ pub mod pacing;
 pub mod receiver;
 pub mod recovery;
 pub mod sender;
+pub mod session;
 pub mod time;
 pub mod units;
 pub mod wire;
