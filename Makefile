@@ -24,13 +24,28 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 	$(CARGO) build --release --locked -p fobs-lab
 
 .PHONY: test
-test: needs lint ## check style, then run every test; installs what is missing where root may
+test: needs lint ## check the rules and run the tests of every day (8 minutes and the build, two cores)
 	$(CARGO) test --workspace --locked
 
+.PHONY: test-long
+test-long: test msrv deny ## and those of a release: swarms, whole grids, neighbours over seeds, oldest Rust, licences
+	$(CARGO) test --workspace --locked -- --ignored
+
 .PHONY: lint
-lint: ## formatting and clippy, warnings are errors
+lint: ## formatting, clippy, the rules of the house, and proof that the core has no I/O
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) xtask tidy
+	scripts/without-io.sh
+
+.PHONY: msrv
+msrv: ## build with the oldest Rust that Cargo.toml promises
+	scripts/oldest-rust.sh
+
+.PHONY: deny
+deny: ## licences and origins of everything that we link (installs cargo-deny)
+	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
 
 .PHONY: bench
 bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes and the build, root)

@@ -1,0 +1,58 @@
+//! The rules of the house, each a function from the tree to findings.
+//!
+//! A new rule is one file here and one line in [`check`].
+
+mod graph;
+mod lengths;
+mod names;
+mod prose;
+mod references;
+mod rooms;
+mod source;
+mod unsafe_code;
+
+use source::Tree;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A rule that is broken at one place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Relative to the repository.
+    path: PathBuf,
+    /// From 1; 0 for the whole file.
+    line: usize,
+    /// What is wrong and what to do.
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &Path, line: usize, message: impl Into<String>) -> Finding {
+        Finding { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path.display(), self.line, self.message)
+    }
+}
+
+/// Checks the repository at `root`.
+///
+/// # Errors
+///
+/// A sentence where a file cannot be read, a source cannot be parsed or cargo cannot be asked.
+pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
+    let tree = Tree::read(root)?;
+    let mut findings = Vec::new();
+    findings.extend(lengths::check(&tree));
+    findings.extend(rooms::check(&tree));
+    findings.extend(prose::check(&tree));
+    findings.extend(names::check(&tree));
+    findings.extend(unsafe_code::check(&tree));
+    findings.extend(references::check(&tree));
+    findings.extend(graph::check(root)?);
+    findings.sort();
+    Ok(findings)
+}
