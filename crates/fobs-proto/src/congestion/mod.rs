@@ -85,10 +85,7 @@ pub trait Controller: Send + fmt::Debug {
     /// The receiver has every packet of a chunk.
     fn on_chunk(&mut self, _chunk: &Outcome) {}
 
-    /// From now on it may claim this much of the path. Only `auto` knows how to.
-    fn claim(&mut self, _now: Timestamp, _claim: Claim) {}
-
-    /// What earlier transfers to this peer left; told once, before anything is sent.
+    /// Takes what earlier transfers to this peer learnt; called once, before anything is sent.
     fn recall(&mut self, _history: &PathHistory) {}
 
     /// Writes what a later transfer to this peer should know.
@@ -105,13 +102,22 @@ pub trait Controller: Send + fmt::Debug {
         LossResponse::Slows
     }
 
-    /// The oldest change of its way of sending that was not asked for yet, and why it was made. Only `auto` has several ways.
-    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+    /// The controller as one whose claim can change and that reports changes of mode, if it is one.
+    fn as_adaptive(&mut self) -> Option<&mut dyn Adaptive> {
         None
     }
 
-    /// What it is doing, in a word, for traces and people.
+    /// Its present state in one word, for traces and people.
     fn state(&self) -> &'static str;
+}
+
+/// What a controller with several modes and a variable claim offers beyond [`Controller`].
+pub trait Adaptive {
+    /// Sets how much of the path the transfer may claim from now on.
+    fn claim(&mut self, now: Timestamp, claim: Claim);
+
+    /// The oldest change of mode that was not polled yet, with its reason.
+    fn poll_mode_change(&mut self) -> Option<ModeChange>;
 }
 
 /// What a transfer may claim of its path at present.
@@ -312,10 +318,12 @@ mod tests {
                             cause: LossCause::Inconclusive,
                         }),
                         3 => c.on_ecn(&EcnMark { now, packets: a }),
-                        6 => c.claim(now, Claim {
-                            priority: Priority::ALL[a as usize % 3],
-                            ceiling: flag.then_some(Rate::bytes_per_second(b64)),
-                        }),
+                        6 => {
+                            let ceiling = flag.then_some(Rate::bytes_per_second(b64));
+                            if let Some(adaptive) = c.as_adaptive() {
+                                adaptive.claim(now, Claim { priority: Priority::ALL[a as usize % 3], ceiling });
+                            }
+                        }
                         op => {
                             let began = now.saturating_sub(Duration::from_nanos(a64));
                             let outcome = Outcome { now, began, packets: a, lost: b };
