@@ -97,9 +97,17 @@ pub trait Controller: Send + fmt::Debug {
     /// Rate of departures; `None` sends as fast as the host can (only the papers' greedy algorithm does).
     fn pacing_rate(&self) -> Option<Rate>;
 
+    /// Where the rate comes from.
+    fn rate_source(&self) -> RateSource {
+        RateSource::Path
+    }
+
     /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
     fn loss_response(&self) -> LossResponse {
-        LossResponse::Slows
+        match self.rate_source() {
+            RateSource::Path => LossResponse::Slows,
+            RateSource::User | RateSource::Host => LossResponse::None,
+        }
     }
 
     /// The controller as one whose claim can change and that reports changes of mode, if it is one.
@@ -127,6 +135,17 @@ pub struct Claim {
     pub priority: Priority,
     /// Rate of departures that it does not exceed once it knows the path; `None` for no such rate.
     pub ceiling: Option<Rate>,
+}
+
+/// Where a controller's rate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateSource {
+    /// Feedback from the path.
+    Path,
+    /// The user: a constant rate.
+    User,
+    /// The sending host: as fast as it can.
+    Host,
 }
 
 /// What losses do to a controller's rate.
@@ -168,7 +187,7 @@ pub struct AckSample {
     pub latest_rtt: Duration,
     /// Smoothed RTT (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
-    /// Smallest RTT of the last 10 s.
+    /// Smallest RTT of the last 5 to 10 s ([`Rtt::min`](crate::recovery::Rtt::min)).
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
     pub rate: Option<RateSample>,
