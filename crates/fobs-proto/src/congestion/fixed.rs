@@ -1,6 +1,6 @@
 //! A constant rate, whatever happens: for reserved paths and for experiments.
 
-use super::{AckSample, Controller, LossResponse};
+use super::{AckSample, Controller, RateSource};
 use crate::Rate;
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ impl Controller for Fixed {
         Some(self.rate)
     }
 
-    fn loss_response(&self) -> LossResponse {
-        LossResponse::None
+    fn rate_source(&self) -> RateSource {
+        RateSource::User
     }
 
     fn state(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! The papers' algorithm (`seeds/000` section 3.1): no congestion control at all. Between bursts of two packets the sender
 //! looks for acks but never waits; only the completion signal stops it. Pair it with the circular schedule.
 
-use super::{Controller, LossResponse};
+use super::{Controller, RateSource};
 use crate::Rate;
 
 /// No limit of any kind.
@@ -31,8 +31,8 @@ impl Controller for Greedy {
         None
     }
 
-    fn loss_response(&self) -> LossResponse {
-        LossResponse::None
+    fn rate_source(&self) -> RateSource {
+        RateSource::Host
     }
 
     fn state(&self) -> &'static str {

@@ -85,10 +85,7 @@ pub trait Controller: Send + fmt::Debug {
     /// The receiver has every packet of a chunk.
     fn on_chunk(&mut self, _chunk: &Outcome) {}
 
-    /// From now on it may claim this much of the path. Only `auto` knows how to.
-    fn claim(&mut self, _now: Timestamp, _claim: Claim) {}
-
-    /// What earlier transfers to this peer left; told once, before anything is sent.
+    /// Takes what earlier transfers to this peer learnt; called once, before anything is sent.
     fn recall(&mut self, _history: &PathHistory) {}
 
     /// Writes what a later transfer to this peer should know.
@@ -100,18 +97,35 @@ pub trait Controller: Send + fmt::Debug {
     /// Rate of departures; `None` sends as fast as the host can (only the papers' greedy algorithm does).
     fn pacing_rate(&self) -> Option<Rate>;
 
-    /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
-    fn loss_response(&self) -> LossResponse {
-        LossResponse::Slows
+    /// Where the rate comes from.
+    fn rate_source(&self) -> RateSource {
+        RateSource::Path
     }
 
-    /// The oldest change of its way of sending that was not asked for yet, and why it was made. Only `auto` has several ways.
-    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+    /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
+    fn loss_response(&self) -> LossResponse {
+        match self.rate_source() {
+            RateSource::Path => LossResponse::Slows,
+            RateSource::User | RateSource::Host => LossResponse::None,
+        }
+    }
+
+    /// The controller as one whose claim can change and that reports changes of mode, if it is one.
+    fn as_adaptive(&mut self) -> Option<&mut dyn Adaptive> {
         None
     }
 
-    /// What it is doing, in a word, for traces and people.
+    /// Its present state in one word, for traces and people.
     fn state(&self) -> &'static str;
+}
+
+/// What a controller with several modes and a variable claim offers beyond [`Controller`].
+pub trait Adaptive {
+    /// Sets how much of the path the transfer may claim from now on.
+    fn claim(&mut self, now: Timestamp, claim: Claim);
+
+    /// The oldest change of mode that was not polled yet, with its reason.
+    fn poll_mode_change(&mut self) -> Option<ModeChange>;
 }
 
 /// What a transfer may claim of its path at present.
@@ -121,6 +135,17 @@ pub struct Claim {
     pub priority: Priority,
     /// Rate of departures that it does not exceed once it knows the path; `None` for no such rate.
     pub ceiling: Option<Rate>,
+}
+
+/// Where a controller's rate comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateSource {
+    /// Feedback from the path.
+    Path,
+    /// The user: a constant rate.
+    User,
+    /// The sending host: as fast as it can.
+    Host,
 }
 
 /// What losses do to a controller's rate.
@@ -162,7 +187,7 @@ pub struct AckSample {
     pub latest_rtt: Duration,
     /// Smoothed RTT (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
-    /// Smallest RTT of the last 10 s.
+    /// Smallest RTT of the last 5 to 10 s ([`Rtt::min`](crate::recovery::Rtt::min)).
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
     pub rate: Option<RateSample>,
@@ -312,10 +337,12 @@ mod tests {
                             cause: LossCause::Inconclusive,
                         }),
                         3 => c.on_ecn(&EcnMark { now, packets: a }),
-                        6 => c.claim(now, Claim {
-                            priority: Priority::ALL[a as usize % 3],
-                            ceiling: flag.then_some(Rate::bytes_per_second(b64)),
-                        }),
+                        6 => {
+                            let ceiling = flag.then_some(Rate::bytes_per_second(b64));
+                            if let Some(adaptive) = c.as_adaptive() {
+                                adaptive.claim(now, Claim { priority: Priority::ALL[a as usize % 3], ceiling });
+                            }
+                        }
                         op => {
                             let began = now.saturating_sub(Duration::from_nanos(a64));
                             let outcome = Outcome { now, began, packets: a, lost: b };

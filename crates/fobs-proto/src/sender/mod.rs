@@ -291,7 +291,10 @@ impl Sender {
     /// Only `auto` can do that. The machine must be told what is left with [`expect`](Self::expect).
     pub fn pursue(&mut self, now: Timestamp, at: Timestamp, most: Priority) {
         let mut deadline = Deadline::new(now, at, most);
-        self.controller.claim(now, deadline.look(now, 0, 0));
+        let claim = deadline.look(now, 0, 0);
+        if let Some(adaptive) = self.controller.as_adaptive() {
+            adaptive.claim(now, claim);
+        }
         self.deadline = Some(deadline);
     }
 
@@ -317,9 +320,9 @@ impl Sender {
         &*self.controller
     }
 
-    /// The oldest change of the controller's way of sending that was not asked for yet.
+    /// The oldest change of the controller's mode that was not polled yet.
     pub fn poll_mode_change(&mut self) -> Option<ModeChange> {
-        self.controller.poll_mode_change()
+        self.controller.as_adaptive()?.poll_mode_change()
     }
 
     /// Data bytes per packet of chunks that start now.
@@ -752,7 +755,10 @@ impl Sender {
             self.attribute_round(now);
             let in_hand = self.chunks.unsent().saturating_add(self.in_flight.bytes());
             if let Some(deadline) = &mut self.deadline {
-                self.controller.claim(now, deadline.look(now, in_hand, self.stats.bytes_acked));
+                let claim = deadline.look(now, in_hand, self.stats.bytes_acked);
+                if let Some(adaptive) = self.controller.as_adaptive() {
+                    adaptive.claim(now, claim);
+                }
             }
         }
         // What the receiver takes says nothing about the path.

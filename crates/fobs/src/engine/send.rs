@@ -18,7 +18,7 @@ use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::mode::ModeChange;
 use crate::storage::{CHUNK_LEN_MAX, FileDone, Known, Source};
-use fobs_proto::congestion::{PathHistory, Priority};
+use fobs_proto::congestion::{PathHistory, Priority, RateSource};
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, Header};
@@ -278,7 +278,10 @@ impl Sending {
         let backlog = self.machine.stats().backlog;
         match self.machine.limit() {
             Limit::Cap => Wait::Cap,
-            Limit::Pacer if self.meter.is_capped() && self.machine.controller().name() == "fixed" => {
+            // The user's rate, whether a constant one or a limit on the controller's, is a cap.
+            Limit::Pacer
+                if self.meter.is_capped() && self.machine.controller().rate_source() == RateSource::User =>
+            {
                 Wait::Cap
             }
             Limit::Drain => Wait::Drain,
@@ -567,9 +570,9 @@ impl Sending {
 
 /// The rate that the user set, if any.
 fn chosen_rate(config: &SenderConfig) -> Option<fobs_proto::Rate> {
-    match config.controller.name() {
-        "fixed" => config.controller.pacing_rate(),
-        _ => config.rate_limit,
+    match config.controller.rate_source() {
+        RateSource::User => config.controller.pacing_rate(),
+        RateSource::Path | RateSource::Host => config.rate_limit,
     }
 }
 

@@ -29,8 +29,8 @@ mod witness;
 
 use super::mode::ModeLog;
 use super::{
-    AckSample, BurstSent, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange, ModeReason,
-    PathHistory,
+    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange,
+    ModeReason, PathHistory,
 };
 use crate::{Rate, Timestamp};
 pub use priority::{Priority, UnknownPriority};
@@ -670,24 +670,6 @@ impl Controller for Auto {
         }
     }
 
-    fn claim(&mut self, now: Timestamp, claim: Claim) {
-        self.ceiling = claim.ceiling.unwrap_or(TRAIN_RATE).max(RATE_MIN).min(TRAIN_RATE);
-        if claim.priority == self.priority {
-            return;
-        }
-        self.raised = self.priority == Priority::Scavenger;
-        if self.raised {
-            // What it had while it gave way to all says nothing of what its part is.
-            self.proven = self.proven.max(self.first);
-        }
-        self.priority = claim.priority;
-        if let Some(competition) = self.competition.take() {
-            // Whether others hold the queue is asked again under the new claim.
-            self.note(now, competition.state(), CRUISE, ModeReason::ClaimChanged { to: claim.priority });
-            self.enter_drain(now);
-        }
-    }
-
     fn recall(&mut self, history: &PathHistory) {
         self.memory = Memory::of(history);
     }
@@ -700,8 +682,8 @@ impl Controller for Auto {
         }
     }
 
-    fn poll_mode_change(&mut self) -> Option<ModeChange> {
-        self.log.poll()
+    fn as_adaptive(&mut self) -> Option<&mut dyn Adaptive> {
+        Some(self)
     }
 
     fn congestion_window(&self) -> u64 {
@@ -721,6 +703,30 @@ impl Controller for Auto {
             State::Cruise(_) => "cruise",
             State::Compete => self.competition.as_ref().map_or("compete", Compete::state),
         }
+    }
+}
+
+impl Adaptive for Auto {
+    fn claim(&mut self, now: Timestamp, claim: Claim) {
+        self.ceiling = claim.ceiling.unwrap_or(TRAIN_RATE).max(RATE_MIN).min(TRAIN_RATE);
+        if claim.priority == self.priority {
+            return;
+        }
+        self.raised = self.priority == Priority::Scavenger;
+        if self.raised {
+            // What it had while it gave way to all says nothing of what its part is.
+            self.proven = self.proven.max(self.first);
+        }
+        self.priority = claim.priority;
+        if let Some(competition) = self.competition.take() {
+            // Whether others hold the queue is asked again under the new claim.
+            self.note(now, competition.state(), CRUISE, ModeReason::ClaimChanged { to: claim.priority });
+            self.enter_drain(now);
+        }
+    }
+
+    fn poll_mode_change(&mut self) -> Option<ModeChange> {
+        self.log.poll()
     }
 }
 

@@ -238,7 +238,7 @@ impl Auto {
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::{Acks, PACKET};
-    use super::super::super::{Claim, Controller};
+    use super::super::super::{Adaptive, Claim, Controller};
     use super::*;
 
     const RTT: Duration = Duration::from_millis(65);
