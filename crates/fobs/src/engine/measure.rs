@@ -4,6 +4,7 @@ use super::meter::{CpuMeter, WorkMeter};
 use crate::explain::{ReceiverSample, SenderSample, SenderWaits};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
+use fobs_proto::session::{Wait, WaitTimes};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,26 +52,12 @@ pub(super) enum Audience {
     Both,
 }
 
-/// What a sending thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    Cap,
-    Drain,
-    Deadline,
-    Pacer,
-    Window,
-    Source,
-    Storage,
-    Answers,
-    Socket,
-}
-
 /// The sending end's account of its time.
 pub(super) struct SenderMeter {
     pub(super) due: Due,
     pub(super) reader: Arc<WorkMeter>,
     cpu: CpuMeter,
-    waits: SenderWaits,
+    waits: WaitTimes,
     cap_bps: u64,
 }
 
@@ -78,7 +65,7 @@ impl SenderMeter {
     /// For the calling thread.
     pub(super) fn new(reader: Arc<WorkMeter>, cap_bps: u64) -> SenderMeter {
         let cpu = CpuMeter::of_this_thread();
-        SenderMeter { due: Due::new(), reader, cpu, waits: SenderWaits::default(), cap_bps }
+        SenderMeter { due: Due::new(), reader, cpu, waits: WaitTimes::default(), cap_bps }
     }
 
     /// The user chose the rate.
@@ -87,18 +74,7 @@ impl SenderMeter {
     }
 
     pub(super) fn waited(&mut self, why: Wait, time: Duration) {
-        let account = match why {
-            Wait::Cap => &mut self.waits.cap_us,
-            Wait::Drain => &mut self.waits.drain_us,
-            Wait::Deadline => &mut self.waits.deadline_us,
-            Wait::Pacer => &mut self.waits.pacer_us,
-            Wait::Window => &mut self.waits.window_us,
-            Wait::Source => &mut self.waits.source_us,
-            Wait::Storage => &mut self.waits.storage_us,
-            Wait::Answers => &mut self.waits.answers_us,
-            Wait::Socket => &mut self.waits.socket_us,
-        };
-        *account += micros(time);
+        self.waits[why] += time;
     }
 
     pub(super) fn sample(&self, now: Timestamp, machine: &Sender) -> SenderSample {
@@ -106,7 +82,7 @@ impl SenderMeter {
         let window = machine.controller().congestion_window();
         SenderSample {
             time_us: now.as_micros(),
-            waits: self.waits,
+            waits: SenderWaits::from(self.waits),
             cpu: self.cpu.read().unwrap_or_default(),
             reader: self.reader.read(now),
             packets_sent: stats.packets_sent,

@@ -2,7 +2,7 @@
 
 use super::causes::Causes;
 use super::link::{Incoming, IncomingBody, Sealed};
-use super::measure::{Audience, SenderMeter, Wait};
+use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
 use super::portion::Portion;
 use super::reader::{self, Filled, Grant};
@@ -21,6 +21,7 @@ use crate::storage::{CHUNK_LEN_MAX, FileDone, Known, Source};
 use fobs_proto::congestion::{PathHistory, Priority, RateSource};
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::{Extent, Limit, PacketOut, Sender, SenderConfig, Transmit};
+use fobs_proto::session::Wait;
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};

@@ -6,6 +6,7 @@
 
 use super::journal::{At, Journal};
 use super::sample::{ReceiverSample, SenderSample, Work};
+use fobs_proto::session::Wait;
 use serde::Serialize;
 
 /// A receiving thread that was ready to run without a CPU for this share of an interval was starved: what it did late, the
@@ -144,50 +145,35 @@ impl Budget {
     fn add(&mut self, interval: &Interval) {
         let (sender, waits) = (&interval.sender, &interval.sender.waits);
         let all = seconds(sender.time_us);
-        let waited = [
-            waits.cap_us,
-            waits.drain_us,
-            waits.deadline_us,
-            waits.pacer_us,
-            waits.window_us,
-            waits.source_us,
-            waits.storage_us,
-            waits.answers_us,
-            waits.socket_us,
-        ];
-        let waited: f64 = waited.map(seconds).iter().sum();
+        let waited: f64 = Wait::ALL.map(|wait| seconds(waits.us(wait))).iter().sum();
         let starved = share(sender.cpu.delay_us, sender.time_us);
         // A thread that wants a CPU may be waiting or at work by its own account: what it was kept comes off both alike.
         let kept = if starved >= DELAY_NOTICED && !interval.on_pace { starved } else { 0.0 };
         self.put(Stage::SenderCpu, all * kept);
         // An account that claims more waiting than there was time is cut to size.
         let scale = if waited > all && waited > 0.0 { all / waited } else { 1.0 } * (1.0 - kept);
-        let time = |us: u64| seconds(us) * scale;
+        let time = |wait: Wait| seconds(waits.us(wait)) * scale;
 
         self.put(Stage::Sealing, (all - waited).max(0.0) * (1.0 - kept));
-        self.put(Stage::RateCap, time(waits.cap_us));
-        self.put(Stage::Deadline, time(waits.deadline_us));
-        self.put(Stage::ReceiverDrain, time(waits.drain_us));
-        self.put(Stage::LocalSocket, time(waits.socket_us));
+        self.put(Stage::RateCap, time(Wait::Cap));
+        self.put(Stage::Deadline, time(Wait::Deadline));
+        self.put(Stage::ReceiverDrain, time(Wait::Drain));
+        self.put(Stage::LocalSocket, time(Wait::Socket));
         // The last answer waits for the last file to be synced.
         let receiver = interval.receiver.as_ref();
         let syncing = receiver.map_or(0.0, |it| share(it.writer.syncing_us, it.time_us));
-        self.put(Stage::Syncing, time(waits.answers_us) * syncing);
-        self.put(Stage::Control, time(waits.answers_us) * (1.0 - syncing));
-        self.put_work(
-            time(waits.source_us),
-            &sender.reader,
-            [Stage::Reading, Stage::SenderCpu, Stage::Hashing],
-        );
+        self.put(Stage::Syncing, time(Wait::Answers) * syncing);
+        self.put(Stage::Control, time(Wait::Answers) * (1.0 - syncing));
+        self.put_work(time(Wait::Source), &sender.reader, [Stage::Reading, Stage::SenderCpu, Stage::Hashing]);
         match &interval.receiver {
             Some(receiver) => self.put_work(
-                time(waits.storage_us),
+                time(Wait::Storage),
                 &receiver.writer,
                 [Stage::Writing, Stage::ReceiverCpu, Stage::ReceiverCpu],
             ),
-            None => self.put(Stage::Writing, time(waits.storage_us)),
+            None => self.put(Stage::Writing, time(Wait::Storage)),
         }
-        let paced = (time(waits.pacer_us), time(waits.window_us));
+        let paced = (time(Wait::Pacer), time(Wait::Window));
         match interval.brake {
             Brake::Network => {
                 self.put(Stage::Pacing, paced.0);

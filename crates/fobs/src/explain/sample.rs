@@ -3,7 +3,12 @@
 //!
 //! Times are microseconds. What a peer says is only ever shown: whatever it claims, the figures stay finite.
 
+use fobs_proto::session::{Wait, WaitTimes};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
 
 /// What the sending end measured, since its session began.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -45,28 +50,83 @@ pub struct SenderSample {
     pub state: String,
 }
 
-/// Exclusive times of the sending thread. What is left of its time it was at work: it sealed and sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SenderWaits {
-    /// For the pacer, at the user's cap.
-    pub cap_us: u64,
-    /// For the pacer, at the rate at which the receiver takes packets out of its socket.
-    pub drain_us: u64,
-    /// For the pacer, at the rate that the deadline needs.
-    pub deadline_us: u64,
-    /// For the pacer, at the controller's rate.
-    pub pacer_us: u64,
-    /// For room in the window, or for any answer at all.
-    pub window_us: u64,
-    /// For the reader to fill a chunk.
-    pub source_us: u64,
-    /// For the receiver to verify and store what it has.
-    pub storage_us: u64,
-    /// For the last answers, and before the first one for the peer.
-    pub answers_us: u64,
-    /// For room in this host's own socket.
-    pub socket_us: u64,
+/// Exclusive times of the sending thread by what it waits for. The rest of its time it works: it seals and sends.
+///
+/// Times are whole microseconds: in memory as in JSON, so that a trace repeats what was measured. The JSON is an object
+/// with a member for each [`Wait`]: `cap_us`, `drain_us` and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SenderWaits(WaitTimes);
+
+impl SenderWaits {
+    /// Time spent on one wait, microseconds.
+    pub fn us(&self, wait: Wait) -> u64 {
+        u64::try_from(self.0[wait].as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Adds to one wait, microseconds.
+    pub fn add_us(&mut self, wait: Wait, us: u64) {
+        self.0[wait] = self.0[wait].saturating_add(Duration::from_micros(us));
+    }
+
+    fn since(&self, earlier: &SenderWaits) -> SenderWaits {
+        let mut since = WaitTimes::default();
+        for wait in Wait::ALL {
+            since[wait] = self.0[wait].saturating_sub(earlier.0[wait]);
+        }
+        SenderWaits(since)
+    }
+}
+
+impl From<WaitTimes> for SenderWaits {
+    fn from(times: WaitTimes) -> SenderWaits {
+        let mut waits = SenderWaits::default();
+        for wait in Wait::ALL {
+            let us = u64::try_from(times[wait].as_micros()).unwrap_or(u64::MAX);
+            waits.add_us(wait, us);
+        }
+        waits
+    }
+}
+
+/// The member of the JSON object that holds a wait.
+fn member(wait: Wait) -> String {
+    format!("{}_us", wait.name())
+}
+
+impl Serialize for SenderWaits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Wait::ALL.map(|wait| (member(wait), self.us(wait))))
+    }
+}
+
+impl<'de> Deserialize<'de> for SenderWaits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SenderWaits, D::Error> {
+        deserializer.deserialize_map(WaitsVisitor)
+    }
+}
+
+struct WaitsVisitor;
+
+impl<'de> Visitor<'de> for WaitsVisitor {
+    type Value = SenderWaits;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of waiting times in microseconds")
+    }
+
+    /// Members of an unknown name are those of a newer program, and are skipped.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SenderWaits, A::Error> {
+        let mut waits = SenderWaits::default();
+        while let Some(name) = map.next_key::<String>()? {
+            match Wait::ALL.into_iter().find(|&wait| member(wait) == name) {
+                Some(wait) => waits.0[wait] = Duration::from_micros(map.next_value()?),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(waits)
+    }
 }
 
 /// What the receiving end measured, since its session began.
@@ -127,20 +187,9 @@ impl SenderSample {
     /// What happened since an earlier sample. Members that are no counters keep their newest value.
     pub fn since(&self, earlier: &SenderSample) -> SenderSample {
         let d = u64::saturating_sub;
-        let (w, v) = (&self.waits, &earlier.waits);
         SenderSample {
             time_us: d(self.time_us, earlier.time_us),
-            waits: SenderWaits {
-                cap_us: d(w.cap_us, v.cap_us),
-                drain_us: d(w.drain_us, v.drain_us),
-                deadline_us: d(w.deadline_us, v.deadline_us),
-                pacer_us: d(w.pacer_us, v.pacer_us),
-                window_us: d(w.window_us, v.window_us),
-                source_us: d(w.source_us, v.source_us),
-                storage_us: d(w.storage_us, v.storage_us),
-                answers_us: d(w.answers_us, v.answers_us),
-                socket_us: d(w.socket_us, v.socket_us),
-            },
+            waits: self.waits.since(&earlier.waits),
             cpu: self.cpu.since(&earlier.cpu),
             reader: self.reader.since(&earlier.reader),
             packets_sent: d(self.packets_sent, earlier.packets_sent),

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
+use fobs_proto::session::{Wait, WaitTimes};
+use std::time::Duration;
 
 const STEP_US: u64 = 100_000;
 const STEPS: u64 = 30;
@@ -63,7 +65,7 @@ fn each_limit_is_named() {
         (
             "one rate with even losses, and an opening that sent twice as much of which half was lost",
             trace_of("auto", |step, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 if step == 0 { send(s, 2000, 1000) } else { send(s, 1000, 10) }
             }),
             Limit::Policer,
@@ -71,7 +73,7 @@ fn each_limit_is_named() {
         (
             "one rate with even losses, and an opening that sent twice as much, which was delivered",
             trace_of("cubic", |step, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 if step == 0 { send(s, 2000, 20) } else { send(s, 1000, 10) }
             }),
             Limit::RandomLoss,
@@ -79,7 +81,7 @@ fn each_limit_is_named() {
         (
             "losses as even as clockwork, more of them at the higher of two rates",
             trace_of("auto", |step, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 if step % 20 < 10 { send(s, 1100, 100) } else { send(s, 1250, 250) }
             }),
             Limit::Policer,
@@ -87,7 +89,7 @@ fn each_limit_is_named() {
         (
             "the sender waits for a CPU and keeps its pace all the same, behind a queue",
             trace_of("auto", |_, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 s.cpu.delay_us += STEP_US / 4;
                 s.pacing_bps = 10_000_000;
                 s.rtt_us = 25_000;
@@ -97,7 +99,7 @@ fn each_limit_is_named() {
         (
             "the receiver takes little, with CPU to spare",
             trace_of("auto", |_, s, r| {
-                s.waits.drain_us += paced;
+                s.waits.add_us(Wait::Drain, paced);
                 r.cpu.delay_us += STEP_US / 100;
             }),
             Limit::ReceiverBuffer,
@@ -105,7 +107,7 @@ fn each_limit_is_named() {
         (
             "the receiver takes little, for want of a CPU",
             trace_of("auto", |_, s, r| {
-                s.waits.drain_us += paced;
+                s.waits.add_us(Wait::Drain, paced);
                 r.cpu.delay_us += STEP_US / 2;
             }),
             Limit::ReceiverCpu,
@@ -113,7 +115,7 @@ fn each_limit_is_named() {
         (
             "the reader is blocked",
             trace_of("auto", |_, s, _| {
-                s.waits.source_us += paced;
+                s.waits.add_us(Wait::Source, paced);
                 work(&mut s.reader, 90, 0);
             }),
             Limit::Source,
@@ -121,7 +123,7 @@ fn each_limit_is_named() {
         (
             "the reader hashes",
             trace_of("auto", |_, s, _| {
-                s.waits.source_us += paced;
+                s.waits.add_us(Wait::Source, paced);
                 work(&mut s.reader, 10, 0);
             }),
             Limit::SenderCpu,
@@ -130,7 +132,7 @@ fn each_limit_is_named() {
         (
             "the sender waits for a CPU",
             trace_of("auto", |_, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 s.cpu.delay_us += STEP_US * 8 / 10;
             }),
             Limit::SenderCpu,
@@ -138,7 +140,7 @@ fn each_limit_is_named() {
         (
             "the writer is blocked",
             trace_of("auto", |_, s, r| {
-                s.waits.storage_us += paced;
+                s.waits.add_us(Wait::Storage, paced);
                 work(&mut r.writer, 90, 0);
             }),
             Limit::Destination,
@@ -146,7 +148,7 @@ fn each_limit_is_named() {
         (
             "the writer verifies",
             trace_of("auto", |_, s, r| {
-                s.waits.storage_us += paced;
+                s.waits.add_us(Wait::Storage, paced);
                 work(&mut r.writer, 5, 0);
             }),
             Limit::ReceiverCpu,
@@ -154,7 +156,7 @@ fn each_limit_is_named() {
         (
             "the receiver waits for a CPU at first, and the controller takes long to recover",
             trace_of("auto", |step, s, r| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
             }),
             Limit::ReceiverCpu,
@@ -162,7 +164,7 @@ fn each_limit_is_named() {
         (
             "the receiver waits for a CPU at first, then the path has a queue",
             trace_of("auto", |step, s, r| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
                 s.rtt_us = if step < 5 { 20_000 } else { 25_000 };
             }),
@@ -171,7 +173,7 @@ fn each_limit_is_named() {
         (
             "the socket overflows",
             trace_of("auto", |_, s, r| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 send(s, STEP_PACKETS, 10);
                 s.socket_drops += 1;
                 r.socket_drops += 1;
@@ -182,7 +184,7 @@ fn each_limit_is_named() {
         (
             "a queue stands",
             trace_of("cubic", |_, s, _| {
-                s.waits.window_us += paced;
+                s.waits.add_us(Wait::Window, paced);
                 s.rtt_us = 45_000;
             }),
             Limit::NarrowPath,
@@ -190,7 +192,7 @@ fn each_limit_is_named() {
         (
             "losses as chance spreads them",
             trace_of("cubic", |step, s, _| {
-                s.waits.window_us += paced;
+                s.waits.add_us(Wait::Window, paced);
                 send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
             }),
             Limit::RandomLoss,
@@ -198,7 +200,7 @@ fn each_limit_is_named() {
         (
             "losses that come with the rate",
             trace_of("auto", |step, s, _| {
-                s.waits.pacer_us += paced;
+                s.waits.add_us(Wait::Pacer, paced);
                 if step % 6 == 5 { send(s, 2 * STEP_PACKETS, STEP_PACKETS) } else { send(s, STEP_PACKETS, 0) }
             }),
             Limit::Policer,
@@ -206,18 +208,26 @@ fn each_limit_is_named() {
         (
             "a cap",
             trace_of("auto", |_, s, _| {
-                s.waits.cap_us += paced;
+                s.waits.add_us(Wait::Cap, paced);
                 s.cap_bps = 10_000_000;
             }),
             Limit::RateCap,
         ),
         (
             "a deadline that needs no more",
-            trace_of("auto", |_, s, _| s.waits.deadline_us += paced),
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Deadline, paced)),
             Limit::Deadline,
         ),
-        ("no sign of anything", trace_of("auto", |_, s, _| s.waits.pacer_us += paced), Limit::StartUp),
-        ("its own socket is full", trace_of("auto", |_, s, _| s.waits.socket_us += paced), Limit::LocalQueue),
+        (
+            "no sign of anything",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Pacer, paced)),
+            Limit::StartUp,
+        ),
+        (
+            "its own socket is full",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Socket, paced)),
+            Limit::LocalQueue,
+        ),
     ];
     for (case, trace, expected) in table {
         let why = explain(&trace);
@@ -233,7 +243,7 @@ fn each_limit_is_named() {
 #[test]
 fn the_network_has_to_spare_what_it_was_seen_to_carry() {
     let trace = trace_of("auto", |step, s, _| {
-        s.waits.source_us += STEP_US * 95 / 100;
+        s.waits.add_us(Wait::Source, STEP_US * 95 / 100);
         work(&mut s.reader, 95, 0);
         send(s, if step == 3 { 5 * STEP_PACKETS } else { STEP_PACKETS }, 0);
     });
@@ -261,7 +271,9 @@ fn absurd_samples_are_survived() {
     let absurd = |value: u64| {
         let mut s =
             SenderSample { time_us: value, bytes_acked: value, bytes_sent: value, ..Default::default() };
-        s.waits = SenderWaits { pacer_us: value, window_us: value, source_us: value, ..Default::default() };
+        for wait in [Wait::Pacer, Wait::Window, Wait::Source] {
+            s.waits.add_us(wait, value);
+        }
         s.packets_lost = value;
         s.reader = Work { active_us: value, user_us: value, system_us: value, ..Default::default() };
         s
@@ -297,14 +309,14 @@ fn written(trace: &Trace) -> String {
 
 #[test]
 fn what_the_disk_takes_to_keep_a_file_is_told_from_writing() {
-    let syncing = |waits_for: fn(&mut SenderSample) -> &mut u64| {
+    let syncing = |wait| {
         trace_of("auto", move |step, s, r| {
-            *waits_for(s) += 80_000;
+            s.waits.add_us(wait, 80_000);
             r.writer.active_us += 90_000;
             r.writer.syncing_us += if step < 20 { 90_000 } else { 0 };
         })
     };
-    for trace in [syncing(|s| &mut s.waits.storage_us), syncing(|s| &mut s.waits.answers_us)] {
+    for trace in [syncing(Wait::Storage), syncing(Wait::Answers)] {
         let why = explain(&trace);
         assert_eq!(why.limit, Some(Limit::Destination), "{why:?}");
         let part =
@@ -317,7 +329,7 @@ fn what_the_disk_takes_to_keep_a_file_is_told_from_writing() {
 
 fn with_losses() -> Trace {
     let mut trace = trace_of("auto", |_, s, _| {
-        s.waits.pacer_us += 90_000;
+        s.waits.add_us(Wait::Pacer, 90_000);
         send(s, STEP_PACKETS, 3);
     });
     let window = LossWindow {
@@ -419,9 +431,11 @@ fn what_is_no_trace_is_refused_in_a_sentence() {
 
 #[test]
 fn a_trace_of_any_length_is_bounded() {
+    let mut waits = SenderWaits::default();
+    Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, u64::MAX));
     let full = SenderSample {
         time_us: u64::MAX,
-        waits: SenderWaits { cap_us: u64::MAX, pacer_us: u64::MAX, ..Default::default() },
+        waits,
         state: "0123456789abcdef".to_owned(),
         bytes_acked: u64::MAX,
         ..SenderSample::default()
@@ -441,4 +455,34 @@ fn a_trace_of_any_length_is_bounded() {
         Trace::read(file.as_bytes()).expect("within its own bounds").journal.losses().len(),
         trace.journal.losses().len()
     );
+}
+
+#[test]
+fn waits_keep_their_json() {
+    let mut waits = SenderWaits::default();
+    for (place, wait) in (1..).zip(Wait::ALL) {
+        waits.add_us(wait, place);
+    }
+    let json = concat!(
+        r#"{"cap_us":1,"drain_us":2,"deadline_us":3,"pacer_us":4,"window_us":5,"#,
+        r#""source_us":6,"storage_us":7,"answers_us":8,"socket_us":9}"#
+    );
+    assert_eq!(serde_json::to_string(&waits).expect("numbers"), json);
+    let read = |text: &str| serde_json::from_str::<SenderWaits>(text);
+    assert_eq!(read(json).expect("its own"), waits);
+    let newer = json.replace(r#","window_us""#, r#","weather":{"sunny":[true]},"window_us""#);
+    assert_eq!(read(&newer).expect("unknown members are skipped"), waits);
+    assert_eq!(read("{}").expect("missing members are 0"), SenderWaits::default());
+    for bad in ["[]", "7", r#"{"cap_us":-1}"#, r#"{"cap_us":"long"}"#] {
+        assert!(read(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn times_below_a_microsecond_are_left_out() {
+    let mut times = WaitTimes::default();
+    times[Wait::Cap] = Duration::from_nanos(1_999);
+    let waits = SenderWaits::from(times);
+    let again: SenderWaits = serde_json::from_value(serde_json::json!(waits)).expect("its own");
+    assert_eq!((waits.us(Wait::Cap), again), (1, waits));
 }
