@@ -1,7 +1,13 @@
 //! How a chunk of bytes is cut into packets (protocol 1.3).
 
-/// Longest chunk on the wire, bytes: 4 MiB of data, 256 KiB of records and the 44-byte trailer (protocol 7.1).
-pub const CHUNK_LEN_MAX: u32 = (4 << 20) + (256 << 10) + 44;
+/// File data of a full chunk, bytes (protocol 7.1).
+pub const CHUNK_DATA_MAX: u32 = 4 << 20;
+/// Records of a chunk at most, bytes before compression (protocol 7.1).
+pub const RECORDS_MAX: u32 = 256 << 10;
+/// Trailer of every chunk, bytes: two lengths, flags and a digest (protocol 7.1).
+pub const TRAILER_LEN: u32 = 4 + 4 + 4 + 32;
+/// Longest chunk on the wire, bytes (protocol 7.1).
+pub const CHUNK_LEN_MAX: u32 = CHUNK_DATA_MAX + RECORDS_MAX + TRAILER_LEN;
 /// Packets in one bitmap report (protocol 1.3). The papers' segment had 10,000; 4096 make a bitmap of 512 bytes, so
 /// that an ack with one stays well inside 1200 bytes.
 pub const BLOCK_PACKETS: u32 = 4096;

@@ -5,5 +5,7 @@ mod geometry;
 mod range_set;
 
 pub use bitmap::Bitmap;
-pub use geometry::{BLOCK_PACKETS, CHUNK_LEN_MAX, Geometry, PAYLOAD_MAX, PAYLOAD_MIN};
+pub use geometry::{
+    BLOCK_PACKETS, CHUNK_DATA_MAX, CHUNK_LEN_MAX, Geometry, PAYLOAD_MAX, PAYLOAD_MIN, RECORDS_MAX, TRAILER_LEN,
+};
 pub use range_set::RangeSet;

@@ -1,7 +1,33 @@
 //! Policy that the engine and the simulator share: what is decided around the sender and the receiver machines.
 //!
-//! Like the machines it is sans-I/O: time and measurements come in as arguments, decisions go out as values.
+//! Like the machines it is sans-I/O: time and measurements come in as arguments, decisions go out as values. A driver owns
+//! a machine and the policy of its side, and passes the machine to the policy's methods.
+//!
+//! ```text
+//!   limits    time limits, retry counts and buffer counts
+//!   holding   how many chunks of what size a sender holds
+//!   pause     why a sending thread waits
+//!   wait      the reasons, and the time spent on each
+//!   silence   what a side concludes from hearing nothing
+//!   send      the sending side: grants, chunks, retries, history, deadline
+//!   receive   the receiving side: verdicts, retries, drop counts, the end
+//! ```
 
+mod holding;
+mod limits;
+mod pause;
+mod receive;
+mod send;
+mod silence;
 mod wait;
 
+pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
+pub use limits::{
+    ANSWER_WAIT_MAX, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
+    UDP_SILENCE_MAX,
+};
+pub use pause::{Pause, RateChoice};
+pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
+pub use send::{ChunkRead, Rejection, SendPolicy, SendPolicyConfig, Unread};
+pub use silence::{Role, Silence};
 pub use wait::{Wait, WaitTimes};

@@ -1,0 +1,85 @@
+//! Why a sending thread waits: the machine's limit, seen together with what the session knows of reader and receiver.
+
+use super::Wait;
+use crate::sender::Limit;
+
+/// Where the rate of a sender comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateChoice {
+    /// The user's figure.
+    User,
+    /// The controller's own decision.
+    Controller,
+}
+
+/// State of the sending side when its machine gives no burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// What the machine is limited by.
+    pub limit: Limit,
+    /// Where the controller's rate comes from.
+    pub rate: RateChoice,
+    /// Datagram bytes outstanding.
+    pub bytes_in_flight: u64,
+    /// Chunks that the receiver has in full and has not stored, as last reported.
+    pub backlog: u16,
+    /// Buffers at the reader.
+    pub granted: u32,
+    /// Chunks read and not yet verified by the receiver.
+    pub held: u32,
+}
+
+impl Pause {
+    /// What the time of this pause is attributed to, as far as the sending side can tell.
+    pub fn reason(&self) -> Wait {
+        // Held chunks without a packet in flight wait at the receiver.
+        let all_arrived = self.bytes_in_flight == 0;
+        match self.limit {
+            Limit::Cap => Wait::Cap,
+            Limit::Drain => Wait::Drain,
+            Limit::Deadline => Wait::Deadline,
+            Limit::Pacer if self.rate == RateChoice::User => Wait::Cap,
+            Limit::Pacer => Wait::Pacer,
+            Limit::Window | Limit::Silence => Wait::Window,
+            Limit::Credit => Wait::Storage,
+            Limit::Data if self.granted > 0 => Wait::Source,
+            Limit::Data if all_arrived || self.backlog > 0 => Wait::Storage,
+            Limit::Data => Wait::Window,
+            Limit::Answers if self.held == 0 => Wait::Answers,
+            Limit::Answers if all_arrived || self.backlog > 1 => Wait::Storage,
+            Limit::Answers => Wait::Answers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_attributed_by_limit_and_surroundings() {
+        let pause = |limit| Pause {
+            limit,
+            rate: RateChoice::Controller,
+            bytes_in_flight: 1,
+            backlog: 0,
+            granted: 0,
+            held: 1,
+        };
+        let table = [
+            (pause(Limit::Pacer), Wait::Pacer),
+            (Pause { rate: RateChoice::User, ..pause(Limit::Pacer) }, Wait::Cap),
+            (pause(Limit::Silence), Wait::Window),
+            (Pause { granted: 1, ..pause(Limit::Data) }, Wait::Source),
+            (Pause { bytes_in_flight: 0, ..pause(Limit::Data) }, Wait::Storage),
+            (Pause { backlog: 1, ..pause(Limit::Data) }, Wait::Storage),
+            (pause(Limit::Data), Wait::Window),
+            (Pause { held: 0, bytes_in_flight: 0, ..pause(Limit::Answers) }, Wait::Answers),
+            (Pause { backlog: 1, ..pause(Limit::Answers) }, Wait::Answers),
+            (Pause { backlog: 2, ..pause(Limit::Answers) }, Wait::Storage),
+        ];
+        for (pause, expected) in table {
+            assert_eq!(pause.reason(), expected, "{pause:?}");
+        }
+    }
+}

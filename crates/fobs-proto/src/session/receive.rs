@@ -1,0 +1,130 @@
+//! The receiving side around its machine: verdicts and retries, when drops are counted, silence, the end.
+
+use super::limits::{FAREWELL_WAIT, MISMATCHES_MAX};
+use super::{Role, Silence};
+use crate::receiver::{Receiver, Verdict};
+use crate::{ChunkId, Timestamp};
+use std::collections::BTreeMap;
+
+/// What follows from the verdict on a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VerdictOutcome {
+    /// The chunk is good.
+    Verified,
+    /// The sender must send it anew.
+    Reject {
+        /// The attempt that failed.
+        attempt: u8,
+    },
+    /// As [`Reject`](Self::Reject), and for the last time: the transfer ends.
+    Hopeless {
+        /// The attempt that failed.
+        attempt: u8,
+        /// How often the chunk was tried.
+        tries: u8,
+    },
+}
+
+/// What follows from a chunk that was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// Others are still to come.
+    More,
+    /// It was the last one: finish the destination. Said once.
+    All,
+}
+
+/// Policy of the receiving side.
+#[derive(Debug)]
+pub struct ReceivePolicy {
+    began: Timestamp,
+    role: Role,
+    /// Verdicts that did not match, of chunks that have not verified yet.
+    mismatches: BTreeMap<ChunkId, u8>,
+    /// When a chunk failed for the last time.
+    hopeless_since: Option<Timestamp>,
+    /// When the sender's last message came over the control channel.
+    last_message: Timestamp,
+    finishing: bool,
+}
+
+impl ReceivePolicy {
+    /// The policy of a session whose data plane begins now.
+    pub fn new(began: Timestamp, role: Role) -> ReceivePolicy {
+        ReceivePolicy {
+            began,
+            role,
+            mismatches: BTreeMap::new(),
+            hopeless_since: None,
+            last_message: Timestamp::ZERO,
+            finishing: false,
+        }
+    }
+
+    /// A chunk was checked.
+    pub fn handle_verdict(
+        &mut self,
+        now: Timestamp,
+        machine: &mut Receiver,
+        chunk: ChunkId,
+        verdict: Verdict,
+    ) -> VerdictOutcome {
+        let attempt = machine.attempt(chunk).unwrap_or(0);
+        let again = machine.handle_verdict(chunk, verdict);
+        if verdict == Verdict::Verified {
+            self.mismatches.remove(&chunk);
+            return VerdictOutcome::Verified;
+        }
+        let mismatches = self.mismatches.entry(chunk).or_insert(0);
+        *mismatches = mismatches.saturating_add(1);
+        let tries = *mismatches;
+        if again && tries < MISMATCHES_MAX {
+            return VerdictOutcome::Reject { attempt };
+        }
+        self.hopeless_since = Some(now);
+        VerdictOutcome::Hopeless { attempt, tries }
+    }
+
+    /// How often a chunk that has not verified yet was rejected.
+    pub fn mismatches(&self, chunk: ChunkId) -> u8 {
+        self.mismatches.get(&chunk).copied().unwrap_or(0)
+    }
+
+    /// Whether a sender that was told of a hopeless chunk has had its time to end the session itself, with a better error.
+    pub fn is_hopeless(&self, now: Timestamp) -> bool {
+        self.hopeless_since.is_some_and(|since| now - since >= FAREWELL_WAIT)
+    }
+
+    /// A chunk was stored.
+    pub fn handle_stored(&mut self, machine: &mut Receiver, chunk: ChunkId) -> Stored {
+        machine.handle_stored(chunk);
+        if !machine.is_complete() || self.finishing {
+            return Stored::More;
+        }
+        self.finishing = true;
+        Stored::All
+    }
+
+    /// Whether the socket's drop counter must be read before the next ack, although no heartbeat is due: the socket is empty,
+    /// so no later packet carries the count of what was dropped behind the newest.
+    pub fn wants_drop_count(&self, now: Timestamp, machine: &Receiver, socket_is_empty: bool) -> bool {
+        socket_is_empty && machine.wants_ack(now)
+    }
+
+    /// A message came over the control channel.
+    pub fn handle_message(&mut self, now: Timestamp) {
+        self.last_message = now;
+    }
+
+    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. A sender whose source is slow sends no
+    /// packets, but reports with every heartbeat of its own.
+    pub fn check_silence(&self, now: Timestamp, heard: Option<Timestamp>) -> Silence {
+        match heard {
+            Some(heard) => Silence::since(now, heard.max(self.last_message)),
+            None => Silence::at_start(now, self.began, self.role),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! The sending side around its machine: what is read ahead, retries, remembered history, silence.
+
+use super::holding::{Holding, first_chunk_data_max, round_trip_bytes};
+use super::limits::{CHUNKS_MAX, GRANTS_MAX, MISMATCHES_MAX};
+use super::{Pause, RateChoice, Role, Silence, Wait};
+use crate::congestion::PathHistory;
+use crate::sender::{Extent, Sender};
+use crate::{ChunkId, Timestamp};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// What a [`SendPolicy`] is made with.
+#[derive(Debug, Clone)]
+pub struct SendPolicyConfig {
+    /// When the session's data plane began.
+    pub began: Timestamp,
+    /// Which side of the session the sender is.
+    pub role: Role,
+    /// Chunks held at once, at most.
+    pub chunks_max: u32,
+    /// Where the controller's rate comes from.
+    pub rate: RateChoice,
+    /// What earlier transfers to this peer left.
+    pub history: PathHistory,
+    /// Time from the question to the peer's answer in the session's set-up; `None` where the peer's first datagram is that
+    /// answer, and time zero was the question.
+    pub answered: Option<Duration>,
+}
+
+impl Default for SendPolicyConfig {
+    fn default() -> SendPolicyConfig {
+        SendPolicyConfig {
+            began: Timestamp::ZERO,
+            role: Role::Caller,
+            chunks_max: CHUNKS_MAX,
+            rate: RateChoice::Controller,
+            history: PathHistory::default(),
+            answered: None,
+        }
+    }
+}
+
+/// A chunk that the reader has filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkRead {
+    /// Bytes on the wire, 1 to [`CHUNK_LEN_MAX`](crate::object::CHUNK_LEN_MAX).
+    pub len: u32,
+    /// File data in it, bytes, before compression.
+    pub data_bytes: u64,
+    /// It ends the object.
+    pub is_final: bool,
+}
+
+/// What is still to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unread {
+    /// File data, bytes.
+    pub bytes: u64,
+    /// Whether that is all.
+    pub extent: Extent,
+}
+
+/// What follows from a chunk that did not verify at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rejection {
+    /// The chunk is not held: old news.
+    Stale,
+    /// It is sent anew.
+    Again,
+    /// It failed so often that the transfer ends.
+    Hopeless {
+        /// How often it was tried.
+        tries: u8,
+    },
+}
+
+/// Policy of the sending side. The driver reads chunks when [`next_grant`](Self::next_grant) says so and hands them over with
+/// [`handle_chunk`](Self::handle_chunk).
+#[derive(Debug)]
+pub struct SendPolicy {
+    config: SendPolicyConfig,
+    /// What is known of the path, until the machine has it.
+    history: Option<PathHistory>,
+    /// Buffers at the reader, and all that were ever granted.
+    granted: u32,
+    grants: u64,
+    /// The oldest chunk held, and how often each one held did not verify.
+    base: ChunkId,
+    mismatches: VecDeque<u8>,
+    /// File data of the chunks so far, bytes, and their length on the wire.
+    data_bytes: u64,
+    wire_bytes: u64,
+    /// Since when packets are outstanding, as of the last check for silence.
+    outstanding_since: Option<Timestamp>,
+}
+
+impl SendPolicy {
+    /// A policy before its first chunk.
+    pub fn new(config: SendPolicyConfig) -> SendPolicy {
+        SendPolicy {
+            history: Some(config.history.clone()),
+            config,
+            granted: 0,
+            grants: 0,
+            base: 0,
+            mismatches: VecDeque::new(),
+            data_bytes: 0,
+            wire_bytes: 0,
+            outstanding_since: None,
+        }
+    }
+
+    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent. `heard`
+    /// is when the peer's newest datagram came.
+    pub fn recall(&mut self, machine: &mut Sender, heard: Option<Timestamp>) {
+        let answered = || heard.map(|at| at - Timestamp::ZERO);
+        if self.history.is_some()
+            && let Some(answered) = self.config.answered.or_else(answered)
+            && let Some(history) = self.history.take()
+        {
+            machine.recall(&history.met(answered));
+        }
+    }
+
+    /// Whether the reader should get another buffer now: most file data to read into it, bytes.
+    pub fn next_grant(&self, machine: &Sender) -> Option<u32> {
+        let holding = Holding::for_bytes(round_trip_bytes(machine), self.config.chunks_max);
+        let room = self.granted < GRANTS_MAX && self.held() + self.granted < holding.chunks;
+        (room && machine.wants_chunk()).then(|| holding.data_max.min(first_chunk_data_max(self.grants)))
+    }
+
+    /// The reader has got a buffer.
+    pub fn handle_granted(&mut self) {
+        self.granted += 1;
+        self.grants += 1;
+    }
+
+    /// The reader has filled a buffer: the chunk goes to the machine. Its number.
+    pub fn handle_chunk(
+        &mut self,
+        now: Timestamp,
+        machine: &mut Sender,
+        chunk: ChunkRead,
+        unread: Unread,
+    ) -> ChunkId {
+        self.granted = self.granted.saturating_sub(1);
+        self.mismatches.push_back(0);
+        self.data_bytes = self.data_bytes.saturating_add(chunk.data_bytes);
+        self.wire_bytes = self.wire_bytes.saturating_add(u64::from(chunk.len));
+        let id = machine.push_chunk(chunk.len, chunk.is_final);
+        machine.expect(now, self.wire_bytes_of(unread.bytes), unread.extent);
+        id
+    }
+
+    /// Length of unread data on the wire, bytes: as much for each byte as so far.
+    fn wire_bytes_of(&self, unread: u64) -> u64 {
+        let wire = u128::from(unread) * u128::from(self.wire_bytes.max(1)) / u128::from(self.data_bytes.max(1));
+        u64::try_from(wire).unwrap_or(u64::MAX)
+    }
+
+    /// A chunk whose buffer is free again, oldest first.
+    pub fn poll_freed(&mut self, machine: &mut Sender) -> Option<ChunkId> {
+        let chunk = machine.poll_freed()?;
+        debug_assert_eq!(chunk, self.base, "chunks are freed in order");
+        self.mismatches.pop_front();
+        self.base += 1;
+        Some(chunk)
+    }
+
+    /// The receiver reports that a chunk does not verify.
+    pub fn handle_rejected(&mut self, machine: &mut Sender, chunk: ChunkId, attempt: u8) -> Rejection {
+        let place = chunk.checked_sub(self.base).and_then(|place| usize::try_from(place).ok());
+        let Some(mismatches) = place.and_then(|place| self.mismatches.get_mut(place)) else {
+            return Rejection::Stale;
+        };
+        *mismatches = mismatches.saturating_add(1);
+        let tries = *mismatches;
+        if machine.handle_rejected(chunk, attempt) && tries < MISMATCHES_MAX {
+            Rejection::Again
+        } else {
+            Rejection::Hopeless { tries }
+        }
+    }
+
+    /// Why the machine, which gives no burst, is waiting.
+    pub fn wait(&self, machine: &Sender) -> Wait {
+        let pause = Pause {
+            limit: machine.limit(),
+            rate: self.config.rate,
+            bytes_in_flight: machine.bytes_in_flight(),
+            backlog: machine.stats().backlog,
+            granted: self.granted,
+            held: self.held(),
+        };
+        pause.reason()
+    }
+
+    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. Only packets that are outstanding
+    /// wait for an answer.
+    pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, heard: Option<Timestamp>) -> Silence {
+        let Some(heard) = heard else {
+            return Silence::at_start(now, self.config.began, self.config.role);
+        };
+        if machine.bytes_in_flight() == 0 {
+            self.outstanding_since = None;
+            return Silence::Short;
+        }
+        Silence::since(now, heard.max(*self.outstanding_since.get_or_insert(now)))
+    }
+
+    /// Buffers at the reader.
+    pub fn granted(&self) -> u32 {
+        self.granted
+    }
+
+    /// Chunks read and not freed.
+    pub fn held(&self) -> u32 {
+        u32::try_from(self.mismatches.len()).unwrap_or(u32::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

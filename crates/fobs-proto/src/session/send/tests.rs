@@ -1,0 +1,95 @@
+use super::*;
+use crate::congestion::{Auto, Controller, Fixed};
+use crate::loss_cause::Judge;
+use crate::object::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
+use crate::sender::{ScheduleKind, SenderConfig, Transmit};
+use crate::session::{ANSWER_WAIT_MAX, UDP_SILENCE_MAX};
+use crate::wire::Ack;
+use crate::{Rate, Timestamp};
+
+const START: Timestamp = Timestamp::ZERO;
+
+fn machine(controller: Box<dyn Controller>) -> Sender {
+    let config = SenderConfig {
+        controller,
+        judge: Judge::Off,
+        schedule: ScheduleKind::LossDriven,
+        rate_limit: None,
+        payload_size: Some(1172),
+        ip_overhead: 28,
+        burst: None,
+        chunk_limit: CHUNKS_MAX,
+        chunks_max: CHUNKS_MAX as usize,
+        ack_delay_max: Duration::from_millis(5),
+    };
+    Sender::new(START, config)
+}
+
+fn read(policy: &mut SendPolicy, machine: &mut Sender, len: u32) -> ChunkId {
+    policy.handle_granted();
+    let chunk = ChunkRead { len, data_bytes: u64::from(len), is_final: false };
+    policy.handle_chunk(START, machine, chunk, Unread { bytes: 0, extent: Extent::SoFar })
+}
+
+#[test]
+fn the_first_grants_are_small_and_two_are_open() {
+    let machine = machine(Box::new(Auto::new(1200)));
+    let mut policy = SendPolicy::new(SendPolicyConfig::default());
+    let mut sizes = Vec::new();
+    while let Some(data_max) = policy.next_grant(&machine) {
+        policy.handle_granted();
+        sizes.push(data_max);
+    }
+    assert_eq!(sizes, [256 << 10, 768 << 10]);
+    assert_eq!(policy.granted(), GRANTS_MAX);
+}
+
+#[test]
+fn reading_stops_at_the_configured_number_of_chunks() {
+    let mut machine = machine(Box::new(Fixed::new(Rate::bits_per_second(1 << 40))));
+    let mut policy = SendPolicy::new(SendPolicyConfig { chunks_max: 3, ..SendPolicyConfig::default() });
+    for _ in 0..3 {
+        assert!(policy.next_grant(&machine).is_some());
+        read(&mut policy, &mut machine, 1000);
+    }
+    assert_eq!(policy.next_grant(&machine), None);
+    machine.handle_ack(START, &Ack { verified_below: 1, chunk_limit: CHUNKS_MAX, ..Ack::default() });
+    assert_eq!(policy.poll_freed(&mut machine), Some(0));
+    assert_eq!(policy.next_grant(&machine), Some(CHUNK_DATA_MAX));
+}
+
+#[test]
+fn the_third_mismatch_of_a_held_chunk_is_hopeless() {
+    let mut machine = machine(Box::new(Auto::new(1200)));
+    let mut policy = SendPolicy::new(SendPolicyConfig::default());
+    let chunk = read(&mut policy, &mut machine, CHUNK_LEN_MAX);
+    assert_eq!(policy.handle_rejected(&mut machine, chunk + 1, 0), Rejection::Stale);
+    assert_eq!(policy.handle_rejected(&mut machine, chunk, 0), Rejection::Again);
+    assert_eq!(policy.handle_rejected(&mut machine, chunk, 1), Rejection::Again);
+    assert_eq!(policy.handle_rejected(&mut machine, chunk, 2), Rejection::Hopeless { tries: 3 });
+}
+
+#[test]
+fn unread_data_is_expected_at_the_compression_seen_so_far() {
+    let mut machine = machine(Box::new(Auto::new(1200)));
+    let mut policy = SendPolicy::new(SendPolicyConfig::default());
+    let chunk = ChunkRead { len: 500, data_bytes: 1000, is_final: false };
+    policy.handle_chunk(START, &mut machine, chunk, Unread { bytes: 7000, extent: Extent::Whole });
+    assert_eq!(policy.wire_bytes_of(7000), 3500);
+    assert_eq!(policy.wire_bytes_of(u64::MAX), u64::MAX / 2);
+}
+
+#[test]
+fn only_outstanding_packets_wait_for_an_answer() {
+    let mut machine = machine(Box::new(Auto::new(1200)));
+    let mut policy = SendPolicy::new(SendPolicyConfig::default());
+    let blocked = START + UDP_SILENCE_MAX;
+    assert_eq!(policy.check_silence(blocked, &machine, None), Silence::Blocked(UDP_SILENCE_MAX));
+    let late = START + 2 * ANSWER_WAIT_MAX;
+    assert_eq!(policy.check_silence(late, &machine, Some(START)), Silence::Short, "nothing is outstanding");
+    read(&mut policy, &mut machine, 100_000);
+    let mut out = Vec::new();
+    assert_eq!(machine.poll_transmit(late, &mut out), Transmit::Burst);
+    assert_eq!(policy.check_silence(late, &machine, Some(START)), Silence::Short, "outstanding since now");
+    assert_eq!(policy.check_silence(late + ANSWER_WAIT_MAX, &machine, Some(START)), Silence::Dead);
+}
