@@ -8,6 +8,7 @@
 //! Without privilege beyond the buffer sizes asked for. A third role, `spin MS`, is a competitor for the CPU; the
 //! receiver starts them.
 
+use fobs_diagnose::Random;
 use fobs_sys::clock::monotonic_ns;
 use fobs_sys::udp::{Burst, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 use std::net::SocketAddr;
@@ -185,7 +186,7 @@ struct Host {
     work_ns: u64,
     kind: Kind,
     next_ns: u64,
-    random: u64,
+    random: Random,
     children: Vec<Child>,
 }
 
@@ -216,7 +217,8 @@ impl Host {
             "slowrx" => Kind::Slow,
             other => return Err(format!("no scenario {other}").into()),
         };
-        let mut host = Host { batch: 1, work_ns: 0, kind, next_ns: 0, random: seed, children: Vec::new() };
+        let mut host =
+            Host { batch: 1, work_ns: 0, kind, next_ns: 0, random: Random::new(seed), children: Vec::new() };
         host.batch = [1, 8, 64][host.below(3) as usize];
         if matches!(kind, Kind::Slow) {
             let interval_ns = (PACKET + 66) as u64 * 8000 / mbps;
@@ -225,13 +227,8 @@ impl Host {
         Ok(host)
     }
 
-    /// SplitMix64 below `n`.
     fn below(&mut self, n: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n.max(1)
+        self.random.below(n as usize) as u64
     }
 
     fn disturb(&mut self) -> Result<(), Failure> {

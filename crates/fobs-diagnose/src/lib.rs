@@ -20,12 +20,11 @@ pub mod classify;
 pub mod direct;
 pub mod generate;
 pub mod model;
-mod random;
 pub mod score;
 pub mod splice;
 pub mod train;
 pub mod window;
 
 pub use classify::{Classifier, Method};
-pub use random::Random;
+pub use fobs_rng::Rng as Random;
 pub use window::{Cause, ReadError, Window};

@@ -96,7 +96,7 @@ fn among(options: &Options, path: Path) {
     for count in options.numbers("counts", "2,4,8") {
         let seeds = options.numbers("seeds", "1..16");
         let play = |seed: u64| {
-            let mut draws = Rng::new(seed, DRAWS);
+            let mut draws = Rng::stream(seed, DRAWS);
             let joins = (0..count)
                 .map(|i| if i == 0 { 0 } else { i * JOIN_EVERY + draws.range(0, JOIN_JITTER) })
                 .collect::<Vec<_>>();
@@ -144,7 +144,7 @@ fn beside(options: &Options, path: Path, name: &str) {
     let until = options.numbers("lasts", "60")[0] as usize;
     for tcp_first in [true, false] {
         let play = |seed: u64| {
-            let second = BESIDE_AFTER + Rng::new(seed, DRAWS).range(0, JOIN_JITTER);
+            let second = BESIDE_AFTER + Rng::stream(seed, DRAWS).range(0, JOIN_JITTER);
             let (tcp, auto) = if tcp_first { (0, second) } else { (second, 0) };
             let flows = vec![(Who::Tcp(algorithm), tcp), (Who::Auto, auto)];
             let seen = seen(path, seed, &flows, until, options);

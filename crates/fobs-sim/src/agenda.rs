@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn behaves_as_an_ordered_set() {
-        let mut rng = Rng::new(7, 0);
+        let mut rng = Rng::new(7);
         let mut agenda = Agenda::default();
         let mut model: BTreeSet<(Nanos, Slot)> = BTreeSet::new();
         let slots: Vec<Slot> = (0..20).map(|_| agenda.add()).collect();

@@ -33,7 +33,6 @@ mod net;
 mod packet;
 pub mod plot;
 pub mod report;
-pub mod rng;
 pub mod scenario;
 pub mod swarm;
 pub mod time;
@@ -41,6 +40,7 @@ pub mod topology;
 pub mod world;
 
 pub use check::Violation;
+pub use fobs_rng as rng;
 pub use report::Report;
 pub use scenario::{Scenario, ScenarioError};
 pub use world::{Config, World};

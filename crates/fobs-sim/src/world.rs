@@ -190,7 +190,7 @@ impl World {
         let routes = config.flows.iter().map(|flow| routes(&config.edges, flow)).collect::<Result<_, _>>()?;
         let links: Vec<Link> = (1u64..)
             .zip(&config.edges)
-            .map(|(stream, edge)| Link::new(edge.link.clone(), Rng::new(config.seed, stream)))
+            .map(|(stream, edge)| Link::new(edge.link.clone(), Rng::stream(config.seed, stream)))
             .collect();
         let flow_slots = 2 * links.len() as Slot;
         let mut net = Net::new(links, routes);

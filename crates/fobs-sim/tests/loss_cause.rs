@@ -200,7 +200,7 @@ impl Called {
 impl Cause {
     /// 20 s over a path of 50 Mbit/s to 1 Gbit/s and 10 to 150 ms, to a receiver with a buffer of Linux's default or up to 8 MiB.
     fn draw(self, seed: u64) -> Scene {
-        let rng = &mut Rng::new(seed, 0);
+        let rng = &mut Rng::new(seed);
         let between = |rng: &mut Rng, low: f64, high: f64| {
             low * (high / low).powf(rng.range(0, 1 << 20) as f64 / f64::from(1 << 20))
         };

@@ -311,7 +311,7 @@ fn several_of_us_share_alike() {
 fn we_do_not_take_each_other_for_bursts() {
     let starts = (0..8).flat_map(|n: u64| {
         of_each_seed(|seed| {
-            let mut rng = Rng::new(10 * n + seed, 1 << 40);
+            let mut rng = Rng::stream(10 * n + seed, 1 << 40);
             let mut later = |i: u64| if i == 0 { 0 } else { i * 2 * SEC + rng.range(0, SEC) };
             let flows = (0..8).map(&mut later).map(|at| (Who::Auto, at)).collect();
             Scene { seed, rate: RATE, rtt: 24 * MS, queue_quarters: 4, flows }.play(40 * SEC, 50 * SEC)

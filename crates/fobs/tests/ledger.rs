@@ -2,6 +2,7 @@
 
 use fobs_proto::Timestamp;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote};
+use fobs_rng::Rng;
 use fobs_sys::{Burst, Ecn, RecvBatch, UdpOptions, UdpSocket, monotonic_ns};
 use std::time::Duration;
 
@@ -18,16 +19,6 @@ struct Scene {
     network_loss: u64,
 }
 
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: u64) -> u64 {
-        // Knuth's MMIX generator.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// What the host lost, and what the ledger says that it lost.
 fn play(scene: &Scene) -> (f64, f64) {
     let options = |recv_buffer| UdpOptions { recv_buffer, send_buffer: 8 << 20, gro: scene.gro };
@@ -35,7 +26,7 @@ fn play(scene: &Scene) -> (f64, f64) {
     let sender = UdpSocket::bind(local, &options(1 << 20)).expect("a socket");
     let receiver = UdpSocket::bind(local, &options(200_000)).expect("a socket");
     let config = ReceiverConfig { ack_every: 64, ack_delay_max: Duration::from_millis(5), chunks_max: 1 };
-    let (mut machine, mut batch, mut rng) = (Receiver::new(config), RecvBatch::default(), Rng(SEED));
+    let (mut machine, mut batch, mut rng) = (Receiver::new(config), RecvBatch::default(), Rng::new(SEED));
     let (mut number, mut skipped, mut received, mut trailing) = (0u64, 0u64, 0u64, 0u64);
     let mut take = |machine: &mut Receiver| {
         let (mut count, mut highest) = (0, 0);
@@ -55,11 +46,11 @@ fn play(scene: &Scene) -> (f64, f64) {
     };
     for round in 0..=ROUNDS {
         // Several buffers full; in the end a little, so that the last gap is closed.
-        let until = number + if round < ROUNDS { 400 + rng.below(600) } else { 20 };
+        let until = number + if round < ROUNDS { rng.range(400, 999) } else { 20 };
         while number < until {
             let mut data = Vec::new();
-            for _ in 0..=rng.below(scene.burst_max) {
-                if rng.below(1000) < scene.network_loss {
+            for _ in 0..rng.range(1, scene.burst_max) {
+                if rng.range(0, 999) < scene.network_loss {
                     skipped += 1;
                 } else {
                     let start = data.len();

@@ -74,7 +74,7 @@ impl Case {
 
     /// A generator from this case's seed.
     pub fn random(&self) -> Random {
-        Random(self.seed)
+        Random::new(self.seed)
     }
 
     /// A path in the case's own directory.

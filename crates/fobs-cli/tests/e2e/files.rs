@@ -14,31 +14,29 @@ const PIECE: usize = 1 << 20;
 /// What the two gibibyte files and some slack need.
 const ROOM_BYTES: u64 = 3 << 30;
 
-/// SplitMix64 (Steele, Lea, Flood 2014): eight bytes a step, any seed is good.
+/// Content and choices from a seed.
 #[derive(Debug, Clone)]
-pub struct Random(pub u64);
+pub struct Random(fobs_rng::Rng);
 
 impl Random {
+    /// The sequence of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(fobs_rng::Rng::new(seed))
+    }
+
     /// The next 64 bits.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.bits()
     }
 
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.0.below(bound as usize) as u64
     }
 
     /// Fills a buffer.
     pub fn fill(&mut self, buffer: &mut [u8]) {
-        for piece in buffer.chunks_mut(8) {
-            let word = self.next().to_le_bytes();
-            piece.copy_from_slice(&word[..piece.len()]);
-        }
+        self.0.fill(buffer);
     }
 
     /// Some bytes.
@@ -245,9 +243,9 @@ pub fn make_writable(root: &Path) {
 fn trees_are_made_from_their_seed_and_every_difference_is_seen() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (one, two, three) = (dir.path().join("one"), dir.path().join("two"), dir.path().join("three"));
-    make_odd_tree(&one, &mut Random(7));
-    make_odd_tree(&two, &mut Random(7));
-    make_odd_tree(&three, &mut Random(8));
+    make_odd_tree(&one, &mut Random::new(7));
+    make_odd_tree(&two, &mut Random::new(7));
+    make_odd_tree(&three, &mut Random::new(8));
     assert_same_tree(&one, &two, Compare::Metadata);
     assert_ne!(list(&one, Compare::Content), list(&three, Compare::Content));
 

@@ -230,7 +230,7 @@ fn forged_and_replayed_datagrams_do_arrive() {
     });
     let port = told.recv().expect("the listener stands").port();
     let (from, to) = (SocketAddrV4::new(client, 4000), SocketAddrV4::new(server, port));
-    let forger = forge(&net, Side::Client, from, to, Random(5));
+    let forger = forge(&net, Side::Client, from, to, Random::new(5));
     let seen_from = told.recv().expect("the listener heard");
     assert!(forger.stop() > 0);
     let replayer = replay(&net, Side::Client);

@@ -47,13 +47,13 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(me: Identity, config: SourceConfig, seed: u64) -> Source {
-        let rng = Rng::new(seed, u64::from(me.id) * 16 + (1 << 20));
+        let rng = Rng::stream(seed, u64::from(me.id) * 16 + (1 << 20));
         Source { me, config, rng, on_until: 0, outcome: Outcome::Running, figures: FlowFigures::default() }
     }
 
     pub(crate) fn start(&mut self, net: &mut Net) {
         self.on_until = match self.config.pattern {
-            Pattern::OnOff { on, .. } => net.now + self.rng.exponential(on),
+            Pattern::OnOff { on, .. } => net.now + self.exponential(on),
             _ => Nanos::MAX,
         };
         self.figures.began = Some(net.now);
@@ -74,17 +74,21 @@ impl Source {
         let gap = time_for(u64::from(self.config.packet), self.config.rate).max(1);
         let next = match self.config.pattern {
             Pattern::Constant => net.now + gap,
-            Pattern::Poisson => net.now + self.rng.exponential(gap).max(1),
+            Pattern::Poisson => net.now + self.exponential(gap).max(1),
             Pattern::OnOff { on, off } => {
                 let mut next = net.now + gap;
                 if next >= self.on_until {
-                    next = self.on_until.max(net.now + 1) + self.rng.exponential(off);
-                    self.on_until = next + self.rng.exponential(on);
+                    next = self.on_until.max(net.now + 1) + self.exponential(off);
+                    self.on_until = next + self.exponential(on);
                 }
                 next
             }
         };
         net.agenda.set(self.me.slot(Role::Send), Some(next));
+    }
+
+    fn exponential(&mut self, mean: Nanos) -> Nanos {
+        self.rng.exponential(mean as f64) as Nanos
     }
 
     pub(crate) fn on_packet(&mut self, packet: &Packet) {

@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn three_competitors_leave_a_quarter() {
-        let mut cpu = Cpu::new(CpuConfig { competitors: 3, ..CpuConfig::default() }, Rng::new(1, 0));
+        let mut cpu = Cpu::new(CpuConfig { competitors: 3, ..CpuConfig::default() }, Rng::new(1));
         let (mut now, mut ran) = (0, 0);
         while now < 10 * SEC {
             now = cpu.run(cpu.ready(now), 10 * US);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_hardly_runs_is_hardly_ever_kept_off() {
-        let mut cpu = Cpu::new(CpuConfig { competitors: 1, ..CpuConfig::default() }, Rng::new(1, 0));
+        let mut cpu = Cpu::new(CpuConfig { competitors: 1, ..CpuConfig::default() }, Rng::new(1));
         for ms in 0..1000 {
             cpu.run(cpu.ready(ms * MS), 40 * US);
         }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn stalls_and_their_ends() {
         let stalls = vec![(10, 20), (20, 30), (50, 60)];
-        let cpu = Cpu::new(CpuConfig { stalls, ..CpuConfig::default() }, Rng::new(1, 0));
+        let cpu = Cpu::new(CpuConfig { stalls, ..CpuConfig::default() }, Rng::new(1));
         assert_eq!([5, 10, 19, 30, 55].map(|at| cpu.ready(at)), [5, 30, 30, 30, 60]);
     }
 }

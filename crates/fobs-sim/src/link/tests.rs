@@ -10,7 +10,7 @@ fn packet(len: u32) -> Packet {
 }
 
 fn link(config: LinkConfig) -> Link {
-    Link::new(config, Rng::new(1, 0))
+    Link::new(config, Rng::new(1))
 }
 
 /// Offers `count` packets of 1500 bytes, one every `gap`; when each that passed arrived, and whether it was marked.

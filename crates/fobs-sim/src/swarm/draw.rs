@@ -53,7 +53,7 @@ impl Plan {
 
 /// The world of a seed.
 pub fn draw(seed: u64) -> Plan {
-    let rng = &mut Rng::new(seed, STREAM);
+    let rng = &mut Rng::stream(seed, STREAM);
     // Half of the worlds have the product's default.
     let controller =
         if happens(rng, 50) { CongestionControl::Auto } else { rng.pick(&CongestionControl::ALL) };

@@ -134,7 +134,7 @@ impl FobsFlow {
         to: &HostConfig,
         seed: u64,
     ) -> FobsFlow {
-        let stream = |part: u64| Rng::new(seed, u64::from(me.id) * 16 + part + (1 << 20));
+        let stream = |part: u64| Rng::stream(seed, u64::from(me.id) * 16 + part + (1 << 20));
         FobsFlow {
             sending: Sending::new(me, &config, from, stream(0), stream(1)),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
