@@ -22,7 +22,7 @@ use std::sync::Arc;
 use args::{Cli, Command, CpArgs};
 use clap::Parser;
 use explain::Meanwhile;
-use fobs::Result;
+use fobs::{CancelToken, Result};
 
 fn main() -> ExitCode {
     let code = match Cli::try_parse() {
@@ -36,10 +36,14 @@ fn run(command: Command) -> u8 {
     let done = match command {
         Command::Cp(args) => return copy(&args),
         Command::Serve(args) => resolve::serve(&args).and_then(|options| {
-            signals::install()?;
-            fobs::serve(&options, output::of_server())
+            let cancel = CancelToken::new();
+            signals::install(&cancel)?;
+            fobs::serve(&options, output::of_server(), &cancel)
         }),
-        Command::Server => signals::install().and_then(|()| fobs::serve_stdio()),
+        Command::Server => {
+            let cancel = CancelToken::new();
+            signals::install(&cancel).and_then(|()| fobs::serve_stdio(&cancel))
+        }
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Diagnose(args) => diagnose::run(&args.command),
@@ -55,9 +59,10 @@ fn copy(args: &CpArgs) -> u8 {
     let meanwhile = if args.explain { Meanwhile::Explain } else { Meanwhile::Silent };
     let recording = Arc::new(explain::Recording::new(reporter.clone(), meanwhile));
     let outcome = resolve::copy(args).and_then(|copy| {
-        signals::install()?;
+        let cancel = CancelToken::new();
+        signals::install(&cancel)?;
         let events = recording.clone();
-        fobs::copy(&copy.sources, &copy.destination, &copy.options, events)
+        fobs::copy(&copy.sources, &copy.destination, &copy.options, events, &cancel)
     });
     let traced = recording.write_trace(args.trace.as_deref(), &outcome);
     // A program always gets it; a person who asks.

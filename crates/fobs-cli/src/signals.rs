@@ -2,27 +2,28 @@
 
 use std::thread;
 
-use fobs::{Error, ErrorKind, Result};
+use fobs::{CancelToken, Error, ErrorKind, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-/// Starts the thread that waits for signals.
+/// Starts the thread that waits for signals; the first one cancels `cancel`.
 ///
 /// `SIGHUP` stays ignored if it was ignored when we started: that is how `nohup` asks for it. `SIGINT` does not: shells
 /// start the background jobs of a script like that, and `kill -INT` is to end them all the same.
 ///
 /// # Errors
 /// `Internal` if the kernel refuses the handlers or the thread.
-pub fn install() -> Result<()> {
+pub fn install(cancel: &CancelToken) -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
     let mut signals =
         Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)).map_err(|error| failed(&error))?;
+    let cancel = cancel.clone();
     let wait = move || {
         let mut arrived = signals.forever();
         if arrived.next().is_some() {
-            fobs::interrupt();
+            cancel.cancel();
         }
         if arrived.next().is_some() {
             // Without destructors: they may be what hangs.

@@ -1,5 +1,6 @@
 //! The calling side: [`copy`].
 
+use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{Accept, Bytes, Direction, Hello, Message, Open};
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::engine::{
@@ -33,8 +34,10 @@ pub fn copy(
     destination: &Location,
     options: &TransferOptions,
     events: Arc<dyn EventSink>,
+    cancel: &CancelToken,
 ) -> Outcome {
     let began = Instant::now();
+    cancel.check()?;
     // What makes no sense is said before anyone is called.
     if options.deadline.is_some_and(|at| time_until(at).is_zero()) {
         return Err(usage("the deadline has passed already; give one that is still to come"));
@@ -43,11 +46,11 @@ pub fn copy(
     match destination {
         Location::Remote(remote) => {
             let source = local_source(sources, options)?;
-            Client::call(remote, options, events)?.push(source, remote, began)
+            Client::call(remote, options, events, cancel)?.push(source, remote, began)
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
-            Client::call(remote, options, events)?.pull(paths, destination, began)
+            Client::call(remote, options, events, cancel)?.pull(paths, destination, began)
         }
     }
 }
@@ -118,22 +121,34 @@ struct Client<'a> {
     hosts: Vec<String>,
     options: &'a TransferOptions,
     events: Arc<dyn EventSink>,
+    cancel: &'a CancelToken,
+    /// Ends the waits of the set-up. Withdrawn before the engine begins, which says goodbye by itself.
+    hook: Option<CancelHook>,
 }
 
 impl<'a> Client<'a> {
-    fn call(remote: &Remote, options: &'a TransferOptions, events: Arc<dyn EventSink>) -> Result<Client<'a>> {
+    fn call(
+        remote: &Remote,
+        options: &'a TransferOptions,
+        events: Arc<dyn EventSink>,
+        cancel: &'a CancelToken,
+    ) -> Result<Client<'a>> {
         match remote.carrier {
             Carrier::Ssh => {
                 let hosts = ssh::resolve_host(remote, options);
                 let mut session = ssh::connect(remote, options)?;
-                session.hello()?;
-                Ok(Client { channel: session.channel, ssh: Some(session.process), hosts, options, events })
+                let hook = Some(cancel.on_cancel(session.process.killer()));
+                session.hello().map_err(|error| cancel.explain(error))?;
+                let ssh = Some(session.process);
+                Ok(Client { channel: session.channel, ssh, hosts, options, events, cancel, hook })
             }
             Carrier::Daemon => {
-                let mut channel = connect_daemon(remote, options, &events)?;
-                let _: Hello = control::hello(&mut channel)?;
+                let mut channel = connect_daemon(remote, options, &events, cancel)?;
+                let writer = channel.writer.clone();
+                let hook = Some(cancel.on_cancel(move || writer.close()));
+                let _: Hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
                 let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
-                Ok(Client { channel, ssh: None, hosts, options, events })
+                Ok(Client { channel, ssh: None, hosts, options, events, cancel, hook })
             }
         }
     }
@@ -142,7 +157,7 @@ impl<'a> Client<'a> {
         let shape = source.shape();
         let open = Open { shape, ..self.open(Direction::Push, vec![Bytes(remote.path.clone())]) };
         let asked = Instant::now();
-        let accept = self.ask(open)?;
+        let accept = self.ask(open).map_err(|error| self.cancel.explain(error))?;
         let answered = Some(asked.elapsed());
         let sending = sending_of(self.options);
         let config = sender_config(&sending, self.options.packet_size.unwrap_or(0), accept.chunk_limit)?;
@@ -161,6 +176,7 @@ impl<'a> Client<'a> {
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
+            cancel: self.cancel.clone(),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),
@@ -181,7 +197,7 @@ impl<'a> Client<'a> {
     fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Outcome {
         let open = self.open(Direction::Pull, paths.iter().cloned().map(Bytes).collect());
         let cc = self.options.congestion_control.name();
-        let accept = self.ask(open)?;
+        let accept = self.ask(open).map_err(|error| self.cancel.explain(error))?;
         let sink = self
             .local_sink(&accept, &paths, destination)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
@@ -198,6 +214,7 @@ impl<'a> Client<'a> {
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
+            cancel: self.cancel.clone(),
             peer_name: self.channel.peer.description,
             ports: ports_of(&accept),
         };
@@ -314,7 +331,8 @@ impl<'a> Client<'a> {
         ))
     }
 
-    fn started(&self, cipher: Cipher, cc: &'static str) {
+    fn started(&mut self, cipher: Cipher, cc: &'static str) {
+        self.hook = None;
         let control = if self.ssh.is_some() { "ssh" } else { "tls" };
         self.events.event(Event::Started { control, transport: "udp", cipher: cipher.name(), cc });
     }
@@ -324,6 +342,7 @@ fn connect_daemon(
     remote: &Remote,
     options: &TransferOptions,
     events: &Arc<dyn EventSink>,
+    cancel: &CancelToken,
 ) -> Result<ControlChannel> {
     let port = remote.port.or(options.port).unwrap_or(DEFAULT_TCP_PORT);
     let identity = match &options.identity {
@@ -344,7 +363,7 @@ fn connect_daemon(
         Some(path) => KnownHosts::at(path),
         None => KnownHosts::default_location()?,
     };
-    tls::connect(&remote.host, port, options.address_family, &identity, |key| {
+    tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
         if known_hosts.check(&remote.host, port, key)? == Pin::PinnedNow {
             let file = known_hosts.path().display();
             events.event(Event::Notice(format!(

@@ -1,8 +1,8 @@
 //! `fobs serve`: listens, authenticates, and answers each client in a thread of its own.
 
+use crate::cancel::CancelToken;
 use crate::control::message::{Direction, Open};
 use crate::control::{ControlChannel, tls};
-use crate::engine::interrupted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::ServeOptions;
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the listeners look for an interruption.
+/// How often the listeners check for cancellation.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long running sessions get to end after an interruption: longer than one that is stuck may take to clean up.
+/// How long running sessions get to end after cancellation: longer than one that is stuck may take to clean up.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
@@ -40,6 +40,7 @@ struct Daemon {
     events: Arc<dyn EventSink>,
     connections: Seats,
     sessions: Seats,
+    cancel: CancelToken,
 }
 
 /// A bounded number of seats, each given back when it is dropped: also by a thread that panics.
@@ -72,8 +73,8 @@ impl Drop for Seat {
     }
 }
 
-/// Serves until interrupted. Says where it listens, and what sessions did, as [`Event::Notice`]s.
-pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<()> {
+/// Serves until cancelled. Says where it listens, and what sessions did, as [`Event::Notice`]s.
+pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>, cancel: &CancelToken) -> Result<()> {
     let root = open_root(options)?;
     // Refuse to start with a key file that no client could be judged by.
     AuthorizedKeys::load(&options.authorized_keys)?;
@@ -96,6 +97,7 @@ pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<()> {
         events,
         connections: Seats::new(options.sessions_max.saturating_add(HANDSHAKES_MAX)),
         sessions: Seats::new(options.sessions_max),
+        cancel: cancel.clone(),
     });
     accept_all(&daemon, &listeners)?;
     let end = Instant::now() + LEAVE_WAIT;
@@ -108,7 +110,7 @@ pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<()> {
 fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
     let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
     let mut failing = false;
-    while !interrupted() {
+    while !daemon.cancel.is_cancelled() {
         let mut waiting: Vec<_> = listeners.iter().map(|l| PollFd::new(l, PollFlags::IN)).collect();
         match poll(&mut waiting, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -171,7 +173,7 @@ impl Daemon {
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
-        let channel = tls::accept(socket, &self.identity)?;
+        let channel = tls::accept(socket, &self.identity, &self.cancel)?;
         if let Some(key) = &channel.peer.key {
             let fingerprint = key.fingerprint();
             *who = format!("{who} {}", fingerprint.get(..FINGERPRINT_CHARS).unwrap_or(&fingerprint));
@@ -182,7 +184,7 @@ impl Daemon {
             Ok((policy, seat)) => (Ok(policy), Some(seat)),
             Err(error) => (Err(error), None),
         };
-        serve_session(channel, judged, |open| {
+        serve_session(channel, judged, &self.cancel, |open| {
             *who = format!("{who}: {}", request(open));
             self.say(who.clone());
         })

@@ -3,6 +3,7 @@
 //! ```text
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
+//!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of people and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
@@ -25,6 +26,7 @@ pub mod options;
 pub mod secure;
 pub mod storage;
 
+mod cancel;
 mod client;
 mod daemon;
 mod engine;
@@ -35,9 +37,9 @@ mod server;
 mod session;
 mod state;
 
+pub use cancel::CancelToken;
 pub use client::copy;
 pub use daemon::serve;
-pub use engine::interrupt;
 pub use error::{Error, ErrorKind, Result};
 pub use keygen::{KeygenOutcome, keygen};
 pub use server::serve_stdio;

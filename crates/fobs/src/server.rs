@@ -1,5 +1,6 @@
 //! The answering side of one session, over either carrier.
 
+use crate::cancel::CancelToken;
 use crate::control::message::{Accept, Bytes, Direction, Message, Open};
 use crate::control::{self, ControlChannel, ssh};
 use crate::engine::{
@@ -49,7 +50,7 @@ pub(crate) struct Served {
 }
 
 /// `fobs server`: one session over standard input and output, with the rights of the user who runs it.
-pub fn serve_stdio() -> Result<()> {
+pub fn serve_stdio(cancel: &CancelToken) -> Result<()> {
     let channel = ssh::server_channel()?;
     // "client-ip client-port server-ip server-port", from sshd.
     let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
@@ -64,7 +65,7 @@ pub fn serve_stdio() -> Result<()> {
         udp_ports: DEFAULT_UDP_PORTS,
         addresses: here.iter().map(IpAddr::to_string).collect(),
     };
-    serve_session(channel, Ok(policy), |_| ()).map(|_| ())
+    serve_session(channel, Ok(policy), cancel, |_| ()).map(|_| ())
 }
 
 /// Serves one session to its end. Errors have been told to the client, also that of `judged`: only once the client has said what it
@@ -72,23 +73,29 @@ pub fn serve_stdio() -> Result<()> {
 pub(crate) fn serve_session(
     mut channel: ControlChannel,
     judged: Result<Policy>,
+    cancel: &CancelToken,
     asked: impl FnOnce(&Open),
 ) -> Result<Served> {
-    let hello = control::hello(&mut channel)?;
     let writer = channel.writer.clone();
-    let outcome =
-        answer(channel, judged, asked, hello.fast_aes).inspect_err(|error| tell_abort(&writer, error));
+    let hook = cancel.on_cancel({
+        let writer = writer.clone();
+        move || writer.close()
+    });
+    let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+    let outcome = hear_open(&mut channel).map_err(|error| cancel.explain(error)).and_then(|open| {
+        // From here on the engine ends a cancelled session, and says why.
+        drop(hook);
+        asked(&open);
+        answer(channel, judged?, open, hello.fast_aes, cancel)
+    });
+    let outcome = outcome.inspect_err(|error| tell_abort(&writer, error));
     writer.close();
     outcome
 }
 
-fn answer(
-    mut channel: ControlChannel,
-    judged: Result<Policy>,
-    asked: impl FnOnce(&Open),
-    fast_aes: bool,
-) -> Result<Served> {
-    // A stranger who has proven a key must not hold a session by silence.
+/// Waits for the client's request.
+fn hear_open(channel: &mut ControlChannel) -> Result<Open> {
+    // A peer with a proven key must not hold a session by silence.
     channel.set_read_deadline(Some(Instant::now() + OPEN_WAIT));
     let open = match channel.reader.recv()? {
         Some(Message::Open(open)) => open,
@@ -109,8 +116,16 @@ fn answer(
         }
     };
     channel.set_read_deadline(None);
-    asked(&open);
-    let policy = judged?;
+    Ok(open)
+}
+
+fn answer(
+    mut channel: ControlChannel,
+    policy: Policy,
+    open: Open,
+    fast_aes: bool,
+    cancel: &CancelToken,
+) -> Result<Served> {
     check_rights(&open, &policy)?;
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == Direction::Pull).then_some(open.sending.cc.as_str());
@@ -146,8 +161,8 @@ fn answer(
     let link =
         LinkSetup { socket, waker, clock: Clock::start(), secret, cipher, direction, candidates: Vec::new() };
     match open.direction {
-        Direction::Push => receive_push(channel, policy, open, accept, link),
-        Direction::Pull => send_pull(channel, policy, open, accept, link),
+        Direction::Push => receive_push(channel, policy, open, accept, link, cancel),
+        Direction::Pull => send_pull(channel, policy, open, accept, link, cancel),
     }
 }
 
@@ -157,6 +172,7 @@ fn receive_push(
     open: Open,
     accept: Accept,
     mut link: LinkSetup,
+    cancel: &CancelToken,
 ) -> Result<Served> {
     let destination = open.paths.into_iter().next().unwrap_or_default().0;
     let sink = Sink::open(SinkSpec {
@@ -177,6 +193,7 @@ fn receive_push(
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        cancel: cancel.clone(),
         peer_name: channel.peer.description,
         ports,
     })?;
@@ -195,6 +212,7 @@ fn send_pull(
     open: Open,
     accept: Accept,
     mut link: LinkSetup,
+    cancel: &CancelToken,
 ) -> Result<Served> {
     let source = Source::open(SourceSpec {
         base: policy.base,
@@ -218,6 +236,7 @@ fn send_pull(
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        cancel: cancel.clone(),
         remembered: RememberedPath::of_the_user(&channel.peer),
         // It was told where we are, and greets us there.
         answered: None,

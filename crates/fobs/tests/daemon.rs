@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use fobs::ErrorKind;
 use fobs::control::message::{Bytes, Direction, Message, Open, Sending};
 use fobs::control::{ControlChannel, hello, tls};
 use fobs::event::{Event, Summary};
 use fobs::options::{AddressFamily, CongestionControl, TransferOptions};
 use fobs::secure::identity::Identity;
+use fobs::{CancelToken, ErrorKind};
 
 use served::{Served, content, temporary_files};
 
@@ -345,7 +345,8 @@ fn call(served: &Served) -> ControlChannel {
     let identity = Identity::load(&served.client_key()).unwrap();
     let address = served.address();
     let (host, port) = (address.ip().to_string(), address.port());
-    let mut channel = tls::connect(&host, port, AddressFamily::Any, &identity, |_| Ok(())).unwrap();
+    let mut channel =
+        tls::connect(&host, port, AddressFamily::Any, &identity, &CancelToken::new(), |_| Ok(())).unwrap();
     hello(&mut channel).unwrap();
     channel
 }

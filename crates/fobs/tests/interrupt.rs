@@ -1,19 +1,20 @@
-//! What an interruption does. It is for the whole process, so nothing else may be tested here.
+//! Cancellation of copies and of a daemon.
 
 mod served;
 
 use std::fs;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 
-use fobs::ErrorKind;
 use fobs::event::{Event, Progress};
-use fobs::options::TransferOptions;
+use fobs::options::{Carrier, Location, Remote, TransferOptions};
+use fobs::{CancelToken, ErrorKind};
 
-use served::{Served, content, temporary_files, wait_for};
+use served::{Events, Served, content, temporary_files, wait_for};
 
 #[test]
-fn an_interruption_ends_copies_and_daemon_and_leaves_nothing_behind() {
+fn cancelled_copies_and_daemon_leave_nothing_behind() {
     let served = Arc::new(Served::start(|_| ()));
     let here = served.directory("here");
     fs::write(here.join("large"), content(64 << 20)).unwrap();
@@ -21,13 +22,15 @@ fn an_interruption_ends_copies_and_daemon_and_leaves_nothing_behind() {
     let back = served.directory("back");
     // Slow enough to be in the middle for minutes.
     let options = TransferOptions { rate_limit: Some(2_000_000), ..served.options() };
+    let cancel = CancelToken::new();
     let copies = {
+        let (push_token, pull_token) = (cancel.clone(), cancel.clone());
         let (one, other) = (served.clone(), served.clone());
         let (from, to) = (here.join("large"), back.clone());
         let (push_options, pull_options) = (options.clone(), options);
         [
-            thread::spawn(move || one.push(&from, "pushed", &push_options)),
-            thread::spawn(move || other.pull("large", &to, &pull_options)),
+            thread::spawn(move || one.push_until(&from, "pushed", &push_options, &push_token)),
+            thread::spawn(move || other.pull_until("large", &to, &pull_options, &pull_token)),
         ]
     };
     // Both store something by now.
@@ -37,11 +40,12 @@ fn an_interruption_ends_copies_and_daemon_and_leaves_nothing_behind() {
     let told = |event: &Event| matches!(event, Event::Progress(Progress { bytes, .. }) if *bytes > 0);
     wait_for(|| events.any(told).then_some(()));
 
-    fobs::interrupt();
+    cancel.cancel();
     for copy in copies {
         assert_eq!(copy.join().unwrap().unwrap_err().kind, ErrorKind::Interrupted);
     }
     let mut served = Arc::into_inner(served).unwrap();
+    served.cancel.cancel();
     let ended = served.thread.take().unwrap().join().unwrap();
     assert_eq!(ended.unwrap_err().kind, ErrorKind::Interrupted);
     for place in [served.root(), back] {
@@ -52,4 +56,26 @@ fn an_interruption_ends_copies_and_daemon_and_leaves_nothing_behind() {
     // Nothing new begins.
     let error = served.pull("large", &served.directory("more"), &served.options()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Connect, "{error}");
+}
+
+#[test]
+fn cancellation_ends_a_wait_for_a_silent_server() {
+    // Accepts connections and never answers: the TLS handshake waits.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let served = Served::start(|_| ());
+    let remote = Location::Remote(Remote {
+        carrier: Carrier::Daemon,
+        user: None,
+        host: "127.0.0.1".to_owned(),
+        port: Some(silent.local_addr().unwrap().port()),
+        path: Vec::new(),
+    });
+    let here = Location::Local(served.directory("here"));
+    let (options, cancel) = (served.options(), CancelToken::new());
+    let token = cancel.clone();
+    let copy =
+        thread::spawn(move || fobs::copy(&[remote], &here, &options, Arc::new(Events::default()), &token));
+    let _held = silent.accept().unwrap();
+    cancel.cancel();
+    assert_eq!(copy.join().unwrap().unwrap_err().kind, ErrorKind::Interrupted);
 }

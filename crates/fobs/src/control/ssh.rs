@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub struct SshSession {
 /// The running `ssh`. Dropping it ends it.
 #[derive(Debug)]
 pub struct SshProcess {
-    child: Child,
+    child: Arc<Mutex<Child>>,
     host: String,
     fobs_path: String,
     /// What the other side said first.
@@ -77,7 +77,12 @@ pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession>
     let peer = Peer { description: format!("{} via ssh", remote.host), address: None, key: None };
     Ok(SshSession {
         channel: ControlChannel::over(recorded, stdin, Carrier::Ssh, peer),
-        process: SshProcess { child, host: remote.host.clone(), fobs_path: options.fobs_path.clone(), head },
+        process: SshProcess {
+            child: Arc::new(Mutex::new(child)),
+            host: remote.host.clone(),
+            fobs_path: options.fobs_path.clone(),
+            head,
+        },
     })
 }
 
@@ -109,10 +114,10 @@ impl SshSession {
 impl SshProcess {
     /// Waits until `ssh` has ended, which it does once the channel's writer is closed and the other side has heard;
     /// if that takes too long, it is ended. Returns its exit status.
-    pub fn finish(mut self) -> Result<ExitStatus> {
-        let status = match wait(&mut self.child, FINISH_WAIT) {
+    pub fn finish(self) -> Result<ExitStatus> {
+        let status = match wait(&self.child, FINISH_WAIT) {
             Ok(Some(status)) => Ok(status),
-            Ok(None) => self.child.kill().and_then(|()| self.child.wait()),
+            Ok(None) => end(&self.child),
             Err(error) => Err(error),
         };
         status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
@@ -123,8 +128,14 @@ impl SshProcess {
         drop(self);
     }
 
+    /// Ends `ssh` from another thread, whatever this one waits for.
+    pub(crate) fn killer(&self) -> impl FnOnce() + Send + 'static {
+        let child = self.child.clone();
+        move || drop(end(&child))
+    }
+
     fn explain(&mut self, error: Error) -> Error {
-        let status = wait(&mut self.child, EXPLAIN_WAIT).ok().flatten();
+        let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         let said = match head.first() {
             None => FirstWords::None,
@@ -138,9 +149,8 @@ impl SshProcess {
 
 impl Drop for SshProcess {
     fn drop(&mut self) {
-        // Both fail only for a child that has ended and been waited for already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // Fails only for a child that has ended and been waited for already.
+        let _ = end(&self.child);
     }
 }
 
@@ -334,14 +344,26 @@ fn destination(remote: &Remote) -> Result<OsString> {
 }
 
 /// Waits for a child to end, for `limit` at most.
-fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait(child: &Mutex<Child>, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + limit;
     loop {
-        match child.try_wait()? {
+        let status = locked(child).try_wait()?;
+        match status {
             None if Instant::now() < deadline => thread::sleep(CHILD_POLL),
             status => return Ok(status),
         }
     }
+}
+
+/// Kills a child and waits for it.
+fn end(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+    let mut child = locked(child);
+    child.kill()?;
+    child.wait()
+}
+
+fn locked(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A stream whose first bytes are kept.

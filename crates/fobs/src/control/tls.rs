@@ -8,10 +8,13 @@ mod stream;
 mod verifier;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{self, SocketFlags, SocketType};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -22,6 +25,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 use self::stream::TlsStream;
 use self::verifier::RawKeyVerifier;
 use super::{ControlChannel, Peer};
+use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{AddressFamily, Carrier};
 use crate::secure::datagram::SessionSecret;
@@ -33,6 +37,8 @@ pub const ALPN: &[u8] = b"fobs/1";
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long reaching a server may take over all its addresses. A person waits for it.
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
+/// How often a connection attempt checks for cancellation; below one second.
+const CANCEL_POLL: Duration = Duration::from_millis(50);
 /// The least that one address is tried for: three round trips of a satellite path.
 const ADDRESS_WAIT_MIN: Duration = Duration::from_secs(2);
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
@@ -53,16 +59,17 @@ pub fn connect(
     port: u16,
     family: AddressFamily,
     identity: &Identity,
+    cancel: &CancelToken,
     pin: impl Fn(&PublicKey) -> Result<()>,
 ) -> Result<ControlChannel> {
-    let socket = connect_tcp(host, port, family)?;
+    let socket = connect_tcp(host, port, family, cancel)?;
     let config = client_config(identity, &[ALPN]).map_err(|error| unusable_identity(&error))?;
     // With raw keys a name proves nothing and none is sent, but the library wants one.
     let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
     let connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
     let description = format!("{host} via tls");
-    establish(connection.into(), socket, description, pin, |failure| match failure {
+    establish(connection.into(), socket, description, cancel, pin, |failure| match failure {
         HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
             ErrorKind::Connect,
             format!(
@@ -89,7 +96,7 @@ pub fn connect(
 
 /// Answers a client. The client has proven to own [`Peer::key`]; whether that key may do anything is for the caller to
 /// judge.
-pub fn accept(socket: TcpStream, identity: &Identity) -> Result<ControlChannel> {
+pub fn accept(socket: TcpStream, identity: &Identity, cancel: &CancelToken) -> Result<ControlChannel> {
     let peer = socket.peer_addr().map_err(|error| {
         Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
     })?;
@@ -100,6 +107,7 @@ pub fn accept(socket: TcpStream, identity: &Identity) -> Result<ControlChannel> 
         connection.into(),
         socket,
         format!("{client} via tls"),
+        cancel,
         |_| Ok(()),
         |failure| match failure {
             HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
@@ -138,11 +146,15 @@ fn establish(
     mut connection: Connection,
     socket: TcpStream,
     description: String,
+    cancel: &CancelToken,
     judge: impl Fn(&PublicKey) -> Result<()>,
     explain: impl Fn(HandshakeFailure) -> Error,
 ) -> Result<ControlChannel> {
     let established = (|| {
         configure(&socket)?;
+        let ours = socket.try_clone()?;
+        // A read or write that blocks ends at once.
+        let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
         let address = socket.peer_addr()?.ip().to_canonical();
         let key = handshake(&mut connection, &socket, Instant::now() + HANDSHAKE_WAIT, judge)?;
         let secret = connection
@@ -150,7 +162,8 @@ fn establish(
             .map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
         Ok((address, key, SessionSecret::new(secret)))
     })();
-    let (address, key, secret): (IpAddr, PublicKey, SessionSecret) = established.map_err(&explain)?;
+    let (address, key, secret): (IpAddr, PublicKey, SessionSecret) =
+        established.map_err(|failure| cancel.explain(explain(failure)))?;
     let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
     let peer = Peer { description, address: Some(address), key: Some(key) };
     let (read, outlet) = stream.split();
@@ -217,7 +230,7 @@ fn configure(socket: &TcpStream) -> io::Result<()> {
 }
 
 /// Tries the host's addresses in the resolver's order.
-fn connect_tcp(host: &str, port: u16, family: AddressFamily) -> Result<TcpStream> {
+fn connect_tcp(host: &str, port: u16, family: AddressFamily, cancel: &CancelToken) -> Result<TcpStream> {
     let deadline = Instant::now() + CONNECT_WAIT;
     let cannot =
         |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
@@ -233,11 +246,13 @@ fn connect_tcp(host: &str, port: u16, family: AddressFamily) -> Result<TcpStream
             break;
         }
         let share = left / (addresses.len() - index) as u32;
-        match TcpStream::connect_timeout(address, share.max(ADDRESS_WAIT_MIN).min(left)) {
+        cancel.check()?;
+        match connect_to(address, Instant::now() + share.max(ADDRESS_WAIT_MIN).min(left), cancel) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = Some(error),
         }
     }
+    cancel.check()?;
     Err(cannot(match last {
         None => {
             format!("the name has no {} address; leave out the choice of the family", family_name(family))
@@ -251,6 +266,32 @@ fn connect_tcp(host: &str, port: u16, family: AddressFamily) -> Result<TcpStream
         }
         Some(error) => format!("{error}; check the network and the host's address"),
     }))
+}
+
+/// Connects to one address; `TimedOut` at the deadline, and at most [`CANCEL_POLL`] after cancellation.
+fn connect_to(address: &SocketAddr, deadline: Instant, cancel: &CancelToken) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
+    match net::connect(&socket, address) {
+        Ok(()) => return Ok(socket),
+        Err(Errno::INPROGRESS | Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || cancel.is_cancelled() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let wait = left.min(CANCEL_POLL);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
+        let mut waiting = [PollFd::new(&socket, PollFlags::OUT)];
+        match poll(&mut waiting, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return socket.take_error()?.map_or(Ok(socket), Err),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn fits(family: AddressFamily, address: &SocketAddr) -> bool {

@@ -35,7 +35,6 @@ use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind};
 use fobs_proto::Timestamp;
 use fobs_sys::Waker;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -49,7 +48,7 @@ const MAILBOX_MAX: usize = 256;
 pub(crate) const UDP_SILENCE_MAX: Duration = Duration::from_secs(4);
 /// Without any answer to packets on their way for this long, the path is dead.
 pub(crate) const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
-/// How often a waiting thread looks for an interruption and tells its progress.
+/// How often a waiting thread checks for cancellation and reports its progress.
 const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long a side waits for the other's last message before it goes.
 const FAREWELL_WAIT: Duration = Duration::from_secs(5);
@@ -64,28 +63,6 @@ const CLEAN_UP_POLL: Duration = Duration::from_millis(2);
 const REASON_CHARS_MAX: usize = 1000;
 /// Timer slack of the threads that pace: the kernel's default of 50 µs is half a burst at 5 Gbit/s.
 const TIMER_SLACK_NS: u64 = 1_000;
-
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Makes all running copies of this process end with [`ErrorKind::Interrupted`], after they have cleaned up.
-pub fn interrupt() {
-    INTERRUPTED.store(true, Ordering::SeqCst);
-}
-
-/// Whether [`interrupt`] was called.
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
-}
-
-fn check_interrupt() -> Result<(), Error> {
-    match interrupted() {
-        true => Err(Error::new(
-            ErrorKind::Interrupted,
-            "interrupted; what was complete is in place, the rest was removed",
-        )),
-        false => Ok(()),
-    }
-}
 
 /// Ends a session whose peer was last heard at `heard`, by whatever way it may answer, if that is too long ago.
 fn check_answer(now: Timestamp, heard: Timestamp, peer: &str) -> Result<(), Error> {

@@ -9,9 +9,10 @@ use super::send::{no_memory, udp_blocked};
 use super::writer::{self, ToWriter};
 use super::{
     CHUNKS_MAX, CLEAN_UP_POLL, CLEAN_UP_WAIT, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup,
-    MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, check_interrupt,
-    closed_early, hear_control, tell_abort,
+    MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, closed_early,
+    hear_control, tell_abort,
 };
+use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
@@ -41,6 +42,7 @@ pub(crate) struct ReceiveJob {
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
+    pub(crate) cancel: CancelToken,
     /// For messages to people.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.
@@ -95,6 +97,7 @@ struct Receiving {
     /// What is done about losses here; `None` leaves them.
     remedies: Option<Remedies>,
     reporter: Arc<Reporter>,
+    cancel: CancelToken,
     writer: ControlWriter,
     peer_name: String,
     ports: String,
@@ -193,6 +196,7 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
         sender_said: None,
         remedies: (job.remedies == RemedyPolicy::Apply).then(Remedies::new),
         reporter: job.reporter,
+        cancel: job.cancel,
         writer: job.writer,
         peer_name: job.peer_name,
         ports: job.ports,
@@ -265,7 +269,7 @@ impl Receiving {
                 self.host.on_heartbeat(self.link.peer(), self.machine.missing());
                 self.mend(now, began);
                 self.reporter.tell_progress();
-                check_interrupt()?;
+                self.cancel.check()?;
             }
             let wake = heartbeat.min(self.meter.due.at());
             let mut until = self.machine.poll_timeout().unwrap_or(wake).min(wake);

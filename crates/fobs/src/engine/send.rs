@@ -8,8 +8,9 @@ use super::portion::Portion;
 use super::reader::{self, Filled, Grant};
 use super::{
     ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup, MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter,
-    TIMER_SLACK_NS, aborted, check_answer, check_interrupt, closed_early, hear_control,
+    TIMER_SLACK_NS, aborted, check_answer, closed_early, hear_control,
 };
+use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished, Message, Standing};
 use crate::control::{ControlReader, ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
@@ -54,6 +55,7 @@ pub(crate) struct SendJob {
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
+    pub(crate) cancel: CancelToken,
     /// Time that is left until the object should be there, and the most that may be claimed for it.
     pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.
@@ -110,6 +112,7 @@ struct Sending {
     root: Option<[u8; 32]>,
     complete: Option<Complete>,
     reporter: Arc<Reporter>,
+    cancel: CancelToken,
     writer: ControlWriter,
     peer_name: String,
     ports: String,
@@ -154,6 +157,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         root: None,
         complete: None,
         reporter: job.reporter,
+        cancel: job.cancel,
         writer: job.writer,
         peer_name: job.peer_name,
         ports: job.ports,
@@ -215,7 +219,7 @@ impl Sending {
                 self.tell_causes();
                 self.reporter.standing_to_peer(self.standing());
                 self.reporter.tell_progress();
-                check_interrupt()?;
+                self.cancel.check()?;
             }
             self.transmit(now, heartbeat)?;
         }

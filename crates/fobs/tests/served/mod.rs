@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fobs::event::{Event, EventSink, Outcome};
 use fobs::options::{Carrier, Location, Remote, ServeOptions, TransferOptions};
-use fobs::{KeygenOutcome, keygen};
+use fobs::{CancelToken, KeygenOutcome, keygen};
 use tempfile::TempDir;
 
 /// UDP ports of one daemon, and where those of all begin: below what the kernel gives out by itself.
@@ -32,6 +32,8 @@ pub struct Served {
     udp_ports: (u16, u16),
     log: Arc<Events>,
     client_events: Arc<Events>,
+    /// Cancels the daemon.
+    pub cancel: CancelToken,
     pub thread: Option<JoinHandle<fobs::Result<()>>>,
 }
 
@@ -83,7 +85,9 @@ impl Served {
         fs::write(&options.authorized_keys, "").unwrap();
         let (udp_ports, log) = (options.udp_ports, Arc::new(Events::default()));
         let events = log.clone();
-        let thread = thread::spawn(move || fobs::serve(&options, events));
+        let cancel = CancelToken::new();
+        let token = cancel.clone();
+        let thread = thread::spawn(move || fobs::serve(&options, events, &token));
         let listening = wait_for(|| log.notices().into_iter().find_map(|line| listen_address(&line)));
         let client_events = Arc::default();
         let served = Served {
@@ -93,6 +97,7 @@ impl Served {
             udp_ports,
             log,
             client_events,
+            cancel,
             thread: Some(thread),
         };
         served.authorize_client();
@@ -155,13 +160,33 @@ impl Served {
     }
 
     pub fn push(&self, from: &Path, to: &str, options: &TransferOptions) -> Outcome {
+        self.push_until(from, to, options, &CancelToken::new())
+    }
+
+    pub fn push_until(
+        &self,
+        from: &Path,
+        to: &str,
+        options: &TransferOptions,
+        cancel: &CancelToken,
+    ) -> Outcome {
         let from = Location::Local(from.to_path_buf());
-        fobs::copy(&[from], &self.remote(to), options, self.client_events.clone())
+        fobs::copy(&[from], &self.remote(to), options, self.client_events.clone(), cancel)
     }
 
     pub fn pull(&self, from: &str, to: &Path, options: &TransferOptions) -> Outcome {
+        self.pull_until(from, to, options, &CancelToken::new())
+    }
+
+    pub fn pull_until(
+        &self,
+        from: &str,
+        to: &Path,
+        options: &TransferOptions,
+        cancel: &CancelToken,
+    ) -> Outcome {
         let to = Location::Local(to.to_path_buf());
-        fobs::copy(&[self.remote(from)], &to, options, self.client_events.clone())
+        fobs::copy(&[self.remote(from)], &to, options, self.client_events.clone(), cancel)
     }
 
     /// What the client's side told so far.

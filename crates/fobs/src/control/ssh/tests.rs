@@ -185,7 +185,7 @@ fn a_killed_session_leaves_no_process() {
     let directory = tempfile::tempdir().unwrap();
     let options = fake_ssh(&directory, "exec sleep 1000");
     let session = connect(&remote("far"), &options).unwrap();
-    let process = PathBuf::from(format!("/proc/{}", session.process.child.id()));
+    let process = PathBuf::from(format!("/proc/{}", locked(&session.process.child).id()));
     assert!(process.exists());
     session.kill();
     assert!(!process.exists());

@@ -16,11 +16,11 @@ fn listen() -> (TcpListener, u16) {
 /// A server that answers one client with its channel or its error.
 fn serve(identity: Identity) -> (u16, JoinHandle<Result<ControlChannel>>) {
     let (listener, port) = listen();
-    (port, thread::spawn(move || accept(listener.accept().unwrap().0, &identity)))
+    (port, thread::spawn(move || accept(listener.accept().unwrap().0, &identity, &CancelToken::new())))
 }
 
 fn connect_to(port: u16, identity: &Identity) -> Result<ControlChannel> {
-    connect("127.0.0.1", port, AddressFamily::Any, identity, |_| Ok(()))
+    connect("127.0.0.1", port, AddressFamily::Any, identity, &CancelToken::new(), |_| Ok(()))
 }
 
 fn channels() -> (ControlChannel, ControlChannel) {
@@ -47,11 +47,12 @@ fn both_sides_know_each_other_and_share_a_secret() {
     let (server_identity, client_identity) = (Identity::generate(), Identity::generate());
     let (server_key, client_key) = (server_identity.public(), client_identity.public());
     let (port, server) = serve(server_identity);
-    let mut client = connect("localhost", port, AddressFamily::V4, &client_identity, |key| {
-        assert_eq!(*key, server_key);
-        Ok(())
-    })
-    .unwrap();
+    let mut client =
+        connect("localhost", port, AddressFamily::V4, &client_identity, &CancelToken::new(), |key| {
+            assert_eq!(*key, server_key);
+            Ok(())
+        })
+        .unwrap();
     let mut server = server.join().unwrap().unwrap();
     assert_eq!(client.peer.key, Some(server_key));
     assert_eq!(server.peer.key, Some(client_key));
@@ -75,7 +76,9 @@ fn a_server_that_is_not_wanted_learns_nothing() {
     let (port, server) = serve(Identity::generate());
     let refusal = Error::new(ErrorKind::Denied, "the key has changed");
     let error =
-        connect("127.0.0.1", port, AddressFamily::Any, &Identity::generate(), |_| Err(refusal.clone()));
+        connect("127.0.0.1", port, AddressFamily::Any, &Identity::generate(), &CancelToken::new(), |_| {
+            Err(refusal.clone())
+        });
     assert_eq!(error.unwrap_err(), refusal);
     assert_eq!(server.join().unwrap().unwrap_err().kind, ErrorKind::Connect, "no client key was shown");
 }
@@ -94,7 +97,7 @@ fn pins_hold_over_a_changed_server_key() {
     let (identities, inbox) = mpsc::channel::<Arc<Identity>>();
     let server = thread::spawn(move || {
         for identity in inbox {
-            drop(accept(listener.accept().unwrap().0, &identity));
+            drop(accept(listener.accept().unwrap().0, &identity, &CancelToken::new()));
         }
     });
     let old = Arc::new(old);
@@ -103,7 +106,7 @@ fn pins_hold_over_a_changed_server_key() {
     {
         identities.send(identity).unwrap();
         let seen = std::cell::Cell::new(None);
-        let outcome = connect("127.0.0.1", port, AddressFamily::Any, &client, |key| {
+        let outcome = connect("127.0.0.1", port, AddressFamily::Any, &client, &CancelToken::new(), |key| {
             let pin = hosts.check("127.0.0.1", port, key)?;
             seen.set(Some(pin));
             Ok(())
@@ -337,10 +340,13 @@ fn what_cannot_be_reached_is_explained() {
     for part in ["127.0.0.1", &port.to_string(), "nothing listens there", "fobs serve"] {
         assert!(error.message.contains(part), "{part} is missing: {error}");
     }
-    let error = connect("no-such-host.invalid", 1, AddressFamily::Any, &identity, |_| Ok(())).unwrap_err();
+    let error =
+        connect("no-such-host.invalid", 1, AddressFamily::Any, &identity, &CancelToken::new(), |_| Ok(()))
+            .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Connect);
     assert!(error.message.contains("no-such-host.invalid"), "{error}");
-    let error = connect("127.0.0.1", port, AddressFamily::V6, &identity, |_| Ok(())).unwrap_err();
+    let error = connect("127.0.0.1", port, AddressFamily::V6, &identity, &CancelToken::new(), |_| Ok(()))
+        .unwrap_err();
     assert!(error.message.contains("no IPv6 address"), "{error}");
 }
 

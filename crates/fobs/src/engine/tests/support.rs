@@ -16,6 +16,7 @@ pub use super::channel::{Control, Messages};
 pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until};
 
 use super::relay::Relay;
+use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::message::Sending;
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
@@ -139,6 +140,7 @@ impl Session {
             config: sender_config(&auto, 0, credit).unwrap(),
             deadline: None,
             reporter: at_sender.reporter(&sender_channel),
+            cancel: CancelToken::new(),
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),
             remembered: RememberedPath::nowhere(),
@@ -160,6 +162,7 @@ impl Session {
             config: receiver_config(0),
             remedies: RemedyPolicy::Leave,
             reporter: at_receiver.reporter(&receiver_channel),
+            cancel: CancelToken::new(),
             reader: receiver_channel.reader,
             writer: receiver_channel.writer.clone(),
             peer_name: "the sender".to_owned(),
