@@ -10,7 +10,7 @@
 //! Loss in bursts that have nothing to do with the rate (a radio link) cannot be told from a policer's here, unless it comes
 //! with a queue.
 
-use super::budget::{Interval, share};
+use super::interval::{Interval, share};
 use serde::Serialize;
 
 /// A queue stands where the newest round trip exceeds the smallest by this much, µs, and by [`QUEUE_SHARE`] of it. Without
@@ -57,7 +57,7 @@ pub enum PathKind {
 
 /// What is known of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Path {
+pub struct PathProfile {
     /// What kind it was.
     pub kind: PathKind,
     /// Share of the time in which a queue stood.
@@ -74,9 +74,9 @@ pub struct Path {
     pub best_bps: f64,
 }
 
-impl Path {
+impl PathProfile {
     /// Reads the intervals in which the network was in charge of the rate (`charge`, of all).
-    pub(super) fn of(all: &[Interval], charge: &[&Interval]) -> Path {
+    pub(super) fn of(all: &[Interval], charge: &[&Interval]) -> PathProfile {
         let rates = |intervals: &[&Interval]| {
             let mut rates: Vec<f64> = intervals.iter().map(|i| delivered(i)).collect();
             rates.sort_by(f64::total_cmp);
@@ -117,7 +117,7 @@ impl Path {
         } else {
             PathKind::Lossy
         };
-        Path { kind, queued, loss, uneven, excess, typical_bps, best_bps }
+        PathProfile { kind, queued, loss, uneven, excess, typical_bps, best_bps }
     }
 }
 

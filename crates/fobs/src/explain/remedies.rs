@@ -52,7 +52,7 @@ impl fmt::Display for Remedy {
 }
 
 /// A line for each remedy: what came of it where that was told, what was done where not.
-pub(super) fn told(remedies: &[At<Remedy>]) -> Vec<String> {
+pub(super) fn lines(remedies: &[At<Remedy>]) -> Vec<String> {
     let all = || remedies.iter().map(|at| &at.what);
     let has_effect = |(index, remedy): &(usize, &Remedy)| {
         let mut later = all().skip(index + 1).filter(|other| same_kind(&other.action, &remedy.action));
@@ -106,15 +106,15 @@ mod tests {
             "at 2.6 s: nice -20 instead of 0 for the receiving thread: not possible: ask root",
             "at 2.7 s: a thread of its own that empties the socket: done",
         ];
-        assert_eq!(told(&remedies), expected);
-        assert_eq!(told(&[]), [""; 0]);
+        assert_eq!(lines(&remedies), expected);
+        assert_eq!(lines(&[]), [""; 0]);
     }
 
     #[test]
     fn of_many_the_first_are_shown() {
         let drain = |i: u32| RemedyAction::DrainRate { bits_per_second: u64::from(i) * 1_000_000 };
         let remedies: Vec<_> = (0..30).map(|i| at(f64::from(i), drain(i), RemedyResult::Applied)).collect();
-        let lines = told(&remedies);
+        let lines = lines(&remedies);
         assert_eq!(lines.len(), LINES_MAX + 1);
         assert_eq!(lines[LINES_MAX], "and 18 more, which the trace has");
     }

@@ -5,14 +5,14 @@ use crate::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
 use fobs_proto::session::{Wait, WaitTimes};
 use std::time::Duration;
 
-const STEP_US: u64 = 100_000;
+pub(super) const STEP_US: u64 = 100_000;
 const STEPS: u64 = 30;
 /// What a step sends where nothing is said: 10 Mbit/s.
 const STEP_PACKETS: u64 = 100;
 const PACKET: u64 = 1250;
 
 /// A transfer of three seconds: `scene` says what each step (from 0) adds to the counters of both ends.
-fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {
+pub(super) fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {
     let mut journal = Journal::new();
     let mut sender = SenderSample { rtt_us: 20_000, rtt_min_us: 20_000, ..SenderSample::default() };
     let mut receiver = ReceiverSample { buffer_bytes: 16 << 20, ..ReceiverSample::default() };
