@@ -1,9 +1,9 @@
 //! Where the sending thread's time went: all of it, each moment once.
 //!
-//! The sender knows what its thread waited for; the threads of both ends show what caused the wait. A wait for the
-//! source counts as reading while the reading thread is blocked, and as CPU time while it runs or wants to run. A wait
-//! for the pacer or the window is the network's unless an end was too slow at that time: to the sender, a slow end
-//! looks like a slow path.
+//! The sender knows what its thread waited for; the threads of both ends show what caused the wait. A wait
+//! for the source counts as reading while the reading thread is blocked, and as CPU time while it runs or
+//! wants to run. A wait for the pacer or the window is the network's unless an end was too slow at that time:
+//! to the sender, a slow end looks like a slow path.
 
 use super::interval::{Brake, Interval, seconds, share};
 use super::limits::{Limit, Stage};
@@ -95,8 +95,8 @@ impl Budget {
         }
     }
 
-    /// Divides a wait for a thread that works on chunks by what held that thread up: what it reads or writes (blocked,
-    /// and copying in the kernel), want of a CPU, its own computing.
+    /// Divides a wait for a thread that works on chunks by what held that thread up: what it reads or writes
+    /// (blocked, and copying in the kernel), want of a CPU, its own computing.
     fn put_work(&mut self, time: f64, work: &Work, [io, starved, computing]: [Stage; 3]) {
         let cpu = work.user_us.saturating_add(work.system_us);
         // User and system time are measured at the end of each chunk: unknown before the first.

@@ -152,7 +152,7 @@ impl Explanation {
             text += &format!("Lost packets: {} {whose}{probability} ({}).\n", loss.packets, loss.evidence);
         }
         if !self.remedies.is_empty() {
-            text += "What was done about what the receiver lost:\n";
+            text += "Remedies for losses at the receiver:\n";
         }
         for remedy in &self.remedies {
             text += &format!("  {remedy}\n");

@@ -4,9 +4,10 @@ use super::journal::{At, Journal};
 use super::limits::Stage;
 use super::sample::{ReceiverSample, SenderSample};
 
-/// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like delay of
-/// the path to the sender. Measured: 0.4 to 0.96 with a quota of a fifth of a core while it binds; mostly below 0.1,
-/// and up to 0.37 under overload, with both ends and an emulator on two cores while the path sets the rate.
+/// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like
+/// delay of the path to the sender. Measured: 0.4 to 0.96 with a quota of a fifth of a core while it binds;
+/// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
+/// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
@@ -16,7 +17,8 @@ const ON_PACE: f64 = 0.9;
 const SATURATED: f64 = 0.05;
 /// Share of the packets dropped by the socket from which on any controller's response limits the rate.
 const DROPS_FELT: f64 = 1e-3;
-/// A receiver that waits for a CPU for more than this share of an interval may itself have lengthened the round trip.
+/// A receiver that waits for a CPU for more than this share of an interval may itself have lengthened the
+/// round trip.
 const DELAY_DOUBTFUL: f64 = 0.1;
 /// How long after a drop a controller still sends slower because of it, microseconds.
 const DROPS_LINGER_US: u64 = 1_000_000;
@@ -46,7 +48,8 @@ pub(super) struct Interval {
 impl Interval {
     /// What this interval alone shows about the brake; `None` if nothing.
     ///
-    /// A controller stays slow for a while after the cause is gone, so without new evidence the last brake counts.
+    /// A controller stays slow for a while after the cause is gone, so without new evidence the last brake
+    /// counts.
     fn evidence(&self) -> Option<Brake> {
         let mut doubtful = false;
         if let Some(receiver) = &self.receiver {

@@ -15,8 +15,8 @@
 //!   words        figures in sentences
 //! ```
 //!
-//! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same text on
-//! every host.
+//! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same
+//! text on every host.
 
 mod budget;
 mod explanation;

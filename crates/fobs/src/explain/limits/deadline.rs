@@ -11,7 +11,7 @@ pub(super) const ROW: Row = Row {
     phrase: |_| "the rate was no higher than --deadline needed".to_owned(),
     evidence: |_, sender| {
         vec![format!(
-            "the pacer waited at the rate that the deadline asked for; {} packets were lost",
+            "the pacer waited at the rate that the deadline needed; {} packets were lost",
             sender.packets_lost
         )]
     },

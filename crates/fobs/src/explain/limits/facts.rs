@@ -7,8 +7,8 @@ use crate::explain::sample::{ReceiverSample, SenderSample};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{percent, rate};
 
-/// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured: 0.01
-/// to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
+/// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
+/// 0.01 to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
 const RECEIVER_SHORT: f64 = 0.1;
 /// A sender of which one thread waits for a CPU for this share of the time is short of it.
 const SENDER_SHORT: f64 = 0.2;

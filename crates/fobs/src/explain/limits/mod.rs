@@ -111,8 +111,8 @@ macro_rules! limits {
     };
 }
 
-// File: variant, description, [the stages that it brings along]. Stages stand in the order in which a byte passes
-// them. Those of `narrow_path` are shared: the kind of path says which of four limits has their time.
+// File: variant, description, [the stages that it brings along]. Stages stand in the order in which a byte
+// passes them. Those of `narrow_path` are shared: the kind of path says which of four limits has their time.
 limits! {
     source: Source, "the sender's disk, or the program that writes into a stream", [Reading = "reading"];
     sender_cpu: SenderCpu, "the sender's CPU: too little of it, or all of it busy",

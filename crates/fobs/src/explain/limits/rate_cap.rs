@@ -11,7 +11,7 @@ pub(super) const ROW: Row = Row {
     place: Place::Ends,
     phrase: |facts| {
         let cap_bps = facts.sender().map_or(0, |s| s.cap_bps);
-        format!("the rate was the limit that --rate set, {}", rate(cap_bps as f64))
+        format!("the rate that --rate sets, {}, was the limit", rate(cap_bps as f64))
     },
     evidence: |_, sender| {
         vec![format!("the pacer waited at the cap; {} packets were lost", sender.packets_lost)]

@@ -19,8 +19,7 @@ pub(super) const ROW: Row = Row {
         let held_ms = facts.buffer_bytes() as f64 * 8e3 / facts.path.best_bps.max(1.0);
         vec![
             format!(
-                "the receiver's kernel dropped at the full socket {drops} times, and its threads were not short \
-                 of CPU"
+                "the receiver's socket overflowed {drops} times although its threads were not short of CPU"
             ),
             format!("the buffer holds what arrives in {held_ms:.1} ms at the best rate"),
         ]

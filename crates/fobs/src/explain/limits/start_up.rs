@@ -9,9 +9,10 @@ pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Untried),
     place: Place::Network,
     phrase: |_| {
-        "the congestion control kept to its own rate, without a sign that the path has no more".to_owned()
+        "the congestion control was the limit: it kept its rate although the path showed no bottleneck"
+            .to_owned()
     },
     evidence: |facts, _| path_evidence(facts),
-    fix: |_| "copy more at once: the rate was still being looked for".to_owned(),
+    fix: |_| "copy more at once: the rate was still ramping up".to_owned(),
     prediction: unknown,
 };
