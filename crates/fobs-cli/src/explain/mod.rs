@@ -82,7 +82,7 @@ impl EventSink for Recording {
     fn event(&self, event: Event) {
         let elapsed = {
             let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-            recorder.hear(&event);
+            recorder.record(&event);
             recorder.elapsed()
         };
         let why = if let Event::Progress(_) = event { self.meanwhile(elapsed) } else { None };

@@ -1,4 +1,5 @@
-//! What the sending thread tells of losses: its machine's reports, merged to a few a second, and its drain rate.
+//! What the sending thread reports about losses: its machine's windows, merged to a few a second, and its
+//! drain rate.
 
 use crate::cause::{LossVerdict, LossWindow, RUNS_MAX, Remedy, RemedyAction, RemedyResult};
 use crate::lessons::Taken;
@@ -6,7 +7,7 @@ use fobs_proto::Timestamp;
 use fobs_proto::loss_cause::{Lesson, LossReport, Signature, Verdict};
 use fobs_proto::sender::{Sender, SenderStats};
 
-/// Reports since the last heartbeat, one of each verdict, and the drain rate as last told.
+/// Windows since the last heartbeat, one of each verdict, and the drain rate as last reported.
 #[derive(Debug, Default)]
 pub(super) struct Causes {
     pending: Vec<LossWindow>,
@@ -14,11 +15,11 @@ pub(super) struct Causes {
     taken: Taken,
     /// Windows of this peer in the model that judges; 0 for the shipped one.
     learned_from: u32,
-    /// The receiver's host dropped packets, whosever they were, before its sockets had them.
+    /// Packets of any program that the receiver's host dropped before its sockets had them.
     host_drops: u64,
 }
 
-/// Since when the receiver sets the pace.
+/// The state when the receiver's drain rate became the pacing rate.
 #[derive(Debug)]
 struct Drained {
     bits_per_second: u64,
@@ -27,13 +28,13 @@ struct Drained {
 }
 
 impl Causes {
-    /// With a model that knows so many windows of this peer.
+    /// For a model that learned from this many windows of this peer.
     pub(super) fn new(learned_from: u32) -> Causes {
         Causes { learned_from, ..Causes::default() }
     }
 
-    /// Takes what the machine has judged since the last call. On short paths that is hundreds of windows a second: those with
-    /// the same verdict become one, with the pattern of the newest.
+    /// Takes the windows that the machine has judged since the last call. On short paths those are hundreds a
+    /// second: windows with the same verdict become one, with the pattern of the newest.
     pub(super) fn collect(&mut self, machine: &mut Sender, began: Timestamp) {
         while let Some(report) = machine.poll_loss_report() {
             let window = LossWindow { learned_from: self.learned_from, ..window_of(&report, began) };
@@ -51,23 +52,23 @@ impl Causes {
     pub(super) fn take_lessons(&mut self) -> Vec<Lesson> {
         let mut lessons = std::mem::take(&mut self.taken).into_lessons();
         if self.host_drops > 0 {
-            // What its sockets did not count may be that.
+            // A loss that its sockets did not count may be the host's: it does not prove the network's.
             lessons.retain(|lesson| lesson.cause != Verdict::Network);
         }
         lessons
     }
 
-    /// What the receiver says of its host.
+    /// Sets the drops of the receiver's host, as its last sample has them.
     pub(super) fn hear_receiver(&mut self, host_drops: u64) {
         self.host_drops = host_drops;
     }
 
-    /// What is to be told: at most one window of each verdict.
+    /// The windows to report: at most one of each verdict.
     pub(super) fn take_windows(&mut self) -> Vec<LossWindow> {
         std::mem::take(&mut self.pending)
     }
 
-    /// Whether the drain rate has come or gone since the last heartbeat.
+    /// The drain rate as a remedy, if it began or ended since the last heartbeat.
     pub(super) fn take_drain(&mut self, machine: &Sender, seconds: f64) -> Option<Remedy> {
         let stats = machine.stats();
         match (machine.drain_rate(), self.drained.take()) {
@@ -91,7 +92,7 @@ impl Causes {
     }
 }
 
-/// Share of the packets sent between two looks that the receiver lost.
+/// Share of the packets sent between two readings that the receiver lost.
 fn share(before: &SenderStats, now: &SenderStats) -> f64 {
     let sent = now.packets_sent.saturating_sub(before.packets_sent);
     now.packets_spared.saturating_sub(before.packets_spared) as f64 / sent.max(1) as f64
@@ -149,7 +150,7 @@ mod tests {
     use fobs_proto::loss_cause::witness::Evidence;
 
     #[test]
-    fn a_host_that_drops_teaches_nothing_of_the_network() {
+    fn a_dropping_host_gives_no_network_lessons() {
         for (host_drops, left) in [(0, 2), (1, 1)] {
             let mut causes = Causes::default();
             for cause in [Verdict::Receiver, Verdict::Network] {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_say_what_reports_say_and_merge_by_adding() {
+    fn windows_keep_the_reports_figures_and_merge_by_adding() {
         let began = Timestamp::from_nanos(1_000_000_000);
         let a = window_of(&report(1500, Verdict::Receiver, 10), began);
         assert_eq!((a.seconds, a.packets, a.lost), (0.5, 1000, 12));

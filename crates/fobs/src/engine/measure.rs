@@ -1,4 +1,4 @@
-//! The samples that both ends take of themselves, ten a second, for who wants to know why a transfer is slow.
+//! The samples that both ends take of themselves, ten a second: the input of `--explain`.
 
 use super::meter::{CpuMeter, WorkMeter};
 use crate::explain::{ReceiverSample, SenderSample, SenderWaits};
@@ -8,9 +8,10 @@ use fobs_proto::session::{Wait, WaitTimes};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time between two samples: fine enough for the second or two that a short transfer takes.
+/// Time between two samples: a short transfer takes a second or two.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-/// Samples go to the peer with every heartbeat for so long, then once in [`PEER_EVERY`]: a path of 1 Mbit/s must not notice.
+/// How long every second sample goes to the peer; then one in [`PEER_EVERY`] does, so that a path of 1 Mbit/s
+/// has room.
 const PEER_BRISK: Duration = Duration::from_secs(10);
 const PEER_EVERY: Duration = Duration::from_secs(1);
 
@@ -30,7 +31,7 @@ impl Due {
         self.next
     }
 
-    /// Whether one is to be taken now, and if so, whether the peer hears of it.
+    /// Whether a sample is due now, and whom it is for.
     pub(super) fn poll(&mut self, now: Timestamp) -> Option<Audience> {
         if now < self.next {
             return None;
@@ -45,14 +46,14 @@ impl Due {
     }
 }
 
-/// Who hears of a sample.
+/// Which ends get a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
     Here,
     Both,
 }
 
-/// The sending end's account of its time.
+/// Measures the sending thread.
 pub(super) struct SenderMeter {
     pub(super) due: Due,
     pub(super) reader: Arc<WorkMeter>,
@@ -62,13 +63,13 @@ pub(super) struct SenderMeter {
 }
 
 impl SenderMeter {
-    /// For the calling thread.
+    /// A meter of the calling thread.
     pub(super) fn new(reader: Arc<WorkMeter>, cap_bps: u64) -> SenderMeter {
         let cpu = CpuMeter::of_this_thread();
         SenderMeter { due: Due::new(), reader, cpu, waits: WaitTimes::default(), cap_bps }
     }
 
-    /// The user chose the rate.
+    /// Whether the user set the rate.
     pub(super) fn is_capped(&self) -> bool {
         self.cap_bps > 0
     }
@@ -102,7 +103,7 @@ impl SenderMeter {
     }
 }
 
-/// The receiving end's account of its time.
+/// Measures the receiving thread.
 pub(super) struct ReceiverMeter {
     pub(super) due: Due,
     pub(super) writer: Arc<WorkMeter>,
@@ -111,7 +112,7 @@ pub(super) struct ReceiverMeter {
 }
 
 impl ReceiverMeter {
-    /// For the calling thread.
+    /// A meter of the calling thread.
     pub(super) fn new(writer: Arc<WorkMeter>) -> ReceiverMeter {
         ReceiverMeter { due: Due::new(), writer, cpu: CpuMeter::of_this_thread(), wait_us: 0 }
     }
@@ -120,7 +121,7 @@ impl ReceiverMeter {
         self.wait_us += micros(time);
     }
 
-    /// The figures that are the thread's; the caller adds those of the socket and the machine.
+    /// The thread's figures; the caller adds those of the socket and the machine.
     pub(super) fn sample(&self, now: Timestamp) -> ReceiverSample {
         ReceiverSample {
             time_us: now.as_micros(),

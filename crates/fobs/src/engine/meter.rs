@@ -1,5 +1,5 @@
-//! What the engine's threads spend their time on: few clock readings (one for a wait, two for a chunk), read by whoever
-//! takes samples.
+//! What the engine's threads spend their time on, at the cost of one clock reading for a wait and two for a
+//! chunk.
 
 use super::Clock;
 use crate::explain::{Cpu, Work};
@@ -8,7 +8,7 @@ use fobs_sys::{ThreadMeter, thread_times};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The scheduler's account of the thread that made it, in microseconds.
+/// The scheduler's account of the thread that made the meter.
 pub(super) struct CpuMeter(ThreadMeter);
 
 impl CpuMeter {
@@ -16,27 +16,28 @@ impl CpuMeter {
         CpuMeter(ThreadMeter::of_this_thread())
     }
 
-    /// `None` once the thread is gone, or where the kernel keeps no account.
+    /// `None` once the thread has ended, or where the kernel keeps no account.
     pub(super) fn read(&self) -> Option<Cpu> {
         let usage = self.0.read()?;
         Some(Cpu { run_us: usage.run_ns / 1000, delay_us: usage.delay_ns / 1000 })
     }
 }
 
-/// Not at work.
+/// In place of a start time: not at work.
 const IDLE: u64 = u64::MAX;
 
-/// A thread that works on chunks, as its employer sees it. The members are independent figures: no order between them is needed.
+/// Measures a thread that works on chunks, for another thread to read. The members are independent, so
+/// relaxed ordering is enough.
 pub(super) struct WorkMeter {
     clock: Clock,
     cpu: OnceLock<CpuMeter>,
     last_cpu: (AtomicU64, AtomicU64),
     active_us: AtomicU64,
-    /// Since when it has been at work, or [`IDLE`].
+    /// When the present work began, or [`IDLE`].
     since_us: AtomicU64,
     user_us: AtomicU64,
     system_us: AtomicU64,
-    /// As `active_us` and `since_us`, for waiting until the device has what was written.
+    /// As `active_us` and `since_us`, for the wait until the device has what was written.
     synced_us: AtomicU64,
     syncing_since_us: AtomicU64,
 }
@@ -56,12 +57,12 @@ impl WorkMeter {
         })
     }
 
-    /// The calling thread is the one.
+    /// Measures the calling thread from now on.
     pub(super) fn attach(&self) {
         self.cpu.get_or_init(CpuMeter::of_this_thread);
     }
 
-    /// It does some work.
+    /// Runs `work` and counts its time.
     pub(super) fn at_work<T>(&self, work: impl FnOnce() -> T) -> T {
         let began_us = self.clock.now().as_micros();
         self.since_us.store(began_us, Ordering::Relaxed);
@@ -75,19 +76,19 @@ impl WorkMeter {
         result
     }
 
-    /// At work, it waits for the device from now on.
+    /// The thread starts to wait for the device, within its work.
     pub(super) fn sync_begins(&self) {
         self.syncing_since_us.store(self.clock.now().as_micros(), Ordering::Relaxed);
     }
 
-    /// It has waited for the device.
+    /// The wait for the device is over.
     pub(super) fn sync_ends(&self) {
         let took_us = Self::underway_us(&self.syncing_since_us, self.clock.now());
         self.syncing_since_us.store(IDLE, Ordering::Relaxed);
         self.synced_us.fetch_add(took_us, Ordering::Relaxed);
     }
 
-    /// How long something is underway that began then.
+    /// Time since `since_us`, 0 for [`IDLE`].
     fn underway_us(since_us: &AtomicU64, now: Timestamp) -> u64 {
         match since_us.load(Ordering::Relaxed) {
             IDLE => 0,
@@ -95,9 +96,9 @@ impl WorkMeter {
         }
     }
 
-    /// What it did until `now`.
+    /// Its figures at `now`.
     pub(super) fn read(&self, now: Timestamp) -> Work {
-        // What a thread that is gone had, it had when it was last asked.
+        // A thread that has ended keeps the figures of its last reading.
         if let Some(cpu) = self.cpu.get().and_then(CpuMeter::read) {
             self.last_cpu.0.store(cpu.run_us, Ordering::Relaxed);
             self.last_cpu.1.store(cpu.delay_us, Ordering::Relaxed);

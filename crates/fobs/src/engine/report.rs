@@ -1,4 +1,4 @@
-//! What a session tells: its caller through events, its peer about files, and the summary in the end.
+//! What a session reports: events to its caller, failed files and samples to its peer, and the final summary.
 
 use super::measure::Audience;
 use crate::cause::{RUNS_MAX, RemedyResult};
@@ -11,33 +11,32 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// File errors kept for the summary; every one is still told as an event. A tree whose every file fails must not fill the
-/// memory.
+/// File errors kept for the summary, a bound on memory if every file of a tree fails; each is still an event.
 const ERRORS_KEPT_MAX: usize = 10_000;
-/// What of a path that the peer names is kept, bytes: no path within a transfer is longer (protocol 7.2).
+/// Longest path of the peer that is kept, bytes: no path within a transfer is longer (protocol 7.2).
 const PEER_PATH_MAX: usize = 4096;
-/// What of the peer's reason is kept, characters.
+/// Longest reason of the peer that is kept, characters.
 const PEER_REASON_MAX: usize = 1000;
-/// What of the word for a peer's controller is kept, characters.
+/// Longest word for the state of the peer's controller that is kept, characters.
 const STATE_CHARS_MAX: usize = 16;
-/// Share of the newest interval in the smoothed rate.
+/// Weight of the newest interval in the smoothed rate.
 const RATE_SMOOTHING: f64 = 0.3;
 
 /// Shared by the threads of a session.
 pub(crate) struct Reporter {
     events: Arc<dyn EventSink>,
     peer: ControlWriter,
-    state: Mutex<State>,
+    state: Mutex<Tally>,
 }
 
-struct State {
+struct Tally {
     errors: Vec<FileError>,
-    told: HashSet<Vec<u8>>,
+    reported: HashSet<Vec<u8>>,
     progress: Progress,
     measured: Instant,
     measured_bytes: u64,
-    /// It was said that the deadline will be missed.
-    said_late: bool,
+    /// Whether the caller knows that the deadline will be missed.
+    late_reported: bool,
 }
 
 impl Reporter {
@@ -45,13 +44,13 @@ impl Reporter {
         Arc::new(Reporter {
             events,
             peer,
-            state: Mutex::new(State {
+            state: Mutex::new(Tally {
                 errors: Vec::new(),
-                told: HashSet::new(),
+                reported: HashSet::new(),
                 progress: Progress::default(),
                 measured: Instant::now(),
                 measured_bytes: 0,
-                said_late: false,
+                late_reported: false,
             }),
         })
     }
@@ -65,32 +64,32 @@ impl Reporter {
         self.events.event(Event::FileDone { path: file.path, bytes: file.bytes, root: file.root });
     }
 
-    /// A file failed on this side: the peer is told.
+    /// A file failed at this end; the peer is notified.
     pub(crate) fn failed_here(&self, error: FileError) {
-        // If the channel is broken the session ends anyway, and says so.
+        // If the channel is broken the session ends anyway, with that error.
         let _ = self
             .peer
             .send(&Message::Failed { path: Bytes(error.path.clone()), reason: error.message.clone() });
         self.failed(error);
     }
 
-    /// The peer says that a file failed there.
+    /// A file failed at the peer's end.
     pub(crate) fn failed_there(&self, mut path: Vec<u8>, reason: &str) {
         path.truncate(PEER_PATH_MAX);
         self.failed(FileError { path, message: printable(reason, PEER_REASON_MAX) });
     }
 
-    /// A file failed, on whichever side; told once per path.
+    /// A file failed at either end; reported once for each path.
     pub(crate) fn failed(&self, error: FileError) {
-        let news = self.with(|state| {
+        let new = self.with(|state| {
             let room = state.errors.len() < ERRORS_KEPT_MAX;
-            let news = !room || state.told.insert(error.path.clone());
-            if news && room {
+            let new = !room || state.reported.insert(error.path.clone());
+            if new && room {
                 state.errors.push(error.clone());
             }
-            news
+            new
         });
-        if news {
+        if new {
             self.events.event(Event::FileFailed(error));
         }
     }
@@ -104,7 +103,7 @@ impl Reporter {
         self.with(|state| state.progress.bytes += bytes);
     }
 
-    /// What the sender knows.
+    /// Takes over the sender's progress.
     pub(crate) fn standing(&self, standing: &Standing) {
         self.with(|state| {
             state.progress.bytes_known = standing.bytes;
@@ -115,7 +114,7 @@ impl Reporter {
         });
         let late = standing.late_seconds.filter(|late| late.is_finite() && *late > 0.0);
         if let Some(late) = late
-            && !self.with(|state| std::mem::replace(&mut state.said_late, true))
+            && !self.with(|state| std::mem::replace(&mut state.late_reported, true))
         {
             self.events.event(Event::Notice(format!(
                 "the deadline cannot be met at this rate: the copy will be about {} late",
@@ -124,22 +123,22 @@ impl Reporter {
         }
     }
 
-    /// The sender's standing also goes to the peer, for its progress.
+    /// Takes over the sender's progress and sends it to the peer.
     pub(crate) fn standing_to_peer(&self, standing: Standing) {
         self.standing(&standing);
         let _ = self.peer.send(&Message::Standing(standing));
     }
 
-    /// Something was measured, judged or done at this end.
+    /// Reports a measurement of this end.
     pub(super) fn here(&self, measured: Measured, audience: Audience) {
         if audience == Audience::Both {
-            // If the channel is broken the session ends anyway, and says so.
+            // If the channel is broken the session ends anyway, with that error.
             let _ = self.peer.send(&Message::from(measured.clone()));
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }
 
-    /// The peer says that something was at its end.
+    /// Reports a measurement of the peer's end, with its texts cut and made printable.
     pub(crate) fn there(&self, mut measured: Measured) {
         match &mut measured {
             Measured::Sender(sample) => sample.state = printable(&sample.state, STATE_CHARS_MAX),
@@ -160,7 +159,7 @@ impl Reporter {
         self.events.event(Event::Measured(Box::new(measured)));
     }
 
-    /// Tells the caller where the transfer stands.
+    /// Reports the transfer's progress to the caller.
     pub(crate) fn tell_progress(&self) {
         let progress = self.with(|state| {
             let seconds = state.measured.elapsed().as_secs_f64();
@@ -174,12 +173,12 @@ impl Reporter {
         self.events.event(Event::Progress(progress));
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut Tally) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A length of time for people: one figure of the largest unit that fits.
+/// A length of time for people, in the largest unit that fits: `42 s`.
 fn span(seconds: f64) -> String {
     match seconds {
         s if s < 99.5 => format!("{s:.0} s"),

@@ -1,4 +1,4 @@
-//! The record of one transfer: samples of both ends, judged windows of losses, remedies. Bounded: see [`Journal`].
+//! The record of one transfer, of bounded size: samples of both ends, judged windows of losses, remedies.
 
 use super::sample::{ReceiverSample, SenderSample};
 use crate::cause::{LossWindow, Remedy};
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// Most samples of each end: at ten a second, more than three minutes without any being left out.
 pub const SAMPLES_MAX: usize = 2048;
-/// Most judged windows.
+/// Most judged windows of losses.
 pub const LOSSES_MAX: usize = 1024;
 /// Most remedies: each kind is tried a few times at most.
 pub const REMEDIES_MAX: usize = 64;
-/// Most changes of the controller's way of sending; of more, the first are kept.
+/// Most changes of the controller's mode; of more, the first are kept.
 pub const MODES_MAX: usize = 256;
 
 /// Something that an end measured, judged or did.
@@ -24,27 +24,27 @@ pub enum Measured {
     Receiver(ReceiverSample),
     /// A window of losses was judged.
     Loss(LossWindow),
-    /// Something was done about them.
+    /// A remedy for them was applied or refused.
     Remedy(Remedy),
-    /// The controller goes on in another way.
+    /// The controller changed its mode.
     Mode(ModeChange),
 }
 
-/// A thing and when it was heard of here.
+/// A measurement and when it arrived at the end that keeps the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct At<T> {
-    /// Microseconds since the session began, by the clock of the end that keeps the record.
+    /// Microseconds since the session began, by that end's clock.
     pub at_us: u64,
-    /// What.
+    /// The measurement.
     #[serde(flatten)]
     pub what: T,
 }
 
-/// What is known of one transfer.
+/// The record of one transfer.
 ///
-/// Of more samples than [`SAMPLES_MAX`] every second one is left out, and from then on samples are kept at twice the
-/// distance, and so on: a record of any length covers the whole transfer. Sums stay exact, because samples are counters.
-/// Of more judged windows than [`LOSSES_MAX`] every second one is left out likewise.
+/// Beyond [`SAMPLES_MAX`] samples every second one is dropped, and new ones are kept at twice the distance,
+/// so a record of any length covers the whole transfer. Sums stay exact because samples are counters. Judged
+/// windows are thinned likewise beyond [`LOSSES_MAX`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Journal {
     sender: Series<SenderSample>,
@@ -60,7 +60,7 @@ impl Journal {
         Journal::default()
     }
 
-    /// Takes in what was heard.
+    /// Adds a measurement; remedies and modes beyond their limits are dropped.
     pub fn push(&mut self, measured: At<Measured>) {
         let at_us = measured.at_us;
         match measured.what {
@@ -95,7 +95,7 @@ impl Journal {
         &self.remedies
     }
 
-    /// Changes of the controller's way of sending, in order.
+    /// Changes of the controller's mode, in order.
     pub fn modes(&self) -> &[At<ModeChange>] {
         &self.modes
     }
@@ -135,7 +135,7 @@ impl<T> Default for Series<T> {
 
 impl<T> Series<T> {
     fn push(&mut self, entry: At<T>, count_max: usize) {
-        // The newest always counts: what lies too close before it gives way, but for the first.
+        // The newest is always kept; the one before it goes if it lies too close to its predecessor.
         if let [.., before, last] = &self.kept[..]
             && last.at_us.saturating_sub(before.at_us) < self.spacing_us
         {
@@ -155,7 +155,7 @@ impl<T> Series<T> {
         let last = self.kept.len() - 1;
         let mut place = 0..;
         self.kept.retain(|_| place.next().is_some_and(|place| place % 2 == 0 || place == last));
-        // As far apart as they lie now on average.
+        // Their average distance now.
         self.spacing_us = span_us / self.kept.len().max(1) as u64;
     }
 }

@@ -1,23 +1,29 @@
-//! Why a transfer was as slow as it was.
+//! Why a transfer was as slow as it was (docs/explain.md).
 //!
 //! ```text
 //!   sample       what each end measures of itself: counters that only grow
 //!   journal      the record of one transfer, bounded
-//!   recorder     makes a record out of events
-//!   trace        a record as a file, and back
-//!   budget       where the sender's time went
-//!   path         what the network did: narrow, lossy, policed
-//!   remedies     what was done about the receiver's losses
-//!   explanation  which limit it was, in a sentence, with evidence, fix and gain
+//!   recorder     makes a record of a transfer's events
+//!   trace        a record as a file, written and read
+//!   interval     a record as intervals, each with what held the controller's rate down
+//!   path         the kind of path: narrow, policed, lossy
+//!   budget       where the sender's time went, by stages
+//!   limits       the table of limits: which stages each accounts for, and what to say of it
+//!   losses       what lost the packets
+//!   remedies     what was done about losses at the receiver
+//!   explanation  the limit in a sentence, with evidence, fix and prediction
 //!   words        figures in sentences
 //! ```
 //!
-//! Everything here is a pure function of the record (but for the recorder's clock): the text after a transfer and the
-//! text that is made of its trace are the same. No figure depends on where it is computed.
+//! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same
+//! text on every host.
 
 mod budget;
 mod explanation;
+mod interval;
 mod journal;
+mod limits;
+mod losses;
 mod path;
 mod recorder;
 mod remedies;
@@ -28,10 +34,10 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use budget::{Budget, STAGES, Stage};
-pub use explanation::{Explanation, Limit, LossCause, Spent, explain};
+pub use explanation::{Explanation, Spent, explain};
 pub use journal::{At, Journal, LOSSES_MAX, Measured, REMEDIES_MAX, SAMPLES_MAX};
-pub use path::{Path, PathKind};
+pub use limits::{Limit, Stage};
+pub use losses::LossCause;
 pub use recorder::Recorder;
 pub use sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, Work};
 pub use trace::{End, Head, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};

@@ -1,47 +1,49 @@
-//! What the network did to the controller's rate, from what the sender saw of it.
+//! The kind of path, from the round trips and losses that the sender measured.
 //!
 //! | kind | queue | loss |
 //! |---|---|---|
 //! | narrow | stands: the round trip is longer than the path's own | whatever the queue cannot hold |
-//! | policed | none | comes and goes with the rate: unevenly spread over the packets, or all of what was sent beyond it |
-//! | lossy | none | at any rate: as chance spreads it |
-//! | untried | none | none: the rate was still being looked for, or held for some other reason |
+//! | policed | none | comes with the rate: unevenly spread, or all of what was sent beyond a rate |
+//! | lossy | none | at any rate, as chance spreads it |
+//! | untried | none | none: the rate was ramping up, or held for another reason |
 //!
-//! Loss in bursts that have nothing to do with the rate (a radio link) cannot be told from a policer's here, unless it comes
-//! with a queue.
+//! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
-use super::budget::{Interval, share};
+use super::interval::{Interval, share};
 use serde::Serialize;
 
-/// A queue stands where the newest round trip exceeds the smallest by this much, µs, and by [`QUEUE_SHARE`] of it. Without
-/// a queue the two differ by 0.1 to 0.3 ms on emulated paths; behind a queue `auto` keeps 2 ms or more.
+/// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
+/// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
+/// more with one.
 const QUEUE_US: u64 = 500;
 const QUEUE_SHARE: u64 = 50;
-/// A queue in this share of the time is the path's bottleneck; in less it is a passing burst.
+/// A queue in this share of the time is the path's bottleneck; in less it is a transient burst.
 const QUEUE_STANDS: f64 = 0.4;
-/// Losses below this share of the packets are no reason for any rate.
+/// Losses below this share of the packets limit no controller's rate.
 const LOSS_FELT: f64 = 5e-4;
-/// A stretch of time in which so many losses are to be expected, were they spread evenly over the packets: enough to tell whether
-/// they are.
+/// Losses that are expected in one stretch of time if they are spread evenly: enough to test whether they
+/// are.
 const STRETCH_LOSSES: f64 = 5.0;
-/// Fewer stretches than this tell nothing.
+/// Fewest stretches that the test needs.
 const STRETCHES_MIN: usize = 5;
-/// From this variance over the expected one on, losses come and go. Even losses have 1 (a binomial's index of dispersion; over 2.7
-/// in 3% of the cases with five stretches, in 0.4% with ten). Measured: at most 1.7 with random loss, at least 3.5 behind policers.
+/// Losses are uneven from this index of dispersion on (variance over that of a binomial, which has 1, and
+/// exceeds 2.7 in 3% of the cases with five stretches, in 0.4% with ten). Measured: at most 1.7 with random
+/// loss, at least 3.5 behind policers.
 const UNEVEN: f64 = 2.7;
-/// Share by which the expectation itself may be wrong, because news of a loss comes a round trip late.
+/// Relative error of the expected losses, because a loss is detected a round trip late.
 const MISFIT: f64 = 0.15;
-/// Standard deviations by which the loss of the faster third of the intervals must exceed that of the slower third to be no
-/// chance: one in 30,000.
+/// Standard deviations by which the loss of the faster third of the intervals exceeds that of the slower
+/// third by chance once in 30,000 cases.
 const FASTER_LOSES: f64 = 4.0;
-/// What exceeds what is usually delivered by this much is too much for a policer.
+/// Ratio to the median delivery rate from which on a policer drops.
 const EXCESS: f64 = 1.03;
-/// So much more than what is usually delivered was sent that losses at any rate, of a few percent, do not hide what became of it.
+/// Ratio of sent to median delivered rate at which random loss of a few percent does not hide a policer.
 const OVERSHOOT: f64 = 1.3;
-/// Not more than usual, whatever was sent: the bucket of a policer lets a little more pass at first.
+/// Ratio to the median delivery rate that counts as no more than usual: a policer's bucket lets a little more
+/// pass.
 const NO_MORE: f64 = 1.1;
 
-/// What kind of path it was.
+/// The kind of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathKind {
@@ -51,32 +53,32 @@ pub enum PathKind {
     Policed,
     /// It loses packets at any rate.
     Lossy,
-    /// Nothing tells that its rate was reached.
+    /// No sign that its rate was reached.
     Untried,
 }
 
-/// What is known of the path.
+/// What the sender measured of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Path {
-    /// What kind it was.
+pub struct PathProfile {
+    /// Its kind.
     pub kind: PathKind,
     /// Share of the time in which a queue stood.
     pub queued: f64,
     /// Share of the packets that were lost.
     pub loss: f64,
-    /// How unevenly the losses are spread over the packets: 1 where chance alone spread them; 0 where that cannot be told.
+    /// Index of dispersion of the losses over time: 1 if chance spread them, 0 if too few to tell.
     pub uneven: f64,
-    /// Share of the losses that came while more was sent than is usually delivered.
+    /// Share of the losses that came while more was sent than the median delivery rate.
     pub excess: f64,
-    /// What it delivered in the middle of the time, datagram bits per second.
+    /// Median delivery rate, datagram bits per second.
     pub typical_bps: f64,
-    /// The most that it delivered in any interval, datagram bits per second.
+    /// Highest delivery rate of any interval, datagram bits per second.
     pub best_bps: f64,
 }
 
-impl Path {
-    /// Reads the intervals in which the network was in charge of the rate (`charge`, of all).
-    pub(super) fn of(all: &[Interval], charge: &[&Interval]) -> Path {
+impl PathProfile {
+    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`).
+    pub(super) fn of(all: &[Interval], charge: &[&Interval]) -> PathProfile {
         let rates = |intervals: &[&Interval]| {
             let mut rates: Vec<f64> = intervals.iter().map(|i| delivered(i)).collect();
             rates.sort_by(f64::total_cmp);
@@ -86,18 +88,18 @@ impl Path {
         let best_bps = rates(&whole).last().copied().unwrap_or(0.0);
         let charge: Vec<&Interval> =
             charge.iter().copied().filter(|i| i.sender.time_us >= INTERVAL_MIN_US).collect();
-        // The opening finds out how much is too much, and loses accordingly.
+        // The ramp-up overshoots, and loses accordingly.
         let steady = &charge[(charge.len() / 4).min(OPENING)..];
         let sorted = rates(steady);
         let typical_bps = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
 
-        // Sums are of floats: the figures may be a peer's word.
+        // Sums are of floats: a peer may send any figures.
         let time = |i: &&Interval| i.sender.time_us as f64;
         let all_time: f64 = steady.iter().map(time).sum();
         let queued_time: f64 = steady.iter().filter(|i| i.queued()).map(time).sum();
         let queued = ratio(queued_time, all_time);
         let ((lost, sent), (lost_ever, sent_ever)) = (sums(steady), sums(&charge));
-        // A slow copy may have met its few losses at the beginning.
+        // A slow copy may have had its few losses during the ramp-up.
         let loss = if lost > 0.0 { ratio(lost, sent) } else { ratio(lost_ever, sent_ever) };
         let felt = felt_rates(&charge);
         let felt = &felt[charge.len() - steady.len()..];
@@ -107,7 +109,7 @@ impl Path {
         let kind = if queued >= QUEUE_STANDS {
             PathKind::Narrow
         } else if loss < LOSS_FELT {
-            // A queue now and then, and nothing else to explain the rate.
+            // A queue at times, and nothing else that explains the rate.
             if queued >= QUEUE_STANDS / 2.0 { PathKind::Narrow } else { PathKind::Untried }
         } else if uneven >= UNEVEN
             || faster_loses(felt, steady) >= FASTER_LOSES
@@ -117,13 +119,13 @@ impl Path {
         } else {
             PathKind::Lossy
         };
-        Path { kind, queued, loss, uneven, excess, typical_bps, best_bps }
+        PathProfile { kind, queued, loss, uneven, excess, typical_bps, best_bps }
     }
 }
 
-/// Intervals of the opening.
+/// Intervals of the ramp-up.
 const OPENING: usize = 2;
-/// Shorter intervals tell no rate.
+/// Shorter intervals are too short to measure a rate, microseconds.
 const INTERVAL_MIN_US: u64 = 50_000;
 
 impl Interval {
@@ -133,7 +135,7 @@ impl Interval {
         rtt.saturating_sub(least) >= QUEUE_US.max(least / QUEUE_SHARE)
     }
 
-    /// Whether packets were lost or marked to a degree that is felt.
+    /// Whether enough packets were lost or marked to limit the rate.
     pub(super) fn lossy(&self) -> bool {
         let felt = self.sender.packets_lost.saturating_add(self.sender.packets_marked);
         felt > 0 && ratio(felt as f64, self.sender.packets_sent as f64) >= LOSS_FELT
@@ -151,8 +153,8 @@ fn sums(intervals: &[&Interval]) -> (f64, f64) {
     (lost, sent)
 }
 
-/// Bits per second at which each interval's losses were sent: losses show a round trip after they were sent, so the
-/// interval before counts, too.
+/// Bits per second at which each interval's losses were sent: a loss is detected a round trip later, so the
+/// interval before counts as well.
 fn felt_rates(intervals: &[&Interval]) -> Vec<f64> {
     let sent = |i: &Interval| i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;
     let mut before = 0.0;
@@ -190,7 +192,8 @@ fn unevenness(intervals: &[&Interval], loss: f64) -> f64 {
     if stretches < STRETCHES_MIN { 0.0 } else { sum / (stretches - 1) as f64 }
 }
 
-/// By how many standard deviations of chance the loss of the faster third of the intervals exceeds that of the slower third.
+/// Standard deviations by which the loss of the faster third of the intervals exceeds that of the slower
+/// third.
 fn faster_loses(felt: &[f64], intervals: &[&Interval]) -> f64 {
     let mut order: Vec<usize> = (0..intervals.len()).collect();
     order.sort_by(|a, b| felt[*a].total_cmp(&felt[*b]));
@@ -202,8 +205,8 @@ fn faster_loses(felt: &[f64], intervals: &[&Interval]) -> f64 {
     if deviation > 0.0 { (ratio(fast.0, fast.1) - ratio(slow.0, slow.1)) / deviation } else { 0.0 }
 }
 
-/// Whether there was a time in which far more was sent than is usually delivered, no more was delivered, and no queue grew: at
-/// least half of the excess was lost.
+/// Whether in some interval far more was sent than is usually delivered, no more was delivered, no queue
+/// grew, and at least half of the excess was lost.
 fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
     intervals.iter().any(|i| {
         let sent = i.sender.bytes_sent as f64 * 8e6 / i.sender.time_us.max(1) as f64;

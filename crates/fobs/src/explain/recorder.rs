@@ -1,11 +1,11 @@
-//! Makes a record out of the events of a transfer.
+//! Makes a record of a transfer's events.
 
 use super::journal::{At, Journal};
 use super::trace::{End, Head, Trace};
 use crate::event::{Event, Outcome};
 use std::time::{Duration, Instant};
 
-/// Listens to one transfer.
+/// Records one transfer.
 #[derive(Debug)]
 pub struct Recorder {
     began: Instant,
@@ -25,8 +25,8 @@ impl Recorder {
         Recorder::default()
     }
 
-    /// Takes in an event.
-    pub fn hear(&mut self, event: &Event) {
+    /// Records an event, at the time of the call.
+    pub fn record(&mut self, event: &Event) {
         let what = match event {
             Event::Started { control, transport, cipher, cc } => {
                 self.head = Head {
@@ -44,18 +44,18 @@ impl Recorder {
         self.journal.push(At { at_us, what });
     }
 
-    /// How long it has listened.
+    /// Time since it was made.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The record so far, as of a transfer that breaks off now.
+    /// The record so far, as if the transfer failed now.
     pub fn so_far(&self) -> Trace {
         let end = End::Failed { message: "it is not over".to_owned() };
         Trace { head: self.head.clone(), journal: self.journal.clone(), end }
     }
 
-    /// The record so far, as of a transfer that ended like this.
+    /// The record of a transfer with this outcome.
     pub fn trace(&self, outcome: &Outcome) -> Trace {
         let end = match outcome {
             Ok(summary) => End::Done {

@@ -1,11 +1,11 @@
-//! What was done so that the receiver loses less, in words.
+//! Remedies for losses at the receiver, in words.
 
 use super::journal::At;
 use super::words::{bytes, percent, rate};
 use crate::cause::{Remedy, RemedyAction, RemedyResult};
 use std::fmt;
 
-/// Most lines: the sender may follow a receiver's drain rate down and up many times.
+/// Most lines: the sender may follow the receiver's drain rate down and up many times.
 const LINES_MAX: usize = 12;
 
 impl fmt::Display for RemedyAction {
@@ -20,9 +20,9 @@ impl fmt::Display for RemedyAction {
             RemedyAction::HigherPriority { from, to } => {
                 write!(f, "nice {to} instead of {from} for the receiving thread")
             }
-            RemedyAction::AnotherLane => f.write_str("a thread of its own that empties the socket"),
+            RemedyAction::AnotherLane => f.write_str("a thread that only empties the socket"),
             RemedyAction::DrainRate { bits_per_second } => {
-                write!(f, "no more sent than the receiver takes, {}", rate(bits_per_second as f64))
+                write!(f, "a sending rate of what the receiver takes, {}", rate(bits_per_second as f64))
             }
         }
     }
@@ -51,8 +51,8 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// A line for each remedy: what came of it where that was told, what was done where not.
-pub(super) fn told(remedies: &[At<Remedy>]) -> Vec<String> {
+/// A line for each remedy: its effect where that was measured, otherwise its result.
+pub(super) fn lines(remedies: &[At<Remedy>]) -> Vec<String> {
     let all = || remedies.iter().map(|at| &at.what);
     let has_effect = |(index, remedy): &(usize, &Remedy)| {
         let mut later = all().skip(index + 1).filter(|other| same_kind(&other.action, &remedy.action));
@@ -65,7 +65,7 @@ pub(super) fn told(remedies: &[At<Remedy>]) -> Vec<String> {
     let more = lines.len().saturating_sub(LINES_MAX);
     if more > 0 {
         lines.truncate(LINES_MAX);
-        lines.push(format!("and {more} more, which the trace has"));
+        lines.push(format!("and {more} more in the trace"));
     }
     lines
 }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn each_remedy_has_one_line_with_the_last_that_is_known_of_it() {
+    fn each_remedy_has_one_line_with_its_last_result() {
         let buffer = RemedyAction::LargerBuffer { from_bytes: 425_984, to_bytes: 1 << 24 };
         let cpu = RemedyAction::QuieterCpu { from: 1, to: 3 };
         let nice = RemedyAction::HigherPriority { from: 0, to: -20 };
@@ -100,22 +100,22 @@ mod tests {
             at(2.7, RemedyAction::AnotherLane, RemedyResult::Applied),
         ];
         let expected = [
-            "at 0.5 s: no more sent than the receiver takes, 123 Mbit/s: done",
+            "at 0.5 s: a sending rate of what the receiver takes, 123 Mbit/s: done",
             "at 1.4 s: a socket buffer of 16.0 MiB instead of 416.0 KiB: drops went from 3% to 0.02% of the packets",
             "at 2.6 s: CPU 3 instead of CPU 1 for the receiving thread: drops went from 1% to 0% of the packets",
             "at 2.6 s: nice -20 instead of 0 for the receiving thread: not possible: ask root",
-            "at 2.7 s: a thread of its own that empties the socket: done",
+            "at 2.7 s: a thread that only empties the socket: done",
         ];
-        assert_eq!(told(&remedies), expected);
-        assert_eq!(told(&[]), [""; 0]);
+        assert_eq!(lines(&remedies), expected);
+        assert_eq!(lines(&[]), [""; 0]);
     }
 
     #[test]
-    fn of_many_the_first_are_shown() {
+    fn only_the_first_of_many_remedies_are_shown() {
         let drain = |i: u32| RemedyAction::DrainRate { bits_per_second: u64::from(i) * 1_000_000 };
         let remedies: Vec<_> = (0..30).map(|i| at(f64::from(i), drain(i), RemedyResult::Applied)).collect();
-        let lines = told(&remedies);
+        let lines = lines(&remedies);
         assert_eq!(lines.len(), LINES_MAX + 1);
-        assert_eq!(lines[LINES_MAX], "and 18 more, which the trace has");
+        assert_eq!(lines[LINES_MAX], "and 18 more in the trace");
     }
 }

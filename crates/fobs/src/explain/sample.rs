@@ -1,7 +1,8 @@
-//! What each end measures of itself while a transfer runs: counters that only grow, so that any two samples tell what
-//! happened between them, and samples may be left out.
+//! What each end measures of itself while a transfer runs: counters that only grow, so the difference of any
+//! two samples is what happened between them, and samples may be dropped.
 //!
-//! Times are microseconds. What a peer says is only ever shown: whatever it claims, the figures stay finite.
+//! Times are microseconds. A peer's figures are only shown; whatever they are, all that is computed stays
+//! finite.
 
 use fobs_proto::session::{Wait, WaitTimes};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -16,7 +17,7 @@ use std::time::Duration;
 pub struct SenderSample {
     /// Its clock.
     pub time_us: u64,
-    /// What its sending thread waited for.
+    /// How long its sending thread waited, by what it waited for.
     pub waits: SenderWaits,
     /// The scheduler's account of the sending thread.
     pub cpu: Cpu,
@@ -24,9 +25,9 @@ pub struct SenderSample {
     pub reader: Work,
     /// Data packets sent.
     pub packets_sent: u64,
-    /// Data packets declared lost, less those that came after all.
+    /// Data packets declared lost, less those that arrived late.
     pub packets_lost: u64,
-    /// Packets that came with a congestion mark.
+    /// Packets that arrived with a congestion mark (ECN CE).
     pub packets_marked: u64,
     /// Packets that this host refused to send.
     pub packets_refused: u64,
@@ -40,20 +41,21 @@ pub struct SenderSample {
     pub rtt_us: u64,
     /// Smallest so far, 0 if unknown.
     pub rtt_min_us: u64,
-    /// Bits per second at which packets leave at present, 0 if nothing paces them.
+    /// Pacing rate at present, bits per second; 0 if nothing paces.
     pub pacing_bps: u64,
     /// The user's cap, bits per second; 0 for none.
     pub cap_bps: u64,
     /// The controller's window, datagram bytes.
     pub window_bytes: u64,
-    /// What the controller is doing, a word of its own.
+    /// The controller's state, a word of its own.
     pub state: String,
 }
 
-/// Exclusive times of the sending thread by what it waits for. The rest of its time it works: it seals and sends.
+/// Exclusive times of the sending thread by what it waits for. The rest of its time it works: it seals and
+/// sends.
 ///
-/// Times are whole microseconds: in memory as in JSON, so that a trace repeats what was measured. The JSON is an object
-/// with a member for each [`Wait`]: `cap_us`, `drain_us` and so on.
+/// Times are whole microseconds: in memory as in JSON, so that a trace repeats what was measured. The JSON is
+/// an object with a member for each [`Wait`]: `cap_us`, `drain_us` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SenderWaits(WaitTimes);
 
@@ -135,7 +137,7 @@ impl<'de> Visitor<'de> for WaitsVisitor {
 pub struct ReceiverSample {
     /// Its clock.
     pub time_us: u64,
-    /// The receiving thread waited for packets.
+    /// How long the receiving thread waited for packets.
     pub wait_us: u64,
     /// The scheduler's account of the receiving thread.
     pub cpu: Cpu,
@@ -151,9 +153,10 @@ pub struct ReceiverSample {
     pub buffer_bytes: u64,
     /// Chunks complete and not stored at present.
     pub backlog: u64,
-    /// Packets of anybody's that the network interface towards the sender dropped, as of the last look.
+    /// Packets of any program that the network interface towards the sender dropped, as last read.
     pub interface_drops: u64,
-    /// Packets of anybody's that the backlogs of the host's CPUs dropped, as of the last look; the interface may count them, too.
+    /// Packets of any program that the backlogs of the host's CPUs dropped, as last read; the interface may
+    /// count the same packets.
     pub backlog_drops: u64,
 }
 
@@ -167,11 +170,11 @@ pub struct Cpu {
     pub delay_us: u64,
 }
 
-/// A thread that is given work: reading and hashing, or verifying and storing.
+/// A thread that works on chunks: it reads and hashes, or verifies and stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Work {
-    /// It had work to do.
+    /// Time with work to do.
     pub active_us: u64,
     /// The scheduler's account of it.
     pub cpu: Cpu,
@@ -179,12 +182,12 @@ pub struct Work {
     pub user_us: u64,
     /// CPU time in the kernel for it: copying to and from files.
     pub system_us: u64,
-    /// It waited until the device had what was written.
+    /// Time spent waiting until the device had what was written.
     pub syncing_us: u64,
 }
 
 impl SenderSample {
-    /// What happened since an earlier sample. Members that are no counters keep their newest value.
+    /// What happened since an earlier sample. Members that are not counters keep their newest value.
     pub fn since(&self, earlier: &SenderSample) -> SenderSample {
         let d = u64::saturating_sub;
         SenderSample {
@@ -225,7 +228,7 @@ impl ReceiverSample {
 }
 
 impl ReceiverSample {
-    /// Packets of anybody's that the host dropped before a socket had them.
+    /// Packets of any program that the host dropped before a socket had them.
     pub fn host_drops(&self) -> u64 {
         self.interface_drops.max(self.backlog_drops)
     }
@@ -251,8 +254,8 @@ impl Work {
         }
     }
 
-    /// Time with work to do in which the thread neither had nor wanted a CPU: the disk, or whatever it reads from or
-    /// writes to, kept it.
+    /// Time with work to do in which the thread neither had nor wanted a CPU: it waited for the disk or the
+    /// stream.
     pub fn blocked_us(&self) -> u64 {
         self.active_us.saturating_sub(self.cpu.run_us).saturating_sub(self.cpu.delay_us)
     }

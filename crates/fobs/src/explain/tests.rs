@@ -1,26 +1,28 @@
-//! Records made by hand, one for each limit, and files that are no traces.
+//! Records made by hand, one for each limit, and files that are not traces.
+
+mod named;
 
 use super::*;
 use crate::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
 use fobs_proto::session::{Wait, WaitTimes};
 use std::time::Duration;
 
-const STEP_US: u64 = 100_000;
+pub(super) const STEP_US: u64 = 100_000;
 const STEPS: u64 = 30;
-/// What a step sends where nothing is said: 10 Mbit/s.
+/// Packets of a step where the scene sends none: 10 Mbit/s.
 const STEP_PACKETS: u64 = 100;
 const PACKET: u64 = 1250;
 
-/// A transfer of three seconds: `scene` says what each step (from 0) adds to the counters of both ends.
-fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {
+/// A transfer of three seconds: `scene` adds each step's figures (from step 0) to the counters of both ends.
+pub(super) fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample)) -> Trace {
     let mut journal = Journal::new();
     let mut sender = SenderSample { rtt_us: 20_000, rtt_min_us: 20_000, ..SenderSample::default() };
     let mut receiver = ReceiverSample { buffer_bytes: 16 << 20, ..ReceiverSample::default() };
-    let mut tell = |at_us, sender: &SenderSample, receiver: &ReceiverSample| {
+    let mut sample = |at_us, sender: &SenderSample, receiver: &ReceiverSample| {
         journal.push(At { at_us, what: Measured::Sender(sender.clone()) });
         journal.push(At { at_us, what: Measured::Receiver(receiver.clone()) });
     };
-    tell(0, &sender, &receiver);
+    sample(0, &sender, &receiver);
     for step in 0..STEPS {
         let sent_before = sender.packets_sent;
         sender.time_us += STEP_US;
@@ -30,7 +32,7 @@ fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut ReceiverSample
         if sender.packets_sent == sent_before {
             send(&mut sender, STEP_PACKETS, 0);
         }
-        tell(sender.time_us, &sender, &receiver);
+        sample(sender.time_us, &sender, &receiver);
     }
     let head = Head { cc: cc.to_owned(), ..Head::default() };
     let end = End::Done {
@@ -49,7 +51,7 @@ fn send(sender: &mut SenderSample, packets: u64, lost: u64) {
     sender.bytes_acked += (packets - lost) * PACKET;
 }
 
-/// A thread that was at work all the time, blocked for this much of it in percent, ready without a CPU for this much.
+/// A thread that worked for a whole step: blocked, and ready without a CPU, for these percentages of it.
 fn work(work: &mut Work, blocked: u64, delayed: u64) {
     let run_us = STEP_US / 100 * (100 - blocked - delayed);
     work.active_us += STEP_US;
@@ -59,189 +61,7 @@ fn work(work: &mut Work, blocked: u64, delayed: u64) {
 }
 
 #[test]
-fn each_limit_is_named() {
-    let paced = STEP_US * 95 / 100;
-    let table: [(&str, Trace, Limit); 22] = [
-        (
-            "one rate with even losses, and an opening that sent twice as much of which half was lost",
-            trace_of("auto", |step, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                if step == 0 { send(s, 2000, 1000) } else { send(s, 1000, 10) }
-            }),
-            Limit::Policer,
-        ),
-        (
-            "one rate with even losses, and an opening that sent twice as much, which was delivered",
-            trace_of("cubic", |step, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                if step == 0 { send(s, 2000, 20) } else { send(s, 1000, 10) }
-            }),
-            Limit::RandomLoss,
-        ),
-        (
-            "losses as even as clockwork, more of them at the higher of two rates",
-            trace_of("auto", |step, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                if step % 20 < 10 { send(s, 1100, 100) } else { send(s, 1250, 250) }
-            }),
-            Limit::Policer,
-        ),
-        (
-            "the sender waits for a CPU and keeps its pace all the same, behind a queue",
-            trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                s.cpu.delay_us += STEP_US / 4;
-                s.pacing_bps = 10_000_000;
-                s.rtt_us = 25_000;
-            }),
-            Limit::NarrowPath,
-        ),
-        (
-            "the receiver takes little, with CPU to spare",
-            trace_of("auto", |_, s, r| {
-                s.waits.add_us(Wait::Drain, paced);
-                r.cpu.delay_us += STEP_US / 100;
-            }),
-            Limit::ReceiverBuffer,
-        ),
-        (
-            "the receiver takes little, for want of a CPU",
-            trace_of("auto", |_, s, r| {
-                s.waits.add_us(Wait::Drain, paced);
-                r.cpu.delay_us += STEP_US / 2;
-            }),
-            Limit::ReceiverCpu,
-        ),
-        (
-            "the reader is blocked",
-            trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Source, paced);
-                work(&mut s.reader, 90, 0);
-            }),
-            Limit::Source,
-        ),
-        (
-            "the reader hashes",
-            trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Source, paced);
-                work(&mut s.reader, 10, 0);
-            }),
-            Limit::SenderCpu,
-        ),
-        ("the sender never waits", trace_of("auto", |_, _, _| {}), Limit::SenderCpu),
-        (
-            "the sender waits for a CPU",
-            trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                s.cpu.delay_us += STEP_US * 8 / 10;
-            }),
-            Limit::SenderCpu,
-        ),
-        (
-            "the writer is blocked",
-            trace_of("auto", |_, s, r| {
-                s.waits.add_us(Wait::Storage, paced);
-                work(&mut r.writer, 90, 0);
-            }),
-            Limit::Destination,
-        ),
-        (
-            "the writer verifies",
-            trace_of("auto", |_, s, r| {
-                s.waits.add_us(Wait::Storage, paced);
-                work(&mut r.writer, 5, 0);
-            }),
-            Limit::ReceiverCpu,
-        ),
-        (
-            "the receiver waits for a CPU at first, and the controller takes long to recover",
-            trace_of("auto", |step, s, r| {
-                s.waits.add_us(Wait::Pacer, paced);
-                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
-            }),
-            Limit::ReceiverCpu,
-        ),
-        (
-            "the receiver waits for a CPU at first, then the path has a queue",
-            trace_of("auto", |step, s, r| {
-                s.waits.add_us(Wait::Pacer, paced);
-                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
-                s.rtt_us = if step < 5 { 20_000 } else { 25_000 };
-            }),
-            Limit::NarrowPath,
-        ),
-        (
-            "the socket overflows",
-            trace_of("auto", |_, s, r| {
-                s.waits.add_us(Wait::Pacer, paced);
-                send(s, STEP_PACKETS, 10);
-                s.socket_drops += 1;
-                r.socket_drops += 1;
-                r.buffer_bytes = 40_000;
-            }),
-            Limit::ReceiverBuffer,
-        ),
-        (
-            "a queue stands",
-            trace_of("cubic", |_, s, _| {
-                s.waits.add_us(Wait::Window, paced);
-                s.rtt_us = 45_000;
-            }),
-            Limit::NarrowPath,
-        ),
-        (
-            "losses as chance spreads them",
-            trace_of("cubic", |step, s, _| {
-                s.waits.add_us(Wait::Window, paced);
-                send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
-            }),
-            Limit::RandomLoss,
-        ),
-        (
-            "losses that come with the rate",
-            trace_of("auto", |step, s, _| {
-                s.waits.add_us(Wait::Pacer, paced);
-                if step % 6 == 5 { send(s, 2 * STEP_PACKETS, STEP_PACKETS) } else { send(s, STEP_PACKETS, 0) }
-            }),
-            Limit::Policer,
-        ),
-        (
-            "a cap",
-            trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Cap, paced);
-                s.cap_bps = 10_000_000;
-            }),
-            Limit::RateCap,
-        ),
-        (
-            "a deadline that needs no more",
-            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Deadline, paced)),
-            Limit::Deadline,
-        ),
-        (
-            "no sign of anything",
-            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Pacer, paced)),
-            Limit::StartUp,
-        ),
-        (
-            "its own socket is full",
-            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Socket, paced)),
-            Limit::LocalQueue,
-        ),
-    ];
-    for (case, trace, expected) in table {
-        let why = explain(&trace);
-        assert_eq!(why.limit, Some(expected), "{case}: {why:#?}");
-        assert!(why.share > 0.6 && why.share <= 1.0, "{case}: {}", why.share);
-        assert!(why.sentence.contains("% of the time"), "{case}: {}", why.sentence);
-        assert!(!why.fix.is_empty() && !why.evidence.is_empty(), "{case}: {why:#?}");
-        let seconds: f64 = why.budget.iter().map(|spent| spent.seconds).sum();
-        assert!((2.99..3.01).contains(&seconds), "{case}: a budget of {seconds} s");
-    }
-}
-
-#[test]
-fn the_network_has_to_spare_what_it_was_seen_to_carry() {
+fn spare_rate_is_at_most_what_the_path_carried() {
     let trace = trace_of("auto", |step, s, _| {
         s.waits.add_us(Wait::Source, STEP_US * 95 / 100);
         work(&mut s.reader, 95, 0);
@@ -249,12 +69,13 @@ fn the_network_has_to_spare_what_it_was_seen_to_carry() {
     });
     let why = explain(&trace);
     assert!(why.sentence.contains("at least 38.7 Mbit/s to spare"), "{}", why.sentence);
-    // 5% of the time would carry 20 times as much: the path was seen to carry 50 Mbit/s, and no more is promised.
+    // 5% of the time would carry 20 times as much: the path was seen to carry 50 Mbit/s, and no more is
+    // promised.
     assert!(why.predicted_bps.is_some_and(|bps| (bps - 50e6).abs() < 1.0), "{:?}", why.predicted_bps);
 }
 
 #[test]
-fn nothing_measured_is_said_so() {
+fn a_transfer_without_samples_has_no_limit() {
     for end in [
         End::Failed { message: "gone".to_owned() },
         End::Done { bytes: 0, seconds: 0.0, packet_size: 1172, deadline_margin_s: None },
@@ -265,9 +86,9 @@ fn nothing_measured_is_said_so() {
     }
 }
 
-/// A peer may claim anything: what is shown stays finite, and nothing panics.
+/// A peer may send any figures: what is shown stays finite, and nothing panics.
 #[test]
-fn absurd_samples_are_survived() {
+fn absurd_samples_give_finite_figures() {
     let absurd = |value: u64| {
         let mut s =
             SenderSample { time_us: value, bytes_acked: value, bytes_sent: value, ..Default::default() };
@@ -308,7 +129,7 @@ fn written(trace: &Trace) -> String {
 }
 
 #[test]
-fn what_the_disk_takes_to_keep_a_file_is_told_from_writing() {
+fn syncing_is_a_stage_apart_from_writing() {
     let syncing = |wait| {
         trace_of("auto", move |step, s, r| {
             s.waits.add_us(wait, 80_000);
@@ -355,7 +176,7 @@ fn with_losses() -> Trace {
 }
 
 #[test]
-fn a_file_explains_what_the_copy_explained() {
+fn a_trace_gives_the_text_of_its_copy() {
     let trace = with_losses();
     let file = written(&trace);
     let again = Trace::read(file.as_bytes()).expect("just written");
@@ -363,10 +184,10 @@ fn a_file_explains_what_the_copy_explained() {
     assert_eq!(explain(&again).text(), explain(&trace).text());
     let text = explain(&again).text();
     assert!(text.contains("Lost packets: 30 the network's with probability 99%"), "{text}");
-    let done = "What was done about what the receiver lost:\n  at 1.6 s: a thread of its own that empties the socket: not possible: ask root\n";
+    let done = "Remedies for losses at the receiver:\n  at 1.6 s: a thread that only empties the socket: not possible: ask root\n";
     assert!(text.contains(done), "{text}");
     assert!(file.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
-    // What a newer program adds is passed over.
+    // Members and records of a newer program are skipped.
     let mut lines: Vec<&str> = file.lines().collect();
     lines.insert(3, r#"{"record":"weather","at_us":7,"sunny":true}"#);
     let newer = lines.join("\n").replace(r#""at_us":0,"#, r#""at_us":0,"more":[1],"#) + "\n";
@@ -374,19 +195,19 @@ fn a_file_explains_what_the_copy_explained() {
 }
 
 #[test]
-fn it_is_said_whose_model_judged() {
+fn the_evidence_names_the_model_that_judged() {
     let shipped = with_losses();
     assert!(explain(&shipped).text().contains("judged by the shipped model"), "{}", explain(&shipped).text());
     let file = written(&shipped).replace("\"learned_from\":0", "\"learned_from\":40");
     let own = explain(&Trace::read(file.as_bytes()).expect("readable")).text();
     assert!(own.contains("by a model that learned from 40 windows of this peer"), "{own}");
-    // A trace of an older program does not say.
+    // Traces of older programs do not have the member.
     let older = written(&shipped).replace("\"learned_from\":0,", "");
     assert_eq!(Trace::read(older.as_bytes()).expect("readable"), shipped);
 }
 
 #[test]
-fn what_the_receiving_host_dropped_is_evidence_up_to_what_was_lost() {
+fn host_drops_count_up_to_the_packets_lost() {
     for (drops, said) in [(0, None), (12, Some("up to 12 of these")), (5000, Some("up to 30 of these"))] {
         let mut trace = with_losses();
         let at_us = trace.journal.receiver().last().expect("samples").at_us + 1;
@@ -402,7 +223,7 @@ fn what_the_receiving_host_dropped_is_evidence_up_to_what_was_lost() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_in_a_sentence() {
+fn a_file_that_is_no_trace_is_refused_in_a_sentence() {
     let file = written(&with_losses());
     let cut = &file[..file.trim_end().rfind('\n').expect("many lines") + 1];
     let table = [
@@ -479,7 +300,7 @@ fn waits_keep_their_json() {
 }
 
 #[test]
-fn times_below_a_microsecond_are_left_out() {
+fn waits_are_whole_microseconds() {
     let mut times = WaitTimes::default();
     times[Wait::Cap] = Duration::from_nanos(1_999);
     let waits = SenderWaits::from(times);

@@ -6,16 +6,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 
 /// Version of the format: it grows when a member changes its meaning or goes away, not when one is added.
 pub const TRACE_VERSION: u32 = 1;
-/// Longest file that is written, bytes: 2048 samples of each end of up to 1.2 KiB, 1024 windows of up to 6.5 KiB. Most have less than
-/// a tenth of that.
+/// Longest file that is written, bytes: 2048 samples of each end of up to 1.2 KiB, 1024 windows of up to 6.5
+/// KiB.
 pub const TRACE_BYTES_MAX: usize = 12 << 20;
-/// Longest line that is read, bytes. The longest that is written, a window of losses with 256 runs, has under 8 KiB.
+/// Longest line that is read, bytes. The longest that is written, a window of losses with 256 runs, has under
+/// 8 KiB.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Most lines that are read: what a journal may hold, and the first and the last.
+/// Most lines that are read: a full journal, the first line and the last.
 const LINES_MAX: usize =
     2 * journal::SAMPLES_MAX + journal::LOSSES_MAX + journal::REMEDIES_MAX + journal::MODES_MAX + 2;
 
-/// What the session was.
+/// The session's parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Head {
@@ -29,11 +30,11 @@ pub struct Head {
     pub cc: String,
 }
 
-/// How it ended.
+/// The outcome of a transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum End {
-    /// Everything that could be moved was.
+    /// Everything that could be copied was.
     Done {
         /// File bytes verified.
         bytes: u64,
@@ -45,25 +46,25 @@ pub enum End {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deadline_margin_s: Option<f64>,
     },
-    /// It broke off.
+    /// The transfer failed.
     Failed {
         /// One sentence.
         message: String,
     },
 }
 
-/// The record of a transfer that is over.
+/// The record of a finished transfer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// What the session was.
+    /// The session's parameters.
     pub head: Head,
     /// What was measured.
     pub journal: Journal,
-    /// How it ended.
+    /// The outcome.
     pub end: End,
 }
 
-/// Why a file is no trace.
+/// Why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// It could not be read or written.
@@ -72,17 +73,17 @@ pub enum TraceError {
     /// Its first line is not that of a trace.
     #[error("its first line is not that of a trace; give a file that fobs cp --trace wrote")]
     NotATrace,
-    /// It is of a version that this program does not know.
+    /// Its version is unknown to this program.
     #[error(
         "it has version {0} of the format and this fobs knows version {TRACE_VERSION}; use the fobs that wrote it, or a newer one"
     )]
     Version(u32),
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("line {line} is broken ({why}); the file was damaged or changed")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong, in a few words.
+        /// The reader's error, in a few words.
         why: String,
     },
     /// The last line is missing.
@@ -128,7 +129,7 @@ impl Trace {
     /// Writes the lines, at most [`TRACE_BYTES_MAX`] bytes.
     ///
     /// # Errors
-    /// What the writer says.
+    /// Those of the writer.
     pub fn write(&self, mut out: impl Write) -> std::io::Result<()> {
         write_line(&mut out, &First { record: FirstTag::Trace, v: TRACE_VERSION, head: self.head.clone() })?;
         for entry in self.journal.all() {
@@ -138,10 +139,10 @@ impl Trace {
         out.flush()
     }
 
-    /// Reads what [`write`](Self::write) wrote. Records of a kind that is not known are skipped: newer ones may have more.
+    /// Reads what [`write`](Self::write) wrote. Records of an unknown kind, from newer programs, are skipped.
     ///
     /// # Errors
-    /// [`TraceError`]: never a panic, and no more memory than a journal takes, whatever is read.
+    /// [`TraceError`]. Any input is read without a panic and with no more memory than a journal takes.
     pub fn read(input: impl Read) -> Result<Trace, TraceError> {
         let mut input = BufReader::new(input);
         let mut text = Vec::new();
@@ -181,7 +182,7 @@ struct Kind {
     record: String,
 }
 
-/// The next line, without its end; false where there is none. A line without an end was cut off.
+/// Reads the next line without its end; false at the end of the file. A line without an end was cut off.
 fn next_line(input: &mut impl BufRead, text: &mut Vec<u8>, line: usize) -> Result<bool, TraceError> {
     text.clear();
     let read = input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', text)?;

@@ -1,0 +1,144 @@
+//! What is known of a transfer, as the limits' rows need it.
+
+use crate::explain::budget::Budget;
+use crate::explain::interval::{Brake, Interval, intervals, seconds, share};
+use crate::explain::path::{PathKind, PathProfile};
+use crate::explain::sample::{ReceiverSample, SenderSample};
+use crate::explain::trace::{End, Trace};
+use crate::explain::words::{percent, rate};
+
+/// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
+/// 0.01 to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
+const RECEIVER_SHORT: f64 = 0.1;
+/// A sender of which one thread waits for a CPU for this share of the time is short of it.
+const SENDER_SHORT: f64 = 0.2;
+
+/// Whether a host has the CPU that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::explain) enum CpuSupply {
+    /// Threads wanted to run and had to wait.
+    Short,
+    /// They ran when they wanted to.
+    Enough,
+}
+
+/// A transfer's record and what follows from it.
+pub(in crate::explain) struct Facts<'a> {
+    pub(in crate::explain) trace: &'a Trace,
+    pub(in crate::explain) budget: Budget,
+    pub(in crate::explain) path: PathProfile,
+    /// File bits per second.
+    pub(in crate::explain) goodput_bps: f64,
+}
+
+impl<'a> Facts<'a> {
+    pub(in crate::explain) fn of(trace: &'a Trace) -> Facts<'a> {
+        let all = intervals(&trace.journal);
+        let charge: Vec<&Interval> = all.iter().filter(|i| i.brake == Brake::Network).collect();
+        let path = PathProfile::of(&all, &charge);
+        let goodput_bps = match &trace.end {
+            End::Done { bytes, seconds, .. } if *seconds > 0.0 => *bytes as f64 * 8.0 / seconds,
+            End::Done { .. } => 0.0,
+            End::Failed { .. } => match trace.journal.sender() {
+                [.., last] if last.what.time_us > 0 => {
+                    last.what.bytes_acked as f64 * 8.0 / seconds(last.what.time_us)
+                }
+                _ => 0.0,
+            },
+        };
+        Facts { trace, budget: Budget::of(&all), path, goodput_bps }
+    }
+
+    /// The sender's last sample.
+    pub(in crate::explain) fn sender(&self) -> Option<&'a SenderSample> {
+        self.trace.journal.sender().last().map(|s| &s.what)
+    }
+
+    /// The receiver's last sample.
+    pub(super) fn receiver(&self) -> Option<&'a ReceiverSample> {
+        self.trace.journal.receiver().last().map(|s| &s.what)
+    }
+
+    /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
+    pub(super) fn payload(&self) -> f64 {
+        let acked = self.sender().map_or(0, |s| s.bytes_acked);
+        match &self.trace.end {
+            End::Done { bytes, .. } if acked > 0 => (*bytes as f64 / acked as f64).min(1.0),
+            _ => 1.0,
+        }
+    }
+
+    /// The highest rate that the path carried, file bits per second.
+    pub(in crate::explain) fn best_bps(&self) -> f64 {
+        self.path.best_bps * self.payload()
+    }
+
+    /// Name of the congestion controller.
+    pub(super) fn controller(&self) -> &str {
+        &self.trace.head.cc
+    }
+
+    /// The receive buffer, bytes; 0 if the receiver sent no sample.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        self.receiver().map_or(0, |r| r.buffer_bytes)
+    }
+
+    /// Share of the time for which the sending thread waited for a CPU.
+    pub(super) fn sender_delay(&self) -> f64 {
+        self.sender().map_or(0.0, |s| share(s.cpu.delay_us, s.time_us))
+    }
+
+    /// Whether the sender is short of CPU.
+    pub(super) fn sender_supply(&self) -> CpuSupply {
+        if self.sender_delay() >= SENDER_SHORT { CpuSupply::Short } else { CpuSupply::Enough }
+    }
+
+    /// Whether the receiver is short of CPU: by the longer of its two threads' waits for one.
+    pub(super) fn receiver_supply(&self) -> CpuSupply {
+        let delay = |r: &ReceiverSample| share(r.cpu.delay_us.max(r.writer.cpu.delay_us), r.time_us);
+        let delay = self.receiver().map_or(0.0, delay);
+        if delay >= RECEIVER_SHORT { CpuSupply::Short } else { CpuSupply::Enough }
+    }
+}
+
+/// The stages of the controller's rate, if the path is of this kind.
+pub(super) fn paced(facts: &Facts, kind: PathKind) -> &'static [super::Stage] {
+    let stages = &[super::Stage::Pacing, super::Stage::CongestionWindow];
+    if facts.path.kind == kind { stages } else { &[] }
+}
+
+/// What the sender saw of the path: its queue and its losses.
+pub(super) fn path_evidence(facts: &Facts) -> Vec<String> {
+    let path = &facts.path;
+    let mut found = vec![format!("a queue stood for {} of the time", percent(path.queued))];
+    if path.loss > 0.0 {
+        found.push(format!(
+            "{} of the packets were lost, {} of those while more was sent than usually arrives; the losses are \
+             spread with {:.1} times the variance of chance",
+            percent(path.loss),
+            percent(path.excess),
+            path.uneven
+        ));
+    }
+    found
+}
+
+/// A prediction that nothing supports: the path was not tried at a higher rate.
+pub(super) fn unknown(_: &Facts, _: f64) -> Option<f64> {
+    None
+}
+
+/// The limit's time goes to data instead, at no more than the path was seen to carry.
+pub(super) fn time_for_data(facts: &Facts, share: f64) -> Option<f64> {
+    let without = facts.goodput_bps / (1.0 - share).max(0.01);
+    Some(without.min(facts.best_bps()))
+}
+
+/// What the network had left, to end a sentence with.
+pub(in crate::explain) fn spare(facts: &Facts) -> String {
+    let spare = facts.best_bps() - facts.goodput_bps;
+    match spare > 0.1 * facts.goodput_bps {
+        true => format!("; the network had at least {} to spare", rate(spare)),
+        false => String::new(),
+    }
+}

@@ -1,0 +1,26 @@
+//! Packet loss that does not depend on the rate, and a controller that slows down for it.
+
+use super::facts::{paced, path_evidence, time_for_data};
+use super::{Place, Row};
+use crate::explain::path::PathKind;
+use crate::explain::words::percent;
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| paced(facts, PathKind::Lossy),
+    place: Place::Network,
+    phrase: |facts| {
+        format!(
+            "packet loss was the limit: the network loses {} at any rate, and the congestion control ({}) slows \
+             down for it",
+            percent(facts.path.loss),
+            facts.controller()
+        )
+    },
+    evidence: |facts, _| path_evidence(facts),
+    fix: |facts| match facts.controller() {
+        "auto" => "look for the faulty line or radio link on the path".to_owned(),
+        _ => "--cc auto, which does not take such loss for congestion".to_owned(),
+    },
+    prediction: time_for_data,
+};

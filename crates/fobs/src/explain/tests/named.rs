@@ -1,0 +1,213 @@
+//! Scenes made by hand, at least one for each limit, and the limit that is named.
+
+use super::*;
+
+/// What the sending thread waits in a step: most of it.
+const WAIT_US: u64 = STEP_US * 95 / 100;
+
+fn assert_named(scenes: &[(&str, Trace, Limit)]) {
+    for (scene, trace, expected) in scenes {
+        let why = explain(trace);
+        assert_eq!(why.limit, Some(*expected), "{scene}: {why:#?}");
+        assert!(why.share > 0.6 && why.share <= 1.0, "{scene}: {}", why.share);
+        assert!(why.sentence.contains("% of the time"), "{scene}: {}", why.sentence);
+        assert!(!why.fix.is_empty() && !why.evidence.is_empty(), "{scene}: {why:#?}");
+        let seconds: f64 = why.budget.iter().map(|spent| spent.seconds).sum();
+        assert!((2.99..3.01).contains(&seconds), "{scene}: a budget of {seconds} s");
+    }
+}
+
+#[test]
+fn policers_are_named() {
+    assert_named(&[
+        (
+            "one rate with even losses, and an opening that sent twice as much of which half was lost",
+            trace_of("auto", |step, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                if step == 0 { send(s, 2000, 1000) } else { send(s, 1000, 10) }
+            }),
+            Limit::Policer,
+        ),
+        (
+            "losses as even as clockwork, more of them at the higher of two rates",
+            trace_of("auto", |step, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                if step % 20 < 10 { send(s, 1100, 100) } else { send(s, 1250, 250) }
+            }),
+            Limit::Policer,
+        ),
+        (
+            "losses that come with the rate",
+            trace_of("auto", |step, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                if step % 6 == 5 { send(s, 2 * STEP_PACKETS, STEP_PACKETS) } else { send(s, STEP_PACKETS, 0) }
+            }),
+            Limit::Policer,
+        ),
+    ]);
+}
+
+#[test]
+fn other_limits_of_the_path_are_named() {
+    assert_named(&[
+        (
+            "one rate with even losses, and an opening that sent twice as much, which was delivered",
+            trace_of("cubic", |step, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                if step == 0 { send(s, 2000, 20) } else { send(s, 1000, 10) }
+            }),
+            Limit::RandomLoss,
+        ),
+        (
+            "the sender waits for a CPU and keeps its pace all the same, behind a queue",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                s.cpu.delay_us += STEP_US / 4;
+                s.pacing_bps = 10_000_000;
+                s.rtt_us = 25_000;
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "the receiver waits for a CPU at first, then the path has a queue",
+            trace_of("auto", |step, s, r| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+                s.rtt_us = if step < 5 { 20_000 } else { 25_000 };
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "a queue stands",
+            trace_of("cubic", |_, s, _| {
+                s.waits.add_us(Wait::Window, WAIT_US);
+                s.rtt_us = 45_000;
+            }),
+            Limit::NarrowPath,
+        ),
+        (
+            "losses as chance spreads them",
+            trace_of("cubic", |step, s, _| {
+                s.waits.add_us(Wait::Window, WAIT_US);
+                send(s, STEP_PACKETS, [2, 0, 1, 3, 1, 1, 2, 0, 1, 2][step as usize % 10]);
+            }),
+            Limit::RandomLoss,
+        ),
+        (
+            "no sign of anything",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Pacer, WAIT_US)),
+            Limit::StartUp,
+        ),
+        (
+            "the last answers take long",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Answers, WAIT_US)),
+            Limit::RoundTrips,
+        ),
+    ]);
+}
+
+#[test]
+fn limits_of_the_sender_are_named() {
+    assert_named(&[
+        (
+            "the reader is blocked",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Source, WAIT_US);
+                work(&mut s.reader, 90, 0);
+            }),
+            Limit::Source,
+        ),
+        (
+            "the reader hashes",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Source, WAIT_US);
+                work(&mut s.reader, 10, 0);
+            }),
+            Limit::SenderCpu,
+        ),
+        ("the sender never waits", trace_of("auto", |_, _, _| {}), Limit::SenderCpu),
+        (
+            "the sender waits for a CPU",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                s.cpu.delay_us += STEP_US * 8 / 10;
+            }),
+            Limit::SenderCpu,
+        ),
+        (
+            "a cap",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Cap, WAIT_US);
+                s.cap_bps = 10_000_000;
+            }),
+            Limit::RateCap,
+        ),
+        (
+            "a deadline that needs no more",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Deadline, WAIT_US)),
+            Limit::Deadline,
+        ),
+        (
+            "its own socket is full",
+            trace_of("auto", |_, s, _| s.waits.add_us(Wait::Socket, WAIT_US)),
+            Limit::LocalQueue,
+        ),
+    ]);
+}
+
+#[test]
+fn limits_of_the_receiver_are_named() {
+    assert_named(&[
+        (
+            "the receiver drains slowly, with CPU to spare",
+            trace_of("auto", |_, s, r| {
+                s.waits.add_us(Wait::Drain, WAIT_US);
+                r.cpu.delay_us += STEP_US / 100;
+            }),
+            Limit::ReceiverBuffer,
+        ),
+        (
+            "the receiver drains slowly, for want of a CPU",
+            trace_of("auto", |_, s, r| {
+                s.waits.add_us(Wait::Drain, WAIT_US);
+                r.cpu.delay_us += STEP_US / 2;
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the writer is blocked",
+            trace_of("auto", |_, s, r| {
+                s.waits.add_us(Wait::Storage, WAIT_US);
+                work(&mut r.writer, 90, 0);
+            }),
+            Limit::Destination,
+        ),
+        (
+            "the writer verifies",
+            trace_of("auto", |_, s, r| {
+                s.waits.add_us(Wait::Storage, WAIT_US);
+                work(&mut r.writer, 5, 0);
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the receiver waits for a CPU at first, and the controller takes long to recover",
+            trace_of("auto", |step, s, r| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+            }),
+            Limit::ReceiverCpu,
+        ),
+        (
+            "the socket overflows",
+            trace_of("auto", |_, s, r| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                send(s, STEP_PACKETS, 10);
+                s.socket_drops += 1;
+                r.socket_drops += 1;
+                r.buffer_bytes = 40_000;
+            }),
+            Limit::ReceiverBuffer,
+        ),
+    ]);
+}
