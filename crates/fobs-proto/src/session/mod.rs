@@ -28,6 +28,6 @@ pub use limits::{
 };
 pub use pause::{Pause, RateChoice};
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
-pub use send::{ChunkRead, Rejection, SendPolicy, SendPolicyConfig, Unread};
+pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
 pub use silence::{Role, Silence};
 pub use wait::{Wait, WaitTimes};

@@ -51,11 +51,11 @@ pub struct ChunkRead {
     pub is_final: bool,
 }
 
-/// What is still to be read.
+/// The size of the object, as far as the reader knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unread {
-    /// File data, bytes.
-    pub bytes: u64,
+pub struct ObjectSize {
+    /// File data, read and unread, bytes.
+    pub data_bytes: u64,
     /// Whether that is all.
     pub extent: Extent,
 }
@@ -141,20 +141,22 @@ impl SendPolicy {
         now: Timestamp,
         machine: &mut Sender,
         chunk: ChunkRead,
-        unread: Unread,
+        object: ObjectSize,
     ) -> ChunkId {
         self.granted = self.granted.saturating_sub(1);
         self.mismatches.push_back(0);
         self.data_bytes = self.data_bytes.saturating_add(chunk.data_bytes);
         self.wire_bytes = self.wire_bytes.saturating_add(u64::from(chunk.len));
         let id = machine.push_chunk(chunk.len, chunk.is_final);
-        machine.expect(now, self.wire_bytes_of(unread.bytes), unread.extent);
+        let unread = object.data_bytes.saturating_sub(self.data_bytes);
+        machine.expect(now, self.wire_bytes_of(unread), object.extent);
         id
     }
 
     /// Length of unread data on the wire, bytes: as much for each byte as so far.
     fn wire_bytes_of(&self, unread: u64) -> u64 {
-        let wire = u128::from(unread) * u128::from(self.wire_bytes.max(1)) / u128::from(self.data_bytes.max(1));
+        let wire =
+            u128::from(unread) * u128::from(self.wire_bytes.max(1)) / u128::from(self.data_bytes.max(1));
         u64::try_from(wire).unwrap_or(u64::MAX)
     }
 

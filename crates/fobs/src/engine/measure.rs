@@ -4,6 +4,7 @@ use super::meter::{CpuMeter, WorkMeter};
 use crate::explain::{ReceiverSample, SenderSample, SenderWaits};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
+use fobs_proto::session::Wait;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,20 +52,6 @@ pub(super) enum Audience {
     Both,
 }
 
-/// What a sending thread waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
-    Cap,
-    Drain,
-    Deadline,
-    Pacer,
-    Window,
-    Source,
-    Storage,
-    Answers,
-    Socket,
-}
-
 /// The sending end's account of its time.
 pub(super) struct SenderMeter {
     pub(super) due: Due,
@@ -79,11 +66,6 @@ impl SenderMeter {
     pub(super) fn new(reader: Arc<WorkMeter>, cap_bps: u64) -> SenderMeter {
         let cpu = CpuMeter::of_this_thread();
         SenderMeter { due: Due::new(), reader, cpu, waits: SenderWaits::default(), cap_bps }
-    }
-
-    /// The user chose the rate.
-    pub(super) fn is_capped(&self) -> bool {
-        self.cap_bps > 0
     }
 
     pub(super) fn waited(&mut self, why: Wait, time: Duration) {
