@@ -22,9 +22,6 @@ pub struct SendPolicyConfig {
     pub rate: RateChoice,
     /// What earlier transfers to this peer left.
     pub history: PathHistory,
-    /// Time from the question to the peer's answer in the session's set-up; `None` where the peer's first datagram is that
-    /// answer, and time zero was the question.
-    pub answered: Option<Duration>,
 }
 
 impl Default for SendPolicyConfig {
@@ -35,7 +32,6 @@ impl Default for SendPolicyConfig {
             chunks_max: CHUNKS_MAX,
             rate: RateChoice::Controller,
             history: PathHistory::default(),
-            answered: None,
         }
     }
 }
@@ -110,12 +106,10 @@ impl SendPolicy {
         }
     }
 
-    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent. `heard`
-    /// is when the peer's newest datagram came.
-    pub fn recall(&mut self, machine: &mut Sender, heard: Option<Timestamp>) {
-        let answered = || heard.map(|at| at - Timestamp::ZERO);
-        if self.history.is_some()
-            && let Some(answered) = self.config.answered.or_else(answered)
+    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent.
+    /// `answered` is the time that the peer took to answer: in the session's set-up, or with its first datagram.
+    pub fn recall(&mut self, machine: &mut Sender, answered: Option<Duration>) {
+        if let Some(answered) = answered
             && let Some(history) = self.history.take()
         {
             machine.recall(&history.met(answered));

@@ -89,6 +89,7 @@ struct Sending {
     began: Timestamp,
     causes: Causes,
     remembered: RememberedPath,
+    answered: Option<Duration>,
 }
 
 /// Sends the object; returns after the completion signal.
@@ -135,7 +136,6 @@ impl Sending {
             chunks_max: CHUNKS_MAX,
             rate,
             history,
-            answered: job.answered,
         });
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
@@ -159,6 +159,7 @@ impl Sending {
             began,
             causes: Causes::new(learned_from),
             remembered: job.remembered,
+            answered: job.answered,
         })
     }
 
@@ -171,7 +172,8 @@ impl Sending {
             }
             self.grant_buffers()?;
             self.take_acks()?;
-            self.policy.recall(&mut self.machine, self.link.last_heard());
+            let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
+            self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
