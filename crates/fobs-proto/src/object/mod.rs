@@ -6,6 +6,7 @@ mod range_set;
 
 pub use bitmap::Bitmap;
 pub use geometry::{
-    BLOCK_PACKETS, CHUNK_DATA_MAX, CHUNK_LEN_MAX, Geometry, PAYLOAD_MAX, PAYLOAD_MIN, RECORDS_MAX, TRAILER_LEN,
+    BLOCK_PACKETS, CHUNK_DATA_MAX, CHUNK_LEN_MAX, Geometry, PAYLOAD_MAX, PAYLOAD_MIN, RECORDS_MAX,
+    TRAILER_LEN,
 };
 pub use range_set::RangeSet;

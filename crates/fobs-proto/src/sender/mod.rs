@@ -41,9 +41,9 @@ use timers::ProbeTimeout;
 
 /// Most packets of one burst: what the kernel takes as one GSO super-packet (64), less what a 65,507-byte datagram allows at 1472
 /// bytes. 32 to 44 is the knee of the measured curve of rate over burst.
-const BURST_MAX: u32 = 44;
+pub const BURST_MAX: u32 = 44;
 /// Most datagram bytes of one burst: what UDP over IPv4 carries, which the kernel takes as one GSO super-packet.
-const BURST_BYTES_MAX: u64 = 65_507;
+pub const BURST_BYTES_MAX: u64 = 65_507;
 /// Unsent bytes that are held ready: two full chunks, so that reading and sending overlap.
 const READY_BYTES: u64 = 8 << 20;
 /// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart (protocol 4.1),

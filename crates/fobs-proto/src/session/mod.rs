@@ -26,8 +26,8 @@ pub use limits::{
     ANSWER_WAIT_MAX, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
     UDP_SILENCE_MAX,
 };
-pub use pause::{Pause, RateChoice};
+pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
-pub use send::{ChunkRead, Rejection, SendPolicy, SendPolicyConfig, Unread};
+pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
 pub use silence::{Role, Silence};
 pub use wait::{Wait, WaitTimes};

@@ -1,16 +1,8 @@
 //! Why a sending thread waits: the machine's limit, seen together with what the session knows of reader and receiver.
 
 use super::Wait;
+use crate::congestion::RateSource;
 use crate::sender::Limit;
-
-/// Where the rate of a sender comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RateChoice {
-    /// The user's figure.
-    User,
-    /// The controller's own decision.
-    Controller,
-}
 
 /// State of the sending side when its machine gives no burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +10,7 @@ pub struct Pause {
     /// What the machine is limited by.
     pub limit: Limit,
     /// Where the controller's rate comes from.
-    pub rate: RateChoice,
+    pub rate: RateSource,
     /// Datagram bytes outstanding.
     pub bytes_in_flight: u64,
     /// Chunks that the receiver has in full and has not stored, as last reported.
@@ -38,7 +30,7 @@ impl Pause {
             Limit::Cap => Wait::Cap,
             Limit::Drain => Wait::Drain,
             Limit::Deadline => Wait::Deadline,
-            Limit::Pacer if self.rate == RateChoice::User => Wait::Cap,
+            Limit::Pacer if self.rate == RateSource::User => Wait::Cap,
             Limit::Pacer => Wait::Pacer,
             Limit::Window | Limit::Silence => Wait::Window,
             Limit::Credit => Wait::Storage,
@@ -60,7 +52,7 @@ mod tests {
     fn pauses_are_attributed_by_limit_and_surroundings() {
         let pause = |limit| Pause {
             limit,
-            rate: RateChoice::Controller,
+            rate: RateSource::Path,
             bytes_in_flight: 1,
             backlog: 0,
             granted: 0,
@@ -68,7 +60,7 @@ mod tests {
         };
         let table = [
             (pause(Limit::Pacer), Wait::Pacer),
-            (Pause { rate: RateChoice::User, ..pause(Limit::Pacer) }, Wait::Cap),
+            (Pause { rate: RateSource::User, ..pause(Limit::Pacer) }, Wait::Cap),
             (pause(Limit::Silence), Wait::Window),
             (Pause { granted: 1, ..pause(Limit::Data) }, Wait::Source),
             (Pause { bytes_in_flight: 0, ..pause(Limit::Data) }, Wait::Storage),

@@ -2,7 +2,7 @@
 
 use super::holding::{Holding, first_chunk_data_max, round_trip_bytes};
 use super::limits::{CHUNKS_MAX, GRANTS_MAX, MISMATCHES_MAX};
-use super::{Pause, RateChoice, Role, Silence, Wait};
+use super::{Pause, Role, Silence, Wait};
 use crate::congestion::PathHistory;
 use crate::sender::{Extent, Sender};
 use crate::{ChunkId, Timestamp};
@@ -18,13 +18,8 @@ pub struct SendPolicyConfig {
     pub role: Role,
     /// Chunks held at once, at most.
     pub chunks_max: u32,
-    /// Where the controller's rate comes from.
-    pub rate: RateChoice,
     /// What earlier transfers to this peer left.
     pub history: PathHistory,
-    /// Time from the question to the peer's answer in the session's set-up; `None` where the peer's first datagram is that
-    /// answer, and time zero was the question.
-    pub answered: Option<Duration>,
 }
 
 impl Default for SendPolicyConfig {
@@ -33,9 +28,7 @@ impl Default for SendPolicyConfig {
             began: Timestamp::ZERO,
             role: Role::Caller,
             chunks_max: CHUNKS_MAX,
-            rate: RateChoice::Controller,
             history: PathHistory::default(),
-            answered: None,
         }
     }
 }
@@ -51,11 +44,11 @@ pub struct ChunkRead {
     pub is_final: bool,
 }
 
-/// What is still to be read.
+/// The size of the object, as far as the reader knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unread {
-    /// File data, bytes.
-    pub bytes: u64,
+pub struct ObjectSize {
+    /// File data, read and unread, bytes.
+    pub data_bytes: u64,
     /// Whether that is all.
     pub extent: Extent,
 }
@@ -110,12 +103,10 @@ impl SendPolicy {
         }
     }
 
-    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent. `heard`
-    /// is when the peer's newest datagram came.
-    pub fn recall(&mut self, machine: &mut Sender, heard: Option<Timestamp>) {
-        let answered = || heard.map(|at| at - Timestamp::ZERO);
-        if self.history.is_some()
-            && let Some(answered) = self.config.answered.or_else(answered)
+    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent.
+    /// `answered` is the time that the peer took to answer: in the session's set-up, or with its first datagram.
+    pub fn recall(&mut self, machine: &mut Sender, answered: Option<Duration>) {
+        if let Some(answered) = answered
             && let Some(history) = self.history.take()
         {
             machine.recall(&history.met(answered));
@@ -141,20 +132,22 @@ impl SendPolicy {
         now: Timestamp,
         machine: &mut Sender,
         chunk: ChunkRead,
-        unread: Unread,
+        object: ObjectSize,
     ) -> ChunkId {
         self.granted = self.granted.saturating_sub(1);
         self.mismatches.push_back(0);
         self.data_bytes = self.data_bytes.saturating_add(chunk.data_bytes);
         self.wire_bytes = self.wire_bytes.saturating_add(u64::from(chunk.len));
         let id = machine.push_chunk(chunk.len, chunk.is_final);
-        machine.expect(now, self.wire_bytes_of(unread.bytes), unread.extent);
+        let unread = object.data_bytes.saturating_sub(self.data_bytes);
+        machine.expect(now, self.wire_bytes_of(unread), object.extent);
         id
     }
 
     /// Length of unread data on the wire, bytes: as much for each byte as so far.
     fn wire_bytes_of(&self, unread: u64) -> u64 {
-        let wire = u128::from(unread) * u128::from(self.wire_bytes.max(1)) / u128::from(self.data_bytes.max(1));
+        let wire =
+            u128::from(unread) * u128::from(self.wire_bytes.max(1)) / u128::from(self.data_bytes.max(1));
         u64::try_from(wire).unwrap_or(u64::MAX)
     }
 
@@ -186,7 +179,7 @@ impl SendPolicy {
     pub fn wait(&self, machine: &Sender) -> Wait {
         let pause = Pause {
             limit: machine.limit(),
-            rate: self.config.rate,
+            rate: machine.controller().rate_source(),
             bytes_in_flight: machine.bytes_in_flight(),
             backlog: machine.stats().backlog,
             granted: self.granted,

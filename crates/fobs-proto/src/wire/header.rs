@@ -15,7 +15,8 @@ pub const AEAD_TAG_LEN: usize = 16;
 pub const DATA_OVERHEAD: usize = DATA_HEADER_LEN + AEAD_TAG_LEN;
 /// Highest `attempt` (two bits, protocol 4.2).
 pub const ATTEMPT_MAX: u8 = 3;
-/// How far below the largest number received a packet is still accepted, packets (protocol 3.5).
+/// How far below the largest number received a packet is still accepted, packets (protocol 3.5). At 10 Gbit/s of 1472-byte
+/// packets that is 150 ms of reordering, far beyond what paths do; it costs 16 KiB.
 pub const REPLAY_WINDOW: u64 = 131_072;
 
 const TYPE_DATA: u8 = 0;

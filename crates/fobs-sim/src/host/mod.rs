@@ -12,6 +12,7 @@ pub use disk::{DiskConfig, Sync};
 pub(crate) use socket::Socket;
 
 use crate::time::{MS, Nanos, SEC, US};
+use fobs_proto::session::PACE_GRAIN;
 
 /// What a host is.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +25,7 @@ pub struct HostConfig {
     pub packet_cost: Nanos,
     /// How late a sleeping thread wakes: from, to.
     pub wake: (Nanos, Nanos),
-    /// Shortest sleep between bursts, as the engine has it.
+    /// Shortest sleep between bursts; the engine's is [`PACE_GRAIN`].
     pub pace_grain: Nanos,
     /// Arrival stamps are rounded up to a multiple of this: interrupts are held back and merge what arrives.
     pub stamp_grain: Nanos,
@@ -64,7 +65,7 @@ impl HostConfig {
         HostConfig {
             packet_cost: 1_750,
             wake: (0, 100 * US),
-            pace_grain: 250 * US,
+            pace_grain: PACE_GRAIN.as_nanos() as Nanos,
             stamp_grain: 50 * US,
             receive_buffer: 8 << 20,
             disk: DiskConfig { rate: 1_000_000_000, ..DiskConfig::default() },

@@ -1,25 +1,24 @@
 //! A lane: a thread that does nothing but empty the socket into memory.
 //!
-//! Where other processes have the receiving thread's CPU, its socket overflows while it waits for its turn. To take a
-//! datagram costs a fraction of opening, placing and acknowledging it, so a thread that does only that is through before
-//! its turn ends, wakes with time owed to it, and finds a CPU of its own where there is one. What it takes waits here, in order,
-//! in more room than an unprivileged socket is granted. Nothing changes on the wire.
+//! Where other processes use the receiving thread's CPU, its socket overflows while the thread waits for its time slice. Reading
+//! a datagram costs a fraction of decrypting, placing and acknowledging it, so a thread that only reads finishes within its
+//! slice, is scheduled early the next time, and moves to an idle CPU where there is one. Datagrams wait here, in order, in
+//! more memory than an unprivileged socket is granted. Nothing changes on the wire.
 
-use super::{Clock, HEARTBEAT, TIMER_SLACK_NS};
+use super::Clock;
+use super::thread::be_punctual;
 use fobs_proto::Timestamp;
-use fobs_sys::{
-    Datagram, Ecn, Interest, RecvBatch, ThreadDuty, UdpSocket, Waker, hint_scheduler, set_timer_slack_ns,
-    wait,
-};
+use fobs_proto::session::HEARTBEAT;
+use fobs_sys::{Datagram, Ecn, Interest, RecvBatch, UdpSocket, Waker, wait};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes and datagrams that wait at most; a lane that is full leaves the rest to the socket. There are two such stores: one is
-/// filled while the other is emptied. Twice 16 MiB hold a quarter of a second at 1 Gbit/s, seven turns of a
-/// scheduler that gives each of eight processes 4 ms, and together with the chunks ([`super::CHUNKS_MAX`]) keep inside
-/// the 256 MiB that a process may have.
+/// Bytes and datagrams that wait at most; a full lane leaves the rest in the socket. There are two such stores: one is filled
+/// while the other is emptied. Twice 16 MiB hold a quarter of a second at 1 Gbit/s, seven turns of a scheduler that gives
+/// each of eight processes 4 ms, and together with the chunks ([`super::CHUNKS_MAX`]) fit into the 256 MiB that a process
+/// may use.
 const STORE_BYTES: usize = 16 << 20;
 const STORE_DATAGRAMS: usize = 1 << 16;
 
@@ -30,7 +29,7 @@ pub(super) struct Lane {
     /// Wakes the lane's thread.
     stop: Waker,
     thread: Option<JoinHandle<()>>,
-    /// What was handed over, and how much of it is taken.
+    /// Datagrams handed over by the lane's thread, and how many of them are taken.
     taken: Store,
     next: usize,
 }
@@ -56,10 +55,10 @@ struct Store {
     datagrams: Vec<Stored>,
 }
 
-/// What a [`Datagram`] is but for its bytes.
+/// A [`Datagram`] without its bytes.
 #[derive(Debug, Clone, Copy)]
 struct Stored {
-    /// Where its bytes end; they begin where those of the one before do.
+    /// Where its bytes end; they begin where the bytes before end.
     end: usize,
     /// When it was taken from the socket.
     read: Timestamp,
@@ -72,7 +71,7 @@ struct Stored {
 
 impl Store {
     fn new() -> Store {
-        // Reserved, not touched: memory is taken by what comes.
+        // Reserved, not touched: pages are mapped as they are filled.
         Store { bytes: Vec::with_capacity(STORE_BYTES), datagrams: Vec::new() }
     }
 
@@ -94,7 +93,7 @@ impl Store {
 }
 
 impl Lane {
-    /// Starts a thread that takes from `socket`; nobody else may from now on. It wakes `owner` when there is something. It is as
+    /// Starts a thread that reads `socket`; no other thread may from now on. It wakes `owner` when a datagram has come. It is as
     /// punctual as the calling thread, and has its priority.
     pub(super) fn start(
         socket: Arc<UdpSocket>,
@@ -112,8 +111,8 @@ impl Lane {
         Ok(Lane { shared, stop, thread: Some(thread), taken: Store::new(), next: 0 })
     }
 
-    /// Calls `take` with what has come and when it was taken from the socket, in order of arrival, at most `max` times; how
-    /// often that was.
+    /// Calls `take` with each datagram and the time at which it was read, in order of arrival, at most `max` times. Returns
+    /// their number.
     pub(super) fn receive(
         &mut self,
         max: usize,
@@ -135,7 +134,7 @@ impl Lane {
         Ok(count)
     }
 
-    /// Changes the empty store for the lane's.
+    /// Swaps the emptied store for the one being filled.
     fn refill(&mut self) -> io::Result<()> {
         self.taken.clear();
         self.next = 0;
@@ -162,7 +161,7 @@ impl Drop for Lane {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked left whole datagrams.
+        // A thread that panicked left whole datagrams.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -178,8 +177,7 @@ struct Filler {
 
 impl Filler {
     fn run(self, mut batch: RecvBatch) {
-        set_timer_slack_ns(TIMER_SLACK_NS);
-        hint_scheduler(ThreadDuty::Punctual);
+        be_punctual();
         while !self.shared.lock().ending {
             let came = self.socket.recv(&mut batch).and_then(|count| {
                 if count > 0 {

@@ -1,13 +1,14 @@
-//! One side's end of the data plane: a socket, the keys of both directions, and where the peer is.
+//! One side's end of the data plane: a socket, the keys of both directions, and the peer's address.
 
+use super::Clock;
 use super::lane::Lane;
 use super::remedy::Mendable;
-use super::{Clock, UDP_SILENCE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
 use crate::secure::replay::ReplayWindow;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
-use fobs_proto::sender::{Body, PacketOut};
+use fobs_proto::sender::{BURST_BYTES_MAX, BURST_MAX, Body, PacketOut};
+use fobs_proto::session::Role;
 use fobs_proto::wire::{AEAD_TAG_LEN, DataHeader, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Burst, Datagram, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
@@ -17,20 +18,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for one burst: what one GSO send may carry.
-const OUT_LEN: usize = 65_507;
+/// Room for one burst, bytes.
+const OUT_LEN: usize = BURST_BYTES_MAX as usize;
 /// What probes are filled with.
 static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
-/// Slots of a receive batch. With GRO each may hold 44 packets; eight of them are 0.8 ms at 5 Gbit/s, which is as long as acks
-/// should wait for each other.
+/// Slots of a receive batch. With GRO each may hold a burst of the sender; eight of 44 packets are 0.8 ms at 5 Gbit/s, which is
+/// as long as acks should wait for each other.
 const BATCH_SLOTS: usize = 8;
-/// As many datagrams are taken from a lane at once.
-const LANE_BATCH: usize = BATCH_SLOTS * 44;
-/// Addresses at which the peer is looked for.
+/// Datagrams taken from a lane at once: as many.
+const LANE_BATCH: usize = BATCH_SLOTS * BURST_MAX as usize;
+/// Addresses at which the peer is tried.
 const CANDIDATES_MAX: usize = 4;
-/// What the side that was called waits beyond [`UDP_SILENCE_MAX`].
-const CALLED_WAIT: Duration = Duration::from_secs(2);
-/// Datagrams of a burst that also go to the other candidates until the peer has been heard.
+/// Datagrams of a burst that also go to the other candidates until the peer's first datagram has come.
 const GREETING_LEN: usize = 1;
 
 /// What a link is made of.
@@ -42,7 +41,7 @@ pub(crate) struct LinkSetup {
     pub(crate) cipher: Cipher,
     /// What this side emits.
     pub(crate) direction: Direction,
-    /// Where the peer may be; empty if it speaks first.
+    /// Addresses that the peer may have; empty if it sends first.
     pub(crate) candidates: Vec<SocketAddr>,
 }
 
@@ -53,10 +52,10 @@ pub(crate) struct Incoming<'a> {
     pub(crate) body: IncomingBody<'a>,
 }
 
-/// Where the body of a packet is, as it was opened.
+/// Where the decrypted body of a packet is.
 #[derive(Clone, Copy)]
 pub(crate) enum IncomingBody<'a> {
-    /// In the place that [`Inbox::vacancy`] named; how many bytes.
+    /// In the place that [`Inbox::vacancy`] gave; its length, bytes.
     InPlace(usize),
     /// Here, until the next packet.
     Here(&'a [u8]),
@@ -71,10 +70,10 @@ impl IncomingBody<'_> {
     }
 }
 
-/// Whoever takes what a link receives. A function does, if it has no places of its own.
+/// Takes the packets that a link receives. A closure is one without places of its own.
 pub(crate) trait Inbox {
-    /// The place for the `len` bytes that a data packet claims to bring, to be opened straight into: what is written there is
-    /// worth nothing until the packet is taken, and if it is a forgery it never is. `None` for a buffer of the link's.
+    /// The place for the `len` bytes that a data packet claims to carry, to decrypt straight into: its content means nothing
+    /// until the packet is taken, and a forgery never is. `None` for a buffer of the link's.
     fn vacancy(&mut self, _header: &DataHeader, _len: usize) -> Option<&mut [u8]> {
         None
     }
@@ -114,22 +113,22 @@ pub(crate) struct Link {
     waker: Waker,
     clock: Clock,
     sealer: Sealer,
-    hearing: Hearing,
+    inbound: Inbound,
     candidates: Vec<SocketAddr>,
     intake: Intake,
     out: Box<[u8]>,
 }
 
-/// How datagrams get here.
+/// How datagrams are read.
 enum Intake {
-    /// This thread asks the socket.
+    /// By this thread, from the socket.
     Socket(RecvBatch),
-    /// Another one does.
+    /// By another thread.
     Lane(Lane),
 }
 
-/// Tells what the peer sent from everything else, and knows where it is.
-struct Hearing {
+/// Tells the peer's datagrams from all others, and knows its address.
+struct Inbound {
     clock: Clock,
     opener: Opener,
     replay: ReplayWindow,
@@ -138,7 +137,7 @@ struct Hearing {
     counts_drops: bool,
     peer: Option<SocketAddr>,
     last_heard: Option<Timestamp>,
-    /// For bodies that have no place of their own.
+    /// Bodies that have no place of their own.
     opened: Box<[u8]>,
     rejected: u64,
 }
@@ -151,7 +150,7 @@ impl Link {
         };
         let mut candidates = setup.candidates;
         candidates.truncate(CANDIDATES_MAX);
-        let hearing = Hearing {
+        let inbound = Inbound {
             clock: setup.clock,
             opener: Opener::new(&setup.secret, setup.cipher, theirs),
             replay: ReplayWindow::new(),
@@ -167,7 +166,7 @@ impl Link {
             waker: setup.waker,
             clock: setup.clock,
             sealer: Sealer::new(&setup.secret, setup.cipher, ours),
-            hearing,
+            inbound,
             candidates,
             intake: Intake::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
@@ -182,30 +181,29 @@ impl Link {
         self.waker.clone()
     }
 
-    /// When the peer was last heard; `None` before that.
+    /// When the peer's newest datagram came; `None` before the first.
     pub(crate) fn last_heard(&self) -> Option<Timestamp> {
-        self.hearing.last_heard
+        self.inbound.last_heard
     }
 
     /// The address to send to, where it is known.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        self.hearing.peer
+        self.inbound.peer
     }
 
-    /// Whether that is known.
+    /// Whether the address is known.
     pub(crate) fn has_peer(&self) -> bool {
-        self.hearing.peer.is_some()
+        self.inbound.peer.is_some()
     }
 
-    /// How long the peer may stay unheard at the start. The side that was called waits a little longer: the caller's own
-    /// sentence names the server as its user knows it.
-    pub(crate) fn silence_max(&self) -> Duration {
-        if self.candidates.is_empty() { UDP_SILENCE_MAX + CALLED_WAIT } else { UDP_SILENCE_MAX }
+    /// Which side of the session this is.
+    pub(crate) fn role(&self) -> Role {
+        if self.candidates.is_empty() { Role::Called } else { Role::Caller }
     }
 
     /// Datagrams dropped because they were malformed, replayed or forged.
     pub(crate) fn rejected(&self) -> u64 {
-        self.hearing.rejected
+        self.inbound.rejected
     }
 
     /// The kernel's count of datagrams dropped at the socket, as of now; `None` where it does not count them.
@@ -226,19 +224,19 @@ impl Link {
         }
     }
 
-    /// Takes what is waiting: hands over every authenticated packet, and returns how many datagrams there were.
+    /// Reads a batch: hands over every authenticated packet, and returns the number of datagrams.
     pub(crate) fn receive(&mut self, inbox: &mut impl Inbox) -> Result<usize> {
-        let Link { socket, clock, hearing, intake, .. } = self;
+        let Link { socket, clock, inbound, intake, .. } = self;
         let count = match intake {
             Intake::Socket(batch) => socket.recv(batch).inspect(|&count| {
                 if count > 0 {
                     let now = clock.now();
-                    batch.for_each(|datagram| hearing.take(now, datagram, inbox));
+                    batch.for_each(|datagram| inbound.take(now, datagram, inbox));
                 }
             }),
-            // When it was read is what tells how late this host reads.
+            // The time of reading shows how late this host reads.
             Intake::Lane(lane) => {
-                lane.receive(LANE_BATCH, |read, datagram| hearing.take(read, datagram, inbox))
+                lane.receive(LANE_BATCH, |read, datagram| inbound.take(read, datagram, inbox))
             }
         };
         count.map_err(|error| {
@@ -249,32 +247,33 @@ impl Link {
         })
     }
 
-    /// Seals a burst into the link's buffer; `chunk_bytes` shows a range of a chunk.
+    /// Seals a burst into the link's buffer; `chunk_bytes` gives a range of a chunk. `None` if a packet is of a chunk without
+    /// such a range, or if the burst is too long.
     pub(crate) fn seal<'a>(
         &mut self,
         packets: &[PacketOut],
-        chunk_bytes: impl Fn(ChunkId, Range<usize>) -> &'a [u8],
-    ) -> Sealed {
+        chunk_bytes: impl Fn(ChunkId, Range<usize>) -> Option<&'a [u8]>,
+    ) -> Option<Sealed> {
         let mut end = 0;
         for packet in packets {
-            let datagram = &mut self.out[end..end + packet.datagram_len()];
+            let datagram = self.out.get_mut(end..end + packet.datagram_len())?;
             let header_len = packet.header.encode(packet.number, datagram);
             let (header, sealed) = datagram.split_at_mut(header_len);
             let body_len = sealed.len() - AEAD_TAG_LEN;
             let body = match packet.body {
                 Body::Chunk { chunk, offset, .. } => {
                     let offset = offset as usize;
-                    chunk_bytes(chunk, offset..offset + body_len)
+                    chunk_bytes(chunk, offset..offset + body_len)?
                 }
                 Body::Padding { .. } => &PADDING[..body_len],
             };
             self.sealer.seal(packet.number, header, body, sealed);
             end += packet.datagram_len();
         }
-        Sealed { start: 0, end, segment_len: packets.first().map_or(1, PacketOut::datagram_len) }
+        Some(Sealed { start: 0, end, segment_len: packets.first().map_or(1, PacketOut::datagram_len) })
     }
 
-    /// Seals a packet whose body the caller has written.
+    /// Seals a packet with this body.
     pub(crate) fn seal_body(&mut self, number: u64, header: Header, body: &[u8]) -> Sealed {
         let header_len = header.encode(number, &mut self.out);
         let end = header_len + body.len() + AEAD_TAG_LEN;
@@ -283,10 +282,10 @@ impl Link {
         Sealed { start: 0, end, segment_len: end }
     }
 
-    /// Sends what is left of a burst; what the kernel did not take stays in `sealed`.
+    /// Sends the rest of a burst; what the kernel did not take stays in `sealed`.
     pub(crate) fn send(&mut self, sealed: &mut Sealed, ecn: Ecn) -> std::result::Result<(), SendError> {
-        let Some(peer) = self.hearing.peer else { return Ok(()) };
-        if self.hearing.last_heard.is_none() && self.candidates.len() > 1 {
+        let Some(peer) = self.inbound.peer else { return Ok(()) };
+        if self.inbound.last_heard.is_none() && self.candidates.len() > 1 {
             self.greet(*sealed);
         }
         while !sealed.is_empty() {
@@ -302,11 +301,11 @@ impl Link {
         Ok(())
     }
 
-    /// Until the peer is heard it may be at any of its addresses: the others get the first datagram of a burst.
+    /// Until its first datagram the peer may have any of its addresses: the others get the first datagram of a burst.
     fn greet(&mut self, sealed: Sealed) {
         let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
-        for to in self.candidates.iter().filter(|to| Some(**to) != self.hearing.peer) {
-            // A candidate that cannot be reached is what the others are for.
+        for to in self.candidates.iter().filter(|to| Some(**to) != self.inbound.peer) {
+            // If one candidate cannot be reached, another one can.
             let _ = self.socket.send(&Burst {
                 to: *to,
                 data: &self.out[sealed.start..end],
@@ -316,9 +315,9 @@ impl Link {
         }
     }
 
-    /// Waits for datagrams, the waker, room to send (if asked) or the time.
+    /// Waits for datagrams, the waker, room to send (if `interest` has that) or the timeout.
     pub(crate) fn wait(&self, timeout: Duration, interest: Interest) -> Result<()> {
-        // A lane calls the waker; the socket's datagrams are its own.
+        // The lane reads the socket and wakes this thread.
         let interest = match (&self.intake, interest) {
             (Intake::Lane(_), Interest::Readable) => Interest::Waker,
             _ => interest,
@@ -329,8 +328,8 @@ impl Link {
     }
 }
 
-impl Hearing {
-    /// Hands over a datagram that was taken from the socket at `now`, if it is the peer's and new.
+impl Inbound {
+    /// Hands over a datagram that was read from the socket at `now`, if it is the peer's and new.
     fn take(&mut self, now: Timestamp, datagram: Datagram<'_>, inbox: &mut impl Inbox) {
         let Ok((header, truncated)) = Header::decode(datagram.data) else {
             self.rejected += 1;

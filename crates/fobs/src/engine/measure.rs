@@ -69,11 +69,6 @@ impl SenderMeter {
         SenderMeter { due: Due::new(), reader, cpu, waits: WaitTimes::default(), cap_bps }
     }
 
-    /// Whether the user set the rate.
-    pub(super) fn is_capped(&self) -> bool {
-        self.cap_bps > 0
-    }
-
     pub(super) fn waited(&mut self, why: Wait, time: Duration) {
         self.waits[why] += time;
     }

@@ -1,28 +1,13 @@
 //! The thread that reads: fills empty chunk buffers from the source, as many as the sender grants.
 
+use super::letters::{Filled, Grant, Post, ToSender};
 use super::meter::WorkMeter;
-use super::send::ToSender;
-use super::{Post, spawn};
+use super::thread::spawn;
 use crate::error::Result;
-use crate::storage::{FilledChunk, Known, Source};
-use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
+use crate::storage::Source;
+use fobs_sys::{ThreadDuty, hint_scheduler};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-
-/// An empty buffer, and how much file data to fill it with, bytes.
-pub(super) struct Grant {
-    pub(super) buffer: PageBuffer,
-    pub(super) data_max: usize,
-}
-
-/// A chunk that is ready to be sent.
-pub(super) struct Filled {
-    pub(super) buffer: PageBuffer,
-    pub(super) chunk: FilledChunk,
-    pub(super) known: Known,
-    /// The transfer's root, with the final chunk.
-    pub(super) root: Option<[u8; 32]>,
-}
 
 /// Reads until the final chunk, an error, or the sender's end.
 pub(super) fn start(

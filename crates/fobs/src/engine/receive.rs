@@ -1,37 +1,41 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+mod intake;
+
+use super::failure::{PeerName, aborted, closed_early, never_verified, tell_abort};
 use super::host::HostWatch;
-use super::link::{Inbox, Incoming, IncomingBody};
+use super::letters::{ControlEvent, MAILBOX_MAX, Post, ToReceiver, ToWriter, forward_control};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
-use super::send::{no_memory, udp_blocked};
-use super::writer::{self, ToWriter};
-use super::{
-    CHUNKS_MAX, CLEAN_UP_POLL, CLEAN_UP_WAIT, ControlEvent, FAREWELL_WAIT, HEARTBEAT, Link, LinkSetup,
-    MAILBOX_MAX, MISMATCHES_MAX, Post, Reporter, TIMER_SLACK_NS, aborted, check_answer, closed_early,
-    hear_control, tell_abort,
-};
+use super::{Link, LinkSetup, Reporter, thread, writer};
 use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
 use crate::control::message::{Complete, Finished, Message};
 use crate::control::{ControlReader, ControlWriter};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
-use crate::storage::{CHUNK_LEN_MAX, Sink, SinkSummary};
-use fobs_proto::receiver::{Disposition, Receiver, ReceiverConfig, Verdict};
-use fobs_proto::wire::{Ack, DataHeader, Header};
+use crate::storage::{Sink, SinkSummary};
+use fobs_proto::receiver::{Receiver, ReceiverConfig, Verdict};
+use fobs_proto::session::{CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Stored, VerdictOutcome};
+use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
-use fobs_sys::{Ecn, Interest, PageBuffer, SendError, ThreadDuty, hint_scheduler, set_timer_slack_ns};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use fobs_sys::{Ecn, Interest, SendError};
+use intake::{Arrivals, Intake};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a client that receives greets until it is heard (protocol 5.1).
+/// How often a client that receives sends its greeting until the first datagram comes (protocol 5.1).
 const GREETING_EVERY: Duration = Duration::from_millis(100);
-/// Batches taken between two looks at the mailbox.
+/// Batches read between two looks at the mailbox.
 const BATCHES_PER_TURN: usize = 8;
+/// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write to a disk or a pipe
+/// that has stopped, and then nothing can be cleaned up anyway.
+const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
+/// How often it looks whether the writer is done.
+const CLEAN_UP_POLL: Duration = Duration::from_millis(2);
 
 /// What a receiving session needs.
 pub(crate) struct ReceiveJob {
@@ -43,168 +47,50 @@ pub(crate) struct ReceiveJob {
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) cancel: CancelToken,
-    /// For messages to people.
+    /// For messages to the user.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.
     pub(crate) ports: String,
 }
 
-/// What came of it.
+/// The result of a receiving session.
 #[derive(Debug)]
 pub(crate) struct ReceiveOutcome {
     pub(crate) complete: Complete,
     pub(crate) finished: Finished,
 }
 
-/// Letters to the receiving thread.
-pub(super) enum ToReceiver {
-    Verdict {
-        chunk: ChunkId,
-        verdict: Verdict,
-    },
-    Stored {
-        chunk: ChunkId,
-        buffer: PageBuffer,
-    },
-    /// The buffer of a chunk that did not verify.
-    Returned {
-        buffer: PageBuffer,
-    },
-    StoreFailed(Error),
-    Finished(SinkSummary),
-    Control(ControlEvent),
-}
-
 struct Receiving {
     link: Link,
     machine: Receiver,
+    policy: ReceivePolicy,
     letters: mpsc::Receiver<ToReceiver>,
     work: SyncSender<ToWriter>,
-    buffers: Buffers,
-    /// Chunks that are complete and must go to the writer.
-    complete: VecDeque<(ChunkId, usize)>,
-    next_number: u64,
-    mismatches: HashMap<ChunkId, u8>,
-    /// A chunk failed for the last time: since when, and what to say if the sender does not.
-    hopeless: Option<(Timestamp, Error)>,
-    first_data: Option<Timestamp>,
+    arrivals: Arrivals,
+    next_ack: u64,
+    /// The chunk that failed for the last time, and how often it was tried.
+    hopeless: Option<(ChunkId, u8)>,
     last_verified: Timestamp,
-    finishing: bool,
-    /// When the sender's last message came.
-    last_message: Timestamp,
     summary: Option<SinkSummary>,
-    sender_said: Option<Finished>,
-    /// What is done about losses here; `None` leaves them.
+    /// The sender's last message.
+    finished: Option<Finished>,
+    /// What is done about losses at this host; `None` does nothing.
     remedies: Option<Remedies>,
     reporter: Arc<Reporter>,
     cancel: CancelToken,
     writer: ControlWriter,
-    peer_name: String,
-    ports: String,
+    peer: PeerName,
     meter: ReceiverMeter,
     host: HostWatch,
+    began: Timestamp,
 }
 
-/// Chunk buffers by chunk: those in use, and those to use again, warmest first.
-#[derive(Default)]
-struct Buffers {
-    arriving: BTreeMap<ChunkId, PageBuffer>,
-    spare: Vec<PageBuffer>,
-}
-
-impl Buffers {
-    fn of(&mut self, chunk: ChunkId) -> Result<&mut PageBuffer> {
-        if !self.arriving.contains_key(&chunk) {
-            let buffer = match self.spare.pop() {
-                Some(buffer) => buffer,
-                None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?,
-            };
-            self.arriving.insert(chunk, buffer);
-        }
-        Ok(self.arriving.get_mut(&chunk).expect("just inserted"))
-    }
-}
-
-/// What takes the packets of a batch.
-struct Intake<'a> {
-    machine: &'a mut Receiver,
-    buffers: &'a mut Buffers,
-    complete: &'a mut VecDeque<(ChunkId, usize)>,
-    first_data: &'a mut Option<Timestamp>,
-    failure: Option<Error>,
-}
-
-impl Inbox for Intake<'_> {
-    fn vacancy(&mut self, header: &DataHeader, len: usize) -> Option<&mut [u8]> {
-        let offset = self.machine.vacancy(header, len)? as usize;
-        // Only an authentic packet begins a buffer: forgeries cost no memory.
-        let buffer = self.buffers.arriving.get_mut(&header.chunk)?;
-        // The next packet's place most likely: the memory is on its way while this one is opened.
-        buffer.prefetch_for_write(offset + len, len);
-        buffer.get_mut(offset..offset + len)
-    }
-
-    fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
-        let header = match packet.header {
-            Header::Data(header) => header,
-            Header::Probe => return self.machine.handle_probe(now, &packet.meta),
-            Header::Ack => return,
-        };
-        self.first_data.get_or_insert(packet.meta.arrived);
-        let disposition = self.machine.handle_data(now, &packet.meta, &header, packet.body.len());
-        let Disposition::Store { offset, completes } = disposition else { return };
-        if let IncomingBody::Here(body) = packet.body {
-            let at = offset as usize;
-            match self.buffers.of(header.chunk) {
-                Ok(buffer) => buffer[at..at + body.len()].copy_from_slice(body),
-                Err(error) => self.failure = Some(error),
-            }
-        }
-        self.complete.extend(completes.map(|len| (header.chunk, len as usize)));
-    }
-}
-
-/// Receives the object; returns after the sender's last word.
+/// Receives the object; returns after the sender's last message.
 pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
-    set_timer_slack_ns(TIMER_SLACK_NS);
-    hint_scheduler(ThreadDuty::Punctual);
-    let link = Link::new(job.link);
-    let (post, letters) = Post::new(link.waker());
-    hear_control(job.reader, post.clone(), ToReceiver::Control)?;
-    // Every chunk of the credit and the last word: the channel is never full.
-    let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
-    let writing = WorkMeter::new(link.clock());
-    let storing = writer::start(job.sink, orders, post, job.reporter.clone(), writing.clone())?;
     let control = job.writer.clone();
-    let mut machine = Receiver::new(job.config);
-    machine.handle_socket_buffer(link.recv_buffer() as u64);
-    let mut receiving = Receiving {
-        link,
-        machine,
-        letters,
-        work,
-        buffers: Buffers::default(),
-        complete: VecDeque::new(),
-        next_number: 0,
-        mismatches: HashMap::new(),
-        hopeless: None,
-        first_data: None,
-        last_verified: Timestamp::ZERO,
-        finishing: false,
-        last_message: Timestamp::ZERO,
-        summary: None,
-        sender_said: None,
-        remedies: (job.remedies == RemedyPolicy::Apply).then(Remedies::new),
-        reporter: job.reporter,
-        cancel: job.cancel,
-        writer: job.writer,
-        peer_name: job.peer_name,
-        ports: job.ports,
-        meter: ReceiverMeter::new(writing),
-        host: HostWatch::default(),
-    };
+    let (mut receiving, storing) = Receiving::start(job)?;
     let outcome = receiving.run_to_end();
-    // However it ended: the writer must have removed what is not complete before this process may go.
+    // However it ended: the writer must have removed what is not complete before this process may exit.
     drop(receiving);
     if let Err(error) = &outcome
         && !storing.is_finished()
@@ -220,34 +106,63 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
 }
 
 impl Receiving {
+    /// Starts the threads and the machine; with the writer's thread.
+    fn start(job: ReceiveJob) -> Result<(Receiving, JoinHandle<()>)> {
+        thread::be_punctual();
+        let link = Link::new(job.link);
+        let (post, letters) = Post::new(link.waker());
+        forward_control(job.reader, post.clone(), ToReceiver::Control)?;
+        // Every chunk of the credit and the end: the channel is never full.
+        let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
+        let writing = WorkMeter::new(link.clock());
+        let storing = writer::start(job.sink, orders, post, job.reporter.clone(), writing.clone())?;
+        let mut machine = Receiver::new(job.config);
+        machine.handle_socket_buffer(link.recv_buffer() as u64);
+        let began = link.clock().now();
+        let receiving = Receiving {
+            policy: ReceivePolicy::new(began, link.role()),
+            link,
+            machine,
+            letters,
+            work,
+            arrivals: Arrivals::default(),
+            next_ack: 0,
+            hopeless: None,
+            last_verified: Timestamp::ZERO,
+            summary: None,
+            finished: None,
+            remedies: (job.remedies == RemedyPolicy::Apply).then(Remedies::new),
+            reporter: job.reporter,
+            cancel: job.cancel,
+            writer: job.writer,
+            peer: PeerName { name: job.peer_name, ports: job.ports },
+            meter: ReceiverMeter::new(writing),
+            host: HostWatch::default(),
+            began,
+        };
+        Ok((receiving, storing))
+    }
+
     fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
         let summary = self.run();
         self.measure(Audience::Both);
         let summary = summary?;
         let complete = self.completion(&summary);
-        self.say(&Message::Complete(complete.clone()))?;
+        self.send_message(&Message::Complete(complete.clone()))?;
         let finished = self.await_finished()?;
         Ok(ReceiveOutcome { complete, finished })
     }
 
     fn run(&mut self) -> Result<SinkSummary> {
-        let began = self.link.clock().now();
-        let (mut heartbeat, mut greeting) = (began + HEARTBEAT, began);
+        let (mut heartbeat, mut greeting) = (self.began + HEARTBEAT, self.began);
         loop {
             self.take_letters()?;
             if let Some(summary) = self.summary.take() {
                 return Ok(summary);
             }
-            let mut drained = false;
-            for _ in 0..BATCHES_PER_TURN {
-                if self.take_packets()? == 0 {
-                    drained = true;
-                    break;
-                }
-            }
+            let socket_is_empty = self.take_batches()?;
             let now = self.link.clock().now();
-            if drained && self.machine.wants_ack(now) {
-                // Nothing follows: what was dropped behind the newest packet no later one tells.
+            if self.policy.wants_drop_count(now, &self.machine, socket_is_empty) {
                 self.count_drops();
             }
             if self.link.last_heard().is_none() && self.link.has_peer() && now >= greeting {
@@ -263,13 +178,7 @@ impl Receiving {
             }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
-                self.check_silence(now, began)?;
-                self.check_hopeless(now)?;
-                self.count_drops();
-                self.host.on_heartbeat(self.link.peer(), self.machine.missing());
-                self.mend(now, began);
-                self.reporter.tell_progress();
-                self.cancel.check()?;
+                self.on_heartbeat(now)?;
             }
             let wake = heartbeat.min(self.meter.due.at());
             let mut until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
@@ -280,6 +189,20 @@ impl Receiving {
             self.link.wait(until - began, Interest::Readable)?;
             self.meter.waited(self.link.clock().now() - began);
         }
+    }
+
+    fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
+        self.peer.check(self.policy.check_silence(now, self.link.last_heard()))?;
+        if let Some((chunk, tries)) = self.hopeless
+            && self.policy.is_hopeless(now)
+        {
+            return Err(never_verified(chunk, tries, None));
+        }
+        self.count_drops();
+        self.host.on_heartbeat(self.link.peer(), self.machine.missing());
+        self.apply_remedies(now);
+        self.reporter.tell_progress();
+        self.cancel.check()
     }
 
     /// Takes a sample.
@@ -304,12 +227,12 @@ impl Receiving {
         }
     }
 
-    /// Does something about what this host loses, if it loses anything.
-    fn mend(&mut self, now: Timestamp, began: Timestamp) {
+    /// Does something about this host's losses, if there are any.
+    fn apply_remedies(&mut self, now: Timestamp) {
         let Some(remedies) = &mut self.remedies else { return };
         let dropped = u64::from(self.machine.packets_dropped().unwrap_or(0));
         let received = self.machine.stats().packets;
-        for remedy in remedies.on_heartbeat(now, began, received, dropped, &mut self.link) {
+        for remedy in remedies.on_heartbeat(now, self.began, received, dropped, &mut self.link) {
             if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
                 self.machine.handle_socket_buffer(to_bytes);
             }
@@ -317,20 +240,29 @@ impl Receiving {
         }
     }
 
-    /// Takes one batch; how many datagrams it had.
-    fn take_packets(&mut self) -> Result<usize> {
-        let Receiving { link, machine, buffers, complete, first_data, .. } = self;
-        let mut intake = Intake { machine, buffers, complete, first_data, failure: None };
+    /// Reads batches, a bounded number of them; whether the socket is empty now.
+    fn take_batches(&mut self) -> Result<bool> {
+        for _ in 0..BATCHES_PER_TURN {
+            if self.take_batch()? == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads one batch; the number of its datagrams.
+    fn take_batch(&mut self) -> Result<usize> {
+        let Receiving { link, machine, arrivals, .. } = self;
+        let mut intake = Intake { machine, arrivals, failure: None };
         let count = link.receive(&mut intake)?;
         if let Some(error) = intake.failure {
             return Err(error);
         }
-        // One report for the batch: it arrived as one, and stamps cannot tell more.
+        // One report for the batch: it arrived as one, and arrival stamps cannot tell more.
         if let Some(ack) = self.machine.poll_ack(self.link.clock().now()) {
             self.send_ack(&ack)?;
         }
-        while let Some((chunk, len)) = self.complete.pop_front() {
-            let buffer = self.buffers.arriving.remove(&chunk).expect("a complete chunk has a buffer");
+        while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
             // The writer is gone only after it has posted why.
             let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
         }
@@ -340,51 +272,25 @@ impl Receiving {
     fn send_ack(&mut self, ack: &Ack) -> Result<()> {
         let mut body = Vec::with_capacity(fobs_proto::wire::ACK_LEN_MAX);
         ack.encode(&mut body);
-        let mut sealed = self.link.seal_body(self.next_number, Header::Ack, &body);
-        self.next_number += 1;
+        let mut sealed = self.link.seal_body(self.next_ack, Header::Ack, &body);
+        self.next_ack += 1;
         match self.link.send(&mut sealed, Ecn::NotEct) {
             // A lost ack is repaired by the next one.
             Ok(())
             | Err(SendError::WouldBlock | SendError::NoBuffers | SendError::Refused | SendError::TooLarge) => {
                 Ok(())
             }
-            Err(SendError::Io(error)) => Err(Error::new(
-                ErrorKind::Socket,
-                format!(
-                    "cannot send UDP datagrams to {}: {error}; look at the local firewall and routes",
-                    self.peer_name
-                ),
-            )),
+            Err(SendError::Io(error)) => Err(self.peer.cannot_send(&error)),
         }
     }
 
-    /// Ends the session if nothing comes: no packets, and on the control channel no word of where the sender stands, which comes
-    /// with every heartbeat of it, however long its source makes it wait.
-    fn check_silence(&self, now: Timestamp, began: Timestamp) -> Result<()> {
-        match self.link.last_heard() {
-            Some(heard) => check_answer(now, heard.max(self.last_message), &self.peer_name),
-            None if now - began >= self.link.silence_max() => {
-                Err(udp_blocked(&self.peer_name, &self.ports, now - began))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Says something to the sender. Where it does not listen any more, what it said before is the better error.
-    /// A sender that was told so ends the session with the file's name; one that does not is not waited for.
-    fn check_hopeless(&mut self, now: Timestamp) -> Result<()> {
-        match self.hopeless.take_if(|(since, _)| now - *since >= FAREWELL_WAIT) {
-            Some((_, error)) => Err(error),
-            None => Ok(()),
-        }
-    }
-
-    fn say(&mut self, message: &Message) -> Result<()> {
-        let said = self.writer.send(message);
-        if said.is_err() {
+    /// Sends a message. Where the sender no longer listens, its last letters hold the better error.
+    fn send_message(&mut self, message: &Message) -> Result<()> {
+        let sent = self.writer.send(message);
+        if sent.is_err() {
             self.take_letters()?;
         }
-        said
+        sent
     }
 
     fn take_letters(&mut self) -> Result<()> {
@@ -393,50 +299,40 @@ impl Receiving {
             match letter {
                 ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
                 ToReceiver::Stored { chunk, buffer } => {
-                    self.buffers.spare.push(buffer);
-                    self.machine.handle_stored(chunk);
-                    if self.machine.is_complete() && !self.finishing {
-                        self.finishing = true;
+                    self.arrivals.give_back(buffer);
+                    if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
                         let _ = self.work.send(ToWriter::Finish);
                     }
                 }
-                ToReceiver::Returned { buffer } => self.buffers.spare.push(buffer),
+                ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),
                 ToReceiver::StoreFailed(error) => return Err(error),
                 ToReceiver::Finished(summary) => self.summary = Some(summary),
                 ToReceiver::Control(event) => self.take_control(event)?,
             }
         }
-        // There may be more: other things come first, but no sleep.
+        // There may be more: the socket comes first, but the thread must not sleep.
         self.link.waker().wake();
         Ok(())
     }
 
     fn take_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> Result<()> {
-        let attempt = self.machine.attempt(chunk).unwrap_or(0);
-        let again = self.machine.handle_verdict(chunk, verdict);
-        match verdict {
-            Verdict::Verified => {
-                self.mismatches.remove(&chunk);
-                self.last_verified = self.link.clock().now();
+        let now = self.link.clock().now();
+        let attempt = match self.policy.handle_verdict(now, &mut self.machine, chunk, verdict) {
+            VerdictOutcome::Verified => {
+                self.last_verified = now;
+                return Ok(());
             }
-            Verdict::Mismatch => {
-                let mismatches = self.mismatches.entry(chunk).or_insert(0);
-                *mismatches += 1;
-                if !again || *mismatches >= MISMATCHES_MAX {
-                    let message = format!(
-                        "chunk {chunk} did not verify in {mismatches} tries; the memory or the disk of one side is faulty"
-                    );
-                    self.hopeless =
-                        Some((self.link.clock().now(), Error::new(ErrorKind::Integrity, message)));
-                }
-                self.writer.send(&Message::Rejected { chunk, attempt })?;
+            VerdictOutcome::Reject { attempt } => attempt,
+            VerdictOutcome::Hopeless { attempt, tries } => {
+                self.hopeless = Some((chunk, tries));
+                attempt
             }
-        }
-        Ok(())
+        };
+        self.writer.send(&Message::Rejected { chunk, attempt })
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
-        self.last_message = self.link.clock().now();
+        self.policy.handle_message(self.link.clock().now());
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
             ControlEvent::Message(Message::SenderSample(sample)) => {
@@ -448,9 +344,9 @@ impl Receiving {
             ControlEvent::Message(Message::Loss(window)) => self.reporter.there(Measured::Loss(window)),
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
             ControlEvent::Message(Message::Mode(change)) => self.reporter.there(Measured::Mode(change)),
-            ControlEvent::Message(Message::Finished(finished)) => self.sender_said = Some(finished),
+            ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
-                return Err(aborted(&self.peer_name, &code, &message));
+                return Err(aborted(&self.peer.name, &code, &message));
             }
             ControlEvent::Message(_) => {}
             ControlEvent::Closed(error) => return Err(closed_early(error)),
@@ -466,7 +362,10 @@ impl Receiving {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
             files: summary.files,
             bytes: summary.bytes,
-            seconds: self.first_data.map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
+            seconds: self
+                .arrivals
+                .first_data()
+                .map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
             socket_drops: u64::from(dropped.unwrap_or(0)),
             datagrams_rejected: self.link.rejected(),
             cpu_seconds: usage.cpu_seconds,
@@ -477,7 +376,7 @@ impl Receiving {
     /// Waits for the sender's figures; a sender that goes without them has still sent everything.
     fn await_finished(&mut self) -> Result<Finished> {
         let end = Instant::now() + FAREWELL_WAIT;
-        while self.sender_said.is_none() && Instant::now() < end {
+        while self.finished.is_none() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
                 Ok(ToReceiver::Control(event)) => self.take_control(event)?,
@@ -485,6 +384,6 @@ impl Receiving {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        Ok(self.sender_said.take().unwrap_or_default())
+        Ok(self.finished.take().unwrap_or_default())
     }
 }

@@ -7,4 +7,4 @@ mod ends;
 mod lane;
 mod relay;
 mod storage;
-mod support;
+pub(super) mod support;

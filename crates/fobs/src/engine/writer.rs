@@ -1,10 +1,11 @@
 //! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order.
 
+use super::Reporter;
+use super::letters::{Post, ToReceiver, ToWriter};
 use super::meter::WorkMeter;
-use super::receive::ToReceiver;
-use super::{Post, Reporter, spawn};
+use super::thread::spawn;
 use crate::error::Error;
-use crate::storage::{Sink, SinkEvent, Verified, VerifyError, verify};
+use crate::storage::{Sink, SinkEvent, Verified, VerifyError, needs_scratch, verify};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::Verdict;
 use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
@@ -13,18 +14,13 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
-/// What the receiver asks for.
-pub(super) enum ToWriter {
-    /// Verify and, in its turn, store.
-    Chunk { chunk: ChunkId, buffer: PageBuffer, len: usize },
-    /// Everything is stored: finish.
-    Finish,
-}
+/// Checks a chunk; see [`verify`].
+type Check = fn(&[u8], &mut Vec<u8>) -> Result<Verified, VerifyError>;
 
 struct Held {
     buffer: PageBuffer,
     len: usize,
-    /// `None`: still to be verified in its turn (a compressed chunk would need a second buffer until then).
+    /// `None`: still to be verified in its turn. A compressed chunk that is early would need a second buffer until then.
     verified: Option<Verified>,
 }
 
@@ -34,19 +30,32 @@ struct Writer {
     held: BTreeMap<ChunkId, Held>,
     scratch: Vec<u8>,
     post: Post<ToReceiver>,
-    /// Nobody listens any more: what is still to be stored is not wanted.
+    check: Check,
+    /// The receiving thread is gone: what is still to be stored is not wanted.
     deserted: bool,
     reporter: Arc<Reporter>,
     meter: Arc<WorkMeter>,
 }
 
-/// Stores until told to finish, until an error that ends the transfer, or until nobody listens. Holds at most the receiver's credit of chunks.
+/// Stores until [`ToWriter::Finish`], until an error that ends the transfer, or until the receiving thread is gone. Holds at most
+/// the receiver's credit of chunks.
 pub(super) fn start(
     sink: Sink,
     work: Receiver<ToWriter>,
     post: Post<ToReceiver>,
     reporter: Arc<Reporter>,
     meter: Arc<WorkMeter>,
+) -> Result<JoinHandle<()>, Error> {
+    start_with(sink, work, post, reporter, meter, verify)
+}
+
+fn start_with(
+    sink: Sink,
+    work: Receiver<ToWriter>,
+    post: Post<ToReceiver>,
+    reporter: Arc<Reporter>,
+    meter: Arc<WorkMeter>,
+    check: Check,
 ) -> Result<JoinHandle<()>, Error> {
     spawn("fobs-write", move || {
         hint_scheduler(ThreadDuty::Bulk);
@@ -58,11 +67,12 @@ pub(super) fn start(
             held: BTreeMap::new(),
             scratch: Vec::new(),
             post: post.clone(),
+            check,
             deserted: false,
             reporter,
             meter: meter.clone(),
         };
-        // Letters outlive their sender: those that an ended session leaves behind are not obeyed.
+        // Letters outlive their sender: those that an ended session leaves behind are ignored.
         while !writer.deserted
             && let Ok(letter) = work.recv()
         {
@@ -97,18 +107,20 @@ pub(super) fn start(
 
 impl Writer {
     fn take(&mut self, chunk: ChunkId, buffer: PageBuffer, len: usize) -> Result<(), Error> {
-        let mut scratch = Vec::new();
-        let early = if chunk == self.next { None } else { Some(verify(&buffer[..len], &mut scratch)) };
-        let verified = match early {
-            Some(Ok(verified)) if scratch.is_empty() => {
-                self.tell(chunk, Verdict::Verified, verified.data_bytes());
-                Some(verified)
+        let body = &buffer[..len];
+        let verified = if chunk == self.next || needs_scratch(body) {
+            None
+        } else {
+            match (self.check)(body, &mut self.scratch) {
+                Ok(verified) => {
+                    self.report(chunk, Verdict::Verified, verified.data_bytes());
+                    Some(verified)
+                }
+                Err(error) => {
+                    self.reject(chunk, buffer, error);
+                    return Ok(());
+                }
             }
-            Some(Err(error)) => {
-                self.reject(chunk, buffer, error);
-                return Ok(());
-            }
-            _ => None,
         };
         self.held.insert(chunk, Held { buffer, len, verified });
         while !self.deserted
@@ -127,9 +139,9 @@ impl Writer {
         let body = &held.buffer[..held.len];
         let verified = match held.verified {
             Some(verified) => verified,
-            None => match verify(body, &mut self.scratch) {
+            None => match (self.check)(body, &mut self.scratch) {
                 Ok(verified) => {
-                    self.tell(chunk, Verdict::Verified, verified.data_bytes());
+                    self.report(chunk, Verdict::Verified, verified.data_bytes());
                     verified
                 }
                 Err(error) => {
@@ -152,11 +164,11 @@ impl Writer {
     }
 
     fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
-        self.tell(chunk, Verdict::Mismatch, 0);
+        self.report(chunk, Verdict::Mismatch, 0);
         self.post(ToReceiver::Returned { buffer });
     }
 
-    fn tell(&mut self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
+    fn report(&mut self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
         self.reporter.add_bytes(bytes);
         self.post(ToReceiver::Verdict { chunk, verdict });
     }
@@ -165,3 +177,6 @@ impl Writer {
         self.deserted |= !self.post.post(letter);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,6 @@
 //! Which packet numbers have been seen (protocol 3.5).
 
-/// How far below the largest authenticated packet number a packet may still arrive, in packets (protocol 3.5). At
-/// 10 Gbit/s of 1472-byte packets that is 150 ms of reordering, far beyond what paths do; it costs 16 KiB.
-pub const REPLAY_WINDOW: u64 = 131_072;
+pub use fobs_proto::wire::REPLAY_WINDOW;
 
 const WORD_BITS: u64 = u64::BITS as u64;
 /// One word more than the window has bits for: the word of the largest number is only partly used.

@@ -2,19 +2,20 @@
 
 use blake3::Hasher;
 use blake3::hazmat::ChainingValue;
+use fobs_proto::object;
 
 use super::record::Record;
 use super::tree_hash::{GROUP, Tail};
 
 /// Most file data in a chunk, bytes (protocol 1.3): large enough for disks and hashing, small enough that a few
 /// chunks in flight are no memory worth speaking of.
-pub const CHUNK_DATA_MAX: usize = 4 << 20;
+pub const CHUNK_DATA_MAX: usize = object::CHUNK_DATA_MAX as usize;
 /// Most records in a chunk, bytes (protocol 7.1).
-pub const RECORDS_MAX: usize = 256 << 10;
+pub const RECORDS_MAX: usize = object::RECORDS_MAX as usize;
 /// The trailer, bytes: two lengths, flags, digest (protocol 7.1).
-pub const TRAILER_LEN: usize = 4 + 4 + 4 + 32;
+pub const TRAILER_LEN: usize = object::TRAILER_LEN as usize;
 /// The longest chunk, bytes.
-pub const CHUNK_LEN_MAX: usize = CHUNK_DATA_MAX + RECORDS_MAX + TRAILER_LEN;
+pub const CHUNK_LEN_MAX: usize = object::CHUNK_LEN_MAX as usize;
 
 /// Bit 0 of the trailer's flags: the body is zstd. No other bit is defined.
 const FLAG_ZSTD: u32 = 1;

@@ -29,7 +29,7 @@ pub use record::{Meta, Record};
 pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
 pub use source::{FilledChunk, Known, Source, SourceSpec};
 pub use tree_hash::GROUP;
-pub use verify::{Verified, VerifyError, verify};
+pub use verify::{Verified, VerifyError, needs_scratch, verify};
 
 /// Where a source's paths are looked up.
 pub type SourceBase = Base;

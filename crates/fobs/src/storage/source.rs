@@ -18,9 +18,6 @@ use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 
-/// Most data in the first chunks, bytes. The first is small so that the first byte leaves early; together they make 4 MiB, so that a
-/// large file's later chunks, if they are full, are each one subtree of its tree.
-const FIRST_DATA_MAX: [usize; 3] = [256 << 10, 768 << 10, 3 << 20];
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
@@ -76,7 +73,6 @@ pub struct Source {
     file: Option<OpenFile>,
     preserve: bool,
     compression: Option<Compression>,
-    chunks: usize,
     records: Vec<u8>,
     values: Vec<ChainingValue>,
     root: TransferRoot,
@@ -166,7 +162,6 @@ impl Source {
             file: None,
             preserve,
             compression,
-            chunks: 0,
             records: Vec::new(),
             values: Vec::new(),
             root: TransferRoot::default(),
@@ -206,9 +201,7 @@ impl Source {
         }
         self.records.clear();
         self.values.clear();
-        let first_max = FIRST_DATA_MAX.get(self.chunks).copied().unwrap_or(CHUNK_DATA_MAX);
-        let data_max = data_max.clamp(GROUP as usize, first_max);
-        self.chunks += 1;
+        let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;

@@ -70,6 +70,11 @@ pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyErr
     }
 }
 
+/// Whether [`verify`] would unpack this chunk into its scratch.
+pub fn needs_scratch(chunk: &[u8]) -> bool {
+    Layout::decode(chunk).is_ok_and(|(layout, _)| layout.encoding == Encoding::Zstd)
+}
+
 /// Unpacks exactly `len` bytes (at most a chunk's body) to the front of `scratch`.
 fn decompress<'a>(stored: &[u8], len: usize, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], VerifyError> {
     // Grown once and kept: filling it with zeros for every chunk would cost as much as a copy.

@@ -28,7 +28,7 @@ fn machine(controller: Box<dyn Controller>) -> Sender {
 fn read(policy: &mut SendPolicy, machine: &mut Sender, len: u32) -> ChunkId {
     policy.handle_granted();
     let chunk = ChunkRead { len, data_bytes: u64::from(len), is_final: false };
-    policy.handle_chunk(START, machine, chunk, Unread { bytes: 0, extent: Extent::SoFar })
+    policy.handle_chunk(START, machine, chunk, ObjectSize { data_bytes: 0, extent: Extent::SoFar })
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn unread_data_is_expected_at_the_compression_seen_so_far() {
     let mut machine = machine(Box::new(Auto::new(1200)));
     let mut policy = SendPolicy::new(SendPolicyConfig::default());
     let chunk = ChunkRead { len: 500, data_bytes: 1000, is_final: false };
-    policy.handle_chunk(START, &mut machine, chunk, Unread { bytes: 7000, extent: Extent::Whole });
+    policy.handle_chunk(START, &mut machine, chunk, ObjectSize { data_bytes: 8000, extent: Extent::Whole });
     assert_eq!(policy.wire_bytes_of(7000), 3500);
     assert_eq!(policy.wire_bytes_of(u64::MAX), u64::MAX / 2);
 }

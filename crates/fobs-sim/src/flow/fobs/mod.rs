@@ -1,15 +1,20 @@
-//! A FOBS transfer: the real sender and receiver of `fobs-proto`, each on its host, driven the way the engine's threads drive them.
+//! A FOBS transfer: sender and receiver of `fobs-proto` with the session's policy, each on its host, driven as the engine's threads
+//! drive them.
 //!
-//! Sending host: a thread that reads chunks ahead (`sending`) and one that paces packets and hears acks. Receiving host: a thread
-//! that takes packets in batches and reports (`receiving`), and one that verifies chunks as they complete and stores them in order
-//! (`writer`). The control channel is reliable and takes the route's delay.
+//! Sending host: a thread that reads chunks ahead (`reading`), and one that paces packets and takes acks (`sending`). Receiving
+//! host: a thread that takes packets in batches and reports (`receiving`), and one that verifies chunks as they complete and
+//! stores them in order (`writer`). The control channel is reliable and takes the route's delay.
 
+mod audit;
 mod object;
+mod reading;
 mod receiving;
+mod replay;
 mod sending;
 mod writer;
 
-pub use object::{BYTES_MAX, CHUNK_DATA, Object};
+pub use fobs_proto::session::CHUNKS_MAX;
+pub use object::{BYTES_MAX, Object};
 
 use super::{FlowFigures, Identity, Outcome, Role};
 use crate::check::rule;
@@ -22,25 +27,25 @@ use fobs_proto::ChunkId;
 use fobs_proto::congestion::{CongestionControl, ModeChange, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
+use fobs_proto::session::Rejection;
+use object::Cut;
 use receiving::Receiving;
 use sending::Sending;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use writer::WriterEvent;
 
-/// Chunks that each side of the engine holds at most.
-pub const CHUNKS_MAX: u32 = 40;
 /// What the control channel adds to the route's delay: a write, a wake-up and a read at either end.
 const CONTROL_DELAY: Nanos = MS;
 
-/// What a receiver says of its own losses.
+/// What a receiver reports of its own losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Honesty {
-    /// What its socket dropped.
+    /// The drops of its socket.
     Honest,
-    /// Nothing, because its kernel counts no drops; only how late it read.
+    /// No drops, because its kernel does not count them; only how late it reads.
     Uncounted,
-    /// That it dropped whatever did not arrive: a receiver that wants the sender not to slow down.
+    /// Everything that did not arrive as dropped by itself: a receiver that wants the sender not to slow down.
     ClaimsAllLosses,
 }
 
@@ -49,23 +54,23 @@ pub enum Honesty {
 pub struct FobsConfig {
     /// What is sent.
     pub object: Object,
-    /// Who decides the rate; `fixed` with its rate.
+    /// Congestion control algorithm; `fixed` with its rate.
     pub controller: CongestionControl,
-    /// What `auto` claims of a shared link.
+    /// Share of a bottleneck that `auto` claims beside other flows.
     pub priority: Priority,
     /// What earlier transfers left of the path.
     pub history: PathHistory,
-    /// When the object should be there, after the flow's start.
+    /// Deadline, after the flow's start.
     pub deadline: Option<Nanos>,
-    /// How the sender tells whose losses they were.
+    /// How the sender attributes losses.
     pub loss_cause: JudgeMethod,
-    /// What the receiver says of its own losses.
+    /// What the receiver reports of its own losses.
     pub honesty: Honesty,
     /// Never faster than this, bits per second.
     pub rate_limit: Option<u64>,
     /// Data bytes per packet; `None` probes the path.
     pub payload: Option<u16>,
-    /// Packets put out before acks are looked at; `None` for the controller's own.
+    /// Maximum packets per burst; `None` for the controller's own.
     pub burst: Option<u32>,
     /// Whether packets leave in the papers' circular order whatever the controller wants.
     pub circular: bool,
@@ -118,9 +123,10 @@ impl FobsConfig {
 pub(crate) struct FobsFlow {
     me: Identity,
     config: FobsConfig,
+    cut: Cut,
     sending: Sending,
     receiving: Receiving,
-    /// Chunks that the receiver asks for again, and when the sender hears of it.
+    /// Chunks that the receiver rejected, and when the message reaches the sender.
     rejections: VecDeque<(Nanos, ChunkId, u8)>,
     outcome: Outcome,
 }
@@ -139,6 +145,7 @@ impl FobsFlow {
             sending: Sending::new(me, &config, from, stream(0), stream(1)),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
             me,
+            cut: Cut::new(config.object.clone()),
             config,
             rejections: VecDeque::new(),
             outcome: Outcome::Running,
@@ -146,7 +153,7 @@ impl FobsFlow {
     }
 
     pub(crate) fn start(&mut self, net: &mut Net) {
-        self.sending.start(net, &self.config);
+        self.sending.start(net, &mut self.cut);
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
@@ -169,12 +176,13 @@ impl FobsFlow {
 
     pub(crate) fn on_due(&mut self, net: &mut Net, role: Role) {
         match role {
-            Role::Send => self.sending.on_due(net, &self.config),
+            Role::Send => self.sending.on_due(net, &mut self.cut),
             Role::Receive => self.on_receiver_due(net),
-            Role::Read => self.sending.on_read(net, &self.config),
+            Role::Read => self.sending.on_read(net, &mut self.cut),
             Role::Write => self.on_writer_due(net),
             Role::Control => self.on_control_due(net),
         }
+        self.cut.forget_below(self.sending.freed().min(self.receiving.stored()));
         self.finish_if_done(net);
     }
 
@@ -213,7 +221,7 @@ impl FobsFlow {
 
     fn on_receiver_due(&mut self, net: &mut Net) {
         let control_delay = net.delay(self.me.id, Way::Acks) + CONTROL_DELAY;
-        let rejected = self.receiving.on_due(net, &self.config);
+        let rejected = self.receiving.on_due(net, &self.config, &self.cut);
         for rejection in rejected {
             match rejection {
                 Some((chunk, attempt)) => {
@@ -242,7 +250,13 @@ impl FobsFlow {
             }
             self.rejections.pop_front();
             let again = self.sending.on_rejected(net, chunk, attempt);
-            rule!(net, again, "the receiver gives up before the sender", "chunk {chunk} attempt {attempt}");
+            let hopeless = matches!(again, Rejection::Hopeless { .. });
+            rule!(
+                net,
+                !hopeless,
+                "the receiver gives up before the sender",
+                "chunk {chunk} attempt {attempt}"
+            );
         }
     }
 
@@ -250,8 +264,8 @@ impl FobsFlow {
         if !self.outcome.is_running() || !self.sending.is_silent() || !self.receiving.is_complete() {
             return;
         }
-        self.sending.check_end(net, &self.config);
-        self.receiving.check_end(net, &self.config);
+        self.sending.check_end(net, &mut self.cut);
+        self.receiving.check_end(net, &self.config, &self.cut);
         self.end(net, Outcome::Complete);
     }
 }

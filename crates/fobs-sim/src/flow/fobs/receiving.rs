@@ -1,6 +1,8 @@
 //! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the engine's `receive` in virtual
-//! time.
+//! time, with the same machine and the same policy.
 
+use super::object::Cut;
+use super::replay::Seen;
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
 use super::{FobsConfig, Honesty, Identity, Role};
 use crate::check::{Assembly, Piece, rule};
@@ -9,20 +11,15 @@ use crate::host::{Cpu, HostConfig, Socket};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
-use crate::time::{MS, Nanos, stamp};
+use crate::time::{Nanos, stamp};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote, Verdict};
+use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Role as SessionRole, Stored, VerdictOutcome};
 use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
-/// How often the socket's drops are asked for.
-const HEARTBEAT: Nanos = 200 * MS;
-/// A chunk that does not verify so often ends the transfer (protocol 7.5).
-const MISMATCHES_MAX: u8 = 3;
-/// How far below the largest number a packet may arrive (protocol 3.5).
-const REPLAY_WINDOW: u64 = 131_072;
 
 #[derive(Debug)]
 struct Datagram {
@@ -32,7 +29,7 @@ struct Datagram {
     body: u16,
     ecn: Ecn,
     damaged: bool,
-    /// What the socket had dropped before.
+    /// Datagrams that the socket had dropped before.
     drops: u32,
 }
 
@@ -40,6 +37,7 @@ struct Datagram {
 pub(super) struct Receiving {
     me: Identity,
     machine: Receiver,
+    policy: ReceivePolicy,
     host: HostConfig,
     cpu: Cpu,
     rng: Rng,
@@ -50,14 +48,14 @@ pub(super) struct Receiving {
     seen: Seen,
     next_ack: u64,
     busy_until: Nanos,
-    /// Something has woken the thread already.
+    /// The thread has been woken already.
     woken: bool,
     heartbeat: Nanos,
-    /// Verdicts that did not match, of chunks that have not verified yet.
-    mismatches: HashMap<ChunkId, u8>,
+    /// Chunks verified; chunks below `stored` are stored.
     verified: u64,
+    stored: ChunkId,
     stored_bytes: u64,
-    /// Bytes of use that arrived, and when the last chunk was verified.
+    /// Bytes that arrived and count, and when the last chunk was verified.
     delivered: u64,
     last_verified: Option<Nanos>,
     damaged: u64,
@@ -79,6 +77,7 @@ impl Receiving {
         Receiving {
             me,
             machine,
+            policy: ReceivePolicy::new(stamp(me.start), SessionRole::Called),
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
             socket: Socket::new(host.receive_buffer),
@@ -91,8 +90,8 @@ impl Receiving {
             busy_until: 0,
             woken: false,
             heartbeat: 0,
-            mismatches: HashMap::new(),
             verified: 0,
+            stored: 0,
             stored_bytes: 0,
             delivered: 0,
             last_verified: None,
@@ -120,9 +119,18 @@ impl Receiving {
         rule!(net, self.socket.is_within_bounds(), "no queue past its limit", "the receiving socket");
     }
 
-    /// The thread has its CPU: letters, one batch, one report. Chunks that must come again; `None` for one that was tried
-    /// too often.
-    pub(super) fn on_due(&mut self, net: &mut Net, config: &FobsConfig) -> Vec<Option<(ChunkId, u8)>> {
+    /// Chunks below are stored.
+    pub(super) fn stored(&self) -> ChunkId {
+        self.stored
+    }
+
+    /// The thread runs: letters, one batch, one report. Chunks that must be sent anew; `None` for one that was tried too often.
+    pub(super) fn on_due(
+        &mut self,
+        net: &mut Net,
+        config: &FobsConfig,
+        cut: &Cut,
+    ) -> Vec<Option<(ChunkId, u8)>> {
         let now = net.now;
         let ready = self.cpu.ready(now);
         if ready > now {
@@ -130,22 +138,39 @@ impl Receiving {
             return Vec::new();
         }
         self.woken = false;
-        let rejected = self.take_letters(net, config);
+        let rejected = self.take_letters(net, cut);
         let mut taken = 0;
         while taken < BATCH as u64
             && let Some((at, len, datagram)) = self.socket.pop()
         {
             taken += 1;
-            self.take(net, config, at, len as u16, &datagram);
+            self.take(net, config, cut, (at, len as u16), &datagram);
         }
+        let socket_is_empty = self.socket.is_empty();
+        let mut count_drops = self.policy.wants_drop_count(stamp(now), &self.machine, socket_is_empty);
         if now >= self.heartbeat {
-            self.heartbeat = now + HEARTBEAT;
-            if config.honesty == Honesty::Honest {
-                self.machine.handle_socket_drops(self.socket.drops() as u32);
-            }
+            self.heartbeat = now + HEARTBEAT.as_nanos() as Nanos;
+            count_drops = true;
         }
+        if count_drops && config.honesty == Honesty::Honest {
+            self.machine.handle_socket_drops(self.socket.drops() as u32);
+        }
+        let reports = self.report(net);
+        self.busy_until = self.cpu.run(now, self.host.packet_cost * (taken + reports));
+        let next = if self.socket.is_empty() && self.letters.is_empty() {
+            self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until) + self.late())
+        } else {
+            self.woken = true;
+            Some(self.busy_until)
+        };
+        net.agenda.set(self.me.slot(Role::Receive), next.map(|at| at.max(now + 1)));
+        rejected
+    }
+
+    /// Sends the ack that is due, if one is; how many that were.
+    fn report(&mut self, net: &mut Net) -> u64 {
         let mut reports = 0;
-        while let Some(ack) = self.machine.poll_ack(stamp(now)) {
+        while let Some(ack) = self.machine.poll_ack(stamp(net.now)) {
             rule!(net, reports == 0, "one report says all there is", "another ack at once");
             if reports > 0 {
                 break;
@@ -165,15 +190,7 @@ impl Receiving {
             });
             self.next_ack += 1;
         }
-        self.busy_until = self.cpu.run(now, self.host.packet_cost * (taken + reports));
-        let next = if self.socket.is_empty() && self.letters.is_empty() {
-            self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until) + self.late())
-        } else {
-            self.woken = true;
-            Some(self.busy_until)
-        };
-        net.agenda.set(self.me.slot(Role::Receive), next.map(|at| at.max(now + 1)));
-        rejected
+        reports
     }
 
     /// The writer has finished a piece of work.
@@ -200,32 +217,30 @@ impl Receiving {
         }
     }
 
-    fn take_letters(&mut self, net: &mut Net, config: &FobsConfig) -> Vec<Option<(ChunkId, u8)>> {
+    fn take_letters(&mut self, net: &mut Net, cut: &Cut) -> Vec<Option<(ChunkId, u8)>> {
         let mut rejected = Vec::new();
         while let Some(letter) = self.letters.pop_front() {
             match letter {
                 Letter::Verdict { chunk, matches } => {
                     self.assembly.on_verdict(net, chunk, matches);
-                    let attempt = self.machine.attempt(chunk).unwrap_or(0);
                     let verdict = if matches { Verdict::Verified } else { Verdict::Mismatch };
-                    let again = self.machine.handle_verdict(chunk, verdict);
-                    if matches {
-                        self.mismatches.remove(&chunk);
-                        self.verified += 1;
-                        self.last_verified = Some(net.now);
-                    } else {
-                        self.delivered -= u64::from(config.object.len(chunk));
-                        let count = self.mismatches.entry(chunk).or_insert(0);
-                        *count += 1;
-                        let hopeless = !again || *count >= MISMATCHES_MAX;
-                        rejected.push((!hopeless).then_some((chunk, attempt)));
+                    if !matches {
+                        self.delivered -= u64::from(cut.len(chunk));
+                    }
+                    match self.policy.handle_verdict(stamp(net.now), &mut self.machine, chunk, verdict) {
+                        VerdictOutcome::Verified => {
+                            self.verified += 1;
+                            self.last_verified = Some(net.now);
+                        }
+                        VerdictOutcome::Reject { attempt } => rejected.push(Some((chunk, attempt))),
+                        VerdictOutcome::Hopeless { .. } => rejected.push(None),
                     }
                 }
                 Letter::Stored(chunk) => {
                     self.assembly.on_chunk_stored(net, chunk);
-                    self.machine.handle_stored(chunk);
-                    self.stored_bytes += u64::from(config.object.len(chunk));
-                    if self.machine.is_complete() {
+                    self.stored = chunk + 1;
+                    self.stored_bytes += u64::from(cut.len(chunk));
+                    if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
                         self.writer.finish();
                         // Only the last sync is left, and it cannot fail.
                         self.start_writer(net);
@@ -236,7 +251,15 @@ impl Receiving {
         rejected
     }
 
-    fn take(&mut self, net: &mut Net, config: &FobsConfig, at: Nanos, len: u16, datagram: &Datagram) {
+    /// Takes a datagram of `len` bytes that reached the socket at `at`.
+    fn take(
+        &mut self,
+        net: &mut Net,
+        config: &FobsConfig,
+        cut: &Cut,
+        (at, len): (Nanos, u16),
+        datagram: &Datagram,
+    ) {
         let Ok((header, truncated)) = Header::decode(&datagram.header) else {
             net.breach("our own headers can be read", format!("packet {}", datagram.number));
             return;
@@ -264,7 +287,7 @@ impl Receiving {
         let drops = match config.honesty {
             Honesty::Honest => Some(datagram.drops),
             Honesty::Uncounted => None,
-            // All that is missing is claimed.
+            // It claims all that is missing.
             Honesty::ClaimsAllLosses => Some((self.expected - self.taken) as u32),
         };
         let socket = SocketNote { drops, merged: 1 };
@@ -273,7 +296,7 @@ impl Receiving {
             Header::Data(header) => {
                 let body = usize::from(datagram.body);
                 let disposition = self.machine.handle_data(stamp(net.now), &meta, &header, body);
-                self.store(net, config, &header, datagram, disposition);
+                self.store(net, (config, cut), &header, datagram, disposition);
             }
             Header::Probe => self.machine.handle_probe(stamp(net.now), &meta),
             Header::Ack => net.breach("a sender sends no acks", format!("packet {number}")),
@@ -283,7 +306,7 @@ impl Receiving {
     fn store(
         &mut self,
         net: &mut Net,
-        config: &FobsConfig,
+        (config, cut): (&FobsConfig, &Cut),
         header: &DataHeader,
         datagram: &Datagram,
         disposition: Disposition,
@@ -303,9 +326,9 @@ impl Receiving {
         };
         self.delivered -= self.assembly.on_stored(net, &piece);
         if let Some(said) = completes {
-            let len = config.object.len(chunk);
+            let len = cut.len(chunk);
             self.assembly.on_complete(net, chunk, said, len);
-            let mismatches = self.mismatches.get(&chunk).copied().unwrap_or(0);
+            let mismatches = self.policy.mismatches(chunk);
             let matches = config.mismatches.get(&chunk).is_none_or(|wanted| mismatches >= *wanted);
             self.writer.push(chunk, len, matches);
             let held = self.writer.chunks() as u32;
@@ -341,10 +364,10 @@ impl Receiving {
         self.machine.is_complete() && self.writer.is_finished() && self.letters.is_empty()
     }
 
-    pub(super) fn check_end(&mut self, net: &mut Net, config: &FobsConfig) {
-        let (verified, chunks) = (self.verified, config.object.chunks());
+    pub(super) fn check_end(&mut self, net: &mut Net, config: &FobsConfig, cut: &Cut) {
+        let (verified, chunks) = (self.verified, u64::from(cut.end()));
         rule!(net, verified == chunks, "complete means verified", "{verified} of {chunks} chunks");
-        let (stored, delivered, total) = (self.stored_bytes, self.delivered, config.object.total());
+        let (stored, delivered, total) = (self.stored_bytes, self.delivered, cut.total());
         rule!(
             net,
             stored == total && delivered == total,
@@ -381,58 +404,5 @@ impl Receiving {
 
     pub(super) fn describe(&self) -> String {
         format!("receiver: {} chunks verified, {:?}", self.verified, self.machine.stats())
-    }
-}
-
-/// Which packet numbers have been seen: the receiver's replay window (protocol 3.5).
-#[derive(Debug)]
-struct Seen {
-    words: Vec<u64>,
-    next: u64,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Seen { words: vec![0; (REPLAY_WINDOW / 64) as usize], next: 0 }
-    }
-}
-
-impl Seen {
-    /// Whether the number is new, and not too old to tell.
-    fn insert(&mut self, number: u64) -> bool {
-        if number >= self.next {
-            if number - self.next >= REPLAY_WINDOW {
-                self.words.fill(0);
-            } else {
-                (self.next..=number).for_each(|n| self.words[Self::word(n)] &= !(1 << (n % 64)));
-            }
-            self.next = number + 1;
-        } else if self.next - number > REPLAY_WINDOW {
-            return false;
-        }
-        let (word, bit) = (Self::word(number), 1 << (number % 64));
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
-        new
-    }
-
-    fn word(number: u64) -> usize {
-        (number % REPLAY_WINDOW / 64) as usize
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_is_new_once() {
-        let mut seen = Seen::default();
-        assert!([5, 3, 4, 0].iter().all(|n| seen.insert(*n)));
-        assert!([5, 3, 4, 0].iter().all(|n| !seen.insert(*n)));
-        assert!(seen.insert(REPLAY_WINDOW));
-        assert!(!seen.insert(0), "too old to tell");
-        assert!(seen.insert(1));
-        assert!(seen.insert(10 * REPLAY_WINDOW) && !seen.insert(5) && seen.insert(10 * REPLAY_WINDOW - 5));
     }
 }

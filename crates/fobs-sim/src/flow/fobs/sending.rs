@@ -1,9 +1,13 @@
-//! The sending host: reads chunks ahead, paces packets, hears acks; the engine's `reader` and `send` in virtual time.
+//! The sending thread: gives buffers to the reader, paces packets, takes acks; the engine's `send` in virtual time, with the same
+//! machine and the same policy.
 
+use super::audit::Audit;
+use super::object::Cut;
+use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
 use crate::check::{Ledger, rule};
 use crate::flow::{FlowFigures, Judged, Taught};
-use crate::host::{Cpu, HostConfig, Socket, work_time};
+use crate::host::{Cpu, HostConfig, Socket};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
@@ -12,63 +16,43 @@ use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::loss_cause::Verdict;
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{
-    Body, Extent, PacketOut, ScheduleKind, Sender, SenderConfig, SenderStats, Transmit,
-};
-use fobs_proto::wire::{
-    ATTEMPT_MAX, Ack, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, decode_packet_number,
-};
+use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::session::{Rejection, Role as SessionRole, SendPolicy, SendPolicyConfig};
+use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Rate};
-use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Empty buffers at the reader: one to fill while the last one is handed over.
-const GRANTS_MAX: u32 = 2;
-/// Chunks beyond three congestion windows, for the disks.
-const CHUNKS_FOR_DISKS: u64 = 6;
-/// Longest burst: 44 packets are what one GSO super-packet holds.
-const BURST_MAX: usize = 44;
-
-/// Changes of a controller's way of sending that are kept; of more, the first.
+/// Mode changes of a controller that are kept; of more, the first.
 const MODES_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Sending {
     me: Identity,
     machine: Sender,
+    policy: SendPolicy,
+    reading: Reading,
     host: HostConfig,
     cpu: Cpu,
     rng: Rng,
     acks: Socket<(u64, Vec<u8>)>,
     out: Vec<PacketOut>,
-    loss_driven: bool,
+    chunks_max: u32,
+    burst_max: usize,
     /// Chunks handed to the machine, and given back by it.
     pushed: ChunkId,
     freed: ChunkId,
-    /// Bytes of the chunks that were not handed to it.
-    left: u64,
-    /// Chunks that the reader may fill, those that are filled, and whether it is at one now.
-    granted: u32,
-    filled: u32,
-    reading: bool,
     /// The thread is at work until then.
     busy_until: Nanos,
-    /// Something has woken the thread already.
+    /// The thread has been woken already.
     woken: bool,
     began: Option<Nanos>,
     expected_ack: u64,
-    credit_told: ChunkId,
     damaged: u64,
     ledger: Ledger,
-    /// Layouts beyond the first that packets were seen of, and their packets.
-    layouts: BTreeSet<(ChunkId, u8)>,
-    /// How far each chunk in hand has been sent for the first time, bytes; and data packets that were not that.
-    sent_below: HashMap<ChunkId, u32>,
-    repeated: u64,
+    audit: Audit,
     taught: Taught,
     judged: Judged,
-    relaid: u64,
-    /// Changes of the controller's way of sending, the first of them.
+    /// Mode changes of the controller, the first of them.
     modes: Vec<ModeChange>,
 }
 
@@ -85,13 +69,11 @@ impl Sending {
         let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
         // `fixed` without a rate, which no scenario can say, is one that crawls.
         let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
+        let controller = config.controller.controller_with(datagram, config.priority).unwrap_or_else(crawls);
         let mut machine = Sender::new(
             stamp(me.start),
             SenderConfig {
-                controller: config
-                    .controller
-                    .controller_with(datagram, config.priority)
-                    .unwrap_or_else(crawls),
+                controller,
                 judge: judge(config.loss_cause),
                 schedule,
                 rate_limit: config.rate_limit.map(Rate::bits_per_second),
@@ -103,89 +85,72 @@ impl Sending {
                 ack_delay_max: Duration::from_nanos(config.ack_delay),
             },
         );
-        machine.recall(&config.history);
+        let policy = SendPolicy::new(SendPolicyConfig {
+            began: stamp(me.start),
+            role: SessionRole::Caller,
+            chunks_max: config.sender_chunks,
+            history: config.history.clone(),
+        });
         if let Some(deadline) = config.deadline {
             machine.pursue(stamp(me.start), stamp(me.start.saturating_add(deadline)), config.priority);
-            machine.expect(stamp(me.start), config.object.total(), Extent::Whole);
         }
         Sending {
             me,
-            left: config.object.total(),
             machine,
+            policy,
+            reading: Reading::default(),
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
             acks: Socket::new(host.receive_buffer),
             host: host.clone(),
             out: Vec::new(),
-            loss_driven: schedule == ScheduleKind::LossDriven,
+            chunks_max: config.sender_chunks,
+            burst_max: config.burst.unwrap_or(BURST_MAX).min(BURST_MAX) as usize,
             pushed: 0,
             freed: 0,
-            granted: 0,
-            filled: 0,
-            reading: false,
             busy_until: 0,
             woken: false,
             began: None,
             expected_ack: 0,
-            credit_told: config.receiver_chunks,
             damaged: 0,
             ledger: Ledger::default(),
-            layouts: BTreeSet::new(),
-            sent_below: HashMap::new(),
-            repeated: 0,
+            audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
             taught: Taught::default(),
             judged: Judged::default(),
-            relaid: 0,
             modes: Vec::new(),
         }
     }
 
-    pub(super) fn start(&mut self, net: &mut Net, config: &FobsConfig) {
-        self.grant(net, config);
+    pub(super) fn start(&mut self, net: &mut Net, cut: &mut Cut) {
+        // The session's set-up has crossed the empty path once.
+        let answered = net.delay(self.me.id, Way::Data) + net.delay(self.me.id, Way::Acks);
+        self.policy.recall(&mut self.machine, Some(Duration::from_nanos(answered)));
+        self.grant(net, cut);
         self.wake_at(net, net.now);
     }
 
-    // ---- the reading thread ----
+    /// Chunks below are verified by the receiver.
+    pub(super) fn freed(&self) -> ChunkId {
+        self.freed
+    }
 
     /// The reader has filled a chunk.
-    pub(super) fn on_read(&mut self, net: &mut Net, config: &FobsConfig) {
-        self.reading = false;
-        self.granted -= 1;
-        self.filled += 1;
-        self.read_next(net, config);
+    pub(super) fn on_read(&mut self, net: &mut Net, cut: &mut Cut) {
+        self.reading.on_done();
+        self.reading.start(net, self.me, &self.host, cut);
         self.wake_soon(net);
     }
 
-    fn grant(&mut self, net: &mut Net, config: &FobsConfig) {
-        let windows = self.machine.controller().congestion_window().saturating_mul(3) / super::CHUNK_DATA;
-        let window = windows.saturating_add(CHUNKS_FOR_DISKS).min(u64::from(config.sender_chunks));
-        loop {
-            let ahead = self.granted + self.filled;
-            let taken = u64::from(self.pushed) + u64::from(ahead);
-            let in_hand = taken - u64::from(self.freed);
-            if ahead >= GRANTS_MAX
-                || in_hand >= window
-                || taken >= config.object.chunks()
-                || !self.machine.wants_chunk()
-            {
-                break;
-            }
-            self.granted += 1;
+    fn grant(&mut self, net: &mut Net, cut: &mut Cut) {
+        // A reader that has read the final chunk takes no more buffers.
+        while !cut.is_done()
+            && let Some(data_max) = self.policy.next_grant(&self.machine)
+        {
+            self.policy.handle_granted();
+            self.reading.grant(data_max);
         }
-        self.read_next(net, config);
+        self.reading.start(net, self.me, &self.host, cut);
     }
-
-    fn read_next(&mut self, net: &mut Net, config: &FobsConfig) {
-        if self.reading || self.granted == 0 {
-            return;
-        }
-        self.reading = true;
-        let len = u64::from(config.object.len(self.pushed + self.filled));
-        let time = work_time(len, self.host.disk.rate) + work_time(len, self.host.hash_rate);
-        net.agenda.set(self.me.slot(Role::Read), Some(net.now + time));
-    }
-
-    // ---- the sending thread ----
 
     /// An ack reaches the host.
     pub(super) fn on_ack_datagram(
@@ -203,23 +168,23 @@ impl Sending {
         }
     }
 
-    /// The receiver found that a chunk does not verify. False if it was tried too often.
-    pub(super) fn on_rejected(&mut self, net: &mut Net, chunk: ChunkId, attempt: u8) -> bool {
-        let again = self.machine.handle_rejected(chunk, attempt);
+    /// The receiver reports that a chunk does not verify.
+    pub(super) fn on_rejected(&mut self, net: &mut Net, chunk: ChunkId, attempt: u8) -> Rejection {
+        let rejection = self.policy.handle_rejected(&mut self.machine, chunk, attempt);
         self.wake_soon(net);
-        again
+        rejection
     }
 
-    /// The thread has its CPU and looks at what there is: one burst, then again.
-    pub(super) fn on_due(&mut self, net: &mut Net, config: &FobsConfig) {
+    /// The thread runs: acks, chunks, timers, one burst.
+    pub(super) fn on_due(&mut self, net: &mut Net, cut: &mut Cut) {
         let now = net.now;
         let ready = self.cpu.ready(now);
         if ready > now {
             return self.wake_at(net, ready);
         }
         self.woken = false;
-        let heard = self.hear_acks(net);
-        self.take_chunks(net, config);
+        let acks = self.take_acks(net);
+        self.take_chunks(net, cut);
         if self.machine.poll_timeout().is_some_and(|at| at <= stamp(now)) {
             self.machine.handle_timeout(stamp(now));
             let again = self.machine.poll_timeout();
@@ -231,9 +196,9 @@ impl Sending {
             );
         }
         let sent_before = self.ledger.next_number();
-        let next = self.put_out(net, config);
+        let next = self.put_out(net, cut);
         let sent = self.ledger.next_number() - sent_before;
-        self.busy_until = self.cpu.run(now, self.host.packet_cost * (heard + sent));
+        self.busy_until = self.cpu.run(now, self.host.packet_cost * (acks + sent));
         let next = match next {
             Next::Again => self.busy_until,
             Next::At(at) => at.max(self.busy_until).saturating_add(self.late()),
@@ -250,7 +215,7 @@ impl Sending {
         self.ledger.check(net, in_flight);
     }
 
-    fn put_out(&mut self, net: &mut Net, config: &FobsConfig) -> Next {
+    fn put_out(&mut self, net: &mut Net, cut: &Cut) -> Next {
         let now = net.now;
         if let Some(at) = net.room_at(self.me.id, Way::Data, self.host.send_buffer) {
             return Next::At(at);
@@ -259,11 +224,11 @@ impl Sending {
         let wanted = self.machine.poll_transmit(stamp(now), &mut out);
         let next = match wanted {
             Transmit::Burst => {
-                self.emit(net, config, &out);
+                self.emit(net, cut, &out);
                 Next::Again
             }
             Transmit::WaitUntil(at) => {
-                rule!(net, at > stamp(now), "nobody waits for the past", "{at:?}");
+                rule!(net, at > stamp(now), "no wait for the past", "{at:?}");
                 Next::At(at.as_nanos().max(now + self.host.pace_grain))
             }
             Transmit::Wait => Next::At(Nanos::MAX),
@@ -272,29 +237,17 @@ impl Sending {
         next
     }
 
-    fn emit(&mut self, net: &mut Net, config: &FobsConfig, out: &[PacketOut]) {
-        let burst = config.burst.map_or(BURST_MAX, |burst| burst as usize).min(BURST_MAX);
-        rule!(net, !out.is_empty() && out.len() <= burst, "a burst has its length", "{} packets", out.len());
-        let first = out.first().map_or(0, PacketOut::datagram_len);
-        for (i, packet) in out.iter().enumerate() {
+    fn emit(&mut self, net: &mut Net, cut: &Cut, out: &[PacketOut]) {
+        self.audit.check_burst(net, out, self.burst_max);
+        for packet in out {
             let len = packet.datagram_len();
-            let cut = len == first || i + 1 == out.len() && len < first;
-            rule!(net, cut, "GSO can cut a burst", "{len} bytes after {first}");
             self.ledger.on_sent(net, packet.number, len as u16);
             let mut header = [0; DATA_HEADER_LEN];
             packet.header.encode(packet.number, &mut header);
-            let (offset, body) = match (packet.body, packet.header) {
-                (Body::Chunk { chunk, offset, len }, Header::Data(data)) => {
-                    self.check_piece(net, config, &data, (chunk, offset, len));
-                    self.began.get_or_insert(net.now);
-                    (offset, len)
-                }
-                (Body::Padding { len }, Header::Probe) => (0, len),
-                (body, header) => {
-                    net.breach("header and body agree", format!("{header:?} and {body:?}"));
-                    return;
-                }
-            };
+            let Some((offset, body)) = self.audit.check_packet(net, cut, self.pushed, packet) else { return };
+            if packet.header != Header::Probe {
+                self.began.get_or_insert(net.now);
+            }
             net.send(Packet {
                 flow: self.me.id,
                 way: Way::Data,
@@ -307,41 +260,11 @@ impl Sending {
         }
     }
 
-    fn check_piece(
-        &mut self,
-        net: &mut Net,
-        config: &FobsConfig,
-        data: &DataHeader,
-        piece: (ChunkId, u32, u16),
-    ) {
-        let (chunk, offset, len) = piece;
-        let chunk_len = config.object.len(chunk);
-        let in_place = chunk == data.chunk
-            && offset == u32::from(data.packet_index) * u32::from(data.payload_size)
-            && data.last == (offset + u32::from(len) == chunk_len)
-            && data.final_chunk == config.object.is_final(chunk)
-            && data.attempt <= ATTEMPT_MAX;
-        rule!(net, in_place, "headers say where data belongs", "{data:?}, {offset}+{len} of {chunk_len}");
-        let (pushed, credit) = (self.pushed, self.credit_told);
-        rule!(
-            net,
-            chunk < pushed && chunk < credit,
-            "nothing beyond credit",
-            "{chunk} of {pushed}, {credit}"
-        );
-        let below = self.sent_below.entry(chunk).or_insert(0);
-        self.repeated += u64::from(offset < *below);
-        *below = (*below).max(offset + u32::from(len));
-        if data.attempt > 0 && self.layouts.insert((chunk, data.attempt)) {
-            self.relaid += u64::from(chunk_len.div_ceil(u32::from(data.payload_size)));
-        }
-    }
-
-    /// Takes what has come; how many acks.
-    fn hear_acks(&mut self, net: &mut Net) -> u64 {
-        let mut heard = 0;
+    /// Takes the acks that have come; their number.
+    fn take_acks(&mut self, net: &mut Net) -> u64 {
+        let mut taken = 0;
         while let Some((_, _, (number, bytes))) = self.acks.pop() {
-            heard += 1;
+            taken += 1;
             let Some((truncated, ack)) = decode(&bytes) else {
                 net.breach("our own acks can be read", format!("ack {number}"));
                 continue;
@@ -349,7 +272,7 @@ impl Sending {
             let decoded = decode_packet_number(truncated, self.expected_ack);
             rule!(net, decoded == number, "24 bits are enough for a packet number", "{decoded} for {number}");
             self.expected_ack = self.expected_ack.max(number + 1);
-            self.credit_told = self.credit_told.max(ack.chunk_limit);
+            self.audit.on_credit(ack.chunk_limit);
             for &(low, high) in &ack.ranges {
                 self.ledger.on_acked(net, low, high);
             }
@@ -362,7 +285,7 @@ impl Sending {
             }
         }
         while let Some(report) = self.machine.poll_loss_report() {
-            // Of fewer losses no pattern is asked: where nothing counts they are the network's without a judgement.
+            // Too few losses have no pattern: where no drops are counted they are the network's without a judgement.
             if report.evidence.pattern.is_some() {
                 match report.verdict {
                     Verdict::Receiver => self.judged.receiver += 1,
@@ -371,35 +294,24 @@ impl Sending {
                 }
             }
         }
-        heard
+        taken
     }
 
-    fn take_chunks(&mut self, net: &mut Net, config: &FobsConfig) {
-        while let Some(chunk) = self.machine.poll_freed() {
+    fn take_chunks(&mut self, net: &mut Net, cut: &mut Cut) {
+        while let Some(chunk) = self.policy.poll_freed(&mut self.machine) {
             rule!(net, chunk == self.freed, "chunks are freed in order", "{chunk} before {}", self.freed);
             self.freed += 1;
-            self.sent_below.remove(&chunk);
+            self.audit.on_freed(chunk);
         }
-        // What was read is handed over even where it is not wanted now: the reader was told that it would be.
-        while self.filled > 0 {
-            self.filled -= 1;
-            let len = config.object.len(self.pushed);
-            self.machine.push_chunk(len, config.object.is_final(self.pushed));
+        while let Some(chunk) = self.reading.take() {
+            self.policy.handle_chunk(stamp(net.now), &mut self.machine, chunk, cut.size());
             self.pushed += 1;
-            self.left = self.left.saturating_sub(u64::from(len));
-            self.machine.expect(stamp(net.now), self.left, Extent::Whole);
         }
-        let in_hand = self.pushed - self.freed;
-        rule!(
-            net,
-            in_hand <= config.sender_chunks,
-            "the sender's memory is bounded",
-            "{in_hand} chunks in hand"
-        );
-        self.grant(net, config);
+        self.grant(net, cut);
+        self.audit.check_memory(net, self.policy.held(), self.policy.granted(), self.chunks_max);
     }
 
-    /// The thread has something to do; if it sleeps it wakes.
+    /// The thread has work; if it sleeps, it wakes.
     fn wake_soon(&mut self, net: &mut Net) {
         if !self.woken {
             self.woken = true;
@@ -417,23 +329,16 @@ impl Sending {
         if latest > 0 { self.rng.range(soonest, latest) } else { 0 }
     }
 
-    // ---- the end ----
-
-    /// Whether the sender knows that everything is verified, and has nothing on its way.
+    /// Whether the sender knows that everything is verified, and has nothing in flight.
     pub(super) fn is_silent(&self) -> bool {
         self.machine.is_complete() && self.machine.bytes_in_flight() == 0
     }
 
-    pub(super) fn check_end(&mut self, net: &mut Net, config: &FobsConfig) {
-        self.take_chunks(net, config);
-        let (freed, chunks) = (u64::from(self.freed), config.object.chunks());
-        rule!(net, freed == chunks, "every chunk is given back", "{freed} of {chunks}");
-        let SenderStats {
-            packets_needed, packets_sent, packets_lost, packets_refused, packets_copied, ..
-        } = self.machine.stats();
-        let excused = packets_needed + self.relaid + packets_lost + packets_refused + packets_copied;
-        let waste_has_causes = !self.loss_driven || packets_sent <= excused;
-        rule!(net, waste_has_causes, "waste has its causes", "{packets_sent} sent, {excused} excused");
+    pub(super) fn check_end(&mut self, net: &mut Net, cut: &mut Cut) {
+        self.take_chunks(net, cut);
+        let (freed, chunks) = (self.freed, cut.end());
+        rule!(net, freed == chunks && cut.is_done(), "every chunk is given back", "{freed} of {chunks}");
+        self.audit.check_end(net, &self.machine.stats());
     }
 
     pub(super) fn clear(&mut self) {
@@ -452,7 +357,7 @@ impl Sending {
         let nanos = |d: Duration| d.as_nanos() as Nanos;
         figures.began = self.began;
         figures.sent = stats.packets_sent;
-        figures.repeated = self.repeated;
+        figures.repeated = self.audit.repeated();
         figures.taught = self.taught;
         figures.judged = self.judged;
         figures.lost = stats.packets_lost.saturating_sub(stats.packets_late);
@@ -482,11 +387,11 @@ impl Sending {
     }
 }
 
-/// What the thread does next.
+/// The thread's next step.
 enum Next {
-    /// Looks again as soon as it is done.
+    /// It runs again as soon as this turn's work is done.
     Again,
-    /// Sleeps until then, or until something comes.
+    /// It sleeps until then, or until it is woken.
     At(Nanos),
 }
 

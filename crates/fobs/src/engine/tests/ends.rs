@@ -4,12 +4,13 @@ use std::io::{self, Read};
 use std::sync::mpsc;
 
 use super::support::*;
-use crate::engine::{ANSWER_WAIT_MAX, UDP_SILENCE_MAX, check_answer};
+use crate::engine::failure::PeerName;
 use crate::error::ErrorKind;
 use crate::event::Summary;
 use crate::session::{Role, summary};
 use crate::storage::Source;
-use fobs_proto::Timestamp;
+use fobs_proto::session::{Silence, UDP_SILENCE_MAX};
+use std::time::Duration;
 
 #[test]
 fn a_tree_goes_either_way() {
@@ -147,13 +148,13 @@ fn a_source_that_pauses_is_waited_for() {
 }
 
 #[test]
-fn silence_is_borne_for_a_while_and_then_named() {
-    let heard = Timestamp::from_nanos(1 << 40);
-    let almost = heard + (ANSWER_WAIT_MAX - std::time::Duration::from_nanos(1));
-    for now in [Timestamp::ZERO, heard, almost] {
-        assert_eq!(check_answer(now, heard, "the peer"), Ok(()));
-    }
-    let error = check_answer(heard + ANSWER_WAIT_MAX, heard, "the peer").unwrap_err();
+fn silence_is_tolerated_for_a_while_and_then_named() {
+    let peer = PeerName { name: "the peer".to_owned(), ports: "port 7".to_owned() };
+    assert_eq!(peer.check(Silence::Short), Ok(()));
+    let error = peer.check(Silence::Dead).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("the peer") && error.message.contains("30 s"), "{error}");
+    let error = peer.check(Silence::Blocked(Duration::from_secs(4))).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Connect);
+    assert!(error.message.contains("port 7") && error.message.contains("4 s"), "{error}");
 }

@@ -227,15 +227,19 @@ impl World {
 
     /// The contents of `from`.
     pub fn source(&self) -> Source {
+        Source::open(self.source_spec()).unwrap()
+    }
+
+    /// What makes a source of `from`.
+    pub fn source_spec(&self) -> SourceSpec {
         let path = [self.from().as_os_str().as_bytes(), b"/"].concat();
-        let spec = SourceSpec {
+        SourceSpec {
             base: Base::Ambient,
             paths: vec![path],
             recursive: true,
             preserve: false,
             compress: false,
-        };
-        Source::open(spec).unwrap()
+        }
     }
 
     /// Into `to`.

@@ -16,6 +16,7 @@ use super::super::*;
 use crate::control::message::SourceShape;
 use crate::error::Result;
 use crate::event::FileError;
+use fobs_proto::session::first_chunk_data_max;
 
 /// A place with a `from` and a `to` directory.
 pub struct World {
@@ -149,7 +150,7 @@ impl Outcome {
 
 /// Moves everything from `source` to `sink`; `between` is called after each chunk has been filled.
 pub fn transfer_with(source: &mut Source, sink: Sink, between: impl FnMut(usize)) -> Result<Outcome> {
-    transfer_in(source, sink, |_| CHUNK_DATA_MAX, between)
+    transfer_in(source, sink, |chunk| first_chunk_data_max(chunk as u64) as usize, between)
 }
 
 /// Likewise, in chunks of up to so much data each.

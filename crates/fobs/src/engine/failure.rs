@@ -1,0 +1,117 @@
+//! The errors that end a session, as sentences with a next step.
+
+use crate::control::message::Message;
+use crate::control::{ControlWriter, printable};
+use crate::error::{Error, ErrorKind, Result};
+use fobs_proto::ChunkId;
+use fobs_proto::session::{ANSWER_WAIT_MAX, Silence};
+use std::time::Duration;
+
+/// How much of a peer's reason for ending a session is shown, characters.
+const REASON_CHARS_MAX: usize = 1000;
+/// Hexadecimal digits of a root.
+const ROOT_DIGITS: usize = 2 * blake3::OUT_LEN;
+
+/// The other end of a session, in messages to the user.
+pub(super) struct PeerName {
+    pub(super) name: String,
+    /// The ports to open where UDP is blocked.
+    pub(super) ports: String,
+}
+
+impl PeerName {
+    /// Ends the session if the peer has been silent for too long.
+    pub(super) fn check(&self, silence: Silence) -> Result<()> {
+        match silence {
+            Silence::Short => Ok(()),
+            Silence::Blocked(waited) => Err(self.udp_blocked(waited)),
+            Silence::Dead => Err(self.no_answer()),
+        }
+    }
+
+    fn udp_blocked(&self, waited: Duration) -> Error {
+        let (peer, ports, seconds) = (&self.name, &self.ports, waited.as_secs());
+        Error::new(
+            ErrorKind::Connect,
+            format!(
+                "no UDP datagram came through between here and {peer} within {seconds} s: open UDP {ports} on the server and the firewalls between, or choose other ports with --udp-ports A-B"
+            ),
+        )
+    }
+
+    fn no_answer(&self) -> Error {
+        let (peer, seconds) = (&self.name, ANSWER_WAIT_MAX.as_secs());
+        Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "no answer from {peer} over UDP for {seconds} s; the path is down, or a firewall forgot the flow: try again"
+            ),
+        )
+    }
+
+    /// The socket takes no datagrams for the peer.
+    pub(super) fn cannot_send(&self, error: &std::io::Error) -> Error {
+        Error::new(
+            ErrorKind::Socket,
+            format!(
+                "cannot send UDP datagrams to {}: {error}; look at the local firewall and routes",
+                self.name
+            ),
+        )
+    }
+
+    /// The peer's root is not ours.
+    pub(super) fn roots_differ(&self, root: &str) -> Error {
+        Error::new(
+            ErrorKind::Integrity,
+            format!(
+                "the roots of the transfer differ: {} reports {:?}; do not trust the copy",
+                self.name,
+                printable(root, ROOT_DIGITS)
+            ),
+        )
+    }
+}
+
+/// A chunk never verified; `path` is the first file with data in it, which only the sender knows.
+pub(super) fn never_verified(chunk: ChunkId, tries: u8, path: Option<&[u8]>) -> Error {
+    let place = match path {
+        Some(path) => format!(", with data of {:?},", String::from_utf8_lossy(path)),
+        None => String::new(),
+    };
+    let message = format!(
+        "chunk {chunk}{place} did not verify in {tries} tries; the memory or the disk of one side is faulty"
+    );
+    Error::new(ErrorKind::Integrity, message)
+}
+
+/// A chunk buffer could not be allocated.
+pub(super) fn no_memory(error: std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        format!("no memory for a chunk buffer: {error}; free some memory and try again"),
+    )
+}
+
+/// The machine wants to send a packet of a chunk that is not held: a defect of ours.
+pub(super) fn chunk_not_held() -> Error {
+    Error::new(ErrorKind::Internal, "a packet of a chunk that is not held was to be sent; report this bug")
+}
+
+/// The control channel ended before the transfer did.
+pub(super) fn closed_early(error: Option<Error>) -> Error {
+    error.unwrap_or_else(|| {
+        Error::new(ErrorKind::Connect, "the other side ended the connection before the transfer was complete; look at what it says there, then try again")
+    })
+}
+
+/// The error that an `abort` of the peer stands for.
+pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
+    Error::new(ErrorKind::from_code(code), format!("{peer}: {}", printable(message, REASON_CHARS_MAX)))
+}
+
+/// Tells the peer why this side ends the session. That may fail: the channel may be what broke.
+pub(crate) fn tell_abort(writer: &ControlWriter, error: &Error) {
+    let _ =
+        writer.send(&Message::Abort { code: error.kind.code().to_owned(), message: error.message.clone() });
+}

@@ -1,0 +1,38 @@
+//! The sender's figures for the peer and for the summary.
+
+use crate::control::message::{Finished, Standing};
+use crate::storage::Known;
+use fobs_proto::sender::Sender;
+
+/// Progress figures, sent with every heartbeat.
+pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
+    let (stats, rtt) = (machine.stats(), machine.rtt());
+    Standing {
+        bytes: known.bytes,
+        scan_complete: known.scan_complete,
+        rtt_ms: rtt.latest().map_or(0.0, |_| rtt.smoothed().as_secs_f64() * 1e3),
+        loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
+        waste: ratio(stats.packets_sent.saturating_sub(stats.packets_needed), stats.packets_needed),
+        late_seconds: machine.late().map(|late| late.as_secs_f64()),
+    }
+}
+
+/// Final figures; `rejected` counts datagrams that were not the peer's or not new.
+pub(super) fn finished(machine: &Sender, rejected: u64) -> Finished {
+    let (stats, usage) = (machine.stats(), fobs_sys::process_usage());
+    Finished {
+        packets_needed: stats.packets_needed,
+        packets_sent: stats.packets_sent,
+        packets_lost: stats.packets_lost.saturating_sub(stats.packets_late),
+        rtt_ms_min: machine.rtt().min_ever().map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3),
+        packet_size: machine.payload_size(),
+        cc: machine.controller().name().to_owned(),
+        datagrams_rejected: rejected,
+        cpu_seconds: usage.cpu_seconds,
+        max_rss_bytes: usage.max_rss_bytes,
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
