@@ -22,7 +22,7 @@ use std::sync::Arc;
 use args::{Cli, Command, CpArgs};
 use clap::Parser;
 use explain::Meanwhile;
-use fobs::{CancelToken, Result};
+use fobs::{CancelToken, Result, Transfer};
 
 fn main() -> ExitCode {
     let code = match Cli::try_parse() {
@@ -62,7 +62,12 @@ fn copy(args: &CpArgs) -> u8 {
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
         let events = recording.clone();
-        fobs::copy(&copy.sources, &copy.destination, &copy.options, events, &cancel)
+        Transfer::builder(copy.sources, copy.destination)
+            .options(copy.options)
+            .events(events)
+            .cancel_token(cancel)
+            .start()?
+            .wait()
     });
     let traced = recording.write_trace(args.trace.as_deref(), &outcome);
     // A program always gets it; a person who asks.

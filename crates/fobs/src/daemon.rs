@@ -1,8 +1,9 @@
-//! `fobs serve`: listens, authenticates, and answers each client in a thread of its own.
+//! A server: listens, authenticates, and answers each client in a thread of its own.
 
 use crate::cancel::CancelToken;
-use crate::control::message::{Direction, Open};
+use crate::control::message::Open;
 use crate::control::{ControlChannel, tls};
+use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::ServeOptions;
@@ -73,38 +74,83 @@ impl Drop for Seat {
     }
 }
 
-/// Serves until cancelled. Says where it listens, and what sessions did, as [`Event::Notice`]s.
-pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>, cancel: &CancelToken) -> Result<()> {
-    let root = open_root(options)?;
-    // Refuse to start with a key file that no client could be judged by.
-    AuthorizedKeys::load(&options.authorized_keys)?;
-    let identity_path = match &options.identity {
-        Some(path) => path.clone(),
-        None => default_server_identity_path()?,
-    };
-    let (identity, _) = load_or_generate(&identity_path)?;
-    let listeners = options.listen.iter().map(|address| listen(*address)).collect::<Result<Vec<_>>>()?;
-    for listener in &listeners {
-        let address = listener.local_addr().map_or_else(|_| "?".to_owned(), |address| address.to_string());
+/// A server that listens, and serves once [`run`](Server::run). Any number of them may run in one process.
+pub struct Server {
+    options: ServeOptions,
+    root: OwnedFd,
+    identity: Identity,
+    events: Arc<dyn EventSink>,
+    listeners: Vec<TcpListener>,
+}
+
+impl Server {
+    /// Checks the options, binds the TCP addresses and reports each as an [`Event::Notice`]. Clients may connect from
+    /// here on; they are answered once [`run`](Self::run) is called.
+    ///
+    /// # Errors
+    /// `Destination` for a root that cannot be opened, `Denied` for keys that cannot be used, `Socket` for an address
+    /// that cannot be bound.
+    pub fn bind(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<Server> {
+        let root = open_root(options)?;
+        // Refuse to start with a key file that would refuse every client.
+        AuthorizedKeys::load(&options.authorized_keys)?;
+        let identity_path = match &options.identity {
+            Some(path) => path.clone(),
+            None => default_server_identity_path()?,
+        };
+        let (identity, _) = load_or_generate(&identity_path)?;
+        let listeners = options.listen.iter().map(|address| listen(*address)).collect::<Result<_>>()?;
+        let server = Server { options: options.clone(), root, identity, events, listeners };
         let mode = if options.read_only { "read-only" } else { "read and write as each key allows" };
-        let (root, key) = (options.root.display(), identity.public().fingerprint());
-        events.event(Event::Notice(format!("listening on {address}, root {root}, {mode}, server key {key}")));
+        for address in server.addresses() {
+            let (root, key) = (options.root.display(), server.fingerprint());
+            let line = format!("listening on {address}, root {root}, {mode}, server key {key}");
+            server.events.event(Event::Notice(line));
+        }
+        Ok(server)
     }
-    let daemon = Arc::new(Daemon {
-        options: options.clone(),
-        root,
-        identity,
-        events,
-        connections: Seats::new(options.sessions_max.saturating_add(HANDSHAKES_MAX)),
-        sessions: Seats::new(options.sessions_max),
-        cancel: cancel.clone(),
-    });
-    accept_all(&daemon, &listeners)?;
-    let end = Instant::now() + LEAVE_WAIT;
-    while !daemon.connections.are_free() && Instant::now() < end {
-        std::thread::sleep(LOOK_EVERY / 4);
+
+    /// The TCP addresses it listens on, with the ports that the kernel chose for port 0.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect()
     }
-    Err(Error::new(ErrorKind::Interrupted, "interrupted; the sessions that were running have ended"))
+
+    /// The fingerprint of the server's key, `SHA256:...`, for clients to compare.
+    pub fn fingerprint(&self) -> String {
+        self.identity.public().fingerprint()
+    }
+
+    /// Serves in the calling thread until cancelled, then ends the running sessions and waits for them, 12 s at most.
+    /// Each session has threads of its own; requests and their outcomes are [`Event::Notice`]s.
+    ///
+    /// # Errors
+    /// Always: `Interrupted` after cancellation, `Socket` if the listeners fail.
+    pub fn run(self, cancel: &CancelToken) -> Result<()> {
+        let sessions_max = self.options.sessions_max;
+        let daemon = Arc::new(Daemon {
+            options: self.options,
+            root: self.root,
+            identity: self.identity,
+            events: self.events,
+            connections: Seats::new(sessions_max.saturating_add(HANDSHAKES_MAX)),
+            sessions: Seats::new(sessions_max),
+            cancel: cancel.clone(),
+        });
+        accept_all(&daemon, &self.listeners)?;
+        let end = Instant::now() + LEAVE_WAIT;
+        while !daemon.connections.are_free() && Instant::now() < end {
+            std::thread::sleep(LOOK_EVERY / 4);
+        }
+        Err(Error::new(ErrorKind::Interrupted, "interrupted; the sessions that were running have ended"))
+    }
+}
+
+/// [`Server::bind`] and [`Server::run`] in one.
+///
+/// # Errors
+/// Theirs.
+pub fn serve(options: &ServeOptions, events: Arc<dyn EventSink>, cancel: &CancelToken) -> Result<()> {
+    Server::bind(options, events)?.run(cancel)
 }
 
 fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
@@ -277,11 +323,11 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
 /// What a client asks for, in the log.
 fn request(open: &Open) -> String {
     let verb = match open.direction {
-        Direction::Push => "push to",
-        Direction::Pull => "pull of",
+        TransferDirection::Push => "push to",
+        TransferDirection::Pull => "pull of",
     };
     let show = |path: &[u8]| format!("'{}'", show_path(&path[..path.len().min(PATH_LOGGED_MAX)]));
-    let named: Vec<String> = open.paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(&path.0)).collect();
+    let named: Vec<String> = open.paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(path)).collect();
     let more = match open.paths.len().saturating_sub(PATHS_LOGGED_MAX) {
         0 => String::new(),
         count => format!(" and {count} more"),
@@ -292,9 +338,12 @@ fn request(open: &Open) -> String {
 /// What a session came to, in the log. A client that received says itself how long that took: no longer than it was here.
 fn log_line(served: &Served, elapsed: Duration) -> String {
     let verb = match served.direction {
-        Direction::Push => "received",
-        Direction::Pull => "sent",
+        TransferDirection::Push => "received",
+        TransferDirection::Pull => "sent",
     };
     let seconds = served.seconds.min(elapsed.as_secs_f64());
     format!("{verb} {} files, {} bytes in {seconds:.3} s", served.files, served.bytes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,12 @@
-//! What a running transfer tells its caller.
+//! Events and figures of a transfer.
 
 use crate::error::Error;
 use crate::explain::Measured;
 
-/// Something to show. Delivered from engine threads through [`EventSink`]; must be handled quickly.
+/// Something that happened in a running transfer or server; delivered through [`EventSink`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The session stands; data may flow from here on.
+    /// The session is set up; data may flow from here on.
     Started {
         /// `ssh` or `tls`.
         control: &'static str,
@@ -17,7 +17,7 @@ pub enum Event {
         /// Name of the congestion controller.
         cc: &'static str,
     },
-    /// Where the transfer stands; a few times a second.
+    /// Progress, five times a second.
     Progress(Progress),
     /// One file is verified and (on the receiving side) in place.
     FileDone {
@@ -28,13 +28,13 @@ pub enum Event {
         /// BLAKE3 of the content.
         root: [u8; 32],
     },
-    /// One file was given up; the rest goes on.
+    /// One file failed; the others go on.
     FileFailed(FileError),
-    /// Either end took a sample of itself (ten times a second for this end, fewer for the other one), judged a window of
-    /// losses, did something so that the receiver loses less, or goes on sending in another way. An
-    /// [`explain::Recorder`](crate::explain::Recorder) makes sense of them.
+    /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window of losses
+    /// with its cause, a remedy against losses at the receiver, or a change of the controller's mode. An
+    /// [`explain::Recorder`](crate::explain::Recorder) turns them into an explanation.
     Measured(Box<Measured>),
-    /// Something a person should know (a key pinned on first use, a downgrade).
+    /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
     Notice(String),
 }
 
@@ -121,11 +121,33 @@ pub struct Summary {
     pub errors: Vec<FileError>,
 }
 
-/// Who is told of [`Event`]s.
+/// Receives [`Event`]s. Closures are sinks.
+///
+/// It is called on the threads that do the work, several of them at once. Nothing is queued and nothing is dropped: a
+/// sink that takes long slows the transfer down. One that must wait puts events into a bounded queue of its own and
+/// decides what to drop when that is full; of [`Event::Progress`] and [`Event::Measured`] later ones replace earlier ones.
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+///
+/// let (sender, events) = mpsc::sync_channel(256);
+/// let sink: Arc<dyn fobs::EventSink> = Arc::new(move |event: fobs::Event| {
+///     // A full queue drops the event.
+///     let _ = sender.try_send(event);
+/// });
+/// # sink.event(fobs::Event::Notice("hello".to_owned()));
+/// # assert!(matches!(events.recv(), Ok(fobs::Event::Notice(_))));
+/// ```
 pub trait EventSink: Send + Sync {
     /// Takes one event.
     fn event(&self, event: Event);
 }
 
-/// The outcome of [`crate::copy`]: figures even where some files failed.
+impl<F: Fn(Event) + Send + Sync> EventSink for F {
+    fn event(&self, event: Event) {
+        self(event);
+    }
+}
+
+/// The outcome of a transfer: figures even where some files failed.
 pub type Outcome = std::result::Result<Summary, Error>;

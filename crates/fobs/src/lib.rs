@@ -1,45 +1,88 @@
-//! The FOBS engine and public API: sessions, threads, storage, security.
+//! Moves large data sets between hosts over encrypted UDP, verifies every byte, and explains what limited the speed.
+//!
+//! A [`Transfer`] copies files between this host and another one; a [`Server`] answers transfers of other hosts. Any
+//! number of both may run in one process, each in threads of its own and cancelled on its own.
+//!
+//! ```no_run
+//! use fobs::{Carrier, Event, Location, Remote, Transfer, TransferOptions};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> fobs::Result<()> {
+//! let source = Location::Remote(Remote {
+//!     carrier: Carrier::Daemon,
+//!     user: None,
+//!     host: "data.example.org".to_owned(),
+//!     port: None,
+//!     path: b"survey".to_vec(),
+//! });
+//! let options = TransferOptions { recursive: true, ..TransferOptions::default() };
+//! let transfer = Transfer::builder([source], Location::Local("/data".into()))
+//!     .options(options)
+//!     .events(Arc::new(|event: Event| {
+//!         if let Event::Notice(line) = event {
+//!             eprintln!("{line}");
+//!         }
+//!     }))
+//!     .start()?;
+//! let summary = transfer.wait()?;
+//! println!("{} bytes in {:.1} s", summary.bytes, summary.seconds);
+//! for failed in &summary.errors {
+//!     eprintln!("{}", failed.message);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The example `copy` (`cargo run -p fobs --example copy`) has a server and a transfer in one process.
 //!
 //! ```text
+//!   transfer                 the handle of a transfer
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
 //!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
-//!   secure/                  keys of people and hosts, and of packets
+//!   secure/                  keys of users and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
-//!   state                    where what is remembered lies
-//!   history                  what is remembered of the paths to peers
-//!   lessons                  and of the losses on them: windows of known cause, and models made of them
+//!   state, history, lessons  what is kept between transfers: paths to peers, and losses of known cause
 //!   explain/                 why a transfer was slow: samples of both ends, time budget, verdict
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
-//!
-//! A caller makes [`options::Location`]s and [`options::TransferOptions`], calls [`copy`], and hears [`event::Event`]s.
+
+#[cfg(test)]
+extern crate self as fobs;
 
 pub mod cause;
-pub mod control;
 pub mod error;
 pub mod event;
 pub mod explain;
 pub mod mode;
 pub mod options;
-pub mod secure;
-pub mod storage;
 
 mod cancel;
 mod client;
+mod control;
 mod daemon;
+mod direction;
 mod engine;
 mod history;
 mod keygen;
 mod lessons;
+mod secure;
 mod server;
 mod session;
 mod state;
+mod storage;
+mod transfer;
 
 pub use cancel::CancelToken;
-pub use client::copy;
-pub use daemon::serve;
+pub use daemon::{Server, serve};
 pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen};
+pub use options::{
+    AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, Priority, Remote, ServeOptions,
+    SshOptions, TransferOptions,
+};
 pub use server::serve_stdio;
+pub use transfer::{Transfer, TransferBuilder};

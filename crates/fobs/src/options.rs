@@ -1,19 +1,20 @@
-//! What a caller may choose about a transfer.
+//! What a caller chooses about a transfer or a server.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 
-/// Which way the caller wants bytes to move and between what. Parsed from the command line by the CLI.
+/// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// A path here, of any bytes. `-` is never this: see [`Location::Stdio`].
+    /// A path on this host, of any bytes.
     Local(PathBuf),
     /// Standard input (as a source) or standard output (as a destination).
     Stdio,
-    /// A path over there.
+    /// A path on another host.
     Remote(Remote),
 }
 
@@ -28,23 +29,23 @@ pub struct Remote {
     pub host: String,
     /// TCP port, where one was given.
     pub port: Option<u16>,
-    /// The path there, raw bytes; empty means the home directory (SSH) or the root served (daemon).
+    /// The path there, raw bytes; empty is the home directory (SSH) or the served root (daemon).
     pub path: Vec<u8>,
 }
 
-/// The two ways to another host (protocol 2.6).
+/// The ways to reach another host (protocol 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// `host:path` or `ssh://`.
+    /// The system's `ssh` starts `fobs server` there: `host:path` or `ssh://` on the command line.
     Ssh,
-    /// `fobs://`.
+    /// TLS 1.3 to a running [`Server`](crate::Server): `fobs://` on the command line.
     Daemon,
 }
 
-/// `-4` / `-6`.
+/// The IP versions that may be used (`-4`, `-6`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressFamily {
-    /// Whatever resolves.
+    /// Either.
     #[default]
     Any,
     /// Only IPv4.
@@ -53,16 +54,16 @@ pub enum AddressFamily {
     V6,
 }
 
-/// How the system's `ssh` is run. Everything is handed on unchanged.
+/// How the system's `ssh` is run. Everything is passed on unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SshOptions {
-    /// `-F`.
+    /// `-F`: the configuration file.
     pub config_file: Option<PathBuf>,
-    /// `-J`.
+    /// `-J`: jump hosts.
     pub jump: Option<String>,
     /// `-o`, in order.
     pub options: Vec<String>,
-    /// `-v` count.
+    /// How many `-v`.
     pub verbose: u8,
     /// The program, `ssh` if none.
     pub program: Option<PathBuf>,
@@ -71,44 +72,44 @@ pub struct SshOptions {
 /// Everything a caller may choose about one transfer. `Default` is what `fobs cp` does without flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferOptions {
-    /// `-r`: directories too.
+    /// `-r`: copy directories too.
     pub recursive: bool,
-    /// `-p`: modes and modification times.
+    /// `-p`: keep modes and modification times.
     pub preserve: bool,
-    /// `-C`: zstd each chunk where it helps.
+    /// `-C`: compress each chunk with zstd where it becomes smaller.
     pub compress: bool,
-    /// `--fsync`: have the receiver's device keep each file before it gets its name, and its name after.
+    /// `--fsync`: the receiver calls fsync on each file before it renames it, and then on its directory.
     pub fsync: bool,
-    /// `--cc`.
+    /// `--cc`: the congestion control algorithm.
     pub congestion_control: CongestionControl,
-    /// `--priority`: against whom `auto` gives way.
+    /// `--priority`: how `auto` shares the path with competing traffic.
     pub priority: Priority,
-    /// `--deadline`: when the copy should be complete. Until then `auto` takes what that needs and gives way while it can; `priority` is
-    /// the most that it claims.
+    /// `--deadline`: when the transfer should be complete. `auto` sends as fast as that needs and otherwise yields;
+    /// `priority` is the highest that it uses. Only for `auto`.
     pub deadline: Option<SystemTime>,
-    /// `--loss-cause`: how losses are told to be the network's or the receiver's.
+    /// `--loss-cause`: how losses are attributed to the network or the receiver.
     pub loss_cause: JudgeMethod,
-    /// `--rate` / `-l`: never send faster than this, bits per second of UDP payload.
+    /// `--rate`, `-l`: the highest sending rate, bits per second of UDP payload.
     pub rate_limit: Option<u64>,
-    /// `--ack-every`: new packets between acks.
+    /// `--ack-every`: new packets between acks; `None` is the receiver's default.
     pub ack_every: Option<u32>,
-    /// `--burst`: packets put out before acks are looked at.
+    /// `--burst`: maximum packets per burst; `None` is the algorithm's default.
     pub burst: Option<u32>,
-    /// `--packet-size`: data bytes per packet; `None` probes the path.
+    /// `--packet-size`: data bytes per packet, within [`PACKET_SIZE_RANGE`]; `None` probes the path.
     pub packet_size: Option<u16>,
-    /// `--udp-ports`: inclusive range that the server binds in.
+    /// `--udp-ports`: first and last UDP port that the server may bind; `None` leaves it to the server.
     pub udp_ports: Option<(u16, u16)>,
-    /// `-4`/`-6`.
+    /// `-4`, `-6`: the IP versions that may be used.
     pub address_family: AddressFamily,
-    /// `-i`: SSH identity or FOBS identity file.
+    /// `-i`: the identity file of ssh or FOBS, by carrier; `None` is the default one.
     pub identity: Option<PathBuf>,
-    /// `-P`: the port, where the location names none.
+    /// `-P`: the TCP port where the location has none.
     pub port: Option<u16>,
-    /// `--fobs-path`: the program to run over there.
+    /// `--fobs-path`: the program that ssh runs on the other host.
     pub fobs_path: String,
     /// How `ssh` is run.
     pub ssh: SshOptions,
-    /// Where servers' keys are pinned; the default file if none.
+    /// The file of pinned server keys; `None` is the default one.
     pub known_hosts: Option<PathBuf>,
 }
 
@@ -138,29 +139,29 @@ impl Default for TransferOptions {
     }
 }
 
-/// TCP port of the daemon where none is given. Unassigned by IANA as far as we know.
+/// TCP port of a server where none is given. Unassigned by IANA as far as we know.
 pub const DEFAULT_TCP_PORT: u16 = 45600;
-/// UDP ports a server binds its sessions in, one each: small, so that a firewall rule is one line.
+/// First and last UDP port of a server's sessions, one port each: few, so that a firewall rule is one line.
 pub const DEFAULT_UDP_PORTS: (u16, u16) = (45601, 45664);
-/// Smallest and largest `--packet-size`, data bytes: below, headers outweigh data; above, UDP over IPv4 ends
-/// (65,507 less the 28 bytes of header and tag).
+/// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper bound is
+/// the largest UDP payload over IPv4 (65,507) less header and tag (28), rounded down.
 pub const PACKET_SIZE_RANGE: (u16, u16) = (512, 65_000);
 
-/// What `fobs serve` needs to know.
+/// Everything a caller chooses about a [`Server`](crate::Server).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServeOptions {
-    /// Addresses to listen on (TCP); UDP sockets bind to the same addresses.
-    pub listen: Vec<std::net::SocketAddr>,
-    /// The only directory that clients see; their `/` is this.
+    /// TCP addresses to listen on, port 0 for any free one; UDP sockets bind to the same addresses.
+    pub listen: Vec<SocketAddr>,
+    /// The only directory that clients see, as their `/`.
     pub root: PathBuf,
     /// Refuse every write, whatever a key's rights are.
     pub read_only: bool,
     /// The file of client keys and their rights.
     pub authorized_keys: PathBuf,
-    /// The server's identity file; the default file if none, made if it does not exist.
+    /// The server's identity file, made if it does not exist; `None` is the default one.
     pub identity: Option<PathBuf>,
-    /// Where sessions' UDP sockets are bound.
+    /// First and last UDP port of sessions; each has its own.
     pub udp_ports: (u16, u16),
-    /// Sessions at once; further ones are told to come back.
+    /// Most sessions at once; further clients are refused and may try again.
     pub sessions_max: usize,
 }

@@ -1,8 +1,9 @@
 //! The answering side of one session, over either carrier.
 
 use crate::cancel::CancelToken;
-use crate::control::message::{Accept, Bytes, Direction, Message, Open};
+use crate::control::message::{Accept, Message, Open, UdpAddress};
 use crate::control::{self, ControlChannel, ssh};
+use crate::direction::TransferDirection;
 use crate::engine::{
     self, CHUNKS_MAX, Clock, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, tell_abort,
 };
@@ -12,7 +13,7 @@ use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::options::{Carrier, DEFAULT_UDP_PORTS};
 use crate::secure::authorized_keys::Rights;
-use crate::secure::datagram::{self, SessionSecret};
+use crate::secure::datagram::{Direction, SessionSecret};
 use crate::session::{choose_cipher, pursuit, receiver_config, sane, sender_config, udp_options};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
@@ -43,7 +44,7 @@ pub(crate) struct Policy {
 /// What a session moved, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Served {
-    pub(crate) direction: Direction,
+    pub(crate) direction: TransferDirection,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
@@ -128,7 +129,7 @@ fn answer(
 ) -> Result<Served> {
     check_rights(&open, &policy)?;
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
-    let cc = (open.direction == Direction::Pull).then_some(open.sending.cc.as_str());
+    let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
         Error::new(ErrorKind::Socket, message)
@@ -141,28 +142,28 @@ fn answer(
         Some(secret) => (secret, None),
         None => {
             let secret = SessionSecret::random();
-            let told = Bytes(secret.as_bytes().to_vec());
+            let told = secret.as_bytes().to_vec();
             (secret, Some(told))
         }
     };
     let port = socket.local_addr().port();
-    let addresses = std::iter::once(String::new()).chain(policy.addresses.iter().cloned());
+    let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
     let accept = Accept {
-        udp_addresses: addresses.map(|host| (host, port)).collect(),
+        udp_addresses: hosts.map(|host| UdpAddress { host, port }).collect(),
         secret: told,
         cipher: cipher.name().to_owned(),
-        shape: Default::default(),
+        shape: None,
         chunk_limit: CHUNKS_MAX,
     };
     let direction = match open.direction {
-        Direction::Push => datagram::Direction::Receiver,
-        Direction::Pull => datagram::Direction::Sender,
+        TransferDirection::Push => Direction::Receiver,
+        TransferDirection::Pull => Direction::Sender,
     };
     let link =
         LinkSetup { socket, waker, clock: Clock::start(), secret, cipher, direction, candidates: Vec::new() };
     match open.direction {
-        Direction::Push => receive_push(channel, policy, open, accept, link, cancel),
-        Direction::Pull => send_pull(channel, policy, open, accept, link, cancel),
+        TransferDirection::Push => receive_push(channel, policy, open, accept, link, cancel),
+        TransferDirection::Pull => send_pull(channel, policy, open, accept, link, cancel),
     }
 }
 
@@ -174,22 +175,22 @@ fn receive_push(
     mut link: LinkSetup,
     cancel: &CancelToken,
 ) -> Result<Served> {
-    let destination = open.paths.into_iter().next().unwrap_or_default().0;
+    let destination = open.paths.into_iter().next().unwrap_or_default();
     let sink = Sink::open(SinkSpec {
         base: policy.base,
         destination,
-        shape: open.shape,
+        shape: open.shape.unwrap_or_default(),
         preserve: open.preserve,
         fsync: open.fsync,
     })?;
-    let ports = format!("port {}", accept.udp_addresses[0].1);
+    let ports = format!("port {}", link.socket.local_addr().port());
     channel.writer.send(&Message::Accept(accept))?;
     link.clock = Clock::start();
     let outcome = engine::receive(ReceiveJob {
         link,
         sink,
         config: receiver_config(open.ack_every),
-        remedies: RemedyPolicy::of(&open.sending.loss_cause),
+        remedies: RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default()),
         reader: channel.reader,
         writer: channel.writer.clone(),
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
@@ -199,7 +200,7 @@ fn receive_push(
     })?;
     let complete = outcome.complete;
     Ok(Served {
-        direction: Direction::Push,
+        direction: TransferDirection::Push,
         files: complete.files,
         bytes: complete.bytes,
         seconds: sane(complete.seconds),
@@ -216,7 +217,7 @@ fn send_pull(
 ) -> Result<Served> {
     let source = Source::open(SourceSpec {
         base: policy.base,
-        paths: open.paths.into_iter().map(|path| path.0).collect(),
+        paths: open.paths,
         recursive: open.recursive,
         preserve: open.preserve,
         compress: open.compress,
@@ -224,8 +225,8 @@ fn send_pull(
     // The client's greeting brings the credit.
     let config = sender_config(&open.sending, open.payload_size, 0)?;
     let deadline = pursuit(&open.sending);
-    let ports = format!("port {}", accept.udp_addresses[0].1);
-    channel.writer.send(&Message::Accept(Accept { shape: source.shape(), ..accept }))?;
+    let ports = format!("port {}", link.socket.local_addr().port());
+    channel.writer.send(&Message::Accept(Accept { shape: Some(source.shape()), ..accept }))?;
     link.clock = Clock::start();
     let lessons = Lessons::of_the_user(&channel.peer);
     let outcome = engine::send(SendJob {
@@ -247,7 +248,7 @@ fn send_pull(
     let complete = outcome.complete;
     lessons.keep(outcome.taught);
     Ok(Served {
-        direction: Direction::Pull,
+        direction: TransferDirection::Pull,
         files: complete.files,
         bytes: complete.bytes,
         seconds: sane(complete.seconds),
@@ -261,19 +262,19 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
             format!("a session names 1 to {PATHS_MAX} paths, not {}", open.paths.len()),
         ));
     }
-    if open.direction == Direction::Push && open.paths.len() > 1 {
+    if open.direction == TransferDirection::Push && open.paths.len() > 1 {
         return Err(Error::new(
             ErrorKind::Usage,
             format!("a push has one destination, not {}; name the directory for all", open.paths.len()),
         ));
     }
-    if open.direction == Direction::Push && policy.read_only {
+    if open.direction == TransferDirection::Push && policy.read_only {
         return Err(Error::new(ErrorKind::Denied, "this server is read-only; nothing can be written to it"));
     }
     if let Some(rights) = &policy.rights {
         for path in &open.paths {
             rights
-                .allows(open.direction, &path.0)
+                .allows(open.direction, path)
                 .map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
         }
     }

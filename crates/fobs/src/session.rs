@@ -1,4 +1,4 @@
-//! What a client's and a server's session have in common: configurations, sockets, roles and figures.
+//! What a client's and a server's session have in common: configurations, socket options, roles and figures.
 
 use crate::control::message::{Complete, Finished, Sending};
 use crate::control::printable;
@@ -17,68 +17,70 @@ use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Socket buffers asked for, bytes (the kernel doubles and may cut them). 8 MiB hold what arrives in 10 ms at 5 Gbit/s, which is what a
-/// busy host may keep a thread from its CPU.
+/// Requested socket buffers, bytes (the kernel doubles and may cap them). 8 MiB hold what arrives in 10 ms at
+/// 5 Gbit/s: as long as a busy host may keep a thread off its CPU.
 const SOCKET_BUFFER: usize = 8 << 20;
-/// Send buffer where the socket's fullness is the only brake (`greedy`): a queue of 15 ms at 100 Mbit/s, so that little is sent
-/// again that still waits here.
+/// Send buffer of `greedy`, bytes, which only a full socket slows down: a queue of 15 ms at 100 Mbit/s, so that few
+/// packets are retransmitted while they still wait in it.
 const GREEDY_SEND_BUFFER: usize = 96 << 10;
 /// Most packets between acks that a peer may ask for.
 const ACK_EVERY_LIMIT: u32 = 1 << 20;
-/// How much of a stranger's word is shown, characters: no controller's name is longer, and a root has 64 digits.
+/// Longest part of a name from the peer that is shown, characters: a root has 64 digits, names are shorter.
 const WORD_CHARS_MAX: usize = 64;
 
-/// The farthest deadline that is pursued: a century, far from the end of any clock.
-const DEADLINE_MS_MAX: u64 = 100 * 366 * 24 * 3600 * 1000;
+/// The farthest deadline: a century, far from the end of any clock.
+const DEADLINE_MAX: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
-/// How the user wants to send, as it goes over the control channel.
+/// The user's choices for the sender, as they go over the control channel.
 pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
     let fixed_bps = match options.congestion_control {
-        CongestionControl::Fixed { bits_per_second } => bits_per_second,
-        _ => 0,
+        CongestionControl::Fixed { bits_per_second } if bits_per_second > 0 => Some(bits_per_second),
+        _ => None,
     };
     Sending {
         cc: options.congestion_control.name().to_owned(),
         fixed_bps,
-        limit_bps: options.rate_limit.unwrap_or(0),
-        burst: options.burst.unwrap_or(0),
-        loss_cause: options.loss_cause.name().to_owned(),
-        priority: options.priority.name().to_owned(),
-        deadline_ms: options.deadline.map_or(0, |at| millis(time_until(at))),
+        limit_bps: options.rate_limit,
+        burst: options.burst,
+        loss_cause: Some(options.loss_cause.name().to_owned()),
+        priority: Some(options.priority.name().to_owned()),
+        deadline: options.deadline.map(time_until),
     }
 }
 
-/// Time until a moment by this host's calendar; none if it has passed.
+/// Time until a moment by this host's clock; zero if it has passed.
 pub(crate) fn time_until(at: SystemTime) -> Duration {
     at.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO)
 }
 
-/// As a message tells it: 0 is no deadline at all.
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-/// What the machine is told of a deadline: the time that is left, and the most that may be claimed for it.
+/// The sender's deadline: the time that is left, and the highest priority that may be used to meet it.
 pub(crate) fn pursuit(sending: &Sending) -> Option<(Duration, Priority)> {
-    let left = Duration::from_millis(sending.deadline_ms.min(DEADLINE_MS_MAX));
-    (sending.deadline_ms > 0).then(|| (left, sending.priority.parse().unwrap_or_default()))
+    let priority = || sending.priority.as_deref().and_then(|name| name.parse().ok()).unwrap_or_default();
+    sending.deadline.map(|left| (left.min(DEADLINE_MAX), priority()))
 }
 
-/// The sending machine's configuration; the link fills in what it knows.
-pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u32) -> Result<SenderConfig> {
-    if payload_size != 0 && !(PACKET_SIZE_RANGE.0..=PACKET_SIZE_RANGE.1).contains(&payload_size) {
-        let (low, high) = PACKET_SIZE_RANGE;
+/// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per packet, `None`
+/// to probe the path; `chunk_limit`: first chunk that the receiver has no room for. `Usage` for impossible choices.
+pub(crate) fn sender_config(
+    sending: &Sending,
+    payload_size: Option<u16>,
+    chunk_limit: u32,
+) -> Result<SenderConfig> {
+    let (low, high) = PACKET_SIZE_RANGE;
+    if let Some(payload_size) = payload_size
+        && !(low..=high).contains(&payload_size)
+    {
         return Err(Error::new(
             ErrorKind::Usage,
             format!("a packet size of {payload_size} bytes is not possible; give {low} to {high}"),
         ));
     }
-    let datagram = if payload_size == 0 { BASE_DATAGRAM } else { payload_size + DATA_OVERHEAD as u16 };
+    let datagram = payload_size.map_or(BASE_DATAGRAM, |size| size + DATA_OVERHEAD as u16);
     let chosen: CongestionControl = sending.cc.parse().map_err(|_| unknown_controller(&sending.cc))?;
-    let chosen = chosen.with_rate(Rate::bits_per_second(sending.fixed_bps));
-    let priority = match sending.priority.as_str() {
-        "" => Priority::default(),
-        name => name.parse().map_err(|_| unknown_priority(name))?,
+    let chosen = chosen.with_rate(Rate::bits_per_second(sending.fixed_bps.unwrap_or(0)));
+    let priority = match sending.priority.as_deref() {
+        None => Priority::default(),
+        Some(name) => name.parse().map_err(|_| unknown_priority(name))?,
     };
     let Some(controller) = chosen.controller_with(datagram, priority) else {
         return Err(Error::new(
@@ -86,25 +88,25 @@ pub(crate) fn sender_config(sending: &Sending, payload_size: u16, chunk_limit: u
             format!("--cc {chosen} needs --rate: say how fast, for instance --rate 500Mbit"),
         ));
     };
-    if sending.deadline_ms > 0 && chosen != CongestionControl::Auto {
+    if sending.deadline.is_some() && chosen != CongestionControl::Auto {
         return Err(Error::new(
             ErrorKind::Usage,
             format!("--deadline is a mode of --cc auto, and --cc {chosen} has none; leave one of them out"),
         ));
     }
     let (schedule, burst) = chosen.schedule();
-    let method = match sending.loss_cause.as_str() {
-        "" => JudgeMethod::default(),
-        name => name.parse().map_err(|_| unknown_method(name))?,
+    let method = match sending.loss_cause.as_deref() {
+        None => JudgeMethod::default(),
+        Some(name) => name.parse().map_err(|_| unknown_method(name))?,
     };
     Ok(SenderConfig {
         controller,
         judge: judge(method),
         schedule,
-        rate_limit: (sending.limit_bps > 0).then(|| Rate::bits_per_second(sending.limit_bps)),
-        payload_size: (payload_size != 0).then_some(payload_size),
+        rate_limit: sending.limit_bps.map(Rate::bits_per_second),
+        payload_size,
         ip_overhead: 0,
-        burst: if sending.burst > 0 { Some(sending.burst) } else { burst },
+        burst: sending.burst.or(burst),
         chunk_limit,
         chunks_max: CHUNKS_MAX as usize,
         ack_delay_max: ACK_DELAY_MAX,
@@ -129,9 +131,9 @@ fn unknown_method(name: &str) -> Error {
     Error::new(ErrorKind::Usage, format!("there is no way {name:?} to judge losses; use one of {known}"))
 }
 
-/// The receiving machine's configuration.
-pub(crate) fn receiver_config(ack_every: u32) -> ReceiverConfig {
-    let ack_every = if ack_every == 0 { ACK_EVERY } else { ack_every.min(ACK_EVERY_LIMIT) };
+/// The receiving machine's configuration. `ack_every`: packets between acks, `None` for the default.
+pub(crate) fn receiver_config(ack_every: Option<u32>) -> ReceiverConfig {
+    let ack_every = ack_every.map_or(ACK_EVERY, |packets| packets.min(ACK_EVERY_LIMIT));
     ReceiverConfig { ack_every, ack_delay_max: ACK_DELAY_MAX, chunks_max: CHUNKS_MAX }
 }
 
@@ -141,7 +143,7 @@ pub(crate) fn udp_options(cc: Option<&str>) -> UdpOptions {
     UdpOptions { recv_buffer: SOCKET_BUFFER, send_buffer, gro: true }
 }
 
-/// The cipher that both CPUs do best.
+/// The fastest cipher that neither CPU is slow at.
 pub(crate) fn choose_cipher(peer_fast_aes: bool) -> Cipher {
     if peer_fast_aes { Cipher::best_here() } else { Cipher::ChaCha20Poly1305 }
 }
@@ -153,12 +155,12 @@ pub(crate) enum Role {
     Receiver,
 }
 
-/// A figure that may be the peer's word, made one that JSON can carry: finite and not below zero.
+/// A figure that may come from the peer, made finite and not negative, so that JSON can carry it.
 pub(crate) fn sane(figure: f64) -> f64 {
     if figure.is_finite() { figure.max(0.0) } else { 0.0 }
 }
 
-/// The figures of a transfer, from what both ends said.
+/// The figures of a transfer, from the final messages of both ends.
 pub(crate) fn summary(
     role: Role,
     complete: &Complete,
@@ -168,7 +170,7 @@ pub(crate) fn summary(
     errors: Vec<FileError>,
 ) -> Summary {
     let rtt_s = sane(finished.rtt_ms_min) / 1e3;
-    // The first packet left half a round trip before it arrived, where the receiver's clock begins.
+    // The receiver's clock begins when the first packet arrives, half a round trip after it was sent.
     let seconds = match sane(complete.seconds) {
         0.0 if complete.bytes == 0 => 0.0,
         seconds => sane(seconds + rtt_s / 2.0),

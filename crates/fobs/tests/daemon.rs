@@ -3,18 +3,12 @@
 mod served;
 
 use std::fs;
-use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use fobs::control::message::{Bytes, Direction, Message, Open, Sending};
-use fobs::control::{ControlChannel, hello, tls};
-use fobs::event::{Event, Summary};
-use fobs::options::{AddressFamily, CongestionControl, TransferOptions};
-use fobs::secure::identity::Identity;
-use fobs::{CancelToken, ErrorKind};
+use fobs::{CongestionControl, ErrorKind, Event, Summary, TransferOptions};
 
 use served::{Served, content, temporary_files};
 
@@ -177,113 +171,6 @@ fn a_key_that_is_taken_out_is_out() {
 }
 
 #[test]
-fn sessions_are_as_many_as_allowed() {
-    let served = Served::start(|options| options.sessions_max = 1);
-    fs::write(served.root().join("file"), "content").unwrap();
-    let here = served.directory("here");
-    // Has a seat and does not say what for; it may keep it for ten seconds.
-    let held = call(&served);
-    let error = served.pull("file", &here, &served.options()).unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Connect);
-    assert!(error.message.contains("try again later"), "{error}");
-    drop(held);
-    retry(|| served.pull("file", &here, &served.options()));
-}
-
-#[test]
-fn seats_come_back_however_sessions_end() {
-    let served = Served::start(|options| options.sessions_max = 1);
-    fs::write(served.root().join("file"), "content").unwrap();
-    let here = served.directory("here");
-    // More than there is room for at once, counting those that may be shaking hands.
-    for round in 0..12 {
-        let stranger = TcpStream::connect(served.address()).unwrap();
-        drop(stranger);
-        drop(call(&served));
-        call(&served).writer.close();
-        retry(|| match served.pull("missing", &here, &served.options()) {
-            Err(error) if error.kind == ErrorKind::NoSource => Ok(()),
-            other => Err(format!("{other:?}")),
-        });
-        let target = here.join(round.to_string());
-        retry(|| served.pull("file", &target, &served.options()));
-    }
-}
-
-#[test]
-fn requests_that_make_no_sense_are_refused_with_a_reason() {
-    let served = Served::start(|_| ());
-    fs::write(served.root().join("file"), "content").unwrap();
-    let (first, last) = served.udp_ports();
-    let good = Open {
-        direction: Direction::Pull,
-        paths: vec![Bytes(b"file".to_vec())],
-        recursive: false,
-        preserve: false,
-        compress: false,
-        fsync: false,
-        payload_size: 0,
-        ack_every: 0,
-        shape: Default::default(),
-        sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
-        udp_ports: None,
-    };
-    let push = Open { direction: Direction::Push, ..good.clone() };
-    let sending = |cc: &str| Sending { cc: cc.to_owned(), ..Sending::default() };
-    let usage = ErrorKind::Usage;
-    for (open, kind, says) in [
-        (Open { paths: Vec::new(), ..good.clone() }, usage, "1 to 100000 paths"),
-        (Open { paths: vec![Bytes(Vec::new()); 100_001], ..good.clone() }, usage, "not 100001"),
-        (Open { paths: vec![Bytes(b"a".to_vec()); 2], ..push.clone() }, usage, "one destination"),
-        (Open { sending: sending("warp \u{1b}"), ..good.clone() }, usage, "\"warp \""),
-        (Open { sending: sending(&"x".repeat(500_000)), ..good.clone() }, usage, "xxx"),
-        (Open { sending: sending("fixed"), ..good.clone() }, usage, "--rate"),
-        (Open { payload_size: 511, ..good.clone() }, usage, "511"),
-        (Open { payload_size: u16::MAX, ..good.clone() }, usage, "65535"),
-        (Open { udp_ports: Some((first - 9, first - 1)), ..good.clone() }, usage, "UDP ports"),
-        (Open { udp_ports: Some((last + 1, last + 9)), ..good.clone() }, usage, "UDP ports"),
-        (Open { udp_ports: Some((last, first)), ..good.clone() }, usage, "UDP ports"),
-        (Open { udp_ports: Some((0, 0)), ..good.clone() }, usage, "UDP ports"),
-        (Open { paths: vec![Bytes(b"../file".to_vec())], ..good.clone() }, ErrorKind::Denied, "no right"),
-        (Open { paths: vec![Bytes(b"nothing".to_vec())], ..good.clone() }, ErrorKind::NoSource, "nothing"),
-        (Open { paths: vec![Bytes(b"a/b".to_vec())], ..push }, ErrorKind::Destination, "a/b"),
-    ] {
-        let mut channel = call(&served);
-        channel.writer.send(&Message::Open(open.clone())).unwrap();
-        let Ok(Some(Message::Abort { code, message })) = channel.reader.recv() else {
-            panic!("{says}: not refused");
-        };
-        assert_eq!(ErrorKind::from_code(&code), kind, "{message}");
-        assert!(message.contains(says) && message.len() < 1000, "{says}: {message}");
-        assert!(!message.contains(char::is_control), "{message:?}");
-    }
-    // The measure of all these.
-    let mut channel = call(&served);
-    let udp_ports = Some((first, u16::MAX));
-    channel.writer.send(&Message::Open(Open { udp_ports, payload_size: 512, ..good })).unwrap();
-    let Ok(Some(Message::Accept(accept))) = channel.reader.recv() else { panic!("not accepted") };
-    assert!((first..=last).contains(&accept.udp_addresses[0].1));
-    assert!(accept.secret.is_none(), "the channel yields the secret by itself");
-}
-
-#[test]
-fn words_out_of_turn_end_a_session_with_a_reason() {
-    let served = Served::start(|_| ());
-    for message in [Message::Rejected { chunk: 0, attempt: 0 }, Message::Finished(Default::default())] {
-        let mut channel = call(&served);
-        channel.writer.send(&message).unwrap();
-        let Ok(Some(Message::Abort { code, .. })) = channel.reader.recv() else { panic!("not refused") };
-        assert_eq!(code, "protocol");
-    }
-    // A client that changes its mind in words of its own: one line of the log, whatever it says.
-    let channel = call(&served);
-    let message = "over\nand\u{1b}[2J out".to_owned();
-    channel.writer.send(&Message::Abort { code: "interrupted".to_owned(), message }).unwrap();
-    let line = served.wait_for_notice(|line| line.contains("interrupted"));
-    assert!(!line.contains(char::is_control), "{line:?}");
-}
-
-#[test]
 fn senseless_options_are_told_before_anyone_is_called() {
     let served = Served::start(|_| ());
     let here = served.directory("here");
@@ -338,29 +225,6 @@ fn every_file_is_told_on_the_client_s_side() {
     assert_eq!(told(served.take_events()), 300);
     served.pull("here/", &served.directory("back"), &options).unwrap();
     assert_eq!(told(served.take_events()), 300);
-}
-
-/// A client that has said hello and nothing else.
-fn call(served: &Served) -> ControlChannel {
-    let identity = Identity::load(&served.client_key()).unwrap();
-    let address = served.address();
-    let (host, port) = (address.ip().to_string(), address.port());
-    let mut channel =
-        tls::connect(&host, port, AddressFamily::Any, &identity, &CancelToken::new(), |_| Ok(())).unwrap();
-    hello(&mut channel).unwrap();
-    channel
-}
-
-/// Tries again while the daemon has not noticed yet that a seat is free.
-fn retry<T, E: std::fmt::Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        match attempt() {
-            Ok(done) => return done,
-            Err(error) => assert!(Instant::now() < end, "still: {error:?}"),
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]

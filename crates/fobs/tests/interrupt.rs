@@ -9,9 +9,9 @@ use std::thread;
 
 use fobs::event::{Event, Progress};
 use fobs::options::{Carrier, Location, Remote, TransferOptions};
-use fobs::{CancelToken, ErrorKind};
+use fobs::{CancelToken, ErrorKind, Transfer};
 
-use served::{Events, Served, content, temporary_files, wait_for};
+use served::{Served, content, temporary_files, wait_for};
 
 #[test]
 fn cancelled_copies_and_daemon_leave_nothing_behind() {
@@ -72,10 +72,9 @@ fn cancellation_ends_a_wait_for_a_silent_server() {
     });
     let here = Location::Local(served.directory("here"));
     let (options, cancel) = (served.options(), CancelToken::new());
-    let token = cancel.clone();
-    let copy =
-        thread::spawn(move || fobs::copy(&[remote], &here, &options, Arc::new(Events::default()), &token));
+    let transfer =
+        Transfer::builder([remote], here).options(options).cancel_token(cancel.clone()).start().unwrap();
     let _held = silent.accept().unwrap();
     cancel.cancel();
-    assert_eq!(copy.join().unwrap().unwrap_err().kind, ErrorKind::Interrupted);
+    assert_eq!(transfer.wait().unwrap_err().kind, ErrorKind::Interrupted);
 }

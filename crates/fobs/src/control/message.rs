@@ -1,11 +1,16 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones ignored.
+//! Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
+use super::wire;
 use crate::cause::{LossWindow, Remedy};
+use crate::direction::TransferDirection;
 use crate::explain::{Measured, ReceiverSample, SenderSample};
 use crate::mode::ModeChange;
+use crate::storage::SourceShape;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::time::Duration;
 
 /// The protocol version that we speak.
 pub const PROTOCOL: u32 = 1;
@@ -16,9 +21,9 @@ pub const PROTOCOL: u32 = 1;
 pub enum Message {
     /// Both sides, first.
     Hello(Hello),
-    /// Client: what is wanted.
+    /// Client: its request.
     Open(Open),
-    /// Server: how to go on.
+    /// Server: the request is granted.
     Accept(Accept),
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
@@ -27,22 +32,22 @@ pub enum Message {
         /// The attempt that failed, from 0.
         attempt: u8,
     },
-    /// Either side: one file is given up, the rest goes on.
+    /// Either side: one file failed, the others go on.
     Failed {
         /// Path within the transfer.
         path: Bytes,
         /// One sentence.
         reason: String,
     },
-    /// Sender: where the transfer stands, a few times a second; for a receiving client's progress.
+    /// Sender: its progress, a few times a second; for a receiving client's display.
     Standing(Standing),
-    /// Sender: a window of losses that it judged; for whoever watches at the other end.
+    /// Sender: a window of losses and its cause; for display at the other end.
     Loss(LossWindow),
-    /// Either side: something was done so that the receiver loses less; likewise.
+    /// Either side: a remedy against losses at the receiver; likewise.
     Remedy(Remedy),
-    /// Sender: its controller goes on in another way; for whoever watches at the other end.
+    /// Sender: its controller changed its mode; likewise.
     Mode(ModeChange),
-    /// Sender: what it measured of itself, a few times a second and at the end.
+    /// Sender: its own counters, a few times a second and at the end.
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.
     ReceiverSample(Box<ReceiverSample>),
@@ -57,7 +62,7 @@ pub enum Message {
         /// One sentence.
         message: String,
     },
-    /// Something a newer peer says; ignored.
+    /// A message of a newer version; ignored.
     #[serde(other)]
     Unknown,
 }
@@ -74,7 +79,7 @@ impl From<Measured> for Message {
     }
 }
 
-/// Who speaks.
+/// The program at one end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Protocol version.
@@ -86,23 +91,14 @@ pub struct Hello {
     pub fast_aes: bool,
 }
 
-/// Which side sends the data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// The client sends.
-    Push,
-    /// The server sends.
-    Pull,
-}
-
-/// What the client wants.
+/// What the client asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "wire::Open", into = "wire::Open")]
 pub struct Open {
-    /// Which way.
-    pub direction: Direction,
-    /// Pull: the sources. Push: the one destination.
-    pub paths: Vec<Bytes>,
+    /// Which side sends the data.
+    pub direction: TransferDirection,
+    /// Pull: the sources. Push: the one destination. Raw bytes.
+    pub paths: Vec<Vec<u8>>,
     /// `-r`.
     pub recursive: bool,
     /// `-p`.
@@ -110,75 +106,62 @@ pub struct Open {
     /// `-C`.
     pub compress: bool,
     /// `--fsync`, for a server that receives.
-    #[serde(default)]
     pub fsync: bool,
-    /// Data bytes per packet; 0 probes the path.
-    pub payload_size: u16,
-    /// Packets between acks; 0 is the receiver's default.
-    pub ack_every: u32,
-    /// Push: what the sources look like, so that the receiver can place them.
-    #[serde(default)]
-    pub shape: SourceShape,
-    /// Pull: how the server shall send.
-    #[serde(default)]
+    /// Data bytes per packet; `None` probes the path.
+    pub payload_size: Option<u16>,
+    /// Packets between acks; `None` is the receiver's default.
+    pub ack_every: Option<u32>,
+    /// Push: the sources, so that the receiver can place them.
+    pub shape: Option<SourceShape>,
+    /// How the sender is to send.
     pub sending: Sending,
-    /// The UDP ports the server may bind; its own choice if none.
-    #[serde(default)]
+    /// The UDP ports the server may bind, inclusive; its own choice if none.
     pub udp_ports: Option<(u16, u16)>,
 }
 
-/// What the receiver must know of the sources before the first record.
+/// How the sender is to send. Names stay text: only a server that sends refuses those it does not know.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceShape {
-    /// How many sources were named.
-    pub sources: u32,
-    /// Whether any of them was `dir/`: contents, not the directory itself.
-    pub contents: bool,
-    /// Whether the source is a stream (standard input) that has no name.
-    pub stream: bool,
-}
-
-/// How the server sends when it is the sender.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "wire::Sending", into = "wire::Sending")]
 pub struct Sending {
     /// The name of a congestion controller (`fobs_proto::congestion::CongestionControl`).
     pub cc: String,
-    /// Bits per second: the rate of `fixed`.
-    #[serde(default)]
-    pub fixed_bps: u64,
-    /// Bits per second: the cap; 0 for none.
-    #[serde(default)]
-    pub limit_bps: u64,
-    /// `--burst`; 0 for the default.
-    #[serde(default)]
-    pub burst: u32,
-    /// `--loss-cause`; empty for the default.
-    #[serde(default)]
-    pub loss_cause: String,
-    /// `--priority`; empty for the default.
-    #[serde(default)]
-    pub priority: String,
-    /// `--deadline`: milliseconds from this message to it; 0 for none.
-    #[serde(default)]
-    pub deadline_ms: u64,
+    /// The rate of `fixed`, bits per second.
+    pub fixed_bps: Option<u64>,
+    /// The highest rate, bits per second.
+    pub limit_bps: Option<u64>,
+    /// `--burst`, packets.
+    pub burst: Option<u32>,
+    /// `--loss-cause`.
+    pub loss_cause: Option<String>,
+    /// `--priority`.
+    pub priority: Option<String>,
+    /// `--deadline`: from this message to it.
+    pub deadline: Option<Duration>,
 }
 
 /// How the session goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "wire::Accept", into = "wire::Accept")]
 pub struct Accept {
-    /// Where the server's UDP socket may be reached, best first; an empty host means the host the control channel reached.
-    pub udp_addresses: Vec<(String, u16)>,
-    /// 32 bytes, where the channel has no exporter.
-    #[serde(default)]
-    pub secret: Option<Bytes>,
+    /// Where the server's UDP socket may be reached, best first.
+    pub udp_addresses: Vec<UdpAddress>,
+    /// The session secret, 32 bytes, where the channel has no exporter.
+    pub secret: Option<Vec<u8>>,
     /// `AES-128-GCM` or `ChaCha20-Poly1305`.
     pub cipher: String,
-    /// Pull: what the sources look like.
-    #[serde(default)]
-    pub shape: SourceShape,
+    /// Pull: the sources.
+    pub shape: Option<SourceShape>,
     /// First chunk that the server, if it receives, has no room for.
-    #[serde(default)]
     pub chunk_limit: u32,
+}
+
+/// Where a UDP socket may be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpAddress {
+    /// A host name or address; `None` is the host that the control channel reached.
+    pub host: Option<String>,
+    /// The UDP port.
+    pub port: u16,
 }
 
 /// What only the sender knows of a running transfer.
@@ -194,7 +177,7 @@ pub struct Standing {
     pub loss_rate: f64,
     /// (sent - needed) / needed, so far.
     pub waste: f64,
-    /// By how many seconds the deadline will be missed, if it will be as far as can be told.
+    /// Seconds by which the deadline is expected to be missed; `None` if it is expected to be met.
     #[serde(default)]
     pub late_seconds: Option<f64>,
 }
@@ -266,3 +249,6 @@ impl<'de> Deserialize<'de> for Bytes {
         STANDARD.decode(text).map(Bytes).map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests;

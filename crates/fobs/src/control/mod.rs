@@ -6,6 +6,7 @@ pub mod frame;
 pub mod message;
 pub mod ssh;
 pub mod tls;
+mod wire;
 
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};

@@ -98,17 +98,6 @@ impl SshSession {
         self.channel.writer.close();
         self.process.explain(error)
     }
-
-    /// Closes the channel and waits until `ssh` has ended, for a bounded time.
-    pub fn finish(self) -> Result<ExitStatus> {
-        self.channel.writer.close();
-        self.process.finish()
-    }
-
-    /// Ends `ssh` at once.
-    pub fn kill(self) {
-        self.process.kill();
-    }
 }
 
 impl SshProcess {
@@ -121,11 +110,6 @@ impl SshProcess {
             Err(error) => Err(error),
         };
         status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
-    }
-
-    /// Ends `ssh` at once.
-    pub fn kill(self) {
-        drop(self);
     }
 
     /// Ends `ssh` from another thread, whatever this one waits for.

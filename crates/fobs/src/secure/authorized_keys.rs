@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::identity::{KEY_TYPE, PublicKey, shell_quoted};
 use super::read_bounded;
-use crate::control::message::Direction;
+use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest file that is read, bytes: some ten thousand keys.
@@ -61,16 +61,6 @@ impl AuthorizedKeys {
     pub fn lookup(&self, key: &PublicKey) -> Option<Rights> {
         self.rights.get(key).cloned()
     }
-
-    /// How many keys there are.
-    pub fn len(&self) -> usize {
-        self.rights.len()
-    }
-
-    /// Whether nobody is let in.
-    pub fn is_empty(&self) -> bool {
-        self.rights.is_empty()
-    }
 }
 
 /// What a key may do.
@@ -109,11 +99,11 @@ impl DirectionRights {
             .find(|rights| rights.name().as_bytes() == name)
     }
 
-    fn allows(self, direction: Direction) -> bool {
+    fn allows(self, direction: TransferDirection) -> bool {
         match self {
-            DirectionRights::ReadOnly => direction == Direction::Pull,
+            DirectionRights::ReadOnly => direction == TransferDirection::Pull,
             DirectionRights::ReadWrite => true,
-            DirectionRights::WriteOnly => direction == Direction::Push,
+            DirectionRights::WriteOnly => direction == TransferDirection::Push,
         }
     }
 }
@@ -121,7 +111,7 @@ impl DirectionRights {
 impl Rights {
     /// Whether a transfer this way of this path (raw bytes, as the client named it below the root) may go on. It
     /// judges names alone; that no link leads out of the tree is for the storage to see to.
-    pub fn allows(&self, direction: Direction, path: &[u8]) -> std::result::Result<(), Denial> {
+    pub fn allows(&self, direction: TransferDirection, path: &[u8]) -> std::result::Result<(), Denial> {
         if !self.direction.allows(direction) {
             return Err(Denial::Direction { wanted: direction, given: self.direction });
         }
@@ -143,7 +133,7 @@ pub enum Denial {
     /// It may not move data this way.
     Direction {
         /// What was asked for.
-        wanted: Direction,
+        wanted: TransferDirection,
         /// What the key may do.
         given: DirectionRights,
     },
@@ -159,8 +149,8 @@ impl fmt::Display for Denial {
         match self {
             Denial::Direction { wanted, given } => {
                 let verb = match wanted {
-                    Direction::Push => "write to",
-                    Direction::Pull => "read from",
+                    TransferDirection::Push => "write to",
+                    TransferDirection::Pull => "read from",
                 };
                 write!(
                     f,
@@ -329,9 +319,12 @@ mod tests {
     fn a_key_may_only_read_by_default() {
         let rights = one("").unwrap();
         assert_eq!(rights, Rights { direction: DirectionRights::ReadOnly, paths: vec![] });
-        assert_eq!(rights.allows(Direction::Pull, b"any/thing"), Ok(()));
-        let denial = rights.allows(Direction::Push, b"any/thing").unwrap_err();
-        assert_eq!(denial, Denial::Direction { wanted: Direction::Push, given: DirectionRights::ReadOnly });
+        assert_eq!(rights.allows(TransferDirection::Pull, b"any/thing"), Ok(()));
+        let denial = rights.allows(TransferDirection::Push, b"any/thing").unwrap_err();
+        assert_eq!(
+            denial,
+            Denial::Direction { wanted: TransferDirection::Push, given: DirectionRights::ReadOnly }
+        );
         assert!(Error::from(denial).message.contains("read-only"));
     }
 
@@ -341,8 +334,8 @@ mod tests {
             [("read-only", true, false), ("read-write", true, true), ("write-only", false, true)]
         {
             let rights = one(options).unwrap();
-            assert_eq!(rights.allows(Direction::Pull, b"x").is_ok(), pull, "{options}");
-            assert_eq!(rights.allows(Direction::Push, b"x").is_ok(), push, "{options}");
+            assert_eq!(rights.allows(TransferDirection::Pull, b"x").is_ok(), pull, "{options}");
+            assert_eq!(rights.allows(TransferDirection::Push, b"x").is_ok(), push, "{options}");
         }
     }
 
@@ -351,7 +344,7 @@ mod tests {
         let rights = one(r#"path="data/run 7",read-write,path="/in\"box/""#).unwrap();
         assert_eq!(rights.paths, [b"data/run 7".to_vec(), b"in\"box".to_vec()]);
         for inside in ["data/run 7", "data/run 7/", "/data//run 7/./x", "in\"box/a/b"] {
-            assert_eq!(rights.allows(Direction::Push, inside.as_bytes()), Ok(()), "{inside}");
+            assert_eq!(rights.allows(TransferDirection::Push, inside.as_bytes()), Ok(()), "{inside}");
         }
         for outside in [
             "",
@@ -365,7 +358,7 @@ mod tests {
             "../data/run 7",
             "in\"box/\0",
         ] {
-            let denial = rights.allows(Direction::Pull, outside.as_bytes()).unwrap_err();
+            let denial = rights.allows(TransferDirection::Pull, outside.as_bytes()).unwrap_err();
             assert_eq!(denial, Denial::Path { path: outside.as_bytes().to_vec() }, "{outside}");
         }
     }
@@ -374,9 +367,9 @@ mod tests {
     fn no_right_reaches_above_the_root() {
         for options in ["", "path=\".\"", "path=\"\""] {
             let rights = one(options).unwrap();
-            assert!(rights.allows(Direction::Pull, b"").is_ok());
-            assert!(rights.allows(Direction::Pull, b"a/../../b").is_err());
-            assert!(rights.allows(Direction::Pull, b"..").is_err());
+            assert!(rights.allows(TransferDirection::Pull, b"").is_ok());
+            assert!(rights.allows(TransferDirection::Pull, b"a/../../b").is_err());
+            assert!(rights.allows(TransferDirection::Pull, b"..").is_err());
         }
     }
 

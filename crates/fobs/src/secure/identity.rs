@@ -202,6 +202,7 @@ impl PublicKey {
     }
 
     /// The 32 bytes.
+    #[cfg(test)]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::beneath::{Base, kind, reason, sentence};
 use super::path::{self, show};
-use crate::control::message::SourceShape;
+use super::source::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Flags for holding a directory: for lookups in it, not for reading it.
@@ -30,7 +30,7 @@ pub(super) enum Place {
 }
 
 /// Finds out where `destination` leads and makes sure, as far as can be known now, that it can be written.
-pub(super) fn resolve(base: &Base, destination: &[u8], shape: &SourceShape) -> Result<Place> {
+pub(super) fn resolve(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
     let place = match base.open(destination, OFlags::PATH) {
         Ok(existing) => existing_place(base, destination, shape, existing)?,
         Err(Errno::NOENT) => new_place(base, destination, shape)?,
@@ -43,11 +43,11 @@ pub(super) fn resolve(base: &Base, destination: &[u8], shape: &SourceShape) -> R
     }
 }
 
-fn existing_place(base: &Base, destination: &[u8], shape: &SourceShape, existing: OwnedFd) -> Result<Place> {
+fn existing_place(base: &Base, destination: &[u8], shape: SourceShape, existing: OwnedFd) -> Result<Place> {
     let stat = fs::fstat(&existing).map_err(|errno| refused(destination, errno))?;
     let shown = show(destination);
     match kind(&stat) {
-        FileType::Directory if shape.stream => Err(unusable(format!(
+        FileType::Directory if shape == SourceShape::Stream => Err(unusable(format!(
             "cannot write to '{shown}': it is a directory; name the file that the input stream shall become"
         ))),
         FileType::Directory => Ok(Place::Into(existing)),
@@ -64,8 +64,9 @@ fn existing_place(base: &Base, destination: &[u8], shape: &SourceShape, existing
     }
 }
 
-fn new_place(base: &Base, destination: &[u8], shape: &SourceShape) -> Result<Place> {
-    let several = shape.sources > 1 && !shape.contents && !is_directory_path(destination);
+fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
+    let several = matches!(shape, SourceShape::Paths { count: 2.., contents: false })
+        && !is_directory_path(destination);
     if several {
         return Err(unusable(format!(
             "cannot copy several sources to '{}': it does not exist; create that directory or end the path with '/'",
@@ -106,8 +107,8 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
     }
 }
 
-fn needs_directory(destination: &[u8], shape: &SourceShape) -> bool {
-    shape.contents || shape.sources > 1 || is_directory_path(destination)
+fn needs_directory(destination: &[u8], shape: SourceShape) -> bool {
+    shape.needs_directory() || is_directory_path(destination)
 }
 
 fn is_directory_path(destination: &[u8]) -> bool {

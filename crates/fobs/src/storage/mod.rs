@@ -23,18 +23,11 @@ mod walk;
 mod tests;
 
 pub use beneath::{Base, Links};
-pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Layout, RECORDS_MAX, TRAILER_LEN};
+pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
 pub use path::show as show_path;
-pub use record::{Meta, Record};
 pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
-pub use source::{FilledChunk, Known, Source, SourceSpec};
-pub use tree_hash::GROUP;
+pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
-
-/// Where a source's paths are looked up.
-pub type SourceBase = Base;
-/// Where a destination's path is looked up.
-pub type SinkBase = Base;
 
 /// A file that was read to its end, or is in place.
 #[derive(Debug, Clone, PartialEq, Eq)]

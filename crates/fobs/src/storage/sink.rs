@@ -13,12 +13,12 @@ use super::beneath::{Base, sentence};
 use super::chunk::{Item, Items};
 use super::destination::{Place, resolve};
 use super::record::{Meta, Record};
+use super::source::SourceShape;
 use super::temporary::Keeping;
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
 use super::tree_hash::{FileTree, Tail};
 use super::verify::Verified;
-use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 
@@ -105,7 +105,7 @@ impl Sink {
             true => Keeping::Exact,
             false => Keeping::Ordinary { umask: current_umask() },
         };
-        let target = match resolve(&spec.base, &spec.destination, &spec.shape)? {
+        let target = match resolve(&spec.base, &spec.destination, spec.shape)? {
             Place::Into(directory) => Target::Tree(Box::new(Tree::new(directory, None, keeping, spec.fsync))),
             Place::As { directory, name } => {
                 Target::Tree(Box::new(Tree::new(directory, Some(name), keeping, spec.fsync)))
@@ -116,8 +116,8 @@ impl Sink {
     }
 
     /// Writes exactly one file to `writer`, such as standard output.
-    pub fn to_stream(writer: Box<dyn Write + Send>, shape: &SourceShape) -> Result<Sink> {
-        if shape.sources > 1 || shape.contents {
+    pub fn to_stream(writer: Box<dyn Write + Send>, shape: SourceShape) -> Result<Sink> {
+        if shape.needs_directory() {
             return Err(one_file_only());
         }
         Ok(Sink::new(Target::Stream(Stream { writer, used: false })))

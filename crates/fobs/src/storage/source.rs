@@ -14,7 +14,6 @@ use super::record::{Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{GROUP, Tail};
 use super::walk::{Entry, Named, Unusable, Walk, means_contents};
-use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 
@@ -64,6 +63,34 @@ pub struct Known {
     pub scan_complete: bool,
 }
 
+/// What a receiver must know of the sources before the first record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceShape {
+    /// Files and directories.
+    Paths {
+        /// How many were named.
+        count: u32,
+        /// Whether any of them was `dir/`: its contents, not the directory itself.
+        contents: bool,
+    },
+    /// One stream without a name, such as standard input.
+    Stream,
+}
+
+impl Default for SourceShape {
+    /// One path: what a peer that says nothing of its sources is taken to send.
+    fn default() -> Self {
+        SourceShape::Paths { count: 1, contents: false }
+    }
+}
+
+impl SourceShape {
+    /// Whether more than one name may arrive at the top of the destination.
+    pub(super) fn needs_directory(self) -> bool {
+        matches!(self, SourceShape::Paths { count, contents } if count > 1 || contents)
+    }
+}
+
 /// Reads sources into chunks, lazily: the first chunk leaves before the scan ends.
 pub struct Source {
     shape: SourceShape,
@@ -103,10 +130,9 @@ impl Source {
     /// Looks at every source. Those that cannot be used are reported with the first chunk; if none can, that is the
     /// error.
     pub fn open(spec: SourceSpec) -> Result<Source> {
-        let shape = SourceShape {
-            sources: u32::try_from(spec.paths.len()).unwrap_or(u32::MAX),
+        let shape = SourceShape::Paths {
+            count: u32::try_from(spec.paths.len()).unwrap_or(u32::MAX),
             contents: spec.paths.iter().any(|path| means_contents(path)),
-            stream: false,
         };
         let mut usable = Vec::new();
         let mut failures = Vec::new();
@@ -140,8 +166,7 @@ impl Source {
 
     /// One file of unknown length out of `reader`, such as standard input.
     pub fn from_stream(reader: Box<dyn Read + Send>, compress: bool) -> Result<Source> {
-        let shape = SourceShape { sources: 1, contents: false, stream: true };
-        Source::new(shape, Feed::Stream(Some(reader)), Vec::new(), true, compress)
+        Source::new(SourceShape::Stream, Feed::Stream(Some(reader)), Vec::new(), true, compress)
     }
 
     fn new(
@@ -173,7 +198,7 @@ impl Source {
 
     /// What the receiver must know before the first record.
     pub fn shape(&self) -> SourceShape {
-        self.shape.clone()
+        self.shape
     }
 
     /// What is known of the object so far.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use fobs::event::{Event, EventSink, Outcome};
 use fobs::options::{Carrier, Location, Remote, ServeOptions, TransferOptions};
-use fobs::{CancelToken, KeygenOutcome, keygen};
+use fobs::{CancelToken, KeygenOutcome, Transfer, keygen};
 use tempfile::TempDir;
 
 /// UDP ports of one daemon, and where those of all begin: below what the kernel gives out by itself.
@@ -149,7 +149,7 @@ impl Served {
         }
     }
 
-    fn remote(&self, path: &str) -> Location {
+    pub fn remote(&self, path: &str) -> Location {
         Location::Remote(Remote {
             carrier: Carrier::Daemon,
             user: None,
@@ -171,7 +171,7 @@ impl Served {
         cancel: &CancelToken,
     ) -> Outcome {
         let from = Location::Local(from.to_path_buf());
-        fobs::copy(&[from], &self.remote(to), options, self.client_events.clone(), cancel)
+        self.run([from], self.remote(to), options, cancel)
     }
 
     pub fn pull(&self, from: &str, to: &Path, options: &TransferOptions) -> Outcome {
@@ -186,10 +186,25 @@ impl Served {
         cancel: &CancelToken,
     ) -> Outcome {
         let to = Location::Local(to.to_path_buf());
-        fobs::copy(&[self.remote(from)], &to, options, self.client_events.clone(), cancel)
+        self.run([self.remote(from)], to, options, cancel)
     }
 
-    /// What the client's side told so far.
+    fn run(
+        &self,
+        sources: [Location; 1],
+        destination: Location,
+        options: &TransferOptions,
+        cancel: &CancelToken,
+    ) -> Outcome {
+        Transfer::builder(sources, destination)
+            .options(options.clone())
+            .events(self.client_events.clone())
+            .cancel_token(cancel.clone())
+            .start()?
+            .wait()
+    }
+
+    /// The client's events so far.
     pub fn client_events(&self) -> Arc<Events> {
         self.client_events.clone()
     }

@@ -177,17 +177,18 @@ fn an_echoing_peer_says_hello_and_ends_with_its_input() {
     let mut session = connect(&remote("far"), &options).unwrap();
     assert!(session.hello().unwrap().program.starts_with("fobs "));
     assert_eq!(session.channel.peer.description, "far via ssh");
-    assert_eq!(session.finish().unwrap().code(), Some(5));
+    session.channel.writer.close();
+    assert_eq!(session.process.finish().unwrap().code(), Some(5));
 }
 
 #[test]
-fn a_killed_session_leaves_no_process() {
+fn a_dropped_session_leaves_no_process() {
     let directory = tempfile::tempdir().unwrap();
     let options = fake_ssh(&directory, "exec sleep 1000");
     let session = connect(&remote("far"), &options).unwrap();
     let process = PathBuf::from(format!("/proc/{}", locked(&session.process.child).id()));
     assert!(process.exists());
-    session.kill();
+    drop(session);
     assert!(!process.exists());
 }
 

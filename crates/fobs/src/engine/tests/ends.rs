@@ -133,7 +133,7 @@ fn a_source_that_pauses_is_waited_for() {
     let source = Source::from_stream(Box::new(Dripping(dripping)), false).unwrap();
     let output = world.to().join("out");
     let sink =
-        crate::storage::Sink::to_stream(Box::new(std::fs::File::create(&output).unwrap()), &source.shape())
+        crate::storage::Sink::to_stream(Box::new(std::fs::File::create(&output).unwrap()), source.shape())
             .unwrap();
     let session = Session::start(Spec { source, sink, client: End::Sender, datagrams: None, messages: None });
     // Longer than a blocked path is borne with, and then a little in the middle.

@@ -6,15 +6,15 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::support::*;
-use crate::control::message::{Message, SourceShape};
+use crate::control::message::Message;
 use crate::error::ErrorKind;
-use crate::storage::{Sink, Source};
+use crate::storage::{Sink, Source, SourceShape};
 
 /// One file's worth of a stream, into `writer`.
 fn into(writer: impl Write + Send + 'static, client: End) -> Session {
     let content = content(3 << 20, 5);
     let source = Source::from_stream(Box::new(io::Cursor::new(content)), false).unwrap();
-    let sink = Sink::to_stream(Box::new(writer), &source.shape()).unwrap();
+    let sink = Sink::to_stream(Box::new(writer), source.shape()).unwrap();
     Session::start(Spec { source, sink, client, datagrams: None, messages: None })
 }
 
@@ -63,7 +63,7 @@ fn a_thread_that_panics_ends_both_sides() {
         assert!(sentence.contains("fobs-write"), "{sentence}");
     }
     let source = Source::from_stream(Box::new(Failing), false).unwrap();
-    let sink = Sink::to_stream(Box::new(io::sink()), &source.shape()).unwrap();
+    let sink = Sink::to_stream(Box::new(io::sink()), source.shape()).unwrap();
     let session =
         Session::start(Spec { source, sink, client: End::Receiver, datagrams: None, messages: None });
     for sentence in session.expect_failure(ErrorKind::Internal) {
@@ -125,9 +125,9 @@ fn an_output_that_stalls_and_goes_on_loses_nothing() {
 
 #[test]
 fn a_stream_takes_one_file_only() {
-    let shape = SourceShape { sources: 2, contents: false, stream: false };
+    let shape = SourceShape::Paths { count: 2, contents: false };
     assert_eq!(
-        Sink::to_stream(Box::new(io::sink()), &shape).err().map(|e| e.kind),
+        Sink::to_stream(Box::new(io::sink()), shape).err().map(|e| e.kind),
         Some(ErrorKind::Destination)
     );
 }

@@ -137,7 +137,7 @@ impl Session {
         let job = SendJob {
             link: link(End::Sender, sender),
             source: spec.source,
-            config: sender_config(&auto, 0, credit).unwrap(),
+            config: sender_config(&auto, None, credit).unwrap(),
             deadline: None,
             reporter: at_sender.reporter(&sender_channel),
             cancel: CancelToken::new(),
@@ -159,7 +159,7 @@ impl Session {
         let job = ReceiveJob {
             link: link(End::Receiver, receiver),
             sink: spec.sink,
-            config: receiver_config(0),
+            config: receiver_config(None),
             remedies: RemedyPolicy::Leave,
             reporter: at_receiver.reporter(&receiver_channel),
             cancel: CancelToken::new(),

@@ -6,10 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::super::record::{Meta, Record};
 use super::super::*;
 use super::support::*;
-use crate::control::message::SourceShape;
 use crate::error::{Error, ErrorKind};
+use crate::storage::SourceShape;
 
 fn refused(destination: &Path, shape: SourceShape) -> Error {
     match Sink::open(sink_spec(destination, shape)) {
@@ -19,7 +20,7 @@ fn refused(destination: &Path, shape: SourceShape) -> Error {
 }
 
 fn sources(count: u32) -> SourceShape {
-    SourceShape { sources: count, contents: false, stream: false }
+    SourceShape::Paths { count, contents: false }
 }
 
 #[test]
@@ -58,8 +59,8 @@ fn scp_rules() {
 fn destinations_that_cannot_be() {
     let world = World::new();
     fs::write(world.to("file"), b"").expect("a file");
-    let contents = SourceShape { contents: true, ..sources(1) };
-    let stream = SourceShape { stream: true, ..sources(1) };
+    let contents = SourceShape::Paths { count: 1, contents: true };
+    let stream = SourceShape::Stream;
     for (destination, shape, words) in [
         ("file", sources(2), "not a directory"),
         ("file", contents.clone(), "not a directory"),
@@ -263,17 +264,17 @@ fn streams_take_one_file() {
     let file = world.write("f", b"file");
     let written = Shared::default();
     let mut source = open(&[&file]);
-    let sink = Sink::to_stream(Box::new(written.clone()), &source.shape()).expect("one file");
+    let sink = Sink::to_stream(Box::new(written.clone()), source.shape()).expect("one file");
     transfer(&mut source, sink).assert_clean();
     assert_eq!(*written.0.lock().expect("not poisoned"), b"file");
 
-    assert!(Sink::to_stream(Box::new(Shared::default()), &sources(2)).is_err());
+    assert!(Sink::to_stream(Box::new(Shared::default()), sources(2)).is_err());
     let meta = Meta::default();
     let records = [Record::File { path: b"a", meta, size: 0 }, Record::End].repeat(2);
-    let mut sink = Sink::to_stream(Box::new(Shared::default()), &sources(1)).expect("one file");
+    let mut sink = Sink::to_stream(Box::new(Shared::default()), sources(1)).expect("one file");
     let error = feed(&mut sink, &chunk_of(&records, b"")).expect_err("two files");
     assert_eq!(error.kind, ErrorKind::Destination);
-    let mut sink = Sink::to_stream(Box::new(Shared::default()), &sources(1)).expect("one file");
+    let mut sink = Sink::to_stream(Box::new(Shared::default()), sources(1)).expect("one file");
     let error =
         feed(&mut sink, &chunk_of(&[Record::Directory { path: b"d" }], b"")).expect_err("a directory");
     assert_eq!(error.kind, ErrorKind::Destination);

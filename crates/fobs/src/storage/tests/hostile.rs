@@ -6,19 +6,21 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::super::record::{Meta, Record};
+use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
-use crate::control::message::SourceShape;
 use crate::error::ErrorKind;
+use crate::storage::SourceShape;
 
 const META: Meta = Meta { mode: 0o644, mtime_s: 0, mtime_ns: 0 };
 
 fn contents_shape() -> SourceShape {
-    SourceShape { sources: 1, contents: true, stream: false }
+    SourceShape::Paths { count: 1, contents: true }
 }
 
 fn one_source() -> SourceShape {
-    SourceShape { sources: 1, contents: false, stream: false }
+    SourceShape::Paths { count: 1, contents: false }
 }
 
 fn file(path: &[u8]) -> [Record<'_>; 3] {
@@ -282,9 +284,9 @@ fn one_source_cannot_become_several() {
 fn names_that_were_not_asked_for_are_refused() {
     let world = World::new();
     let asked = [b"dir/wanted".to_vec(), b"other".to_vec()];
-    let shape = SourceShape { sources: 2, contents: false, stream: false };
+    let shape = SourceShape::Paths { count: 2, contents: false };
     for (path, fine) in [(&b"wanted"[..], true), (b"other", true), (b".bashrc", false), (b"dir", false)] {
-        let mut sink = sink(&world.to(""), shape.clone());
+        let mut sink = sink(&world.to(""), shape);
         sink.expect_sources(&asked);
         let result = feed(&mut sink, &chunk_of(&file(path), b"data"));
         assert_eq!(result.is_ok(), fine, "{}: {result:?}", show_path(path));

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 
+use super::super::chunk::{RECORDS_MAX, TRAILER_LEN};
+use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
 
@@ -80,7 +82,7 @@ fn streams_of_every_size() {
         let reader = Pieces { data: Cursor::new(data.clone()), fails: false };
         let mut source = Source::from_stream(Box::new(reader), false).expect("a stream");
         let written = Shared::default();
-        let sink = Sink::to_stream(Box::new(written.clone()), &source.shape()).expect("a stream");
+        let sink = Sink::to_stream(Box::new(written.clone()), source.shape()).expect("a stream");
         let outcome = transfer(&mut source, sink);
         outcome.assert_clean();
         assert_eq!(outcome.stored[0].root, *blake3::hash(&data).as_bytes(), "size {size}");
@@ -281,7 +283,7 @@ proptest! {
         // `from/` is its contents, `from` is itself.
         let from = world.directory.path().join(if contents { "from/" } else { "from" });
         let mut source = Source::open(SourceSpec { compress, ..spec(&[&from]) }).expect("the source");
-        prop_assert_eq!(source.shape().contents, contents);
+        prop_assert_eq!(source.shape(), SourceShape::Paths { count: 1, contents });
         let sink = sink(&world.to(""), source.shape());
         let outcome = transfer(&mut source, sink);
         outcome.assert_clean();

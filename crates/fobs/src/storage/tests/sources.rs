@@ -37,7 +37,7 @@ fn sources_that_cannot_be() {
     // With something that can be read, the rest is reported and it goes on.
     let spec = SourceSpec { recursive: false, ..spec(&[&missing, &directory, &file]) };
     let mut source = Source::open(spec).expect("one can be read");
-    assert_eq!(source.shape().sources, 3);
+    assert_eq!(source.shape(), SourceShape::Paths { count: 3, contents: false });
     let sink = sink(&world.to(""), source.shape());
     let outcome = transfer(&mut source, sink);
     let failed: Vec<_> = outcome.source_failures.iter().map(|failure| show_path(&failure.path)).collect();

@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 use super::super::chunk::{CHUNK_LEN_MAX, Encoding, Item, Items, Layout, TRAILER_LEN, digest};
+use super::super::record::Record;
 use super::super::tree_hash::hash_extent;
 use super::super::*;
-use crate::control::message::SourceShape;
 use crate::error::Result;
 use crate::event::FileError;
+use crate::storage::SourceShape;
 use fobs_proto::session::first_chunk_data_max;
 
 /// A place with a `from` and a `to` directory.

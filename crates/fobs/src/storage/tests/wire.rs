@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::chunk::{Encoding, Layout, TRAILER_LEN};
+use super::super::chunk::{Encoding, Layout, RECORDS_MAX, TRAILER_LEN};
 use super::super::*;
 use super::support::*;
 

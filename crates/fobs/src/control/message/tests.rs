@@ -1,0 +1,47 @@
+use super::*;
+
+/// One message a line, recorded from version 0.1 before its JSON forms were separated from [`Message`].
+const RECORDED: &str = include_str!("recorded.jsonl");
+
+fn recorded() -> impl Iterator<Item = (&'static str, Message)> {
+    RECORDED.lines().map(|line| (line, serde_json::from_str(line).expect(line)))
+}
+
+#[test]
+fn recorded_messages_are_encoded_byte_for_byte() {
+    for (line, message) in recorded() {
+        assert_ne!(message, Message::Unknown, "{line}");
+        assert_eq!(serde_json::to_string(&message).unwrap(), line);
+    }
+}
+
+#[test]
+fn every_kind_of_message_is_recorded() {
+    let mut kinds: Vec<_> = recorded().map(|(_, message)| std::mem::discriminant(&message)).collect();
+    kinds.dedup();
+    assert_eq!(kinds.len(), 14, "one for each variant but Unknown, in their order");
+}
+
+#[test]
+fn zero_and_empty_stand_for_none_on_the_wire() {
+    let opens: Vec<Open> = recorded()
+        .filter_map(|(_, message)| match message {
+            Message::Open(open) => Some(open),
+            _ => None,
+        })
+        .collect();
+    let [full, stream, pull] = &opens[..] else { panic!("three requests are recorded") };
+    assert_eq!((full.payload_size, full.ack_every), (Some(1444), Some(32)));
+    assert_eq!(full.shape, Some(SourceShape::Paths { count: 3, contents: true }));
+    assert_eq!(full.sending.deadline, Some(Duration::from_secs(60)));
+    assert_eq!(stream.shape, Some(SourceShape::Stream));
+    assert_eq!((pull.payload_size, pull.ack_every, pull.shape), (None, None, None));
+    assert_eq!(pull.sending, Sending { cc: "cubic".to_owned(), ..Sending::default() });
+}
+
+#[test]
+fn a_deadline_of_now_is_still_a_deadline() {
+    let now = Sending { deadline: Some(Duration::ZERO), ..Sending::default() };
+    let back: Sending = serde_json::from_str(&serde_json::to_string(&now).unwrap()).unwrap();
+    assert_eq!(back.deadline, Some(Duration::from_millis(1)));
+}

@@ -1,0 +1,206 @@
+//! The JSON forms of the messages that differ from what the program works with: optional values are 0 or empty there.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+use super::message::{self, Bytes, UdpAddress};
+use crate::direction::TransferDirection;
+use crate::storage::SourceShape;
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Direction {
+    Push,
+    Pull,
+}
+
+impl From<Direction> for TransferDirection {
+    fn from(wire: Direction) -> TransferDirection {
+        match wire {
+            Direction::Push => TransferDirection::Push,
+            Direction::Pull => TransferDirection::Pull,
+        }
+    }
+}
+
+impl From<TransferDirection> for Direction {
+    fn from(direction: TransferDirection) -> Direction {
+        match direction {
+            TransferDirection::Push => Direction::Push,
+            TransferDirection::Pull => Direction::Pull,
+        }
+    }
+}
+
+/// All zero where the other side has no use for it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Shape {
+    sources: u32,
+    contents: bool,
+    stream: bool,
+}
+
+impl From<Shape> for Option<SourceShape> {
+    fn from(wire: Shape) -> Option<SourceShape> {
+        match wire {
+            Shape { stream: true, .. } => Some(SourceShape::Stream),
+            _ if wire == Shape::default() => None,
+            Shape { sources, contents, .. } => Some(SourceShape::Paths { count: sources, contents }),
+        }
+    }
+}
+
+impl From<Option<SourceShape>> for Shape {
+    fn from(shape: Option<SourceShape>) -> Shape {
+        match shape {
+            None => Shape::default(),
+            Some(SourceShape::Stream) => Shape { sources: 1, contents: false, stream: true },
+            Some(SourceShape::Paths { count, contents }) => Shape { sources: count, contents, stream: false },
+        }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Open {
+    direction: Direction,
+    paths: Vec<Bytes>,
+    recursive: bool,
+    preserve: bool,
+    compress: bool,
+    #[serde(default)]
+    fsync: bool,
+    payload_size: u16,
+    ack_every: u32,
+    #[serde(default)]
+    shape: Shape,
+    #[serde(default)]
+    sending: Sending,
+    #[serde(default)]
+    udp_ports: Option<(u16, u16)>,
+}
+
+impl From<Open> for message::Open {
+    fn from(wire: Open) -> message::Open {
+        message::Open {
+            direction: wire.direction.into(),
+            paths: wire.paths.into_iter().map(|path| path.0).collect(),
+            recursive: wire.recursive,
+            preserve: wire.preserve,
+            compress: wire.compress,
+            fsync: wire.fsync,
+            payload_size: given(wire.payload_size),
+            ack_every: given(wire.ack_every),
+            shape: wire.shape.into(),
+            sending: wire.sending.into(),
+            udp_ports: wire.udp_ports,
+        }
+    }
+}
+
+impl From<message::Open> for Open {
+    fn from(open: message::Open) -> Open {
+        Open {
+            direction: open.direction.into(),
+            paths: open.paths.into_iter().map(Bytes).collect(),
+            recursive: open.recursive,
+            preserve: open.preserve,
+            compress: open.compress,
+            fsync: open.fsync,
+            payload_size: open.payload_size.unwrap_or_default(),
+            ack_every: open.ack_every.unwrap_or_default(),
+            shape: open.shape.into(),
+            sending: open.sending.into(),
+            udp_ports: open.udp_ports,
+        }
+    }
+}
+
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Sending {
+    cc: String,
+    #[serde(default)]
+    fixed_bps: u64,
+    #[serde(default)]
+    limit_bps: u64,
+    #[serde(default)]
+    burst: u32,
+    #[serde(default)]
+    loss_cause: String,
+    #[serde(default)]
+    priority: String,
+    #[serde(default)]
+    deadline_ms: u64,
+}
+
+impl From<Sending> for message::Sending {
+    fn from(wire: Sending) -> message::Sending {
+        message::Sending {
+            cc: wire.cc,
+            fixed_bps: given(wire.fixed_bps),
+            limit_bps: given(wire.limit_bps),
+            burst: given(wire.burst),
+            loss_cause: given(wire.loss_cause),
+            priority: given(wire.priority),
+            deadline: given(wire.deadline_ms).map(Duration::from_millis),
+        }
+    }
+}
+
+impl From<message::Sending> for Sending {
+    fn from(sending: message::Sending) -> Sending {
+        // A deadline that is now must not become "none".
+        let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
+        Sending {
+            cc: sending.cc,
+            fixed_bps: sending.fixed_bps.unwrap_or_default(),
+            limit_bps: sending.limit_bps.unwrap_or_default(),
+            burst: sending.burst.unwrap_or_default(),
+            loss_cause: sending.loss_cause.unwrap_or_default(),
+            priority: sending.priority.unwrap_or_default(),
+            deadline_ms: sending.deadline.map_or(0, millis),
+        }
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Accept {
+    udp_addresses: Vec<(String, u16)>,
+    #[serde(default)]
+    secret: Option<Bytes>,
+    cipher: String,
+    #[serde(default)]
+    shape: Shape,
+    #[serde(default)]
+    chunk_limit: u32,
+}
+
+impl From<Accept> for message::Accept {
+    fn from(wire: Accept) -> message::Accept {
+        let address = |(host, port)| UdpAddress { host: given(host), port };
+        message::Accept {
+            udp_addresses: wire.udp_addresses.into_iter().map(address).collect(),
+            secret: wire.secret.map(|secret| secret.0),
+            cipher: wire.cipher,
+            shape: wire.shape.into(),
+            chunk_limit: wire.chunk_limit,
+        }
+    }
+}
+
+impl From<message::Accept> for Accept {
+    fn from(accept: message::Accept) -> Accept {
+        let address = |address: UdpAddress| (address.host.unwrap_or_default(), address.port);
+        Accept {
+            udp_addresses: accept.udp_addresses.into_iter().map(address).collect(),
+            secret: accept.secret.map(Bytes),
+            cipher: accept.cipher,
+            shape: accept.shape.into(),
+            chunk_limit: accept.chunk_limit,
+        }
+    }
+}
+
+/// `None` for the value that stands for "none" in JSON.
+fn given<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
+}

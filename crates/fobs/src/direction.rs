@@ -1,0 +1,8 @@
+/// Which side of a session sends the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransferDirection {
+    /// The client sends.
+    Push,
+    /// The server sends.
+    Pull,
+}
