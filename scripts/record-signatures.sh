@@ -1,11 +1,11 @@
 #!/bin/sh
-# Records windows of a receiver that is kept from its CPU, between two network namespaces on one machine:
+# Records loss windows of a receiver with too little CPU time, between two network namespaces on one machine:
 #   scripts/record-signatures.sh OUT.jsonl.gz SEED [TRIALS] [SECONDS]
-# Needs root, two CPUs and `cargo build --release -p fobs-diagnose --example record_receiver`. The sender has CPU 0,
-# the receiver and its competitors have CPU 1. Everything random comes from SEED.
+# Needs root, two CPUs and `cargo build --release -p fobs-lab`. The sender has CPU 0, the receiver and its competitors
+# have CPU 1. Everything random comes from SEED.
 set -eu
 out=$1 seed=$2 trials=${3:-10} seconds=${4:-5}
-program=${RECORDER:-target/release/examples/record_receiver}
+program=${FOBS_LAB:-target/release/fobs-lab}
 a=d-src-$$ b=d-dst-$$
 trap 'ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null' EXIT INT TERM
 ip netns add "$a"
@@ -15,7 +15,7 @@ ip -n "$a" addr add 10.213.0.1/30 dev d-veth-a
 ip -n "$b" addr add 10.213.0.2/30 dev d-veth-b
 ip -n "$a" link set d-veth-a up
 ip -n "$b" link set d-veth-b up
-# As on a wire: the sending device cuts bursts, the receiving one does not see them whole.
+# As on a wire: the sending device segments bursts, so that the receiving one does not get them whole.
 ip netns exec "$a" ethtool -K d-veth-a tx-udp-segmentation off >/dev/null 2>&1 || true
 
 state=$seed
@@ -34,11 +34,11 @@ while [ "$trial" -lt "$trials" ]; do
     pick 106496 212992 262144 393216 524288 786432 1048576 2097152; buffer=$picked
     [ "$burst" -gt 1 ] || way=one
     run=$(( seed * 1000 + trial ))
-    ip netns exec "$b" taskset -c 1 "$program" recv 10.213.0.2:45999 "$scenario" "$rate" "$burst" "$buffer" "$gro" \
-        $(( seconds + 1 )) "$run" "$run" &
+    ip netns exec "$b" taskset -c 1 "$program" diagnose record recv 10.213.0.2:45999 "$scenario" "$rate" \
+        "$burst" "$buffer" "$gro" $(( seconds + 1 )) "$run" "$run" &
     receiver=$!
     sleep 0.3
-    ip netns exec "$a" taskset -c 0 "$program" send 10.213.0.2:45999 "$rate" "$burst" "$way" "$seconds"
+    ip netns exec "$a" taskset -c 0 "$program" diagnose record send 10.213.0.2:45999 "$rate" "$burst" "$way" "$seconds"
     wait $receiver
     trial=$(( trial + 1 ))
 done | gzip -n >"$out"

@@ -1,27 +1,29 @@
-//! `fobs-lab`: a wide-area path on one machine, the papers' experiments over it, and reports of them.
+//! `fobs-lab`: everything for research on FOBS that a user of `fobs` does not install.
 //!
 //! - `link` emulates a path between network namespaces ([`link`]),
-//! - `run` puts tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
-//! - `report` makes tables, plots and a page of records ([`report`]).
+//! - `run` runs tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
+//! - `report` makes tables, plots and a page of records ([`report`]),
+//! - `sim` runs the protocol in virtual time ([`sim`]),
+//! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
 //!
-//! It depends on no other crate of this repository: it drives installed binaries, FOBS among them.
+//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`
+//! and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod diagnose;
+mod failure;
 mod link;
+mod output;
 mod plan;
 mod record;
 mod report;
 mod run;
+mod sim;
 mod tool;
 mod units;
-
-/// Exit code of a command line or a plan that makes no sense, or a run that could not be made.
-pub const EXIT_USAGE: u8 = 1;
-/// Exit code of what needs root and has not got it: test harnesses read it as "skipped".
-pub const EXIT_NO_ROOT: u8 = 77;
 
 #[derive(Parser)]
 #[command(name = "fobs-lab", version, about, max_term_width = 100)]
@@ -35,12 +37,24 @@ enum Command {
     Link(link::Args),
     Run(run::Args),
     Report(report::Args),
+    Sim(sim::Args),
+    Diagnose(diagnose::Args),
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(error) => {
+            // A reader that has closed the pipe is no failure.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { failure::EXIT_USAGE } else { 0 });
+        }
+    };
+    match command {
         Command::Link(args) => link::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Sim(args) => sim::main(&args),
+        Command::Diagnose(args) => diagnose::main(&args),
     }
 }

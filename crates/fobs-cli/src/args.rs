@@ -9,11 +9,10 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SIZE_RANGE, Priority};
 
-use crate::diagnose::args::DiagnoseArgs;
 use crate::exit;
 use crate::moment::parse_deadline;
+use crate::moved::MovedArgs;
 use crate::ports::{Listen, PortRange, parse_listen, parse_range};
-use crate::sim::SimArgs;
 use crate::units::{parse_rate, parse_size};
 
 /// Examples of `fobs cp`, for its help and its man page.
@@ -53,13 +52,17 @@ pub enum Command {
     Serve(ServeArgs),
     Keygen(KeygenArgs),
     Explain(ExplainArgs),
-    Diagnose(DiagnoseArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
-    Sim(SimArgs),
     /// The other end of a copy over SSH, on standard input and output.
     #[command(hide = true)]
     Server,
+    /// Moved to fobs-lab.
+    #[command(hide = true)]
+    Sim(MovedArgs),
+    /// Moved to fobs-lab.
+    #[command(hide = true)]
+    Diagnose(MovedArgs),
 }
 
 /// Copy files and trees to or from another host.

@@ -2,17 +2,16 @@
 //! with the published exit code; it owns no algorithm.
 
 mod args;
-mod diagnose;
 mod exit;
 mod explain;
 mod generate;
 mod location;
 mod moment;
+mod moved;
 mod output;
 mod ports;
 mod resolve;
 mod signals;
-mod sim;
 mod units;
 mod usage;
 
@@ -46,10 +45,10 @@ fn run(command: Command) -> u8 {
         }
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
-        Command::Diagnose(args) => diagnose::run(&args.command),
         Command::Man(args) => generate::man(&args),
         Command::Completions(args) => generate::completions(args.shell),
-        Command::Sim(args) => sim::run(&args),
+        Command::Sim(_) => Err(moved::error("sim")),
+        Command::Diagnose(_) => Err(moved::error("diagnose")),
     };
     ended(&done)
 }

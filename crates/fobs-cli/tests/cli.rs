@@ -49,7 +49,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 8] = ["cp", "serve", "keygen", "man", "completions", "sim", "diagnose", "explain"];
+const COMMANDS: [&str; 6] = ["cp", "serve", "keygen", "explain", "man", "completions"];
 
 /// The flags at the start of the option lines of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {

@@ -1,30 +1,26 @@
-//! Loss signatures that were recorded: read, classified, scored; models trained from them; more of them generated.
+//! Loss windows and models as files, and the training of a model after a copy.
 //!
 //! ```text
-//!   window    recorded windows: JSON lines, gzipped or not
-//!   model     models as files, and the shipped ones
-//!   classify  a window's probability and verdict, by the paper's method or ours
-//!   splice    windows in which receiver and network both lost
-//!   score     tables and the acceptance bars
-//!   train     a model from labelled windows, and how it does on windows it has not seen
-//!   direct    what a classifier is worth to a virtual transfer that recorded windows drive
-//!   generate  windows of network loss from a simulated bottleneck
+//!   window      recorded windows of losses: JSON lines, gzipped or not
+//!   model       models as files, the shipped ones, and the judge of a live transfer made of one
+//!   learn       a model for one pair of hosts, from the windows of its own transfers
+//!   regression  the fit of one sub-cause to its windows
+//!   splice      windows in which both the receiver and the network lost packets
+//!   congestion  shipped windows of congestion, which a trained model is tested on
+//!   random      random numbers from a seed
 //! ```
 //!
-//! A crate of its own: the engine needs a model and the classifier (which is in `fobs-proto`), the command needs the
-//! rest, and neither needs linear algebra and gzip for what the other does. Everything random comes from a seed.
+//! The classifier itself is in `fobs-proto`. What only researchers use (scoring, training from scratch, generated
+//! windows) is in the laboratory, `lab/src/diagnose/`. Everything random comes from a seed.
 
 #![forbid(unsafe_code)]
 
-pub mod classify;
-pub mod direct;
-pub mod generate;
+pub mod congestion;
+pub mod learn;
 pub mod model;
-pub mod score;
+pub mod regression;
 pub mod splice;
-pub mod train;
 pub mod window;
 
-pub use classify::{Classifier, Method};
 pub use fobs_rng::Rng as Random;
 pub use window::{Cause, ReadError, Window};

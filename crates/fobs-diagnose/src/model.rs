@@ -1,4 +1,4 @@
-//! Models as files: small, versioned, in JSON, so that a person can read what the classifier believes.
+//! Models as files: versioned JSON, small enough for a person to read.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use fobs_proto::loss_cause::paper::{Curve, Fit, Normal, Paper};
 use fobs_proto::loss_cause::{Judge, JudgeMethod};
 use serde::{Deserialize, Serialize};
 
-/// Version of both formats. A file of another is refused.
+/// Version of both formats; other versions are refused.
 pub const VERSION: u32 = 1;
-/// Largest model file that is read, bytes; the shipped one has some ten thousand.
+/// Largest model file that is read, bytes; the shipped one has 23 kB.
 const FILE_MAX: u64 = 4 << 20;
 
-/// The shipped model of the method `signature`; how it was made is in docs/classifier.md.
+/// The shipped model of the method `signature` (docs/classifier.md describes its training).
 const SIGNATURE: &str = include_str!("../models/signature.json");
 /// The shipped fits of the method `paper`.
 const PAPER: &str = include_str!("../models/paper.json");
@@ -22,16 +22,16 @@ const PAPER: &str = include_str!("../models/paper.json");
 /// Why a model cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelFileError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("cannot use the model file {path}: {source}; check the path")]
     Io {
         /// Which file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// It is not a model.
-    #[error("{path} is no model of version {VERSION}: {reason}; make one with `fobs diagnose train`")]
+    /// The file is not a valid model.
+    #[error("{path} is no model of version {VERSION}: {reason}; make one with `fobs-lab diagnose train`")]
     Content {
         /// Which file.
         path: String,
@@ -40,7 +40,7 @@ pub enum ModelFileError {
     },
 }
 
-/// Who judges a live transfer by this method, with the shipped model.
+/// The judge of a live transfer's losses by this method, with the shipped model.
 pub fn judge(method: JudgeMethod) -> Judge {
     let mixture = || MixtureFile::shipped().build().expect("the shipped model is tested");
     match method {
@@ -61,34 +61,34 @@ pub struct MixtureFile {
     pub version: u32,
     /// `signature`.
     pub method: String,
-    /// How it was made, for people.
+    /// A note on how it was made.
     pub made: String,
-    /// Names of the features; those of another reading are refused.
+    /// Names of the features; a model with other features is refused.
     pub features: Vec<String>,
-    /// Of receiver, network and mixed, before anything is seen.
+    /// Prior weights of the groups receiver, network and mixed.
     pub priors: [f64; 3],
-    /// Packets and share of the losses that may lie in short runs.
+    /// Packets, and share of all losses, that may lie in short runs.
     pub residual: (u32, f64),
-    /// Set in one that was made from the shipped one for a pair of hosts.
+    /// Set in a model that was trained for a pair of hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
-    /// Ways to lose packets.
+    /// The known ways to lose packets.
     pub sub_causes: Vec<SubCauseFile>,
 }
 
-/// What a model for a pair of hosts was made of.
+/// Origin of a model that was trained for a pair of hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
-    /// Windows of the pair.
+    /// Windows that it was trained on.
     pub windows: u32,
-    /// Which shipped model: [`MixtureFile::shipped_mark`]. With another one it is of no use.
+    /// [`MixtureFile::shipped_mark`] of the model that it extends; void with another shipped model.
     pub shipped: u32,
 }
 
 /// A sub-cause in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubCauseFile {
-    /// What people call it.
+    /// Its name in output.
     pub name: String,
     /// `receiver`, `network` or `mixed`.
     pub group: String,
@@ -96,14 +96,14 @@ pub struct SubCauseFile {
     pub share: f64,
     /// Windows it was fitted to.
     pub windows: usize,
-    /// By covariate (constant, log2 lost, log2 burst): what it adds to each feature.
+    /// For each covariate (constant, log2 lost, log2 burst): what a unit of it adds to each feature.
     pub mean: [[f64; FEATURES]; COVARIATES],
     /// Scale matrix.
     pub scale: [[f64; FEATURES]; FEATURES],
 }
 
 impl MixtureFile {
-    /// Checks it.
+    /// Validates the numbers and makes the model; the error says what is wrong.
     pub fn build(&self) -> Result<Mixture, String> {
         if self.version != VERSION || self.method != "signature" {
             return Err(format!("it has version {} and method `{}`", self.version, self.method));
@@ -116,19 +116,19 @@ impl MixtureFile {
         Mixture::new(self.priors, residual, sub_causes).map_err(|error| error.to_string())
     }
 
-    /// The shipped one.
+    /// The shipped file.
     pub fn shipped() -> MixtureFile {
         serde_json::from_str(SIGNATURE).expect("the shipped model is tested")
     }
 
-    /// Tells shipped models apart: the CRC-32 of the text.
+    /// Identifies the shipped model: the CRC-32 of its text.
     pub fn shipped_mark() -> u32 {
         let mut crc = flate2::Crc::new();
         crc.update(SIGNATURE.as_bytes());
         crc.sum()
     }
 
-    /// Reads one.
+    /// Reads and validates a file.
     pub fn load(path: &Path) -> Result<MixtureFile, ModelFileError> {
         let file: MixtureFile = load(path)?;
         file.build()
@@ -136,7 +136,7 @@ impl MixtureFile {
         Ok(file)
     }
 
-    /// Writes it, replacing what is there.
+    /// Writes the file, replacing an existing one.
     pub fn save(&self, path: &Path) -> Result<(), ModelFileError> {
         let mut text = serde_json::to_string(self).unwrap_or_default().replace("{\"name\"", "\n{\"name\"");
         text.push('\n');
@@ -156,21 +156,21 @@ impl SubCauseFile {
     }
 }
 
-/// Fits of the method `paper`, as in a file; `tools/fit_paper.py` makes it.
+/// Fits of the method `paper`, as in a file (docs/classifier.md describes how it is made).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PaperFile {
     /// [`VERSION`].
     pub version: u32,
     /// `paper`.
     pub method: String,
-    /// How it was made, for people.
+    /// A note on how it was made.
     pub made: String,
-    /// For each length of window.
+    /// One for each length of window.
     pub fits: Vec<FitFile>,
 }
 
-/// Fits to windows of one length: curves are pairs of factor and rate, and a standard deviation; success proportions
-/// are mean and standard deviation.
+/// Fits to windows of one length. A curve is pairs of factor and rate, with a standard deviation; a success
+/// proportion is a mean and a standard deviation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FitFile {
     /// Packets.
@@ -186,7 +186,7 @@ pub struct FitFile {
 }
 
 impl PaperFile {
-    /// Checks it.
+    /// Validates the numbers and makes the model; the error says what is wrong.
     pub fn build(&self) -> Result<Paper, String> {
         if self.version != VERSION || self.method != "paper" {
             return Err(format!("it has version {} and method `{}`", self.version, self.method));
@@ -206,12 +206,12 @@ impl PaperFile {
         Paper::new(fits.collect()).ok_or_else(|| "a fit has an unusable number".to_owned())
     }
 
-    /// The shipped one.
+    /// The shipped file.
     pub fn shipped() -> PaperFile {
         serde_json::from_str(PAPER).expect("the shipped model is tested")
     }
 
-    /// Reads one.
+    /// Reads and validates a file.
     pub fn load(path: &Path) -> Result<PaperFile, ModelFileError> {
         let file: PaperFile = load(path)?;
         file.build()
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shipped_models_are_good() {
+    fn the_shipped_models_are_valid() {
         let mixture = MixtureFile::shipped();
         let built = mixture.build().expect("usable");
         assert_eq!(built.sub_causes().len(), mixture.sub_causes.len());
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_survives_its_file() {
+    fn a_saved_model_loads_unchanged() {
         let path = tempfile::tempdir().expect("a directory").keep().join("model.json");
         let model = MixtureFile::shipped();
         model.save(&path).expect("written");
@@ -255,7 +255,7 @@ mod tests {
         other.version = 99;
         other.save(&path).expect("written");
         let error = MixtureFile::load(&path).expect_err("another version").to_string();
-        assert!(error.contains("version 99") && error.contains("fobs diagnose train"), "{error}");
+        assert!(error.contains("version 99") && error.contains("fobs-lab diagnose train"), "{error}");
         let mut other = model;
         other.features.pop();
         other.save(&path).expect("written");

@@ -1,31 +1,29 @@
-//! Windows in which receiver and network both lost, made of one of each: where both lost a packet, it is lost once.
+//! Windows in which both the receiver and the network lost packets, made of one window of each.
 
 use fobs_proto::loss_cause::Signature;
 
 use crate::{Cause, Random, Window};
 
-/// Scenarios of a network whose losses are solid blocks. No pattern tells them from a receiver's, so no model is
-/// trained on them and no pattern is asked about them; counters and lag are.
+/// Network scenarios whose losses are solid blocks. No pattern distinguishes them from a receiver's, so they are
+/// left out of training; counters and lag decide there.
 pub const INDISTINCT: [&str; 2] = ["outage", "gelong"];
-/// Scenarios of the network that are not congestion.
+/// Network scenarios that are not congestion.
 pub const NOT_CONGESTION: [&str; 4] = ["bern", "ge", "gelong", "outage"];
-/// Begins the name of a scenario that was recorded on real sockets, with packets that the sender left out: random
-/// loss.
+/// Prefix of scenarios recorded on real sockets with packets that the sender omitted: random loss, not congestion.
 const REAL_PREFIX: &str = "real_";
 
-/// Share of the losses that makes the network a cause of a window.
+/// Smallest share of the losses that makes the network a cause of a window.
 pub const NETWORK_SHARE_MIN: f64 = 0.05;
 
-/// Whether a window was lost to congestion.
+/// Whether a window's losses are labelled as congestion.
 pub fn is_congestion(window: &Window) -> bool {
     window.cause == Some(Cause::Net)
         && !NOT_CONGESTION.contains(&window.scenario.as_str())
         && !window.scenario.starts_with(REAL_PREFIX)
 }
 
-/// `count` windows out of those of one length, with at least [`NETWORK_SHARE_MIN`] of their losses in the network
-/// and at least 8 in the receiver; fewer if there is not enough to make them of. (`run` is that of the receiver's
-/// window.)
+/// Makes `count` windows from pairs of equal length, with at least [`NETWORK_SHARE_MIN`] of their losses in the
+/// network and at least 8 at the receiver; fewer if too few pairs fit. `run` is that of the receiver's window.
 pub fn splices(windows: &[&Window], count: usize, seed: u64) -> Vec<Window> {
     let mut random = Random::new(seed);
     let receivers: Vec<&Window> = of(windows, |w| w.cause == Some(Cause::Cpu) && w.signature.lost() >= 8);
@@ -48,7 +46,7 @@ pub fn splices(windows: &[&Window], count: usize, seed: u64) -> Vec<Window> {
         spliced.push(Window {
             signature: union(&receiver.signature, &network.signature),
             cause: Some(Cause::Hybrid),
-            // By the network's part alone: all pairs would be hundreds.
+            // Named by the network's scenario alone: the pairs are hundreds.
             scenario: format!("spliced {}", network.scenario),
             run: receiver.run,
             host_lost: Some(u64::from(receiver.signature.lost())),
@@ -61,7 +59,7 @@ fn of<'a>(windows: &[&'a Window], keep: impl Fn(&Window) -> bool) -> Vec<&'a Win
     windows.iter().copied().filter(|window| keep(window)).collect()
 }
 
-/// What either lost, in a window as long and as bursty as the first.
+/// The packets lost in either window, with the length and burst of the first.
 fn union(a: &Signature, b: &Signature) -> Signature {
     let mut ranges: Vec<(u64, u64)> = [a, b]
         .iter()
@@ -78,7 +76,7 @@ fn union(a: &Signature, b: &Signature) -> Signature {
             position = end;
         }
     }
-    // The union of two good windows is one unless it has more runs than a window may have.
+    // Invalid only if it has more runs than a window may have.
     Signature::from_gaps(u64::from(a.packets()), a.burst(), pairs).unwrap_or_else(|_| a.clone())
 }
 
@@ -92,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_losses_are_in_it() {
+    fn a_spliced_window_has_the_losses_of_both() {
         let cpu = window(Cause::Cpu, &[(10, 50), (100, 20)]);
         let net = window(Cause::Net, &[(5, 1), (30, 1), (22, 3), (300, 1)]);
         let spliced = splices(&[&cpu, &net], 3, 1);
         assert_eq!(spliced.len(), 3);
         let gaps: Vec<(u32, u32)> =
             spliced[0].signature.runs().iter().map(|run| (run.start, run.len)).collect();
-        // 36 lies in the block; 59 touches it, with the one packet that overlaps lost once.
+        // The network's loss at 36 is inside the receiver's block; its run from 59 overlaps the block by one packet.
         assert_eq!(gaps, [(5, 1), (10, 52), (160, 20), (362, 1)]);
         assert_eq!(spliced[0].host_lost, Some(70));
         assert!(splices(&[&cpu], 3, 1).is_empty());

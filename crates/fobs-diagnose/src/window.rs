@@ -8,16 +8,16 @@ use flate2::bufread::MultiGzDecoder;
 use fobs_proto::loss_cause::Signature;
 use serde::Deserialize;
 
-/// Longest line, bytes: a window of 65,536 runs is below 2 MiB. A longer one ends the reading.
+/// Longest line, bytes: a window of 65,536 runs is below 2 MiB. A longer line is an error.
 const LINE_MAX: u64 = 16 << 20;
-/// What a gzip file begins with (RFC 1952).
+/// First bytes of a gzip file (RFC 1952).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Where the packets of a labelled window were lost.
+/// The label of a window: where its packets were lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// At the receiver, for want of CPU.
+    /// At the receiver, which had too little CPU time.
     Cpu,
     /// In the network.
     Net,
@@ -26,7 +26,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// As in the files.
+    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Cpu => "cpu",
@@ -36,23 +36,23 @@ impl Cause {
     }
 }
 
-/// A window and what is known of it.
+/// A recorded window of packets, with its label.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// Which packets were lost.
     pub signature: Signature,
-    /// Why, if the file says so.
+    /// Where they were lost; `None` for an unlabelled window.
     pub cause: Option<Cause>,
-    /// How the loss was made; empty if the file does not say.
+    /// How the loss was produced; empty if the file does not say.
     pub scenario: String,
-    /// Which recording it is from: windows of one are alike, and are kept together when a model is validated.
+    /// Number of the recording or transfer. Windows of one are similar, so validation keeps them together.
     pub run: u64,
-    /// Packets that the receiving host counted as dropped.
+    /// Packets that the receiving host's counters report as dropped.
     pub host_lost: Option<u64>,
 }
 
 impl Window {
-    /// Share of the losses that the network has in it, by label or count; `None` where neither is known.
+    /// Share of the losses that the network caused, from label or counters; `None` where neither is known.
     pub fn network_share(&self) -> Option<f64> {
         match (self.cause, self.host_lost) {
             (Some(Cause::Cpu), _) => Some(0.0),
@@ -65,7 +65,7 @@ impl Window {
         }
     }
 
-    /// Cut into windows of `packets` (0: not). What the host counted cannot be cut and is left out.
+    /// Cut into whole windows of `packets` (0: uncut). A cut window has no `host_lost`: the count covers all of it.
     pub fn slices(&self, packets: u32) -> Vec<Window> {
         let whole = packets == 0 || self.signature.packets() <= packets;
         let part = |signature| Window {
@@ -95,7 +95,7 @@ pub enum ReadError {
     File {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A line of it.
@@ -129,7 +129,7 @@ fn one() -> u32 {
     1
 }
 
-/// The windows of a file, one after the other; memory holds one line at a time.
+/// Iterates over the windows of a file; memory holds one line at a time.
 pub struct Windows {
     path: PathBuf,
     lines: Box<dyn BufRead>,
@@ -145,7 +145,12 @@ impl Windows {
         let zipped = file.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
         let lines: Box<dyn BufRead> =
             if zipped { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
-        Ok(Windows { path: path.to_owned(), lines, next: 0, failed: false })
+        Ok(Windows::new(path, lines))
+    }
+
+    /// The windows of these lines; errors name them by `path`.
+    pub(crate) fn new(path: &Path, lines: Box<dyn BufRead>) -> Windows {
+        Windows { path: path.to_owned(), lines, next: 0, failed: false }
     }
 
     fn read(&mut self) -> Result<Option<Window>, ReadError> {
@@ -171,7 +176,7 @@ impl Windows {
 }
 
 impl Iterator for Windows {
-    /// Line number from 0, and the window; after an error nothing more comes.
+    /// Line number from 0, and the window. An error ends the iteration.
     type Item = Result<(usize, Window), ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -199,7 +204,7 @@ fn parse(text: &str) -> Result<Window, String> {
     })
 }
 
-/// A window as a line of a file, without the line's end.
+/// A window as a line of a file, without the newline.
 pub fn line(window: &Window) -> String {
     let signature = &window.signature;
     let mut rle = Vec::with_capacity(2 * signature.runs().len());
@@ -221,7 +226,7 @@ pub fn line(window: &Window) -> String {
     .to_string()
 }
 
-/// All windows of these files.
+/// Reads all windows of these files.
 pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Window>, ReadError> {
     let mut windows = Vec::new();
     for path in paths {

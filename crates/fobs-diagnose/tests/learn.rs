@@ -1,19 +1,18 @@
-//! Retraining for a pair of hosts: what it gains on a host that the shipped model does not know, and what it never does.
+//! Training for one pair of hosts: what it gains on a host that the shipped model does not know, and what it never
+//! does.
 
-use fobs_diagnose::generate::{SCENARIOS, generate};
+use fobs_diagnose::learn::{GROUP_WINDOWS_MIN, NotLearned, learn};
 use fobs_diagnose::model::MixtureFile;
-use fobs_diagnose::splice::is_congestion;
-use fobs_diagnose::train::{GROUP_WINDOWS_MIN, NotLearned, learn};
-use fobs_diagnose::{Cause, Classifier, Random, Window, window};
-use fobs_proto::loss_cause::{Signature, Verdict};
+use fobs_diagnose::{Cause, Random, Window, congestion, window};
+use fobs_proto::loss_cause::{Features, Signature, Verdict};
 use std::path::PathBuf;
 
 const SEED: u64 = 77;
-/// Windows that a transfer leaves, of each cause.
+/// Windows of each cause from one transfer.
 const PER_TRANSFER: u64 = 8;
 
-/// A receiver that gives room back in portions of 57 packets, and is just too slow for some hundred packets at a time: equal short
-/// runs at even gaps, which the shipped model does not dare to call the receiver's.
+/// A receiver that frees its buffer in portions of 57 packets and is slightly too slow for some hundred packets at a
+/// time: short runs at even gaps, which the shipped model calls inconclusive.
 fn slow_receiver(seed: u64) -> Window {
     let mut random = Random::new(seed);
     let packets = random.uniform(10_000.0, 30_000.0) as u64;
@@ -40,25 +39,18 @@ fn host(count: u64, seed: u64) -> Vec<Window> {
     (0..count).map(|i| slow_receiver(seed + i)).collect()
 }
 
-/// Windows of congestion, as the sender to this host would label them.
-fn congestion(each: u64, seed: u64) -> Vec<Window> {
-    let make = |scenario| (0..each).filter_map(move |i| generate(scenario, 20_000, seed + 977 * i));
-    let windows = SCENARIOS.into_iter().flat_map(make).filter(is_congestion);
-    windows.zip(0..).map(|(window, i)| labelled(window.signature, Cause::Net, i)).collect()
-}
-
-/// How many are called the receiver's.
+/// Number of windows that a model calls the receiver's.
 fn blamed(model: &MixtureFile, windows: &[Window]) -> usize {
-    let mut classifier = Classifier::signature(model).expect("usable");
-    let verdicts = windows.iter().map(|window| classifier.classify(&window.signature).verdict);
-    verdicts.filter(|verdict| *verdict == Verdict::Receiver).count()
+    let model = model.build().expect("usable");
+    let features = windows.iter().filter_map(|window| Features::of(&window.signature));
+    features.filter(|features| model.diagnose(features).verdict() == Verdict::Receiver).count()
 }
 
 #[test]
-fn a_host_that_the_shipped_model_does_not_know_is_learned_and_nothing_is_forgotten() {
+fn an_unknown_host_is_learned_and_known_ones_stay_known() {
     let shipped = MixtureFile::shipped();
-    let learned = learn(&shipped, &host(64, SEED)).expect("there is much to gain");
-    assert_eq!(learned, learn(&shipped, &host(64, SEED)).expect("the same again"));
+    let learned = learn(&shipped, &host(64, SEED)).expect("better than the shipped model");
+    assert_eq!(learned, learn(&shipped, &host(64, SEED)).expect("deterministic"));
     assert_eq!(learned.sub_causes[..shipped.sub_causes.len()], shipped.sub_causes[..]);
     let unseen = host(100, SEED + 5000);
     let (before, after) = (blamed(&shipped, &unseen), blamed(&learned, &unseen));
@@ -66,16 +58,13 @@ fn a_host_that_the_shipped_model_does_not_know_is_learned_and_nothing_is_forgott
         after >= before + 40,
         "seed {SEED}: {before} of 100 found with the shipped model, {after} with its own"
     );
-    let congestion = congestion(20, SEED);
-    let (before, after) = (blamed(&shipped, &congestion), blamed(&learned, &congestion));
-    assert!(congestion.len() > 300 && after <= before, "seed {SEED}: {before} blamed before, {after} after");
     let known = recorded();
     let (before, after) = (blamed(&shipped, &known), blamed(&learned, &known));
-    assert!(after >= before, "{before} of other receivers' windows found before, {after} after");
+    assert!(after >= before, "recorded receivers' windows found: {before} before, {after} after");
 }
 
 #[test]
-fn where_there_is_nothing_to_gain_the_shipped_model_stays() {
+fn windows_that_the_shipped_model_knows_teach_nothing() {
     let shipped = MixtureFile::shipped();
     let known: Vec<Window> =
         recorded().into_iter().filter(|window| blamed(&shipped, std::slice::from_ref(window)) == 1).collect();
@@ -84,7 +73,7 @@ fn where_there_is_nothing_to_gain_the_shipped_model_stays() {
 }
 
 #[test]
-fn below_the_floor_or_from_one_transfer_nothing_is_learned() {
+fn too_few_windows_or_transfers_teach_nothing() {
     let shipped = MixtureFile::shipped();
     let few = host(GROUP_WINDOWS_MIN as u64 - 1, SEED);
     assert!(matches!(learn(&shipped, &few), Err(NotLearned::TooFew { network: 0, .. })));
@@ -95,29 +84,31 @@ fn below_the_floor_or_from_one_transfer_nothing_is_learned() {
 }
 
 #[test]
-fn a_receiver_that_claims_the_networks_losses_teaches_nothing() {
+fn false_claims_of_a_receiver_teach_nothing() {
     let shipped = MixtureFile::shipped();
-    let mut claims = congestion(6, SEED);
-    claims.iter_mut().for_each(|window| window.cause = Some(Cause::Cpu));
+    let labelled = |(window, i): (Window, u64)| labelled(window.signature, Cause::Cpu, i);
+    let claims: Vec<Window> = congestion::windows().into_iter().zip(0..).map(labelled).collect();
     assert!(claims.len() > 2 * GROUP_WINDOWS_MIN);
     let refused = learn(&shipped, &claims);
-    assert!(matches!(refused, Err(NotLearned::TooFew { .. })), "seed {SEED}: {refused:?}");
+    assert!(matches!(refused, Err(NotLearned::TooFew { .. })), "{refused:?}");
 }
 
 #[test]
 fn blackouts_teach_nothing_about_the_network() {
     let shipped = MixtureFile::shipped();
-    let blackouts = (0..300).filter_map(|i| generate("outage", 20_000, SEED + i));
-    // Short ones look like what they are: the network's.
-    let blackouts = blackouts.filter(|window| window.signature.lost() > 64).zip(0..);
-    let blackouts: Vec<Window> =
-        blackouts.map(|(window, i)| labelled(window.signature, Cause::Net, i)).collect();
+    let mut random = Random::new(SEED);
+    // Shorter ones resemble network losses, and are labelled so.
+    let mut blackout = |i| {
+        let (start, lost) = (random.below(16_000) as u64, 65 + random.below(3000) as u64);
+        labelled(Signature::from_gaps(20_000, 1, [(start, lost)]).expect("inside"), Cause::Net, i)
+    };
+    let blackouts: Vec<Window> = (0..200).map(&mut blackout).collect();
     assert!(blackouts.len() > 2 * GROUP_WINDOWS_MIN);
     let refused = learn(&shipped, &blackouts);
     assert!(matches!(refused, Err(NotLearned::TooFew { .. })), "seed {SEED}: {refused:?}");
 }
 
-/// Real windows of starved receivers, cut as in a transfer.
+/// Recorded windows of receivers without CPU time, cut as in a transfer.
 fn recorded() -> Vec<Window> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/receiver.jsonl");
     let windows = window::read_all(&[path]).expect("the recorded windows");

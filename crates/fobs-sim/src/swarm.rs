@@ -48,7 +48,7 @@ pub struct Failure {
 
 /// The command that runs one seed again.
 pub fn replay(seed: u64) -> String {
-    format!("fobs sim swarm --seeds 1 --from {seed}")
+    format!("fobs-lab sim swarm --seeds 1 --from {seed}")
 }
 
 /// Draws the world of a seed and runs it.
@@ -106,7 +106,7 @@ mod tests {
         let failure = Failure { seed: 17, what: "a rule broke".to_owned() };
         assert_eq!(
             failure.to_string(),
-            "seed 17: a rule broke; run it again with: fobs sim swarm --seeds 1 --from 17"
+            "seed 17: a rule broke; run it again with: fobs-lab sim swarm --seeds 1 --from 17"
         );
     }
 

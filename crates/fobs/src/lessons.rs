@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, SystemTime};
 
+use fobs_diagnose::learn::learn;
 use fobs_diagnose::model::MixtureFile;
-use fobs_diagnose::train::learn;
 use fobs_diagnose::window::{self, Windows};
 use fobs_diagnose::{Cause, Window};
 use fobs_proto::loss_cause::{Judge, Lesson, Verdict};
@@ -29,7 +29,7 @@ use crate::state::{self, AGE_MAX, now};
 
 /// Windows of each cause that one transfer leaves: neighbours are alike.
 const PER_TRANSFER_MAX: usize = 8;
-/// Windows of each cause that are kept, the newest; twice what a model needs (`fobs_diagnose::train::GROUP_WINDOWS_MIN`).
+/// Windows of each cause that are kept, the newest; twice what a model needs (`fobs_diagnose::learn::GROUP_WINDOWS_MIN`).
 const WINDOWS_MAX: usize = 64;
 /// A window with more runs of losses is not kept.
 const RUNS_MAX: usize = 512;

@@ -14,7 +14,7 @@ use super::emulator::Emulator;
 use super::host::{HostError, default_control_path};
 use super::self_test;
 use super::spec::LinkSpec;
-use crate::{EXIT_NO_ROOT, EXIT_USAGE};
+use crate::failure::{EXIT_NO_ROOT, EXIT_USAGE, Failure};
 
 /// Emulate a path between network namespaces until a signal comes.
 #[derive(Debug, clap::Args)]
@@ -47,17 +47,8 @@ pub fn main(args: &Args) -> ExitCode {
 fn outcome(result: Result<ExitCode, Failure>) -> ExitCode {
     match result {
         Ok(code) => code,
-        Err(Failure { message, code }) => {
-            eprintln!("fobs-lab: {message}");
-            ExitCode::from(code)
-        }
+        Err(failure) => failure.report(),
     }
-}
-
-/// Why the command ended early, and its exit code.
-pub struct Failure {
-    message: String,
-    code: u8,
 }
 
 impl From<HostError> for Failure {
@@ -66,13 +57,7 @@ impl From<HostError> for Failure {
             HostError::NoRoot => EXIT_NO_ROOT,
             HostError::Failed(_) => EXIT_USAGE,
         };
-        Failure { message: error.to_string(), code }
-    }
-}
-
-impl Failure {
-    pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), code: EXIT_USAGE }
+        Failure::with_code(code, error.to_string())
     }
 }
 

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use self::probe::{Hop, Probe};
-use super::command::Failure;
 use super::counters::Counters;
 use super::emulator::Emulator;
 use super::spec::LinkSpec;
+use crate::failure::Failure;
 
 /// A packet of 1500 bytes takes 0.6 ms on the link; 30 of them are the queue.
 const PATH: &str = "name = 'self-test'\nrtt = '20ms'\nrate = '20Mbit'\nseed = 1\n[forward]\nqueue = '45kB'\n";

@@ -59,7 +59,7 @@ pub fn main(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fobs-lab: {error}");
-            ExitCode::from(crate::EXIT_USAGE)
+            ExitCode::from(crate::failure::EXIT_USAGE)
         }
     }
 }

@@ -79,7 +79,7 @@ pub fn main(args: &Args) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("fobs-lab: {error}");
-            ExitCode::from(crate::EXIT_USAGE)
+            ExitCode::from(crate::failure::EXIT_USAGE)
         }
     }
 }
@@ -115,7 +115,7 @@ fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     let turns = turns(plan, args.only.as_deref())?;
     if !rustix::process::geteuid().is_root() {
         eprintln!("fobs-lab: run needs root, for network namespaces and TUN devices: run it with sudo");
-        return Ok(ExitCode::from(crate::EXIT_NO_ROOT));
+        return Ok(ExitCode::from(crate::failure::EXIT_NO_ROOT));
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -268,11 +268,12 @@ fn log_sum(a: f64, b: f64) -> f64 {
     if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-/// Inverse of the Cholesky factor of a matrix, and the logarithm of its determinant; `None` if it has none.
-fn whiten(matrix: &[[f64; FEATURES]; FEATURES]) -> Option<([[f64; FEATURES]; FEATURES], f64)> {
-    let mut factor = [[0.0; FEATURES]; FEATURES];
+/// Inverse of the lower Cholesky factor of a matrix, and the logarithm of the matrix's determinant; `None` for a
+/// matrix that is not symmetric and positive definite.
+pub fn whiten<const N: usize>(matrix: &[[f64; N]; N]) -> Option<([[f64; N]; N], f64)> {
+    let mut factor = [[0.0; N]; N];
     let mut log_determinant = 0.0;
-    for i in 0..FEATURES {
+    for i in 0..N {
         for j in 0..=i {
             let (low, high) = (matrix[i][j], matrix[j][i]);
             // Files hold rounded numbers.
@@ -291,11 +292,10 @@ fn whiten(matrix: &[[f64; FEATURES]; FEATURES]) -> Option<([[f64; FEATURES]; FEA
             }
         }
     }
-    let mut inverse = [[0.0; FEATURES]; FEATURES];
-    for i in 0..FEATURES {
+    let mut inverse = [[0.0; N]; N];
+    for i in 0..N {
         inverse[i][i] = 1.0 / factor[i][i];
-        let row: [f64; FEATURES] =
-            std::array::from_fn(|j| (j..i).map(|k| factor[i][k] * inverse[k][j]).sum());
+        let row: [f64; N] = std::array::from_fn(|j| (j..i).map(|k| factor[i][k] * inverse[k][j]).sum());
         for (cell, sum) in inverse[i][..i].iter_mut().zip(row) {
             *cell = -sum / factor[i][i];
         }

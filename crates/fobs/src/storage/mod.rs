@@ -23,7 +23,7 @@ mod walk;
 mod tests;
 
 pub use beneath::{Base, Links};
-pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
+pub use chunk::CHUNK_LEN_MAX;
 pub use path::show as show_path;
 pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
 pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};

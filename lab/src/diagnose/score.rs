@@ -1,4 +1,4 @@
-//! How verdicts compare with labels: a table by cause, scenario and loss band, and the acceptance bars.
+//! Verdicts compared with labels: a table by cause, scenario and loss band, and the acceptance bars.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use fobs_proto::loss_cause::Verdict;
 use fobs_proto::loss_cause::mixture::LOST_MIN;
 use fobs_proto::loss_cause::paper::LOSS_RATE_MIN;
 
-use crate::splice::{NETWORK_SHARE_MIN, is_congestion};
-use crate::{Cause, Window};
+use fobs_diagnose::splice::{NETWORK_SHARE_MIN, is_congestion};
+use fobs_diagnose::{Cause, Window};
 
-/// Lower ends of the loss bands but the first; the band below is not scored.
+/// Lower bounds of the loss bands after the first, which is not scored. Loss rates.
 pub const BANDS: [f64; 4] = [LOSS_RATE_MIN, 5e-4, 5e-3, 5e-2];
 /// Names of the bands.
 pub const BAND_NAMES: [&str; 5] = ["<8e-5", "8e-5..5e-4", "5e-4..5e-3", "5e-3..5e-2", ">5e-2"];
-/// Windows shorter than this are scored as the short reference is.
+/// Windows with fewer packets are held to the bars of the short reference.
 const SHORT_WINDOW: u32 = 40_000;
 
 /// Counts of verdicts.
@@ -43,12 +43,12 @@ impl Tally {
         self.inconclusive += other.inconclusive;
     }
 
-    /// All of them.
+    /// The number of verdicts.
     pub fn total(self) -> u32 {
         self.receiver + self.network + self.inconclusive
     }
 
-    /// Share of these among all; `None` of nothing.
+    /// `count` as a share of all verdicts; `None` without any.
     fn share(self, count: u32) -> Option<f64> {
         (self.total() > 0).then(|| f64::from(count) / f64::from(self.total()))
     }
@@ -65,15 +65,15 @@ pub struct Scores {
 pub struct Row {
     /// By loss band.
     pub bands: [Tally; 5],
-    /// With enough loss to be held to the bars: a rate of 8e-5, in short windows 8 packets.
+    /// Windows with enough loss for the bars: a rate of 8e-5, in short windows 8 packets.
     pub scored: Tally,
-    /// Of those, the hybrid ones with at least 5% of the losses in the network.
+    /// Of those, hybrid windows with at least 5% of the losses in the network.
     pub hybrid: Tally,
     congestion: bool,
 }
 
 impl Scores {
-    /// Counts a verdict on a labelled window; others are left out.
+    /// Counts a verdict on a labelled window; ignores unlabelled ones.
     pub fn add(&mut self, window: &Window, verdict: Verdict) {
         let Some(cause) = window.cause.filter(|_| window.signature.lost() > 0) else {
             return;
@@ -148,7 +148,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// To which windows of so many packets belong.
+    /// The reference length for windows of so many packets.
     pub fn of(packets: u32) -> Length {
         if packets < SHORT_WINDOW { Length::Short } else { Length::Long }
     }
@@ -162,18 +162,18 @@ impl Length {
     }
 }
 
-/// A bar and what was reached.
+/// An acceptance bar and the value reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// What is held to it.
+    /// What is measured.
     pub name: String,
-    /// Reached; `None` where there was no window to judge by.
+    /// The value reached; `None` without windows to measure it on.
     pub value: Option<f64>,
     /// The bar.
     pub bound: Bound,
 }
 
-/// Which side of a bar is good.
+/// Which side of a bar passes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
     /// This or more.
@@ -191,7 +191,7 @@ impl Bar {
         Bar { name: name.to_owned(), value, bound: Bound::AtMost(bound) }
     }
 
-    /// Whether it was reached; `None` where there was nothing to judge by.
+    /// Whether the value passes; `None` without a value.
     pub fn passed(&self) -> Option<bool> {
         self.value.map(|value| match self.bound {
             Bound::AtLeast(bound) => value >= bound,
@@ -218,7 +218,7 @@ impl fmt::Display for Bar {
 }
 
 impl fmt::Display for Scores {
-    /// Verdicts receiver/network/inconclusive by band, one line a scenario.
+    /// Verdicts receiver/network/inconclusive by band, one line for each scenario.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cell = |tally: Tally| match tally.total() {
             0 => "-".to_owned(),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_count_what_they_say() {
+    fn bars_count_the_windows_they_name() {
         let mut scores = Scores::default();
         for i in 0..100 {
             let verdict = if i < 98 { Verdict::Receiver } else { Verdict::Inconclusive };
@@ -259,7 +259,7 @@ mod tests {
             let verdict = if i < 2 { Verdict::Receiver } else { Verdict::Network };
             scores.add(&window(Cause::Net, "red", 70_000, 600, None), verdict);
             scores.add(&window(Cause::Net, "cbr", 70_000, 600, None), Verdict::Network);
-            // Neither congestion nor enough loss counts.
+            // Not counted: an outage is no congestion, and 3 lost packets are too few.
             scores.add(&window(Cause::Net, "outage", 70_000, 600, None), Verdict::Receiver);
             scores.add(&window(Cause::Net, "red", 70_000, 3, None), Verdict::Receiver);
             scores.add(&window(Cause::Hybrid, "mix", 70_000, 600, Some(590)), Verdict::Receiver);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_judge_by_is_no_pass() {
+    fn bars_without_windows_do_not_pass() {
         assert!(Scores::default().bars(Length::Short).iter().all(|bar| bar.passed().is_none()));
     }
 }

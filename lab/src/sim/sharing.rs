@@ -1,14 +1,13 @@
-//! How several flows of `auto` share a link, and what one of them leaves a TCP flow, over seeds.
+//! `fobs-lab sim sharing`: how several flows of `auto` share a link, and what one leaves a TCP flow, over seeds.
 //!
-//! ```text
-//! cargo run --release -p fobs-sim --example sharing -- [counts=2,4,8] [rtts=26,65,200] [mbit=100,1000] [quarters=4] [seeds=1..16] [lasts=40]
-//! cargo run --release -p fobs-sim --example sharing -- beside=bbr,cubic [rtts=..] [mbit=..] [quarters=..] [seeds=..] [lasts=60]
-//! ```
-//!
-//! Several join about every 2 s, each later by up to a second that the seed draws; `lasts` counts from the last. The index is
-//! Jain's, of 10 s at a time from 5 s after the last; `even after` is when the last 4 s first have an index of 0.9 for good. Beside a TCP
-//! flow the second comes after 5 to 6 s, and shares are those of the last 40 s. `trace=<ms>` prints every flow's rate and state so often.
+//! Several flows start about every 2 s, each later by up to a second that the seed draws. The index is Jain's, over
+//! windows of 10 s from 5 s after the last start; "even after" is when the last 4 s first have an index of 0.9 and keep
+//! it. Beside a TCP flow, the second flow starts after 5 to 6 s, and shares are those of the last 40 s.
 
+use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::flow::tcp::{Algorithm, TcpConfig};
@@ -20,31 +19,34 @@ use fobs_sim::rng::Rng;
 use fobs_sim::time::{MS, Nanos, SEC};
 use fobs_sim::topology::Dumbbell;
 use fobs_sim::world::{Config, World};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// From one that joins to the next, and by how much more a seed can delay each of them.
+use crate::failure::Failure;
+use crate::output::print;
+
+/// Time between two starts, and the largest further delay that the seed draws for each.
 const JOIN_EVERY: Nanos = 2 * SEC;
 const JOIN_JITTER: Nanos = SEC;
-/// Who comes second to or before a TCP flow.
+/// Start of the second flow beside a TCP flow, and the time at the end that shares are taken over.
 const BESIDE_AFTER: Nanos = 5 * SEC;
 const BESIDE_SHARES: Nanos = 40 * SEC;
-/// Shares are taken so often, over so long a time, and first so long after the last has joined.
+/// Length of one measurement of the shares; the units of [`WINDOW`], [`SETTLE`] and [`EVEN_TICKS`].
 const TICK: Nanos = SEC;
+/// Ticks that one index is taken over.
 const WINDOW: usize = 10;
+/// Ticks from the last start to the first index.
 const SETTLE: usize = 5;
-/// An index of this over so many ticks is an even share.
+/// Smallest index of an even share, and the ticks it is taken over.
 const EVEN: f64 = 0.9;
 const EVEN_TICKS: usize = 4;
-/// The queue is looked at so often.
+/// Time between two samples of the queue.
 const SAMPLE: Nanos = 21 * MS;
-/// An object that nobody finishes.
+/// An object that no flow completes.
 const ENDLESS: Object = Object::Bytes(1 << 50);
-/// The stream of the seed's draws; far from those that a world gives its actors.
+/// The random stream of the starts; far from those that a world gives its actors.
 const DRAWS: u64 = 1 << 40;
 
 #[derive(Debug, Clone, Copy)]
-enum Who {
+enum Kind {
     Auto,
     Tcp(Algorithm),
 }
@@ -56,53 +58,105 @@ struct Path {
     queue_quarters: u64,
 }
 
-fn main() {
-    let options = Options::of_command_line();
-    for mbit in options.numbers("mbit", "100,1000") {
-        for rtt in options.numbers("rtts", "26,65,200") {
-            for queue_quarters in options.numbers("quarters", "4") {
-                let path = Path { mbit, rtt: rtt * MS, queue_quarters };
-                match options.0.get("beside") {
-                    Some(names) => names.split(',').for_each(|name| beside(&options, path, name)),
-                    None => among(&options, path),
+/// Measure how flows of auto share a link with each other or with TCP.
+///
+/// Prints a line for each path and number of flows, with figures over all seeds. Lists are numbers with commas, or a
+/// range as in 1..16.
+#[derive(Debug, clap::Args)]
+pub struct SharingArgs {
+    /// Rates of the link, Mbit/s
+    #[arg(long, value_name = "LIST", default_value = "100,1000")]
+    mbit: Numbers,
+
+    /// Round-trip times, ms
+    #[arg(long, value_name = "LIST", default_value = "26,65,200")]
+    rtts: Numbers,
+
+    /// Queue lengths, quarters of the bandwidth-delay product
+    #[arg(long, value_name = "LIST", default_value = "4")]
+    quarters: Numbers,
+
+    /// Seeds
+    #[arg(long, value_name = "LIST", default_value = "1..16")]
+    seeds: Numbers,
+
+    /// Numbers of flows
+    #[arg(long, value_name = "LIST", default_value = "2,4,8", conflicts_with = "beside")]
+    counts: Numbers,
+
+    /// One flow of auto beside one TCP flow with each of these congestion controls
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = algorithms())]
+    beside: Vec<Algorithm>,
+
+    /// Duration in seconds, from the last start [default: 40; with --beside from the first: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(15..=100_000))]
+    lasts: Option<u64>,
+
+    /// Print rate, round-trip time and state of every flow this often, ms
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    trace: Option<u64>,
+}
+
+fn algorithms() -> impl TypedValueParser<Value = Algorithm> {
+    PossibleValuesParser::new(Algorithm::ALL.map(|algorithm| algorithm.name())).try_map(|name| {
+        Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).ok_or("unknown")
+    })
+}
+
+/// Numbers with commas between them, or a range `first..last` with both ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Numbers(Vec<u64>);
+
+impl FromStr for Numbers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Numbers, String> {
+        let number = |text: &str| {
+            let number = text.parse::<u64>().ok().filter(|number| *number > 0);
+            number
+                .ok_or_else(|| format!("{text:?} is not a number above 0; write a list like 2,4,8 or 1..16"))
+        };
+        let numbers = match text.split_once("..") {
+            Some((first, last)) => (number(first)?..=number(last)?).collect(),
+            None => text.split(',').map(number).collect::<Result<Vec<u64>, String>>()?,
+        };
+        if numbers.is_empty() {
+            return Err("the range is empty; give the smaller number first".to_owned());
+        }
+        Ok(Numbers(numbers))
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &SharingArgs) -> Result<(), Failure> {
+    for mbit in &args.mbit.0 {
+        for rtt in &args.rtts.0 {
+            for queue_quarters in &args.quarters.0 {
+                let path = Path { mbit: *mbit, rtt: *rtt * MS, queue_quarters: *queue_quarters };
+                if args.beside.is_empty() {
+                    among(args, path)?;
+                }
+                for algorithm in &args.beside {
+                    beside(args, path, *algorithm)?;
                 }
             }
         }
     }
+    Ok(())
 }
 
-/// What is asked for, by name.
-struct Options(HashMap<String, String>);
-
-impl Options {
-    fn of_command_line() -> Options {
-        let pair = |arg: String| arg.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Options(std::env::args().skip(1).map(|arg| pair(arg).expect("name=value")).collect())
-    }
-
-    /// Numbers with commas between them, or `first..last`.
-    fn numbers(&self, name: &str, default: &str) -> Vec<u64> {
-        let number = |text: &str| text.parse::<u64>().expect("a number");
-        let text = self.0.get(name).map_or(default, String::as_str);
-        match text.split_once("..") {
-            Some((first, last)) => (number(first)..=number(last)).collect(),
-            None => text.split(',').map(number).collect(),
-        }
-    }
-}
-
-fn among(options: &Options, path: Path) {
-    let lasts = options.numbers("lasts", "40")[0] as usize;
-    for count in options.numbers("counts", "2,4,8") {
-        let seeds = options.numbers("seeds", "1..16");
+/// Prints how flows of `auto` share the path.
+fn among(args: &SharingArgs, path: Path) -> Result<(), Failure> {
+    let lasts = args.lasts.unwrap_or(40) as usize;
+    for count in args.counts.0.iter().copied() {
         let play = |seed: u64| {
             let mut draws = Rng::stream(seed, DRAWS);
             let joins = (0..count)
                 .map(|i| if i == 0 { 0 } else { i * JOIN_EVERY + draws.range(0, JOIN_JITTER) })
                 .collect::<Vec<_>>();
             let last = joins[joins.len() - 1].div_ceil(TICK) as usize;
-            let flows: Vec<_> = joins.into_iter().map(|at| (Who::Auto, at)).collect();
-            let seen = seen(path, seed, &flows, last + lasts, options);
+            let flows: Vec<_> = joins.into_iter().map(|at| (Kind::Auto, at)).collect();
+            let seen = seen(path, seed, &flows, last + lasts, args);
             let index = |from: usize, until: usize| jain(&seen.shares(last + from, last + until));
             let windows: Vec<f64> =
                 (SETTLE..=lasts - WINDOW).step_by(WINDOW).map(|from| index(from, from + WINDOW)).collect();
@@ -111,7 +165,7 @@ fn among(options: &Options, path: Path) {
             let used = seen.shares(last + SETTLE, last + lasts).iter().sum::<f64>();
             Shared { windows, even: even as f64, used, seen }
         };
-        let all = on_all_cores(&seeds, play);
+        let all = on_all_cores(&args.seeds.0, play);
         let windows = all[0].windows.len();
         let mut line = format!(
             "{count} of auto, {} Mbit/s, {:>3} ms, {}/4 BDP:",
@@ -125,8 +179,8 @@ fn among(options: &Options, path: Path) {
         }
         let of = |figure: fn(&Shared) -> f64| all.iter().map(figure).collect::<Vec<_>>();
         let (even, queue) = (of(|one| one.even), of(|one| one.seen.queue_ms));
-        println!(
-            "{line} | even after {:.0} s (most {:.0}) | link {:.1}% | queue {:.1} ms = {:.0}% of RTT (most {:.1}) | waste {:.2}% | competed {:.1}",
+        print(&format!(
+            "{line} | even after {:.0} s (most {:.0}) | link {:.1}% | queue {:.1} ms = {:.0}% of RTT (most {:.1}) | waste {:.2}% | competed {:.1}\n",
             median(&even),
             even.iter().copied().fold(0.0, f64::max),
             mean(&of(|one| one.used)) * 100.0,
@@ -135,30 +189,31 @@ fn among(options: &Options, path: Path) {
             queue.iter().copied().fold(0.0, f64::max),
             mean(&of(|one| one.seen.waste)) * 100.0,
             mean(&of(|one| one.seen.competed)),
-        );
+        ))?;
     }
+    Ok(())
 }
 
-fn beside(options: &Options, path: Path, name: &str) {
-    let algorithm = Algorithm::ALL.into_iter().find(|a| a.name() == name).expect("an algorithm");
-    let until = options.numbers("lasts", "60")[0] as usize;
+/// Prints how a flow of `auto` and a TCP flow share the path.
+fn beside(args: &SharingArgs, path: Path, algorithm: Algorithm) -> Result<(), Failure> {
+    let name = algorithm.name();
+    let until = args.lasts.unwrap_or(60) as usize;
     for tcp_first in [true, false] {
         let play = |seed: u64| {
             let second = BESIDE_AFTER + Rng::stream(seed, DRAWS).range(0, JOIN_JITTER);
             let (tcp, auto) = if tcp_first { (0, second) } else { (second, 0) };
-            let flows = vec![(Who::Tcp(algorithm), tcp), (Who::Auto, auto)];
-            let seen = seen(path, seed, &flows, until, options);
+            let flows = vec![(Kind::Tcp(algorithm), tcp), (Kind::Auto, auto)];
+            let seen = seen(path, seed, &flows, until, args);
             let shares = seen.shares(until - (BESIDE_SHARES / TICK) as usize, until);
             (shares[0], shares[1], seen.waste, seen.queue_ms)
         };
-        let seeds = options.numbers("seeds", "1..16");
-        let all = on_all_cores(&seeds, play);
+        let all = on_all_cores(&args.seeds.0, play);
         let of = |figure: fn(&(f64, f64, f64, f64)) -> f64| all.iter().map(figure).collect::<Vec<_>>();
         let (tcp, auto) = (of(|one| one.0), of(|one| one.1));
         let each: Vec<String> =
             all.iter().map(|one| format!("{:.0}/{:.0}", one.0 * 100.0, one.1 * 100.0)).collect();
-        println!(
-            "{name} {}, {} Mbit/s, {:>3} ms, {}/4 BDP: tcp keeps {:.1}% (least {:.1}, mean {:.1}), auto {:.1}% (least {:.1}) | waste {:.2}% | queue {:.1} ms | {}",
+        print(&format!(
+            "{name} {}, {} Mbit/s, {:>3} ms, {}/4 BDP: tcp keeps {:.1}% (least {:.1}, mean {:.1}), auto {:.1}% (least {:.1}) | waste {:.2}% | queue {:.1} ms | {}\n",
             if tcp_first { "first " } else { "second" },
             path.mbit,
             path.rtt / MS,
@@ -171,11 +226,12 @@ fn beside(options: &Options, path: Path, name: &str) {
             median(&of(|one| one.2)) * 100.0,
             median(&of(|one| one.3)),
             each.join(" ")
-        );
+        ))?;
     }
+    Ok(())
 }
 
-/// What several came to: the index of each window, when their shares were even for good, and their part of the link.
+/// One run of several flows: the index of each window, when shares became even (s), and their part of the link.
 struct Shared {
     windows: Vec<f64>,
     even: f64,
@@ -183,27 +239,27 @@ struct Shared {
     seen: Seen,
 }
 
-/// What was seen of one run.
+/// Measurements of one run.
 struct Seen {
-    /// What each flow got in each tick, share of the link.
+    /// Each flow's share of the link in each tick.
     ticks: Vec<Vec<f64>>,
-    /// Median of the delay in the queue once the last has settled.
+    /// Median delay in the queue after the last start and [`SETTLE`], ms.
     queue_ms: f64,
-    /// Of the last flow.
+    /// Packets of repeated data of the last flow, as a share of its others.
     waste: f64,
-    /// Times that a flow took others for somebody who fills the queue.
+    /// Number of times that flows changed to competing with traffic that fills the queue.
     competed: f64,
 }
 
 impl Seen {
-    /// Each flow's share of the link between two ticks.
+    /// Each flow's mean share of the link between two ticks.
     fn shares(&self, from: usize, until: usize) -> Vec<f64> {
         let share = |flow: &Vec<f64>| flow[from..until].iter().sum::<f64>() / (until - from) as f64;
         self.ticks.iter().map(share).collect()
     }
 }
 
-fn seen(path: Path, seed: u64, flows: &[(Who, Nanos)], ticks: usize, options: &Options) -> Seen {
+fn seen(path: Path, seed: u64, flows: &[(Kind, Nanos)], ticks: usize, args: &SharingArgs) -> Seen {
     let rate = path.mbit * 1_000_000;
     let product = rate / 8 * path.rtt / SEC;
     let queue = (product * path.queue_quarters / 4).max(30_000);
@@ -213,18 +269,18 @@ fn seen(path: Path, seed: u64, flows: &[(Who, Nanos)], ticks: usize, options: &O
     let mut config = Config::new("sharing", seed, ticks as u64 * TICK);
     config.sample = SAMPLE;
     config.edges = bell.edges();
-    for (i, (who, start)) in flows.iter().enumerate() {
+    for (i, (kind, start)) in flows.iter().enumerate() {
         let (from, to) = (format!("s{i}"), format!("r{i}"));
         config.hosts.push(HostConfig::ordinary(&from));
         config.hosts.push(HostConfig::ordinary(&to));
-        let traffic = match who {
-            Who::Auto => Traffic::Fobs(Box::new(FobsConfig::new(ENDLESS, CongestionControl::Auto))),
-            Who::Tcp(algorithm) => Traffic::Tcp(TcpConfig::endless(*algorithm)),
+        let traffic = match kind {
+            Kind::Auto => Traffic::Fobs(Box::new(FobsConfig::new(ENDLESS, CongestionControl::Auto))),
+            Kind::Tcp(algorithm) => Traffic::Tcp(TcpConfig::endless(*algorithm)),
         };
         config.flows.push(FlowConfig { start: *start, ..FlowConfig::new(&from, &from, &to, traffic) });
     }
     let mut world = World::new(config).expect("hosts and routes exist");
-    let trace = options.0.get("trace").map(|every| every.parse::<u64>().expect("milliseconds") * MS);
+    let trace = args.trace.map(|every| every * MS);
     let mut got = vec![Vec::new(); flows.len()];
     let mut before = vec![0; flows.len()];
     for tick in 0..ticks as u64 {
@@ -267,6 +323,7 @@ fn traced(world: &mut World, at: Nanos, flows: usize) {
     let states = world.describe();
     let states: Vec<&str> =
         states.split("auto ").skip(1).filter_map(|rest| rest.split(" at ").next()).collect();
+    // A trace is read while it runs; the figures at the end report a closed pipe.
     println!("{line} | {}", states.join(","));
 }
 

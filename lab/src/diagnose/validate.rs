@@ -1,28 +1,29 @@
-//! How training does on windows it has not seen.
+//! Training scored on windows that were left out of it.
 
 use std::collections::BTreeSet;
 
-use super::{TrainError, train};
-use crate::classify::Classifier;
-use crate::score::Scores;
-use crate::splice::{is_congestion, splices};
-use crate::{Cause, Window};
+use fobs_diagnose::splice::{is_congestion, splices};
+use fobs_diagnose::{Cause, Window};
 
-/// Parts that windows are divided into; each is judged by a model trained on the others.
+use super::classify::Classifier;
+use super::score::Scores;
+use super::train::{TrainError, train};
+
+/// Parts of cross-validation; each is judged by a model trained on the others.
 const FOLDS: usize = 5;
 /// Spliced windows that are judged in each part.
 const SPLICED: usize = 500;
 
-/// Verdicts on windows that were left out.
+/// Scores on windows that were left out of training.
 #[derive(Debug, Clone, Default)]
 pub struct Validation {
-    /// A fifth at a time: recordings stay together, and so do the slices of a window.
+    /// One part left out at a time; the windows of a recording, and the slices of a window, are in one part.
     pub folds: Scores,
-    /// Each congestion scenario by a model that knows none of its windows, nor a fifth of the others.
+    /// One congestion scenario left out at a time, with one part of the other windows.
     pub scenarios: Scores,
 }
 
-/// Judges windows of each of `lengths` (0: their own) by models that have not seen them.
+/// Scores windows cut to each of `lengths` (packets; 0: uncut) by models that were not trained on them.
 pub fn validate(
     windows: &[Window],
     lengths: &[u32],
@@ -71,7 +72,7 @@ fn classifier(windows: &[Window], seed: u64) -> Result<Classifier, TrainError> {
     Ok(Classifier::signature(&model).expect("training makes usable models"))
 }
 
-/// Which part a window is in. Those of one recording are alike and go together; simulated ones are drawn afresh.
+/// The part of a window. Windows of one recording are similar and share a part; simulated ones are independent.
 fn fold(index: usize, window: &Window) -> usize {
     match window.cause {
         Some(Cause::Cpu | Cause::Hybrid) => (window.run / 2 + window.run) as usize % FOLDS,

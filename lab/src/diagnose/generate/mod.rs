@@ -11,7 +11,7 @@ use bottleneck::{Bottleneck, Discipline};
 use fobs_proto::loss_cause::Signature;
 use source::{Pattern, Source};
 
-use crate::{Cause, Random, Window};
+use fobs_diagnose::{Cause, Random, Window};
 
 /// Bytes of every packet, ours and others'.
 const PACKET: f64 = 1500.0;

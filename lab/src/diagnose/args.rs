@@ -1,15 +1,17 @@
-//! The command line of `fobs diagnose`.
+//! The command line of `fobs-lab diagnose`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use fobs_diagnose::Method;
 
-/// Say why packets were lost, from recorded loss signatures.
+use super::classify::Method;
+use super::record::RecordArgs;
+
+/// Determine why packets were lost, from recorded windows of losses.
 ///
-/// A file holds one JSON object a line, gzipped or not: n (packets of the window), rle (pairs of packets received and
-/// packets lost after them), burst (packets sent back to back), and for training and scoring cause (cpu, net or
-/// hybrid), scenario and run.
+/// A file has one JSON object per line, gzipped or not: n (packets in the window), rle (pairs: packets received, then
+/// packets lost), burst (packets sent back to back), and for training and scoring cause (cpu, net or hybrid),
+/// scenario and run.
 #[derive(Debug, Args)]
 pub struct DiagnoseArgs {
     /// What to do.
@@ -24,26 +26,27 @@ pub enum DiagnoseCommand {
     Eval(EvalArgs),
     Train(TrainArgs),
     Generate(GenerateArgs),
+    Record(RecordArgs),
 }
 
-/// How to tell causes apart.
+/// The method and its model.
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// How to tell the causes apart
+    /// Classification method
     #[arg(long, value_name = "METHOD", value_enum, default_value_t = MethodName::Signature)]
     pub method: MethodName,
 
-    /// The model to use instead of the shipped one
+    /// Model file to use instead of the shipped one
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub model: Option<PathBuf>,
 }
 
-/// Names of the methods.
+/// Names of the methods, as on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MethodName {
-    /// That of the paper: complexity and success proportion, exponential models
+    /// The paper's: complexity and success proportion, exponential models
     Paper,
-    /// Run lengths and gaps, a mixture of sub-causes
+    /// Run lengths and gaps, mixture of sub-causes
     Signature,
 }
 
@@ -56,96 +59,96 @@ impl From<MethodName> for Method {
     }
 }
 
-/// Say for each window where its packets were lost.
+/// Classify each window: receiver, network or inconclusive.
 #[derive(Debug, Args)]
 pub struct ClassifyArgs {
-    /// Files of windows
+    /// Window files
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
     #[command(flatten)]
     pub method: MethodArgs,
 
-    /// Cut each window into whole ones of N packets
+    /// Cut each window into whole windows of N packets
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slice: Option<u32>,
 
-    /// Print one JSON object a window: file, line, slice, n, lost, p_receiver, verdict
+    /// Print one JSON object per window: file, line, slice, n, lost, p_receiver, verdict
     #[arg(long)]
     pub json: bool,
 
-    /// Also print what the verdict rests on: features, complexity, the likeliest sub-cause, the labels of the file
+    /// Also print the basis of each verdict: features, complexity, likeliest sub-cause, labels from the file
     #[arg(long)]
     pub evidence: bool,
 }
 
-/// Score verdicts against the labels, by cause, scenario and loss, and say which bars are met.
+/// Score verdicts against labels, by cause, scenario and loss rate, and check the acceptance bars.
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// Directory of files of windows (*.jsonl, *.jsonl.gz)
+    /// Directory with window files (*.jsonl, *.jsonl.gz)
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: PathBuf,
 
     #[command(flatten)]
     pub method: MethodArgs,
 
-    /// Cut windows into whole ones of N packets; without it, they are scored uncut and cut to 10,000
+    /// Cut windows into whole windows of N packets [default: score them uncut and cut to 10,000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub slice: Option<u32>,
 
-    /// Windows to make of one of the receiver and one of the network each, and score
+    /// Number of mixed windows to score, each made of a receiver's and a network's window
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub splices: u32,
 
-    /// Which windows are put together
+    /// Seed that selects the pairs of windows
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 
-    /// Print the table and the bars as one JSON object
+    /// Print tables and bars as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Make a model of the method signature from labelled windows.
+/// Train a model of the method signature on labelled windows.
 #[derive(Debug, Args)]
 pub struct TrainArgs {
     /// Files of labelled windows
     #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
 
-    /// Where to write the model
+    /// Model file to write
     #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
     pub out: PathBuf,
 
-    /// Which windows of receiver and network are put together for the mixed ones
+    /// Seed that selects the pairs of windows for mixed ones
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 
-    /// A note to keep in the model
-    #[arg(long, value_name = "TEXT", default_value = "by `fobs diagnose train`")]
+    /// Note to store in the model
+    #[arg(long, value_name = "TEXT", default_value = "by `fobs-lab diagnose train`")]
     pub note: String,
 
-    /// Print how models do on the fifth of the windows, and on the congestion scenario, that they were not trained on
+    /// Also print scores on windows that were left out of training: a fifth, and a congestion scenario, at a time
     #[arg(long)]
     pub validate: bool,
 }
 
-/// Simulate windows of network loss, twenty scenarios, with parameters drawn from the seed.
+/// Generate simulated windows of network loss: twenty scenarios, parameters drawn from the seed.
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
-    /// Where to write them, one JSON object a line
+    /// File to write, one JSON object per line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: PathBuf,
 
-    /// Windows of each scenario
+    /// Number of windows of each scenario
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
 
-    /// Packets of a window
+    /// Packets in a window
     #[arg(long, value_name = "N", default_value_t = 70_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub packets: u32,
 
-    /// The same seed makes the same windows
+    /// Seed of the generator; the same seed gives the same windows
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
 }

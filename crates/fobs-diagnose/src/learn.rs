@@ -1,14 +1,15 @@
-//! Retraining for one pair of hosts (001 section 5: "it may be the case that the parameters to the empirical models do
-//! vary between architectures, making it necessary to retrain the classifier").
+//! A model for one pair of hosts, trained after a transfer (001 section 5: "it may be the case that the parameters to
+//! the empirical models do vary between architectures, making it necessary to retrain the classifier").
 //!
-//! A pair shows few of the ways to lose packets, so a model of its windows alone would forget the others. The shipped
-//! model stays, whole; beside its sub-causes of the receiver and of the network come copies of those that the pair's
-//! windows resemble most, moved to where the windows are. What was shipped is what the copies are expected to be like.
+//! The windows of one pair show few of the ways to lose packets, so a model of them alone would miss the others. The
+//! shipped model stays whole; copies of the sub-causes that the pair's windows resemble most are added to it, moved
+//! to those windows. The shipped sub-cause is the prior of its copy.
 //!
-//! Labels are the receiver's counters, which may be wrong or lie. A window whose label the shipped model denies
-//! teaches nothing: a receiver's that looks like the network's is such a claim, a network's that looks like a
-//! receiver's is a blackout, which no pattern tells from one. And the outcome must be no worse than the shipped model
-//! on windows that it has not seen, and call no window of congestion the receiver's that the shipped one does not.
+//! Labels are the receiver's counters, which may be wrong or forged. A window whose label the shipped model
+//! contradicts is left out: a receiver's window that looks like the network's may be a false claim, and a network's
+//! window that looks like a receiver's is a blackout, which no pattern tells from a stalled receiver. The trained
+//! model replaces the shipped one only if it is no worse on windows that it was not trained on, and blames the
+//! receiver for no window of congestion that the shipped one does not (docs/classifier.md, "Learning").
 
 use std::collections::BTreeMap;
 
@@ -16,46 +17,43 @@ use fobs_proto::loss_cause::mixture::{Diagnosis, Group, LOST_MIN, Mixture};
 use fobs_proto::loss_cause::witness::Pattern;
 use fobs_proto::loss_cause::{Features, Verdict};
 
-use super::regression::{self, Fitted, Prior, Sample};
-use crate::generate::{SCENARIOS, generate};
 use crate::model::{Learned, MixtureFile, SubCauseFile};
-use crate::splice::{NOT_CONGESTION, splices};
-use crate::{Cause, Window};
+use crate::regression::{self, Fitted, Prior, Sample};
+use crate::splice::splices;
+use crate::{Cause, Window, congestion};
 
-/// Windows of a group without which its sub-causes stay as they were shipped (`docs/classifier.md`: trained on 32
-/// windows of receivers a mixture found 96.5% of the others, on 8 only 53%).
-pub const GROUP_WINDOWS_MIN: usize = super::RECEIVER_WINDOWS_MIN;
-/// Windows that a copy of a sub-cause is fitted to at least: fewer than features are no reason to move it.
+/// Labelled windows of a group without which its sub-causes stay as shipped: trained on 32 windows of receivers, a
+/// mixture found 96.5% of the others, on 8 only 53% (docs/classifier.md).
+pub const GROUP_WINDOWS_MIN: usize = 32;
+/// Fewest windows that a copy of a sub-cause is fitted to; features number six.
 const COPY_WINDOWS_MIN: usize = 8;
-/// How much the shipped means resist: the level gives way to a few windows; that features grow with losses and bursts
-/// as they do is geometry, the same on all hosts, and the windows of a pair seldom span enough of them to know better.
-/// In windows, for a slope in windows one doubling of the covariate from the middle.
+/// Resistance of the shipped level and slopes, in windows (for a slope, windows one doubling of the covariate from
+/// the middle). The level gives way to a few windows. Slopes follow from geometry, the same on all hosts, and the
+/// windows of one pair seldom span enough loss to estimate them.
 const LEVEL_STIFFNESS: f64 = 4.0;
 const SLOPE_STIFFNESS: f64 = 64.0;
-/// Windows that the shipped scale counts as.
+/// Weight of the shipped scale, in windows.
 const PRIOR_WINDOWS: f64 = 8.0;
-/// What the copies together weigh beside the shipped sub-causes of their group, the boldest first; the first that passes the
-/// trial is taken. At most as much, so that no shipped one loses more than half of its weight.
+/// Weights of all copies together relative to the shipped sub-causes of their group, tried in this order until one
+/// passes the trial. At most 1, so that no shipped sub-cause loses more than half of its weight.
 const COPIES_WEIGHTS: [f64; 3] = [1.0, 0.25, 0.0625];
-/// Parts of the windows, whole transfers, each judged by a model that knows only the others.
+/// Parts that the transfers are divided into; each part is judged by a model trained on the others.
 const PARTS: usize = 5;
-/// Windows of each scenario of congestion that the outcome is held to, and their length, packets.
-const CONGESTION_EACH: u64 = 6;
-const CONGESTION_PACKETS: u32 = 10_000;
-/// Share of the congestion that the shipped model calls the network's that must be called so still. What is inconclusive is
-/// treated as the network's, but no longer denies a receiver that claims it.
+/// Share of the congestion that the shipped model calls the network's which the trained one must still call so. An
+/// inconclusive verdict is treated as the network's, but no longer contradicts a receiver's claim.
 const CONGESTION_KEPT: f64 = 0.95;
-/// Windows in which receiver and network both lost, made for each part; and what share of them may be called the receiver's: the
-/// bar of `score`, or what the shipped model reaches.
+/// Windows in which both lost packets, made for each part.
 const SPLICED: usize = 100;
+/// Largest share of them that may be called the receiver's, unless the shipped model reaches more: the bar that
+/// `fobs-lab diagnose eval` applies.
 const SPLICED_SHARE_MAX: f64 = 0.005;
-/// Draws the windows that are generated and spliced; the same for everyone.
+/// Seed of the spliced windows; fixed, so that every host makes the same decision from the same windows.
 const SEED: u64 = 0x1ea2;
 
-/// Why the shipped model stays.
+/// Why the shipped model stays in use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotLearned {
-    /// Not enough to learn from, or all of one transfer.
+    /// Too few usable windows, or all from one transfer.
     #[error(
         "{receiver} windows of the receiver and {network} of the network from {transfers} transfers are too few: \
          {GROUP_WINDOWS_MIN} of one of them and 2 transfers are needed"
@@ -65,21 +63,21 @@ pub enum NotLearned {
         receiver: usize,
         /// Usable windows with cause net.
         network: usize,
-        /// Transfers that they are from.
+        /// Transfers that the windows are from.
         transfers: usize,
     },
-    /// On windows left out of training it was worse somewhere, or better nowhere.
+    /// On windows left out of training, the trained model was worse somewhere or better nowhere.
     #[error("on windows left out of training the shipped model does as well or better")]
     NoBetter,
-    /// The model to start from is none.
+    /// The shipped model is invalid.
     #[error("the model to start from cannot be used: {0}")]
     Base(String),
 }
 
-/// The shipped model with what the windows of a pair of hosts (causes cpu and net, `run` is the transfer) teach.
+/// The shipped model extended by the windows of a pair of hosts: causes cpu and net, `run` numbers the transfer.
 ///
 /// # Errors
-/// [`NotLearned`], where there is too little to learn from or nothing to gain.
+/// [`NotLearned`] if there are too few windows, or the trained model is no better than the shipped one.
 pub fn learn(shipped: &MixtureFile, windows: &[Window]) -> Result<MixtureFile, NotLearned> {
     let base = shipped.build().map_err(NotLearned::Base)?;
     let usable: Vec<&Window> = windows.iter().filter(|window| is_usable(&base, window)).collect();
@@ -88,25 +86,25 @@ pub fn learn(shipped: &MixtureFile, windows: &[Window]) -> Result<MixtureFile, N
     let mut transfers: Vec<u64> = usable.iter().map(|window| window.run).collect();
     transfers.sort_unstable();
     transfers.dedup();
-    let taught = |weight| Taught {
+    if receiver.max(network) < GROUP_WINDOWS_MIN || transfers.len() < 2 {
+        return Err(NotLearned::TooFew { receiver, network, transfers: transfers.len() });
+    }
+    let copies = |weight| Copies {
         receiver: receiver >= GROUP_WINDOWS_MIN,
         network: network >= GROUP_WINDOWS_MIN,
         weight,
     };
-    if receiver.max(network) < GROUP_WINDOWS_MIN || transfers.len() < 2 {
-        return Err(NotLearned::TooFew { receiver, network, transfers: transfers.len() });
-    }
-    let congestion = congestion();
-    for taught in COPIES_WEIGHTS.map(taught) {
+    let congestion = congestion::windows();
+    for copies in COPIES_WEIGHTS.map(copies) {
         let mut trial = Trial::default();
         for part in 0..PARTS.min(transfers.len()) {
             let place = |window: &Window| transfers.binary_search(&window.run).unwrap_or(0) % PARTS;
             let (out, kept): (Vec<&Window>, Vec<&Window>) =
                 usable.iter().copied().partition(|window| place(window) == part);
-            let candidate = taught.adapt(shipped, &base, &kept).build().map_err(NotLearned::Base)?;
+            let candidate = copies.adapt(shipped, &base, &kept).build().map_err(NotLearned::Base)?;
             trial.judge(&base, &candidate, &out, &congestion, part as u64);
         }
-        let learned = taught.adapt(shipped, &base, &usable);
+        let learned = copies.adapt(shipped, &base, &usable);
         let candidate = learned.build().map_err(NotLearned::Base)?;
         trial.judge(&base, &candidate, &[], &congestion, PARTS as u64);
         if trial.is_passed() {
@@ -116,7 +114,7 @@ pub fn learn(shipped: &MixtureFile, windows: &[Window]) -> Result<MixtureFile, N
     Err(NotLearned::NoBetter)
 }
 
-/// Whether the shipped model lets its label stand.
+/// Whether the shipped model does not contradict the window's label.
 fn is_usable(base: &Mixture, window: &Window) -> bool {
     let Some(features) = Features::of(&window.signature).filter(|features| features.lost >= LOST_MIN) else {
         return false;
@@ -129,15 +127,15 @@ fn is_usable(base: &Mixture, window: &Window) -> bool {
     }
 }
 
-/// Which groups have enough windows, and how much what is made of them shall weigh.
+/// Which groups have enough windows for copies, and the weight of the copies ([`COPIES_WEIGHTS`]).
 #[derive(Debug, Clone, Copy)]
-struct Taught {
+struct Copies {
     receiver: bool,
     network: bool,
     weight: f64,
 }
 
-impl Taught {
+impl Copies {
     fn group(self, window: &Window) -> Option<Group> {
         match window.cause {
             Some(Cause::Cpu) if self.receiver => Some(Group::Receiver),
@@ -146,7 +144,7 @@ impl Taught {
         }
     }
 
-    /// The shipped model and copies of its sub-causes, moved to these windows.
+    /// The shipped model with copies of its sub-causes, fitted to these windows.
     fn adapt(self, shipped: &MixtureFile, base: &Mixture, windows: &[&Window]) -> MixtureFile {
         let mut samples: BTreeMap<usize, Vec<Sample>> = BTreeMap::new();
         for window in windows {
@@ -178,7 +176,7 @@ impl Taught {
     }
 }
 
-/// A copy of a sub-cause, as these windows have it.
+/// A copy of a sub-cause, fitted to these windows.
 fn moved(like: &SubCauseFile, samples: &[Sample], share: f64) -> SubCauseFile {
     let expected = Fitted { mean: like.mean, scale: like.scale };
     let prior = Prior {
@@ -192,27 +190,24 @@ fn moved(like: &SubCauseFile, samples: &[Sample], share: f64) -> SubCauseFile {
         group: like.group.clone(),
         share,
         windows: samples.len(),
-        mean: fitted.mean.map(|row| row.map(super::rounded)),
-        scale: fitted.scale.map(|row| row.map(super::rounded)),
+        mean: fitted.mean.map(|row| row.map(rounded)),
+        scale: fitted.scale.map(|row| row.map(rounded)),
     }
 }
 
-/// Windows of congestion of every kind that is known.
-fn congestion() -> Vec<Window> {
-    let kinds = SCENARIOS.into_iter().filter(|name| !NOT_CONGESTION.contains(name));
-    let seeds =
-        kinds.zip(0..).flat_map(|(name, kind)| (0..CONGESTION_EACH).map(move |i| (name, kind * 1000 + i)));
-    seeds.filter_map(|(name, seed)| generate(name, CONGESTION_PACKETS, SEED + seed)).collect()
+/// Rounded to 1e-6, so that a person can read the file.
+pub fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
 }
 
-/// What both models made of windows that the candidates had not seen: shipped first, candidate second.
+/// Counts of verdicts on windows that the candidate was not trained on: shipped model first, candidate second.
 #[derive(Debug, Default)]
 struct Trial {
     receiver_found: [u32; 2],
     receiver_denied: [u32; 2],
     network_found: [u32; 2],
     congestion_found: [u32; 2],
-    /// Windows of the network, or of congestion, that only the candidate calls the receiver's.
+    /// Windows of the network that only the candidate calls the receiver's.
     newly_blamed: u32,
     spliced: u32,
     spliced_blamed: [u32; 2],
@@ -251,7 +246,7 @@ impl Trial {
         let receivers: Vec<Window> = out
             .iter()
             .filter(|window| window.cause == Some(Cause::Cpu))
-            .flat_map(|window| window.slices(CONGESTION_PACKETS))
+            .flat_map(|window| window.slices(congestion::PACKETS))
             .collect();
         let parts: Vec<&Window> = receivers.iter().chain(congestion).collect();
         for window in splices(&parts, SPLICED, SEED ^ part) {

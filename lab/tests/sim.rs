@@ -1,4 +1,4 @@
-//! `fobs sim` as a user meets it: scenarios in, table, JSON and plot out; errors in one sentence with the published exit code.
+//! `fobs-lab sim` as a user runs it: scenarios in, table, JSON and plot out; errors in one sentence, with exit codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,9 +27,9 @@ to = "b"
 size_mb = 5
 "#;
 
-fn fobs(arguments: &[&str], paths: &[&Path]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fobs"));
-    command.arg("sim").args(arguments).args(paths).output().expect("fobs runs")
+fn sim(arguments: &[&str], paths: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fobs-lab"));
+    command.arg("sim").args(arguments).args(paths).output().expect("fobs-lab runs")
 }
 
 fn scenario(directory: &Path, text: &str) -> PathBuf {
@@ -46,7 +46,7 @@ fn a_scenario_gives_the_same_table_json_and_plot_twice() {
         let (json, plot) =
             (directory.path().join(format!("{name}.json")), directory.path().join(format!("{name}.svg")));
         let files = [Path::new("--json"), &json, Path::new("--plot"), &plot, &path];
-        let output = fobs(&["run", "--seed", "7"], &files);
+        let output = sim(&["run", "--seed", "7"], &files);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         (output.stdout, fs::read(json).expect("written"), fs::read(plot).expect("written"))
     };
@@ -60,22 +60,22 @@ fn a_scenario_gives_the_same_table_json_and_plot_twice() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_key_and_reason() {
+fn an_invalid_scenario_is_refused_with_key_and_reason() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = scenario(directory.path(), &SCENARIO.replace("rate_mbit = 50", "rate_mbit = -50"));
-    let output = fobs(&["run"], &[&path]);
+    let output = sim(&["run"], &[&path]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("link[1].rate_mbit: -50 is not possible; give 0.001 to"), "{message}");
-    let output = fobs(&["run"], &[&directory.path().join("missing.toml")]);
+    let output = sim(&["run"], &[&directory.path().join("missing.toml")]);
     assert_eq!(output.status.code(), Some(3));
-    let output = fobs(&["swarm", "--seeds", "0"], &[]);
+    let output = sim(&["swarm", "--seeds", "0"], &[]);
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn a_swarm_says_what_its_worlds_came_to() {
-    let output = fobs(&["swarm", "--seeds", "3", "--from", "40", "-v"], &[]);
+fn a_swarm_prints_the_outcome_of_its_worlds() {
+    let output = sim(&["swarm", "--seeds", "3", "--from", "40", "-v"], &[]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.lines().count() == 4 && text.starts_with("seed 40: "), "{text}");
@@ -88,7 +88,7 @@ fn recorded_losses_drive_a_virtual_transfer() {
     let windows = directory.path().join("windows.jsonl");
     let stalls = r#"{"n": 70000, "burst": 1, "cause": "cpu", "rle": [20000, 180, 30000, 170]}"#;
     fs::write(&windows, format!("{stalls}\n")).expect("a file in a temporary directory");
-    let direct = |arguments: &[&str]| fobs(&[&["direct"], arguments].concat(), &[&windows]);
+    let direct = |arguments: &[&str]| sim(&[&["direct"], arguments].concat(), &[&windows]);
     let asked = ["--loss-rate", "0.00035,0.00056", "--windows", "2000", "--json"];
     let output = direct(&asked);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -109,7 +109,26 @@ fn recorded_losses_drive_a_virtual_transfer() {
 
     let refused = direct(&["--loss-rate", "0.9"]);
     assert_eq!(refused.status.code(), Some(1), "{}", String::from_utf8_lossy(&refused.stderr));
-    let missing = fobs(&["direct"], &[&directory.path().join("nothing")]);
+    let missing = sim(&["direct"], &[&directory.path().join("nothing")]);
     assert!(!missing.status.success());
     assert!(String::from_utf8_lossy(&missing.stderr).contains("nothing"));
+}
+
+#[test]
+fn flows_of_auto_share_a_short_virtual_link() {
+    let short = ["sharing", "--mbit", "20", "--rtts", "20", "--seeds", "1..2"];
+    let output = sim(&[&short[..], &["--counts", "2", "--lasts", "15"]].concat(), &[]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.lines().count() == 1 && text.starts_with("2 of auto, 20 Mbit/s,  20 ms, 4/4 BDP: "),
+        "{text}"
+    );
+    let output = sim(&[&short[..], &["--beside", "cubic", "--lasts", "45"]].concat(), &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.lines().count() == 2 && text.starts_with("cubic first , 20 Mbit/s"), "{text}");
+    for wrong in [["--beside", "warp"], ["--seeds", "9..1"], ["--counts", "0"], ["--lasts", "3"]] {
+        let output = sim(&[&["sharing"], &wrong[..]].concat(), &[]);
+        assert_eq!(output.status.code(), Some(1), "{wrong:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! `fobs diagnose` as a script meets it.
+//! `fobs-lab diagnose` as a script runs it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Exit code, standard output, standard error.
-fn fobs(words: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_fobs"))
+fn diagnose(words: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_fobs-lab"))
         .arg("diagnose")
         .args(words)
         .env_remove("COLUMNS")
         .output()
-        .expect("fobs starts");
-    let text = |bytes| String::from_utf8(bytes).expect("fobs writes UTF-8");
+        .expect("fobs-lab starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 fn printed(words: &[&str]) -> String {
-    let (code, stdout, stderr) = fobs(words);
-    assert_eq!((code, stderr.as_str()), (Some(0), ""), "fobs diagnose {}", words.join(" "));
+    let (code, stdout, stderr) = diagnose(words);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "fobs-lab diagnose {}", words.join(" "));
     stdout
 }
 
 fn recorded() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fobs-diagnose/tests/receiver.jsonl")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/fobs-diagnose/tests/receiver.jsonl")
 }
 
 fn utf8(path: &Path) -> &str {
@@ -62,7 +62,7 @@ fn classify_prints_the_published_members() {
 }
 
 #[test]
-fn evidence_says_why() {
+fn evidence_adds_the_reasons_for_a_verdict() {
     let file = recorded();
     let text = printed(&["classify", utf8(&file), "--json", "--evidence"]);
     let first: Value = serde_json::from_str(text.lines().next().expect("a line")).expect("JSON");
@@ -93,7 +93,7 @@ fn generated_windows_train_a_model_that_is_scored() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named() {
+fn unusable_input_is_named_with_its_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let bad = directory.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"n\":5,\"rle\":[9,9]}\n").expect("written");
@@ -106,11 +106,27 @@ fn what_cannot_be_used_is_named() {
         (&["train", utf8(&recorded()), "--out", utf8(&out)], 1, "too few"),
         (&["generate", "--count", "1", "--out", "/no/such/directory/x"], 11, "cannot write"),
     ] {
-        let (exit, _, stderr) = fobs(words);
+        let (exit, _, stderr) = diagnose(words);
         assert_eq!(exit, Some(code), "{words:?}: {stderr}");
         assert!(stderr.contains(says), "{words:?}: {stderr}");
     }
     let empty = tempfile::tempdir().expect("a directory");
-    let (exit, _, stderr) = fobs(&["eval", utf8(empty.path())]);
+    let (exit, _, stderr) = diagnose(&["eval", utf8(empty.path())]);
     assert!(exit == Some(3) && stderr.contains("no windows"), "{stderr}");
+}
+
+#[test]
+fn recording_checks_its_arguments() {
+    for (words, says) in [
+        (&["record", "send", "127.0.0.1:9", "100", "1", "both", "1"][..], "possible values: one, gso"),
+        (&["record", "recv", "127.0.0.1:0", "peace", "100", "1", "65536", "gro", "1", "1", "1"], "slowrx"),
+        (&["record", "send", "127.0.0.1:9", "0", "1", "one", "1"], "0 is not in"),
+    ] {
+        let (exit, _, stderr) = diagnose(words);
+        assert_eq!(exit, Some(1), "{words:?}: {stderr}");
+        assert!(stderr.contains(says), "{words:?}: {stderr}");
+    }
+    let text =
+        printed(&["record", "recv", "127.0.0.1:0", "slowrx", "100", "1", "65536", "plain", "0", "1", "1"]);
+    assert_eq!(text, "");
 }

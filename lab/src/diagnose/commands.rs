@@ -1,37 +1,25 @@
-//! `fobs diagnose`: hands files to the `fobs-diagnose` crate and prints what it finds.
-
-pub mod args;
+//! The subcommands that read, score and write windows.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use args::{ClassifyArgs, DiagnoseCommand, EvalArgs, GenerateArgs, MethodArgs, TrainArgs};
-use fobs::{Error, ErrorKind, Result};
-use fobs_diagnose::classify::{Classifier, Finding};
-use fobs_diagnose::model::{MixtureFile, ModelFileError, PaperFile};
-use fobs_diagnose::score::{Bar, Bound, Length, Scores};
-use fobs_diagnose::window::{self, Cause, ReadError, Window, Windows};
-use fobs_diagnose::{Method, generate, splice, train};
+use fobs_diagnose::window::{self, Windows};
+use fobs_diagnose::{Cause, Window, splice};
 use serde::Serialize;
 
-/// Windows that eval scores are cut to, besides their own length.
+use super::args::{ClassifyArgs, EvalArgs, GenerateArgs, TrainArgs};
+use super::classify::{Classifier, Finding};
+use super::score::{Bar, Bound, Length, Scores, Tally};
+use super::train::TrainError;
+use super::validate::{Validation, validate};
+use super::{classifier, generate as simulated, train as training, unreadable};
+use crate::failure::{EXIT_FILE_IO, EXIT_NO_SOURCE, Failure};
+use crate::output::{Stdout, unwritable};
+
+/// Packets that `eval` and `train --validate` cut windows to, besides scoring them uncut.
 const SHORT: u32 = 10_000;
 
-/// Runs a subcommand.
-///
-/// # Errors
-/// `NoSource` for windows or models that cannot be read, `Usage` for too few of them, `FileIo` for what cannot be
-/// written.
-pub fn run(command: &DiagnoseCommand) -> Result<()> {
-    match command {
-        DiagnoseCommand::Classify(args) => classify(args),
-        DiagnoseCommand::Eval(args) => eval(args),
-        DiagnoseCommand::Train(args) => train(args),
-        DiagnoseCommand::Generate(args) => generate(args),
-    }
-}
-
-/// What is printed for a window.
+/// The output for a window.
 #[derive(Serialize)]
 struct Line<'a> {
     file: &'a str,
@@ -45,7 +33,7 @@ struct Line<'a> {
     evidence: Option<EvidenceLine>,
 }
 
-/// What `--evidence` adds.
+/// The members that `--evidence` adds.
 #[derive(Serialize)]
 struct EvidenceLine {
     cause: Option<&'static str>,
@@ -62,7 +50,8 @@ struct EvidenceLine {
     withheld: Option<&'static str>,
 }
 
-fn classify(args: &ClassifyArgs) -> Result<()> {
+/// `classify`: prints a verdict for each window.
+pub fn classify(args: &ClassifyArgs) -> Result<(), Failure> {
     let mut classifier = classifier(&args.method)?;
     let mut out = BufWriter::new(Stdout::Open);
     for path in &args.files {
@@ -134,7 +123,8 @@ fn evidence(window: &Window, found: &Finding, classifier: &mut Classifier) -> Ev
     }
 }
 
-fn eval(args: &EvalArgs) -> Result<()> {
+/// `eval`: prints tables of verdicts against labels, and the bars.
+pub fn eval(args: &EvalArgs) -> Result<(), Failure> {
     let mut classifier = classifier(&args.method)?;
     let files = window::files_in(&args.directory).map_err(unreadable)?;
     let windows = window::read_all(&files).map_err(unreadable)?;
@@ -143,7 +133,7 @@ fn eval(args: &EvalArgs) -> Result<()> {
             "there are no windows in {}: give a directory of *.jsonl or *.jsonl.gz files",
             args.directory.display()
         );
-        return Err(Error::new(ErrorKind::NoSource, message));
+        return Err(Failure::with_code(EXIT_NO_SOURCE, message));
     }
     let lengths = args.slice.map_or(vec![0, SHORT], |slice| vec![slice]);
     let mut tables = Vec::new();
@@ -179,7 +169,7 @@ fn print_table(out: &mut impl Write, packets: u32, scores: &Scores) -> io::Resul
 }
 
 fn table_json(packets: u32, scores: &Scores) -> serde_json::Value {
-    let tally = |t: fobs_diagnose::score::Tally| [t.receiver, t.network, t.inconclusive];
+    let tally = |t: Tally| [t.receiver, t.network, t.inconclusive];
     let rows: Vec<_> = scores
         .rows()
         .map(|(cause, scenario, row)| {
@@ -201,102 +191,52 @@ fn bar_json(bar: &Bar) -> serde_json::Value {
     serde_json::json!({ "name": bar.name, "value": bar.value, side: bound, "passed": bar.passed() })
 }
 
-fn train(args: &TrainArgs) -> Result<()> {
+/// `train`: writes a model, and with `--validate` prints how training does on windows that it did not see.
+pub fn train(args: &TrainArgs) -> Result<(), Failure> {
     let windows = window::read_all(&args.files).map_err(unreadable)?;
-    let too_few = |error: train::TrainError| Error::new(ErrorKind::Usage, error.to_string());
+    let too_few = |error: TrainError| Failure::new(error.to_string());
     if args.validate {
-        let mut out = BufWriter::new(Stdout::Open);
-        let validations = train::validate(&windows, &[0, SHORT], args.seed).map_err(too_few)?;
-        for (length, validation) in validations {
-            let packets = if length == 0 { u32::MAX } else { length };
-            let title = if length == 0 { "uncut".to_owned() } else { format!("cut to {length}") };
-            for (kind, scores) in
-                [("left out by recording", &validation.folds), ("scenario left out", &validation.scenarios)]
-            {
-                writeln!(out, "{title}, {kind}: called receiver/network/inconclusive\n{scores}")
-                    .map_err(unwritable)?;
-                for bar in scores.bars(Length::of(packets)) {
-                    writeln!(out, "{bar}").map_err(unwritable)?;
-                }
-                writeln!(out).map_err(unwritable)?;
-            }
-        }
-        out.flush().map_err(unwritable)?;
+        let validations = validate(&windows, &[0, SHORT], args.seed).map_err(too_few)?;
+        print_validations(&validations).map_err(unwritable)?;
     }
-    let model = train::train(&windows, args.seed, &args.note).map_err(too_few)?;
-    model.save(&args.out).map_err(|error| Error::new(ErrorKind::FileIo, error.to_string()))
+    let model = training::train(&windows, args.seed, &args.note).map_err(too_few)?;
+    model.save(&args.out).map_err(|error| Failure::with_code(EXIT_FILE_IO, error.to_string()))
 }
 
-fn generate(args: &GenerateArgs) -> Result<()> {
+fn print_validations(validations: &[(u32, Validation)]) -> io::Result<()> {
+    let mut out = BufWriter::new(Stdout::Open);
+    for (length, validation) in validations {
+        let packets = if *length == 0 { u32::MAX } else { *length };
+        let title = if *length == 0 { "uncut".to_owned() } else { format!("cut to {length}") };
+        for (kind, scores) in
+            [("left out by recording", &validation.folds), ("scenario left out", &validation.scenarios)]
+        {
+            writeln!(out, "{title}, {kind}: called receiver/network/inconclusive\n{scores}")?;
+            for bar in scores.bars(Length::of(packets)) {
+                writeln!(out, "{bar}")?;
+            }
+            writeln!(out)?;
+        }
+    }
+    out.flush()
+}
+
+/// `generate`: writes simulated windows of network loss.
+pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
     let failed = |error: io::Error| {
-        let message = format!("cannot write {}: {error}; check the path", args.out.display());
-        Error::new(ErrorKind::FileIo, message)
+        Failure::with_code(
+            EXIT_FILE_IO,
+            format!("cannot write {}: {error}; check the path", args.out.display()),
+        )
     };
     let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
-    for (kind, scenario) in generate::SCENARIOS.into_iter().enumerate() {
+    for (kind, scenario) in simulated::SCENARIOS.into_iter().enumerate() {
         for index in 0..args.count {
             let seed = args.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) * 64 + kind as u64);
-            if let Some(made) = generate::generate(scenario, args.packets, seed) {
+            if let Some(made) = simulated::generate(scenario, args.packets, seed) {
                 writeln!(out, "{}", window::line(&made)).map_err(failed)?;
             }
         }
     }
     out.flush().map_err(failed)
-}
-
-pub(crate) fn classifier(args: &MethodArgs) -> Result<Classifier> {
-    let method = Method::from(args.method);
-    let unusable = |error: ModelFileError| Error::new(ErrorKind::NoSource, error.to_string());
-    let built = match (&args.model, method) {
-        (None, method) => return Ok(Classifier::shipped(method)),
-        (Some(path), Method::Paper) => Classifier::paper(&PaperFile::load(path).map_err(unusable)?),
-        (Some(path), Method::Signature) => Classifier::signature(&MixtureFile::load(path).map_err(unusable)?),
-    };
-    built.map_err(|reason| {
-        Error::new(ErrorKind::Internal, format!("a model that was checked is bad: {reason}"))
-    })
-}
-
-/// Standard output; once its reader has left, which is no error, everything is written to nobody.
-enum Stdout {
-    Open,
-    Left,
-}
-
-impl Stdout {
-    fn left<T>(&mut self, done: io::Result<T>, otherwise: T) -> io::Result<T> {
-        match done {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                *self = Stdout::Left;
-                Ok(otherwise)
-            }
-            done => done,
-        }
-    }
-}
-
-impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stdout::Open => {
-                let done = io::stdout().write(bytes);
-                self.left(done, bytes.len())
-            }
-            Stdout::Left => Ok(bytes.len()),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        let done = io::stdout().flush();
-        self.left(done, ())
-    }
-}
-
-pub(crate) fn unreadable(error: ReadError) -> Error {
-    Error::new(ErrorKind::NoSource, error.to_string())
-}
-
-fn unwritable(error: io::Error) -> Error {
-    let message = format!("cannot write to standard output: {error}; check where it goes");
-    Error::new(ErrorKind::FileIo, message)
 }

@@ -1,12 +1,12 @@
-//! What a window is diagnosed with.
+//! The classifier of a window: a method with its model.
 
 use fobs_proto::loss_cause::complexity::WordCounter;
 use fobs_proto::loss_cause::mixture::{Mixture, Withheld};
 use fobs_proto::loss_cause::{Features, Paper, Signature, Verdict};
 
-use crate::model::{MixtureFile, PaperFile};
+use fobs_diagnose::model::{MixtureFile, PaperFile};
 
-/// How to tell causes apart.
+/// How the cause of losses is determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {
     /// The paper's: complexity or success proportion, and exponential models.
@@ -16,7 +16,7 @@ pub enum Method {
     Signature,
 }
 
-/// A method with its model; classifying allocates little, so keep one.
+/// A method with its model. It keeps its buffers: use one for many windows.
 #[derive(Debug)]
 pub struct Classifier {
     words: WordCounter,
@@ -29,32 +29,32 @@ enum Model {
     Mixture(Mixture),
 }
 
-/// What was found.
+/// The diagnosis of a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Probability that the receiver lost all that was lost; 0.5 where nothing was.
+    /// Probability that the receiver lost all of the lost packets; 0.5 for a window without losses.
     pub p_receiver: f64,
-    /// What follows.
+    /// The verdict that follows from it.
     pub verdict: Verdict,
-    /// What was read from the runs; `None` where nothing was lost.
+    /// Features of the runs; `None` for a window without losses.
     pub features: Option<Features>,
-    /// Why, where the method can say.
+    /// The reasons, for the method `signature`.
     pub evidence: Option<Evidence>,
 }
 
-/// What speaks for a finding of the method `signature`.
+/// The reasons for a finding of the method `signature`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     /// Name of the likeliest sub-cause.
     pub sub_cause: String,
     /// Probability that both sides lost packets.
     pub p_mixed: f64,
-    /// Why the receiver is not blamed although it looks like it.
+    /// Why the verdict is not the receiver although the probabilities say so.
     pub withheld: Option<Withheld>,
 }
 
 impl Classifier {
-    /// With the shipped model.
+    /// The method with its shipped model.
     pub fn shipped(method: Method) -> Classifier {
         match method {
             Method::Paper => Classifier::paper(&PaperFile::shipped()),
@@ -63,12 +63,12 @@ impl Classifier {
         .expect("the shipped models are tested")
     }
 
-    /// The paper's method with these fits; the error says what is wrong with them.
+    /// The paper's method with these fits; the error says why they are invalid.
     pub fn paper(file: &PaperFile) -> Result<Classifier, String> {
         Ok(Classifier { words: WordCounter::new(), model: Model::Paper(file.build()?) })
     }
 
-    /// Ours with this model; the error says what is wrong with it.
+    /// Our method with this model; the error says why it is invalid.
     pub fn signature(file: &MixtureFile) -> Result<Classifier, String> {
         Ok(Classifier { words: WordCounter::new(), model: Model::Mixture(file.build()?) })
     }
@@ -99,7 +99,7 @@ impl Classifier {
         }
     }
 
-    /// C1 of a window, which only the paper's method uses.
+    /// The complexity C1 of a window, which only the paper's method uses.
     pub fn complexity(&mut self, signature: &Signature) -> f64 {
         self.words.complexity(signature)
     }

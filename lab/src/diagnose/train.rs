@@ -1,51 +1,43 @@
 //! A model from labelled windows.
 //!
-//! Windows are put into sub-causes by label and by the shape of their runs; to each, a regression with Student t
-//! deviations is fitted. Windows in which both sides lost are made of the others ([`crate::splice`]): without them,
-//! nothing would speak against a receiver's blocks with some random loss on top.
-
-mod learn;
-mod regression;
-mod validate;
-
-pub use learn::{GROUP_WINDOWS_MIN, NotLearned, learn};
-pub use validate::{Validation, validate};
+//! Windows are grouped into sub-causes by label and by the shape of their runs; a regression with Student t
+//! deviations is fitted to each. Windows in which both sides lost packets are made of the others
+//! ([`fobs_diagnose::splice`]): they distinguish a receiver's blocks with random loss added from pure ones.
 
 use std::collections::BTreeMap;
 
+use fobs_diagnose::learn::rounded;
+use fobs_diagnose::model::{MixtureFile, SubCauseFile, VERSION};
+use fobs_diagnose::regression::{self, Prior, Sample};
+use fobs_diagnose::splice::{INDISTINCT, NETWORK_SHARE_MIN, splices};
+use fobs_diagnose::{Cause, Window};
 use fobs_proto::loss_cause::Features;
 use fobs_proto::loss_cause::features::FEATURE_NAMES;
 
-use crate::model::{MixtureFile, SubCauseFile, VERSION};
-use crate::splice::{INDISTINCT, splices};
-use crate::{Cause, Window};
-use regression::{Prior, Sample};
-
-/// Windows a scenario and shape must have for a sub-cause of its own; smaller ones are put together.
+/// Fewest windows of a scenario and shape for a sub-cause of its own; smaller groups of a shape are merged.
 const OWN_MIN: usize = 40;
-/// Windows without which there is no sub-cause: a covariance of six features needs more than six.
+/// Fewest windows of any sub-cause: a covariance of six features needs more than six.
 const POOL_MIN: usize = 12;
-/// Lengths that windows are cut to for training, besides their own.
-pub const LENGTHS: [u32; 2] = [0, 10_000];
+/// Packets that windows are cut to for training; 0: uncut.
+const LENGTHS: [u32; 2] = [0, 10_000];
 /// Spliced windows of each length.
 const SPLICED: usize = 1500;
-/// Labelled windows of the receiver without which a model is not better than the shipped one: with 32 it found 96.5%
-/// of the receiver's windows, with 8 only 53% (`docs/classifier.md`).
-pub const RECEIVER_WINDOWS_MIN: usize = 32;
-/// Weights of receiver, network and mixed before anything is seen. Chosen with [`RESIDUAL`] on windows left out of
-/// training: a higher one for mixed windows costs more of the receiver's than it saves of those.
+/// Fewest labelled windows of the receiver and of the network.
+const LABELLED_MIN: usize = fobs_diagnose::learn::GROUP_WINDOWS_MIN;
+/// Prior weights of receiver, network and mixed. Chosen with [`RESIDUAL`] on windows left out of training: a higher
+/// weight for mixed windows loses more of the receiver's windows than it gains of the mixed ones.
 const PRIORS: [f64; 3] = [1.0, 1.0, 0.6];
 /// Packets and share of the losses that may lie in short runs; chosen on windows left out of training
-/// (`docs/classifier.md`).
+/// (docs/classifier.md).
 const RESIDUAL: (u32, f64) = (4, 0.15);
 
-/// Why there is no model.
+/// Why no model was trained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrainError {
-    /// Not enough to learn from.
+    /// Too few labelled windows.
     #[error(
         "{receiver} windows of the receiver and {network} of the network are too few to train with: give at least \
-         {RECEIVER_WINDOWS_MIN} of each (cause cpu and net, at least 8 packets lost)"
+         {LABELLED_MIN} of each (cause cpu and net, at least 8 packets lost)"
     )]
     TooFew {
         /// Usable windows with cause cpu.
@@ -55,7 +47,7 @@ pub enum TrainError {
     },
 }
 
-/// Trains on these windows; `made` is a note for people who read the file, `seed` chooses which windows are spliced.
+/// Trains a model on these windows; `made` is a note in the file, `seed` selects the windows that are spliced.
 pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, TrainError> {
     let mut groups: BTreeMap<Key, Vec<Sample>> = BTreeMap::new();
     let (mut receiver, mut network) = (0, 0);
@@ -78,7 +70,7 @@ pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, T
             }
         }
     }
-    if receiver < RECEIVER_WINDOWS_MIN || network < RECEIVER_WINDOWS_MIN {
+    if receiver < LABELLED_MIN || network < LABELLED_MIN {
         return Err(TrainError::TooFew { receiver, network });
     }
     let sub_causes = pool(groups).into_iter().filter(|(_, samples)| samples.len() >= POOL_MIN);
@@ -105,16 +97,11 @@ pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, T
     })
 }
 
-/// Enough digits, and a file that a person can read.
-fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
-}
-
-/// What windows are put together by.
+/// The group of a window: groups become sub-causes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     group: &'static str,
-    /// Empty: of any.
+    /// Empty: any scenario.
     scenario: String,
     shape: &'static str,
 }
@@ -128,7 +115,7 @@ impl Key {
     }
 }
 
-/// Where a window belongs; `None` if it is of no use.
+/// The group and features of a window; `None` for one that is not used in training.
 fn labelled(window: &Window) -> Option<(Key, Sample)> {
     let cause = window.cause?;
     let features = Features::of(&window.signature)?;
@@ -137,7 +124,7 @@ fn labelled(window: &Window) -> Option<(Key, Sample)> {
     }
     let sample = Sample { values: features.values(), covariates: features.covariates() };
     let key = match cause {
-        // How a receiver was disturbed is not what matters, and there are few windows of each kind.
+        // Not by scenario: there are few windows of each way to disturb a receiver.
         Cause::Cpu if features.lost >= 8 => {
             Key { group: "receiver", scenario: String::new(), shape: shape(&features) }
         }
@@ -145,7 +132,7 @@ fn labelled(window: &Window) -> Option<(Key, Sample)> {
         Cause::Net => Key { group: "network", scenario: window.scenario.clone(), shape: shape(&features) },
         Cause::Hybrid => {
             let share = match window.network_share()? {
-                share if share < crate::splice::NETWORK_SHARE_MIN => return None,
+                share if share < NETWORK_SHARE_MIN => return None,
                 share if share < 0.15 => "5 to 15% in the network",
                 share if share < 0.5 => "15 to 50% in the network",
                 _ => "most in the network",
@@ -156,7 +143,7 @@ fn labelled(window: &Window) -> Option<(Key, Sample)> {
     Some((key, sample))
 }
 
-/// By the gaps, where they are on a lattice, or the run length that half of the losses reach.
+/// The class of the run length that half of the losses reach.
 fn shape(features: &Features) -> &'static str {
     match features.median_run {
         0..=1 => "single losses",
@@ -167,7 +154,7 @@ fn shape(features: &Features) -> &'static str {
     }
 }
 
-/// Puts scenarios that are too small for themselves together by shape.
+/// Merges the scenarios of a shape that have too few windows.
 fn pool(groups: BTreeMap<Key, Vec<Sample>>) -> BTreeMap<Key, Vec<Sample>> {
     let mut pooled: BTreeMap<Key, Vec<Sample>> = BTreeMap::new();
     for (mut key, samples) in groups {

@@ -1,6 +1,6 @@
 //! Where packets are queued or dropped.
 
-use crate::Random;
+use fobs_diagnose::Random;
 
 /// Weight of a new packet in RED's average of the queue (S. Floyd, V. Jacobson 1993: 0.002).
 const RED_WEIGHT: f64 = 0.002;

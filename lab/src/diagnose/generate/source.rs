@@ -1,6 +1,6 @@
 //! Other traffic at the bottleneck.
 
-use crate::Random;
+use fobs_diagnose::Random;
 
 /// When packets come.
 #[derive(Debug, Clone, Copy)]

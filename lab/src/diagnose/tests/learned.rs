@@ -1,0 +1,43 @@
+//! A model trained after a copy, on generated congestion that its trial does not contain.
+
+use fobs_diagnose::Random;
+use fobs_diagnose::learn::learn;
+use fobs_diagnose::model::MixtureFile;
+use fobs_proto::loss_cause::Signature;
+
+use super::*;
+
+const SEED: u64 = 77;
+/// Windows from one transfer.
+const PER_TRANSFER: u64 = 8;
+
+/// A receiver that frees its buffer in portions of 57 packets: short runs of losses at even gaps.
+fn slow_receiver(seed: u64) -> Window {
+    let mut random = Random::new(seed);
+    let (mut pairs, mut at, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
+    while at < 20_000 {
+        for _ in 0..2 + random.below(20) {
+            let len = random.uniform(2.0, 8.0) as u64;
+            pairs.push((gap, len));
+            at += gap + len;
+            gap = 57 * (1 + random.below(2)) as u64;
+        }
+        gap = random.exponential(6000.0) as u64;
+    }
+    let signature = Signature::from_gaps(at, 1, pairs).expect("inside");
+    let run = seed / PER_TRANSFER;
+    Window { signature, cause: Some(Cause::Cpu), scenario: "ledger".to_owned(), run, host_lost: None }
+}
+
+#[test]
+fn learning_blames_no_more_congestion_on_the_receiver() {
+    let shipped = MixtureFile::shipped();
+    let host: Vec<Window> = (0..64).map(|i| slow_receiver(SEED + i)).collect();
+    let learned = learn(&shipped, &host).expect("better than the shipped model");
+    let unseen = congestion(&networks(20, 20_000, SEED));
+    let blamed = |model: &MixtureFile| {
+        shares(&mut Classifier::signature(model).expect("usable"), &unseen).0 * unseen.len() as f64
+    };
+    let (before, after) = (blamed(&shipped), blamed(&learned));
+    assert!(unseen.len() > 300 && after <= before, "seed {SEED}: {before} before, {after} after");
+}
