@@ -2,14 +2,18 @@
 //!
 //! - `link` emulates a path between network namespaces ([`link`]),
 //! - `run` puts tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
-//! - `report` makes tables, plots and a page of records ([`report`]).
+//! - `report` makes tables, plots and a page of records ([`report`]),
+//! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
+//! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials ([`analyse`]).
 //!
-//! It depends on no other crate of this repository: it drives installed binaries, FOBS among them.
+//! For real sockets it drives installed binaries, FOBS among them; for virtual time it links the simulator.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod analyse;
+mod bench;
 mod link;
 mod plan;
 mod record;
@@ -35,6 +39,8 @@ enum Command {
     Link(link::Args),
     Run(run::Args),
     Report(report::Args),
+    Bench(bench::Args),
+    Analyse(analyse::Args),
 }
 
 fn main() -> ExitCode {
@@ -42,5 +48,7 @@ fn main() -> ExitCode {
         Command::Link(args) => link::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Bench(args) => bench::main(&args),
+        Command::Analyse(args) => analyse::main(&args),
     }
 }

@@ -25,6 +25,7 @@ mod sample;
 mod table;
 mod words;
 
+pub use aggregate::Spread;
 pub use figure::{Shown, matches};
 
 /// Options of `report`.

@@ -66,8 +66,9 @@ impl Process {
         // A terminal's Ctrl-C goes to the runner alone, which then ends its children in order.
         command.process_group(0);
         let spawn = || {
-            // The thread is here for this only, and what it starts inherits where it may run.
+            // The thread exists for this start only; the program inherits its processors and control group.
             bind(on)?;
+            group.enter();
             command.spawn()
         };
         let mut child = namespace.within(spawn)?.map_err(failed)?;
