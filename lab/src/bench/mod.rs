@@ -234,12 +234,8 @@ fn measure(
     results.add_facts(facts)?;
     for part in &args.parts {
         match part {
-            Part::Wire => {
-                large(&mut arena, results, (*part, Offloads::Wire), bytes, ours, args.reps)?
-            }
-            Part::Super => {
-                large(&mut arena, results, (*part, Offloads::Super), bytes, ours, args.reps)?
-            }
+            Part::Wire => large(&mut arena, results, (*part, Offloads::Wire), bytes, ours, args.reps)?,
+            Part::Super => large(&mut arena, results, (*part, Offloads::Super), bytes, ours, args.reps)?,
             Part::Small => small(&mut arena, results, ours, args.reps)?,
             Part::Greedy => greedy(&mut arena, results, ours)?,
         }

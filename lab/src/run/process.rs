@@ -124,6 +124,11 @@ impl Process {
         self.pidfd.as_fd()
     }
 
+    /// A handle that signals it, and only it, from any thread.
+    pub fn handle(&self) -> Result<OwnedFd, String> {
+        self.pidfd.try_clone().map_err(|error| format!("cannot hold on to {}: {error}", self.name))
+    }
+
     /// Sends a signal to its process group.
     pub fn signal(&mut self, signal: Signal) {
         if self.ended().is_none() {
