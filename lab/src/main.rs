@@ -3,16 +3,20 @@
 //! - `link` emulates a path between network namespaces ([`link`]),
 //! - `run` runs tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
+//! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
+//! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
 //!
-//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`
-//! and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
+//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`,
+//! `analyse` and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod analyse;
+mod bench;
 mod diagnose;
 mod failure;
 mod link;
@@ -39,6 +43,8 @@ enum Command {
     Report(report::Args),
     Sim(sim::Args),
     Diagnose(diagnose::Args),
+    Bench(bench::Args),
+    Analyse(analyse::Args),
 }
 
 fn main() -> ExitCode {
@@ -56,5 +62,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::main(&args),
         Command::Sim(args) => sim::main(&args),
         Command::Diagnose(args) => diagnose::main(&args),
+        Command::Bench(args) => bench::main(&args),
+        Command::Analyse(args) => analyse::main(&args),
     }
 }

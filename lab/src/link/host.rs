@@ -193,7 +193,8 @@ fn set_sysctls() -> io::Result<()> {
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
 }
 
-fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
+/// Runs `ip` with these arguments and this standard input; the error is its complaint.
+pub fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
     let mut child = Command::new("ip")
         .args(arguments)
         .stdin(Stdio::piped())
@@ -212,13 +213,13 @@ fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
     }
 }
 
-fn remove(namespace: &str) {
-    // One that was never made is what was asked for.
+/// Removes a namespace; it is no error if there is none of that name.
+pub fn remove(namespace: &str) {
     let _ = ip(&["netns", "del", namespace], "");
 }
 
-/// Namespaces of processes that were killed before they could remove them.
-fn remove_leftovers() {
+/// Removes the namespaces of processes that were killed before they could do so.
+pub fn remove_leftovers() {
     let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
         if owner(&name).is_some_and(|pid| test_kill_process(pid).is_err()) {

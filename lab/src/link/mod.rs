@@ -20,7 +20,7 @@ mod direction;
 mod draw;
 mod emulation;
 pub mod emulator;
-mod host;
+pub mod host;
 mod jitter;
 mod kernel;
 mod loss;

@@ -50,6 +50,7 @@ mod expand;
 mod load;
 
 use expand::Variant;
+pub use expand::variants;
 pub use load::LoadSpec;
 
 /// Most flows at a time: more do not fit their distance of ports ([`tool::PORT_STRIDE`]).

@@ -11,20 +11,21 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 mod aggregate;
-mod figure;
+pub mod figure;
 mod markdown;
 mod measure;
 mod page;
-mod palette;
+pub mod palette;
 mod panel;
 mod place;
-mod plot;
-mod read;
+pub mod plot;
+pub mod read;
 #[cfg(test)]
 mod sample;
 mod table;
 mod words;
 
+pub use aggregate::Spread;
 pub use figure::{Shown, matches};
 
 /// Options of `report`.

@@ -59,10 +59,18 @@ impl Group {
         Group { folder: folder.filter(|folder| fs::create_dir(folder).is_ok()) }
     }
 
-    /// Takes in a process, which was just started: what it starts later is in it, too.
+    /// Moves the calling thread in: every process that it starts is counted from its first instruction.
+    /// Only the first version of control groups moves single threads; elsewhere [`Group::take`] has to do.
+    pub fn enter(&self) {
+        if let Some(folder) = &self.folder {
+            let _ = fs::write(folder.join("tasks"), "0");
+        }
+    }
+
+    /// Moves a process in that was just started; what it starts later is counted, too.
     pub fn take(&self, pid: u32) {
         if let Some(folder) = &self.folder {
-            // A process that has ended already has no time that matters.
+            // The write fails if the process has ended, and then its CPU time is negligible.
             let _ = fs::write(folder.join("cgroup.procs"), pid.to_string());
         }
     }
@@ -92,7 +100,8 @@ impl Group {
         }
     }
 
-    fn pids(&self) -> Vec<Pid> {
+    /// The processes in it.
+    pub fn pids(&self) -> Vec<Pid> {
         let text =
             self.folder.as_ref().and_then(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok());
         let text = text.unwrap_or_default();

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -61,6 +62,24 @@ impl Namespace {
                 })
             })
         })?
+    }
+
+    /// Runs a command of the system inside and returns its standard output.
+    ///
+    /// # Errors
+    /// One sentence with the first line of the command's complaint.
+    pub fn output(&self, words: &[&str]) -> Result<String, String> {
+        let Some((program, arguments)) = words.split_first() else { return Ok(String::new()) };
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        let done =
+            self.within(|| command.output())?.map_err(|error| format!("cannot start {program}: {error}"))?;
+        if done.status.success() {
+            return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+        }
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        let why = complaint.lines().next().unwrap_or("it did not say why");
+        Err(format!("{} failed in {}: {why}", words.join(" "), self.name))
     }
 
     /// The name of its first device but the loopback: on a host of the path, the one towards the path.

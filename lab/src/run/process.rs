@@ -66,8 +66,9 @@ impl Process {
         // A terminal's Ctrl-C goes to the runner alone, which then ends its children in order.
         command.process_group(0);
         let spawn = || {
-            // The thread is here for this only, and what it starts inherits where it may run.
+            // The thread exists for this start only; the program inherits its processors and control group.
             bind(on)?;
+            group.enter();
             command.spawn()
         };
         let mut child = namespace.within(spawn)?.map_err(failed)?;
@@ -121,6 +122,11 @@ impl Process {
     /// Readable once the program has ended: for [`wait_any`].
     pub fn end_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+
+    /// A handle that signals it, and only it, from any thread.
+    pub fn handle(&self) -> Result<OwnedFd, String> {
+        self.pidfd.try_clone().map_err(|error| format!("cannot hold on to {}: {error}", self.name))
     }
 
     /// Sends a signal to its process group.

@@ -21,7 +21,7 @@ mod programs;
 mod qcp;
 mod rsync;
 mod scp;
-mod sshd;
+pub mod sshd;
 mod udt;
 
 pub use programs::{Programs, first_line};

@@ -22,6 +22,8 @@ pub(super) struct SshOptions {
     pub buffers: Buffers,
     /// Whether TCP's window may be larger than 64 KiB.
     pub windows: Windows,
+    /// ssh's cipher.
+    pub cipher: String,
     /// Further arguments.
     pub args: Vec<String>,
 }
@@ -33,6 +35,7 @@ impl Default for SshOptions {
             cc: "bbr".to_owned(),
             buffers: Buffers::Tuned,
             windows: Windows::Large,
+            cipher: sshd::FASTEST_CIPHER.to_owned(),
             args: Vec::new(),
         }
     }
@@ -75,7 +78,7 @@ impl Tool for Rsync {
 
     fn launch(&self, task: &Task) -> Result<Launch, String> {
         let options: SshOptions = super::options(task.options)?;
-        let ssh = sshd::prepare(task, options.call.client().other())?;
+        let ssh = sshd::prepare_with(task, options.call.client().other(), &options.cipher)?;
         let shell = format!("ssh -F {}", ssh.config.display());
         let (source, target) = (task.source.display(), task.destination.display());
         let (from, to) = match options.call {

@@ -25,7 +25,7 @@ impl Tool for Scp {
 
     fn launch(&self, task: &Task) -> Result<Launch, String> {
         let options: SshOptions = super::options(task.options)?;
-        let ssh = sshd::prepare(task, options.call.client().other())?;
+        let ssh = sshd::prepare_with(task, options.call.client().other(), &options.cipher)?;
         let (source, target) = (task.source.display(), task.destination.display());
         let (from, to) = match options.call {
             Call::Push => (source.to_string(), format!("{PEER}:{target}/")),

@@ -38,8 +38,13 @@ pub fn version(programs: &super::Programs) -> Result<String, String> {
     programs.ask(&[ssh.into_os_string(), "-V".into()]).map(|text| super::first_line(&text))
 }
 
-/// Makes keys and configuration in the task's directory; the server is to run on `side`.
+/// Makes keys and configuration in the task's directory, with [`FASTEST_CIPHER`]; the server is to run on `side`.
 pub fn prepare(task: &Task, side: Side) -> Result<Ssh, String> {
+    prepare_with(task, side, FASTEST_CIPHER)
+}
+
+/// The same with a cipher of the caller's choice.
+pub fn prepare_with(task: &Task, side: Side, cipher: &str) -> Result<Ssh, String> {
     let folder = task.directory.join("ssh");
     let io = |what: &str, error: std::io::Error| format!("cannot {what} in {}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(|error| io("make a directory", error))?;
@@ -67,7 +72,7 @@ pub fn prepare(task: &Task, side: Side) -> Result<Ssh, String> {
     let config = folder.join("config");
     let text = format!(
         "Host {PEER}\n  HostName {address}\n  Port {port}\n  User {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-         BatchMode yes\n  Compression no\n  Ciphers {FASTEST_CIPHER}\n  StrictHostKeyChecking accept-new\n  \
+         BatchMode yes\n  Compression no\n  Ciphers {cipher}\n  StrictHostKeyChecking accept-new\n  \
          UserKnownHostsFile {}\n  GlobalKnownHostsFile none\n  ConnectTimeout 30\n  LogLevel ERROR\n",
         user()?,
         user_key.display(),

@@ -4,9 +4,9 @@
 //! drawing is made [`FINE`] times larger than it is shown, since the backend knows whole pixels only. Text keeps its
 //! size relative to the drawing, so panels are narrow: on a phone one fills the width and can still be read.
 
-mod axis;
+pub mod axis;
 mod bars;
-mod canvas;
+pub mod canvas;
 mod heat;
 mod lines;
 mod marks;

@@ -1,0 +1,97 @@
+//! The lines of trials, and the table of what was injected against what was named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::draw::{CASES, Drawn};
+
+/// One trial as a line of JSON.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct Line {
+    pub case: String,
+    pub expected: String,
+    pub trial: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<String>,
+    pub drawn: Drawn,
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentence: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<f64>,
+    /// Goodput of the same trial without the limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control_bps: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The lines of a file.
+///
+/// # Errors
+/// One sentence that names the file and the line.
+pub fn read(path: &Path) -> Result<Vec<Line>, String> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {name}: {error}"))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(index, line)| {
+            serde_json::from_str(line).map_err(|error| format!("{name}:{}: no trial: {error}", index + 1))
+        })
+        .collect()
+}
+
+/// A row for each case, a column for each limit, as Markdown.
+pub fn table(lines: &[Line]) -> String {
+    let mut counts: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
+    for line in lines {
+        let named = line.limit.as_deref().unwrap_or("failed");
+        *counts.entry(&line.case).or_default().entry(named).or_default() += 1;
+    }
+    let mut columns: Vec<&str> = CASES.iter().map(|(_, _, expected)| *expected).collect();
+    let others: BTreeSet<&str> = counts.values().flat_map(BTreeMap::keys).copied().collect();
+    columns.extend(others.into_iter().filter(|name| !CASES.iter().any(|(_, _, expected)| expected == name)));
+    let mut text = format!("| injected | {} | named |\n", columns.join(" | "));
+    text += &format!("{}|\n", "|---".repeat(columns.len() + 2));
+    let none = BTreeMap::new();
+    for (_, case, expected) in CASES {
+        let row = counts.get(case).unwrap_or(&none);
+        let cell = |name: &&str| row.get(*name).map_or_else(String::new, u32::to_string);
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        let (named, all) = (row.get(expected).copied().unwrap_or(0), row.values().sum::<u32>());
+        text += &format!("| {case} | {} | {named} of {all} |\n", cells.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_named_is_counted_by_what_was_injected() {
+        let line = |case: &str, limit: Option<&str>| Line {
+            case: case.to_owned(),
+            limit: limit.map(str::to_owned),
+            ..Line::default()
+        };
+        let lines = [
+            line("policer", Some("policer")),
+            line("policer", Some("window")),
+            line("policer", None),
+            line("rate cap", Some("rate_cap")),
+        ];
+        let text = table(&lines);
+        assert!(text.starts_with("| injected | source | destination | "), "{text}");
+        assert!(text.contains("| rate_cap | failed | window | named |"), "{text}");
+        assert!(text.contains("\n| policer |  |  |  |  |  |  |  | 1 |  | 1 | 1 | 1 of 3 |\n"), "{text}");
+        assert!(text.contains("\n| narrow link |  |  |  |  |  |  |  |  |  |  |  | 0 of 0 |\n"), "{text}");
+    }
+}
