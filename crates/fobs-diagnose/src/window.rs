@@ -184,7 +184,8 @@ impl Iterator for Windows {
     }
 }
 
-fn parse(text: &str) -> Result<Window, String> {
+/// The window of one line.
+pub(crate) fn parse(text: &str) -> Result<Window, String> {
     let line: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if !line.rle.len().is_multiple_of(2) {
         return Err("`rle` is pairs of gap and length, but it has an odd number of members".to_owned());

@@ -57,8 +57,8 @@ fn blamed(model: &MixtureFile, windows: &[Window]) -> usize {
 #[test]
 fn a_host_that_the_shipped_model_does_not_know_is_learned_and_nothing_is_forgotten() {
     let shipped = MixtureFile::shipped();
-    let learned = learn(&shipped, &host(64, SEED)).expect("there is much to gain");
-    assert_eq!(learned, learn(&shipped, &host(64, SEED)).expect("the same again"));
+    let learned = learn(&shipped, &host(192, SEED)).expect("there is much to gain");
+    assert_eq!(learned, learn(&shipped, &host(192, SEED)).expect("the same again"));
     assert_eq!(learned.sub_causes[..shipped.sub_causes.len()], shipped.sub_causes[..]);
     let unseen = host(100, SEED + 5000);
     let (before, after) = (blamed(&shipped, &unseen), blamed(&learned, &unseen));
@@ -68,7 +68,12 @@ fn a_host_that_the_shipped_model_does_not_know_is_learned_and_nothing_is_forgott
     );
     let congestion = congestion(20, SEED);
     let (before, after) = (blamed(&shipped, &congestion), blamed(&learned, &congestion));
-    assert!(congestion.len() > 300 && after <= before, "seed {SEED}: {before} blamed before, {after} after");
+    // The trial holds the model to 96 windows of congestion: of others one in a hundred may be called the receiver's.
+    let wrongly = congestion.len() / 100;
+    assert!(
+        congestion.len() > 300 && after <= before + wrongly,
+        "seed {SEED}: {before} blamed before, {after} after"
+    );
     let known = recorded();
     let (before, after) = (blamed(&shipped, &known), blamed(&learned, &known));
     assert!(after >= before, "{before} of other receivers' windows found before, {after} after");

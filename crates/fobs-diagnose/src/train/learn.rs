@@ -17,10 +17,9 @@ use fobs_proto::loss_cause::witness::Pattern;
 use fobs_proto::loss_cause::{Features, Verdict};
 
 use super::regression::{self, Fitted, Prior, Sample};
-use crate::generate::{SCENARIOS, generate};
 use crate::model::{Learned, MixtureFile, SubCauseFile};
-use crate::splice::{NOT_CONGESTION, splices};
-use crate::{Cause, Window};
+use crate::splice::splices;
+use crate::{Cause, Window, window};
 
 /// Windows of a group without which its sub-causes stay as they were shipped (`docs/classifier.md`: trained on 32
 /// windows of receivers a mixture found 96.5% of the others, on 8 only 53%).
@@ -39,8 +38,7 @@ const PRIOR_WINDOWS: f64 = 8.0;
 const COPIES_WEIGHTS: [f64; 3] = [1.0, 0.25, 0.0625];
 /// Parts of the windows, whole transfers, each judged by a model that knows only the others.
 const PARTS: usize = 5;
-/// Windows of each scenario of congestion that the outcome is held to, and their length, packets.
-const CONGESTION_EACH: u64 = 6;
+/// Length of the windows of congestion that the outcome is held to, packets.
 const CONGESTION_PACKETS: u32 = 10_000;
 /// Share of the congestion that the shipped model calls the network's that must be called so still. What is inconclusive is
 /// treated as the network's, but no longer denies a receiver that claims it.
@@ -49,7 +47,7 @@ const CONGESTION_KEPT: f64 = 0.95;
 /// bar of `score`, or what the shipped model reaches.
 const SPLICED: usize = 100;
 const SPLICED_SHARE_MAX: f64 = 0.005;
-/// Draws the windows that are generated and spliced; the same for everyone.
+/// Draws the windows that are spliced; the same for everyone.
 const SEED: u64 = 0x1ea2;
 
 /// Why the shipped model stays.
@@ -71,7 +69,7 @@ pub enum NotLearned {
     /// On windows left out of training it was worse somewhere, or better nowhere.
     #[error("on windows left out of training the shipped model does as well or better")]
     NoBetter,
-    /// The model to start from is none.
+    /// The model or the windows to start from cannot be used.
     #[error("the model to start from cannot be used: {0}")]
     Base(String),
 }
@@ -96,7 +94,7 @@ pub fn learn(shipped: &MixtureFile, windows: &[Window]) -> Result<MixtureFile, N
     if receiver.max(network) < GROUP_WINDOWS_MIN || transfers.len() < 2 {
         return Err(NotLearned::TooFew { receiver, network, transfers: transfers.len() });
     }
-    let congestion = congestion();
+    let congestion = congestion()?;
     for taught in COPIES_WEIGHTS.map(taught) {
         let mut trial = Trial::default();
         for part in 0..PARTS.min(transfers.len()) {
@@ -197,12 +195,11 @@ fn moved(like: &SubCauseFile, samples: &[Sample], share: f64) -> SubCauseFile {
     }
 }
 
-/// Windows of congestion of every kind that is known.
-fn congestion() -> Vec<Window> {
-    let kinds = SCENARIOS.into_iter().filter(|name| !NOT_CONGESTION.contains(name));
-    let seeds =
-        kinds.zip(0..).flat_map(|(name, kind)| (0..CONGESTION_EACH).map(move |i| (name, kind * 1000 + i)));
-    seeds.filter_map(|(name, seed)| generate(name, CONGESTION_PACKETS, SEED + seed)).collect()
+/// Windows of congestion of every kind that is known: six of each of sixteen scenarios, drawn once and kept, so that
+/// what a pair of hosts may learn does not depend on a generator.
+fn congestion() -> Result<Vec<Window>, NotLearned> {
+    let lines = include_str!("../../models/congestion.jsonl").lines();
+    lines.map(|line| window::parse(line).map_err(NotLearned::Base)).collect()
 }
 
 /// What both models made of windows that the candidates had not seen: shipped first, candidate second.
