@@ -3,8 +3,10 @@
 use crate::agenda::{Agenda, Slot};
 use crate::check::Violation;
 use crate::link::Link;
+use crate::log::{Entry, Event};
 use crate::packet::{FlowId, Packet, Way};
 use crate::time::Nanos;
+use fobs_proto::ChunkId;
 
 /// A link's place in the list of links.
 pub(crate) type LinkId = usize;
@@ -29,6 +31,8 @@ pub(crate) struct Net {
     pub(crate) violation: Option<Violation>,
     /// Packets that reached their hosts.
     pub(crate) delivered: u64,
+    /// What FOBS flows send and store, where that is recorded.
+    pub(crate) log: Option<Vec<Entry>>,
 }
 
 impl Net {
@@ -36,13 +40,24 @@ impl Net {
     pub(crate) fn new(links: Vec<Link>, routes: Vec<Routes>) -> Net {
         let mut agenda = Agenda::default();
         let slots = links.iter().map(|_| (agenda.add(), agenda.add())).collect();
-        Net { now: 0, agenda, links, slots, routes, violation: None, delivered: 0 }
+        Net { now: 0, agenda, links, slots, routes, violation: None, delivered: 0, log: None }
     }
 
     /// A packet leaves its host.
     pub(crate) fn send(&mut self, packet: Packet) {
         let link = self.route(packet.flow, packet.way)[0];
+        if let Some(log) = &mut self.log {
+            log.extend(Entry::sent(self.now, &packet));
+        }
         self.enter(link, packet);
+    }
+
+    /// A FOBS receiver stores a packet's data.
+    pub(crate) fn on_stored(&mut self, flow: FlowId, chunk: ChunkId, packet_index: u16) {
+        if let Some(log) = &mut self.log {
+            let event = Event::Stored { chunk, packet_index };
+            log.push(Entry { at: self.now, flow: usize::from(flow), event });
+        }
     }
 
     /// The packet in service on a link leaves its queue.

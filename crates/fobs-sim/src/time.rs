@@ -35,7 +35,7 @@ pub(crate) fn stamp(at: Nanos) -> Timestamp {
 }
 
 /// Seconds, for people.
-pub(crate) fn seconds(at: Nanos) -> f64 {
+pub fn seconds(at: Nanos) -> f64 {
     at as f64 / SEC as f64
 }
 

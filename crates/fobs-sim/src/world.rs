@@ -8,6 +8,7 @@ use crate::flow::tcp::TcpFlow;
 use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role, Traffic};
 use crate::host::HostConfig;
 use crate::link::{Change, Faults, Link, LinkStats};
+use crate::log::Entry;
 use crate::net::{Net, Routes};
 use crate::packet::FlowId;
 use crate::rng::Rng;
@@ -251,6 +252,16 @@ impl World {
         }
         self.check_links();
         self.net.violation.clone().map_or(Ok(End::Finished), Err)
+    }
+
+    /// Records from now on what FOBS flows send and store. Memory grows with every packet: for short runs.
+    pub fn keep_log(&mut self) {
+        self.net.log.get_or_insert_default();
+    }
+
+    /// What was recorded; nothing unless [`World::keep_log`] was called.
+    pub fn log(&self) -> &[Entry] {
+        self.net.log.as_deref().unwrap_or_default()
     }
 
     /// The present moment.

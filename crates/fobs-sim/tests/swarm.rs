@@ -1,30 +1,28 @@
-//! Random worlds by the hundred. A failure prints its seed and the command that runs it again; `FOBS_SEED=<seed>` runs one here,
-//! `FOBS_WORLDS=<n>` that many.
+//! Random worlds by the hundred. A failure prints its seed and the command that runs it again. `FOBS_SEED=<seed>` runs one
+//! seed here, `FOBS_WORLDS=<n>` another number of them.
+
+mod support;
 
 use fobs_sim::flow::Outcome;
 use fobs_sim::swarm::{Verdict, play};
-use std::sync::atomic::{AtomicU64, Ordering};
+use support::{each, number};
 
-/// Worlds of an ordinary test run.
+/// Worlds of an ordinary test run, and of a long one.
 const WORLDS: u64 = 500;
+const WORLDS_LONG: u64 = 5_000;
 
-#[test]
-fn no_world_breaks_a_rule_and_every_world_ends() {
-    let number = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))
-    };
+fn run(seed: u64) -> Verdict {
+    play(seed).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+fn swarm(from: u64, worlds: u64) {
     if let Some(seed) = number("FOBS_SEED") {
-        println!("{}", play(seed).unwrap_or_else(|failure| panic!("{failure}")).line());
+        println!("{}", run(seed).line());
         return;
     }
-    let (worlds, next) = (number("FOBS_WORLDS").unwrap_or(WORLDS), AtomicU64::new(0));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
-    let verdicts: Vec<Verdict> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(&next, worlds))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a world failed; see above")).collect()
-    });
+    let worlds = number("FOBS_WORLDS").unwrap_or(worlds);
+    let seeds: Vec<u64> = (from..from + worlds).collect();
+    let verdicts = each(&seeds, |seed| run(*seed));
     // The draw must not have become harmless.
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count() as u64;
     assert!(count(Outcome::Complete) > worlds * 3 / 4, "{} of {worlds} complete", count(Outcome::Complete));
@@ -35,13 +33,13 @@ fn no_world_breaks_a_rule_and_every_world_ends() {
     }
 }
 
-fn work(next: &AtomicU64, worlds: u64) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    loop {
-        let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= worlds {
-            return verdicts;
-        }
-        verdicts.push(play(seed).unwrap_or_else(|failure| panic!("{failure}")));
-    }
+#[test]
+fn no_world_breaks_a_rule_and_every_world_ends() {
+    swarm(0, WORLDS);
+}
+
+#[test]
+#[ignore = "long: make test-long"]
+fn no_world_of_thousands_breaks_a_rule() {
+    swarm(WORLDS, WORLDS_LONG);
 }

@@ -129,6 +129,11 @@ impl Outcome {
         }
     }
 
+    /// Whether everything arrived.
+    pub fn is_complete(self) -> bool {
+        self == Outcome::Complete
+    }
+
     /// Whether the flow goes on.
     pub fn is_running(self) -> bool {
         self == Outcome::Running
@@ -168,6 +173,8 @@ pub struct FlowFigures {
     pub pacing: Option<u64>,
     /// Present congestion window, bytes.
     pub window: Option<u64>,
+    /// Largest UDP payload of FOBS that the path is known to pass, bytes.
+    pub datagram: u16,
     /// Bytes that would survive a crash of the receiving host.
     pub durable: u64,
     /// Most chunks that the receiving side had open.

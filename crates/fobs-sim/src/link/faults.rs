@@ -2,6 +2,7 @@
 
 use crate::rng::{Chance, Rng};
 use crate::time::Nanos;
+use std::collections::BTreeSet;
 
 /// Everything that may go wrong on a link; all of it is off by default.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +23,8 @@ pub struct Faults {
     pub jitter: Nanos,
     /// From when until when nothing passes.
     pub outages: Vec<(Nanos, Nanos)>,
+    /// Packets that are lost by their place in the order of departure, from 0.
+    pub drops: BTreeSet<u64>,
 }
 
 /// Two states with a loss rate each (Gilbert 1960, Elliott 1963).
@@ -52,21 +55,26 @@ pub(super) enum Fate {
 pub(super) struct FaultState {
     faults: Faults,
     in_burst: bool,
+    /// Packets so far.
+    count: u64,
     /// Nothing can go wrong: the common case costs one comparison.
     none: bool,
 }
 
 impl FaultState {
     pub(super) fn new(faults: Faults) -> FaultState {
-        FaultState { none: faults == Faults::default(), in_burst: false, faults }
+        FaultState { none: faults == Faults::default(), in_burst: false, count: 0, faults }
     }
 
     /// Other faults from now on.
     pub(super) fn set(&mut self, faults: Faults) {
-        *self = FaultState { in_burst: self.in_burst && faults.bursts.is_some(), ..FaultState::new(faults) };
+        let in_burst = self.in_burst && faults.bursts.is_some();
+        *self = FaultState { in_burst, count: self.count, ..FaultState::new(faults) };
     }
 
     pub(super) fn fate(&mut self, now: Nanos, rng: &mut Rng) -> Fate {
+        let place = self.count;
+        self.count += 1;
         if self.none {
             return Fate::Passes { extra: 0, in_order: true, damaged: false, twice: false };
         }
@@ -77,6 +85,9 @@ impl FaultState {
             if self.in_burst && rng.happens(model.loss) {
                 return Fate::Lost;
             }
+        }
+        if faults.drops.contains(&place) {
+            return Fate::Lost;
         }
         let out = faults.outages.iter().any(|(from, until)| (*from..*until).contains(&now));
         if rng.happens(faults.loss) || out {

@@ -240,6 +240,7 @@ fn faults(table: &Table, link: &LinkTable) -> Result<Faults> {
         reordering_delay: table.millis("reordering_ms", link.reordering_ms)?,
         jitter: table.millis("jitter_ms", link.jitter_ms)?,
         outages: table.stretches("outages_s", &link.outages_s)?,
+        ..Faults::default()
     })
 }
 

@@ -68,7 +68,9 @@ pub fn draw(seed: u64) -> Plan {
     // What a slow link carries in a few seconds.
     let bytes_max = if rate == 0 { 6_000_000 } else { (rate / 8 * 3).min(6_000_000) };
     let object = draw_object(rng, bytes_max);
-    let fobs = draw_fobs(rng, object, controller, rate);
+    let mut fobs = draw_fobs(rng, object, controller, rate);
+    // A stream of its own: what other draws give stays as it was.
+    fobs.replay_window = !happens(&mut Rng::stream(seed, STREAM + 1), 20);
     let (from, mut to) = (draw_host(rng, "s0"), draw_host(rng, "r0"));
     let total = fobs.object.total();
     let (too_small, fails) = draw_disk(rng, &mut to.disk, total);

@@ -23,6 +23,8 @@ mod walk;
 mod tests;
 
 pub use beneath::{Base, Links};
+#[cfg(test)]
+pub(crate) use chunk::CHUNK_DATA_MAX;
 pub use chunk::CHUNK_LEN_MAX;
 pub use path::show as show_path;
 pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};

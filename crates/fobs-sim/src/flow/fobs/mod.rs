@@ -82,6 +82,8 @@ pub struct FobsConfig {
     pub ack_delay: Nanos,
     /// Chunks that the receiver holds at once: the credit.
     pub receiver_chunks: u32,
+    /// Whether datagrams that came before are refused by their number (protocol 3.5); without it the machine sees them.
+    pub replay_window: bool,
     /// How often the verdict on each of these chunks is a mismatch.
     pub mismatches: BTreeMap<ChunkId, u8>,
 }
@@ -105,6 +107,7 @@ impl FobsConfig {
             ack_every: fobs_proto::receiver::ACK_EVERY,
             ack_delay: fobs_proto::receiver::ACK_DELAY_MAX.as_nanos() as Nanos,
             receiver_chunks: CHUNKS_MAX,
+            replay_window: true,
             mismatches: BTreeMap::new(),
         }
     }

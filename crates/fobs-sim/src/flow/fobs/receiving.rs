@@ -271,7 +271,7 @@ impl Receiving {
         let number = decode_packet_number(truncated, self.expected);
         rule!(net, number == datagram.number, "24 bits are enough for a packet number", "{number}");
         self.expected = self.expected.max(number + 1);
-        if !self.seen.insert(number) {
+        if !self.seen.insert(number) && config.replay_window {
             return;
         }
         let arrived = match self.host.stamp_grain {
@@ -315,6 +315,7 @@ impl Receiving {
         let chunk = header.chunk;
         let limit = self.machine.chunk_limit();
         rule!(net, chunk < limit, "nothing is stored beyond the credit", "chunk {chunk} of {limit}");
+        net.on_stored(self.me.id, chunk, header.packet_index);
         self.delivered += u64::from(datagram.body);
         let piece = Piece {
             chunk,

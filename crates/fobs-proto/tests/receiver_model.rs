@@ -1,12 +1,12 @@
 //! The receiver against a naive model that keeps every fact in a map.
 
-use crate::rng::Rng;
 use fobs_proto::Timestamp;
 use fobs_proto::object::{BLOCK_PACKETS, CHUNK_LEN_MAX};
 use fobs_proto::receiver::{
     Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Reject, SocketNote, Verdict,
 };
 use fobs_proto::wire::{Ack, DataHeader};
+use fobs_rng::{Chance, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -161,7 +161,8 @@ fn check_vacancy(vacancy: Option<u32>, got: Disposition, model: &Model, header: 
 }
 
 fn packet(rng: &mut Rng, lens: &[u32], payload: u16, model: &Model) -> (DataHeader, usize) {
-    let chunk = (model.base + rng.range(0, 5) as u32).saturating_sub(u32::from(rng.chance(100_000)));
+    let chunk =
+        (model.base + rng.range(0, 5) as u32).saturating_sub(u32::from(rng.happens(Chance::ppm(100_000))));
     let len = lens.get(chunk as usize).copied().unwrap_or(1);
     let index = rng.range(0, u64::from(len.div_ceil(u32::from(payload)) - 1)) as u16;
     let last = u32::from(index) + 1 == len.div_ceil(u32::from(payload));
@@ -171,7 +172,7 @@ fn packet(rng: &mut Rng, lens: &[u32], payload: u16, model: &Model) -> (DataHead
     let mut header =
         DataHeader { chunk, packet_index: index, payload_size: payload, attempt, last, final_chunk };
     let mut size = size as usize;
-    if rng.chance(60_000) {
+    if rng.happens(Chance::ppm(60_000)) {
         match rng.range(0, 6) {
             0 => header.last ^= true,
             1 => header.final_chunk ^= true,
@@ -179,7 +180,7 @@ fn packet(rng: &mut Rng, lens: &[u32], payload: u16, model: &Model) -> (DataHead
             3 => header.attempt = rng.range(0, 3) as u8,
             4 => header.packet_index = rng.range(0, 4300) as u16,
             5 => size = rng.range(0, 1500) as usize,
-            _ => header.chunk = rng.next() as u32,
+            _ => header.chunk = rng.bits() as u32,
         }
     }
     (header, size)
@@ -191,7 +192,7 @@ fn verdict(rng: &mut Rng, receiver: &mut Receiver, model: &mut Model) {
     else {
         return;
     };
-    if rng.chance(800_000) {
+    if rng.happens(Chance::ppm(800_000)) {
         chunk.verified = true;
         assert!(receiver.handle_verdict(id, Verdict::Verified));
     } else {

@@ -1,12 +1,12 @@
 //! A receiver that lies: whatever its acks say, the sender neither panics nor loses count nor grows.
 
-use crate::rng::Rng;
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::CongestionControl;
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::sender::{PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{Ack, BlockBitmap, HostReport};
 use fobs_proto::{Rate, Timestamp};
+use fobs_rng::{Chance, Rng};
 use std::time::Duration;
 
 const CHUNKS_MAX: usize = 16;
@@ -35,7 +35,7 @@ fn sender(kind: u64) -> Sender {
 /// Mostly plausible numbers, now and then absurd ones.
 fn number(rng: &mut Rng, around: u64) -> u64 {
     match rng.range(0, 9) {
-        0 => rng.next(),
+        0 => rng.bits(),
         1 => u64::MAX - 1 - rng.range(0, 3),
         2 => 0,
         _ => rng.range(around.saturating_sub(200), around + 5),
@@ -47,7 +47,11 @@ fn lie(rng: &mut Rng, sent: u64) -> Ack {
     let mut ranges = vec![];
     let mut high = largest;
     for _ in 0..rng.range(1, 20) {
-        let low = high.saturating_sub(if rng.chance(100_000) { rng.next() } else { rng.range(0, 40) });
+        let low = high.saturating_sub(if rng.happens(Chance::ppm(100_000)) {
+            rng.bits()
+        } else {
+            rng.range(0, 40)
+        });
         ranges.push((low, high));
         let Some(next) = low.checked_sub(2 + rng.range(0, 30)) else { break };
         high = next;
@@ -56,7 +60,7 @@ fn lie(rng: &mut Rng, sent: u64) -> Ack {
         chunk: number(rng, 4) as u32,
         attempt: rng.range(0, 3) as u8,
         block: rng.pick(&[0, 0, 0, 1, 255]),
-        bits: (0..rng.range(0, 200)).map(|_| rng.next() as u8).collect(),
+        bits: (0..rng.range(0, 200)).map(|_| rng.bits() as u8).collect(),
     });
     let bitmaps = bitmaps.collect();
     Ack {
@@ -65,17 +69,17 @@ fn lie(rng: &mut Rng, sent: u64) -> Ack {
         receive_time_us: number(rng, 1_000_000),
         received_packets: number(rng, sent),
         received_bytes: number(rng, sent * 1200),
-        ect0: rng.next() as u32,
+        ect0: rng.bits() as u32,
         ce: number(rng, 10) as u32,
-        socket_drops: rng.next() as u32,
+        socket_drops: rng.bits() as u32,
         chunk_limit: number(rng, 8) as u32,
-        verified_below: if rng.chance(50_000) { rng.next() as u32 } else { 0 },
-        backlog: rng.next() as u16,
+        verified_below: if rng.happens(Chance::ppm(50_000)) { rng.bits() as u32 } else { 0 },
+        backlog: rng.bits() as u16,
         ranges,
         bitmaps,
         host: HostReport {
-            dropped: rng.chance(500_000).then(|| number(rng, sent) as u32),
-            lag: rng.chance(500_000).then(|| rng.range(0, 65_534) as u16),
+            dropped: rng.happens(Chance::ppm(500_000)).then(|| number(rng, sent) as u32),
+            lag: rng.happens(Chance::ppm(500_000)).then(|| rng.range(0, 65_534) as u16),
         },
     }
 }
@@ -106,14 +110,14 @@ fn lies_neither_panic_nor_unbalance_nor_grow() {
             match rng.range(0, 9) {
                 0 => sender.handle_timeout(at),
                 1 => _ = sender.handle_rejected(rng.range(0, 10) as u32, rng.range(0, 4) as u8),
-                2 => sender.handle_refused(at, number(rng, sent), rng.chance(500_000)),
+                2 => sender.handle_refused(at, number(rng, sent), rng.happens(Chance::ppm(500_000))),
                 _ => {
                     // Through the wire, as a real lie would come: what decoding refuses goes no further.
                     let mut bytes = vec![];
                     lie(rng, sent).encode(&mut bytes);
-                    if rng.chance(300_000) {
+                    if rng.happens(Chance::ppm(300_000)) {
                         let i = rng.range(0, bytes.len() as u64 - 1) as usize;
-                        bytes[i] = rng.next() as u8;
+                        bytes[i] = rng.bits() as u8;
                     }
                     if let Ok(ack) = Ack::decode(&bytes) {
                         sender.handle_ack(at, &ack);
