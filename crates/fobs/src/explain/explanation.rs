@@ -148,7 +148,7 @@ impl Explanation {
                 Some(probability) => format!(" with probability {}", percent(probability)),
                 None => String::new(),
             };
-            let whose = loss.whose();
+            let whose = LossCause::whose(loss.cause);
             text += &format!("Lost packets: {} {whose}{probability} ({}).\n", loss.packets, loss.evidence);
         }
         if !self.remedies.is_empty() {

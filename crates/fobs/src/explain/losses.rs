@@ -18,9 +18,9 @@ pub struct LossCause {
 }
 
 impl LossCause {
-    /// The cause as it stands after a number of packets.
-    pub fn whose(&self) -> &'static str {
-        match self.cause {
+    /// A verdict as it stands after a number of packets.
+    pub fn whose(cause: LossVerdict) -> &'static str {
+        match cause {
             LossVerdict::Receiver => "the receiver's",
             LossVerdict::Network => "the network's",
             LossVerdict::Inconclusive => "of an unclear cause",

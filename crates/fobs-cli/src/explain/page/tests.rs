@@ -1,0 +1,111 @@
+//! The page is complete, harmless and well-formed, whatever a trace holds.
+
+use fobs::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
+use fobs::explain::{At, End, Head, Journal, Measured, SenderSample, Trace, explain};
+
+use super::page;
+
+const HOSTILE: &str = r#"</style><script>alert('x')</script><b onload="x">&amp;"#;
+
+fn window(step: u64) -> LossWindow {
+    LossWindow {
+        seconds: step as f64 / 10.0,
+        packets: 1000,
+        lost: 20,
+        network_lost: 15,
+        receiver_lost: 5,
+        verdict: [LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive][step as usize % 3],
+        p_receiver: Some(0.3),
+        p_mixed: None,
+        host_drops: Some(5),
+        lag: None,
+        learned_from: 0,
+        runs: vec![(40, 1); 20],
+    }
+}
+
+/// A copy of `steps` samples whose every text is hostile; counters grow by `unit` a step.
+fn trace(steps: u64, unit: u64) -> Trace {
+    let mut journal = Journal::new();
+    for step in 0..steps {
+        let sample = SenderSample {
+            time_us: (step * 100_000).saturating_mul(unit / 1_000_000),
+            bytes_sent: step.saturating_mul(unit),
+            bytes_acked: step.saturating_mul(unit / 10 * 9),
+            packets_sent: step.saturating_mul(unit / 1000),
+            packets_lost: step.saturating_mul(unit / 100_000),
+            rtt_us: 20_000 + step % 7,
+            rtt_min_us: 20_000,
+            state: HOSTILE.to_owned(),
+            ..SenderSample::default()
+        };
+        let at_us = step * 100_000;
+        journal.push(At { at_us, what: Measured::Sender(sample) });
+        journal.push(At { at_us, what: Measured::Loss(window(step)) });
+    }
+    let result = RemedyResult::Refused { reason: HOSTILE.to_owned() };
+    let remedy = Remedy { seconds: 0.2, action: RemedyAction::AnotherLane, result };
+    journal.push(At { at_us: steps * 100_000, what: Measured::Remedy(remedy) });
+    let word = || HOSTILE.to_owned();
+    Trace {
+        head: Head { control: word(), transport: word(), cipher: word(), cc: word() },
+        journal,
+        end: End::Failed { message: format!("cannot read {HOSTILE}") },
+    }
+}
+
+fn drawn(trace: &Trace) -> String {
+    page(trace, &explain(trace))
+}
+
+/// Every element that is opened is closed, in order.
+fn assert_well_formed(page: &str) {
+    let mut open = Vec::new();
+    for tag in page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
+        let name = tag.split_whitespace().next().unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "</{tag}> closes another element"),
+            None if matches!(name, "!DOCTYPE" | "meta") => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} stay open");
+}
+
+#[test]
+fn a_page_escapes_every_text_and_loads_nothing() {
+    let page = drawn(&trace(50, 1_000_000));
+    assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;&amp;amp;"), "the hostile words are shown as text");
+    assert!(page.contains("cannot read &lt;/style&gt;"), "{page}");
+    for foreign in ["<script", "<b ", "src=", "href=", "http", "@import", "url("] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert_well_formed(&page);
+}
+
+#[test]
+fn a_page_has_every_chart_with_units() {
+    let page = drawn(&trace(50, 1_000_000));
+    for part in ["Where the time went", "Throughput", "Round trip", "Loss", "Loss signatures"] {
+        assert!(page.contains(&format!("<h2>{part}</h2>")), "{part}");
+        assert!(page.contains(&format!("aria-label=\"{part}\"")), "{part}");
+    }
+    for unit in [">Mbit/s<", ">ms<", ">%<", ">seconds since"] {
+        assert!(page.contains(unit), "{unit}");
+    }
+}
+
+#[test]
+fn any_figures_give_finite_coordinates() {
+    for (steps, unit) in [(0, 1_000_000), (1, 1_000_000), (3, u64::MAX), (3000, 1 << 40)] {
+        let page = drawn(&trace(steps, unit));
+        assert!(!page.contains("NaN") && !page.contains("inf"), "{steps} steps of {unit}");
+        assert_well_formed(&page);
+    }
+}
+
+#[test]
+fn a_page_without_samples_has_no_empty_chart() {
+    let page = drawn(&Trace { journal: Journal::new(), ..trace(0, 1_000_000) });
+    assert!(!page.contains("<svg") && page.contains("None was measured."), "{page}");
+}
