@@ -1,13 +1,14 @@
 //! `fobs-lab`: everything for research on FOBS that a user of `fobs` does not install.
 //!
 //! - `link` emulates a path between network namespaces ([`link`]),
-//! - `run` runs tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
+//! - `run` runs tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`],
+//! [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
 //!
-//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`
-//! and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
+//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not
+//! linked. `sim` and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
 
 use std::process::ExitCode;
 
