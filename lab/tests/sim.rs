@@ -1,4 +1,5 @@
-//! `fobs-lab sim` as a user runs it: scenarios in, table, JSON and plot out; errors in one sentence, with exit codes.
+//! `fobs-lab sim` as a user runs it: scenarios in, table, JSON and plot out; errors in one sentence, with
+//! exit codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

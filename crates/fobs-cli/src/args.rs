@@ -1,4 +1,4 @@
-//! The command line, said once: parsing, help, the man pages and the completions all come from here.
+//! The command line: parsing, help, manual pages and completions are all made from these definitions.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,24 +19,24 @@ use crate::units::{parse_rate, parse_size};
 pub const CP_EXAMPLES: &str = "\
 Examples:
   fobs cp big.tar host:                        to the home directory on host, over SSH
-  fobs cp -rp data/ me@host:/srv/data          what is in data/, with modes and times
-  fobs cp host:results.h5 .                    from there to here
+  fobs cp -rp data/ me@host:/srv/data          the contents of data/, with modes and times
+  fobs cp host:results.h5 .                    from host to the current directory
   fobs cp -r fobs://host/sets/2026 /scratch    from a daemon (fobs serve)
-  tar c dir | fobs cp - host:dir.tar           a stream
-  fobs cp --deadline 06:00 -r set/ host:/data  done by the morning, and in nobody's way until then
-  fobs cp --cc fixed --rate 2Gbit x host:      at exactly this rate, on a path that is yours";
+  tar c dir | fobs cp - host:dir.tar           standard input
+  fobs cp --deadline 06:00 -r set/ host:/data  complete by 06:00, giving way to other traffic until then
+  fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity";
 
 /// Examples of `fobs serve`.
 pub const SERVE_EXAMPLES: &str = "\
 Examples:
-  fobs keygen                                  on the client: prints its public line
+  fobs keygen                                  on the client: prints the public key
   fobs serve --root /srv --authorized-keys keys
   fobs serve --listen 192.0.2.1 --root /srv --read-only --authorized-keys keys";
 
-/// Copies files and trees between hosts at the rate the path can carry.
+/// Copies files and directory trees between hosts at the rate the path can carry.
 ///
-/// The data travels over UDP, encrypted, and every byte is verified. Another host is reached over SSH
-/// (host:path, nothing to set up but fobs itself over there) or at a daemon (fobs://host/path).
+/// Data is sent over UDP, encrypted, and every byte is verified. Another host is reached over SSH (host:path;
+/// fobs must be installed there) or at a daemon (fobs://host/path).
 #[derive(Debug, Parser)]
 #[command(name = "fobs", version, after_help = exit::table(), args_override_self = true)]
 pub struct Cli {
@@ -45,7 +45,7 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The subcommands; what each is for is said at its arguments, because a text here would replace the longer one there.
+/// The subcommands. Help texts are at their arguments: a text here would replace the longer one there.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Cp(Box<CpArgs>),
@@ -54,7 +54,7 @@ pub enum Command {
     Explain(ExplainArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
-    /// The other end of a copy over SSH, on standard input and output.
+    /// The remote end of a copy over SSH, on standard input and output.
     #[command(hide = true)]
     Server,
     /// Moved to fobs-lab.
@@ -65,17 +65,17 @@ pub enum Command {
     Diagnose(MovedArgs),
 }
 
-/// Copy files and trees to or from another host.
+/// Copy files and directory trees to or from another host.
 ///
-/// A source or destination is a local path, [user@]host:path or ssh://[user@]host[:port]/path (over SSH; a path that
-/// does not start with '/' is relative to the home directory, in the URL an absolute path needs a second slash),
-/// fobs://host[:port]/path (below the directory that a daemon serves), or '-' for standard input or output. An IPv6
-/// address is written in brackets. A local name that contains a colon is written ./a:b. In URLs, %XX stands for a
-/// byte. Exactly one side is on another host. The exit codes are listed by fobs --help.
+/// A source or destination is one of: a local path; [user@]host:path or ssh://[user@]host[:port]/path over
+/// SSH; fobs://host[:port]/path below the directory that a daemon serves; '-' for standard input or output.
+/// Over SSH, a path that does not start with '/' is relative to the home directory; in the URL, an absolute
+/// path needs a second slash. Write an IPv6 address in brackets, and a local name with a colon as ./a:b. In
+/// URLs, %XX stands for a byte. Exactly one side is on another host. fobs --help lists the exit codes.
 #[derive(Debug, Args)]
 #[command(override_usage = "fobs cp [OPTIONS] SRC... DST", after_help = CP_EXAMPLES, args_override_self = true)]
 pub struct CpArgs {
-    /// Copy directories with everything in them
+    /// Copy directories recursively
     #[arg(short = 'r')]
     pub recursive: bool,
 
@@ -83,32 +83,32 @@ pub struct CpArgs {
     #[arg(short = 'p')]
     pub preserve: bool,
 
-    /// Quiet: no progress, no summary, no notices; errors are still shown
+    /// Quiet: no progress, summary or notices; errors are still shown
     #[arg(short = 'q')]
     pub quiet: bool,
 
-    /// Verbose: name every file; also handed to ssh, where more of them say more
+    /// Verbose: print a line for every file; repeat for more messages from ssh
     #[arg(short = 'v', action = ArgAction::Count)]
     pub verbose: u8,
 
-    /// Compress (zstd) what becomes smaller by it
+    /// Compress data (zstd) where that makes it smaller
     #[arg(short = 'C')]
     pub compress: bool,
 
-    /// Have the destination's device keep each file before it gets its name, and its name after; costs time
+    /// fsync each file at the destination before renaming it, then its directory; slower
     #[arg(long)]
     pub fsync: bool,
 
-    /// Never send faster than KBIT Kbit/s (1 Kbit/s is 1000 bits per second), as --rate does
+    /// Maximum rate in Kbit/s (1000 bits per second), as --rate
     #[arg(short = 'l', value_name = "KBIT", value_parser = clap::value_parser!(u64).range(1..=KBIT_MAX),
           conflicts_with = "rate")]
     pub limit_kbit: Option<u64>,
 
-    /// The port of the other host's SSH server or daemon, where the location names none
+    /// Port of the other host's SSH server or daemon, unless the location has one
     #[arg(short = 'P', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub port: Option<u16>,
 
-    /// The key to use: an SSH identity file, or for fobs:// one made by fobs keygen
+    /// Private key: an SSH identity file, or for fobs:// a file made by fobs keygen
     #[arg(short = 'i', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub identity: Option<PathBuf>,
 
@@ -116,12 +116,11 @@ pub struct CpArgs {
     #[arg(short = 'F', value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub ssh_config: Option<PathBuf>,
 
-    /// Reach the other host by way of this one (ssh -J); only the control channel takes this way, the data goes
-    /// directly
+    /// Jump host for the control channel (ssh -J); the data goes directly to the other host
     #[arg(short = 'J', value_name = "HOST", value_hint = ValueHint::Hostname)]
     pub jump: Option<String>,
 
-    /// An option for ssh, as in its configuration file; may be given more than once
+    /// Option for ssh, as in its configuration file; repeatable
     #[arg(short = 'o', value_name = "OPT", action = ArgAction::Append)]
     pub ssh_options: Vec<String>,
 
@@ -133,88 +132,90 @@ pub struct CpArgs {
     #[arg(short = '6', overrides_with = "ipv4")]
     pub ipv6: bool,
 
-    /// Who decides how fast to send
+    /// Congestion control algorithm
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
     pub cc: CongestionControl,
 
-    /// How much of a shared link --cc auto claims
+    /// Priority of --cc auto on a shared link
     #[arg(long, value_name = "PRIORITY", value_parser = priority_names(), default_value_t = Priority::Fair)]
     pub priority: Priority,
 
-    /// When the copy should be complete: take no more of the path than that needs, and give way while there is time
+    /// Time by which the copy should be complete; until then, use no more of the path than necessary
     ///
-    /// A length of time (90s, 30m, 2h, 1d12h), or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z; without a
-    /// zone, this computer's). The copy gives way like a scavenger while it can, shares fairly once it falls behind, and
-    /// goes on where the deadline passes; --priority is the most that it ever claims.
+    /// A duration (90s, 30m, 2h, 1d12h) or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z; local
+    /// time without a zone). The copy gives way to other traffic while it is ahead of schedule and shares
+    /// fairly when it is behind, up to --priority. It continues after a missed deadline.
     #[arg(long, value_name = "WHEN", value_parser = parse_deadline)]
     pub deadline: Option<SystemTime>,
 
-    /// How to tell whether losses are the network's or the receiver's
+    /// Method that attributes packet losses to the network or to the receiver
     #[arg(long, value_name = "METHOD", value_parser = method_names(), default_value_t = JudgeMethod::On)]
     pub loss_cause: JudgeMethod,
 
-    /// The rate of --cc fixed; for the others, a rate never to exceed
+    /// Rate of --cc fixed; maximum rate of the other algorithms
     ///
-    /// A number alone is bits per second. Units: k M G T (powers of 1000) and Ki Mi Gi Ti (powers of 1024), alone or
-    /// with 'bit' for bits per second, with 'B' for bytes per second: 100M, 10Gbit, 64MiB.
+    /// A number without a unit is bits per second. Units: k M G T (powers of 1000) and Ki Mi Gi Ti (powers of
+    /// 1024), alone or with 'bit' for bits per second, with 'B' for bytes per second: 100M, 10Gbit, 64MiB.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<u64>,
 
-    /// The receiver acknowledges after every N new packets
+    /// Number of new packets per acknowledgement
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ack_every: Option<u32>,
 
-    /// Packets to put out before looking for acknowledgements
+    /// Maximum packets per burst
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: Option<u32>,
 
-    /// Data bytes in a packet, instead of what the path is found to carry
+    /// Data bytes per packet [default: as many as the path carries]
     ///
-    /// A number alone is bytes; units as in 1.4k or 8KiB.
+    /// A number without a unit is bytes; units as in 1.4k or 8KiB.
     #[arg(long, value_name = "BYTES", value_parser = parse_packet_size)]
     pub packet_size: Option<u16>,
 
-    /// UDP ports that the other host may use for the data, as in 45601-45664; for firewalls
+    /// UDP ports for the data on the other host, as in 45601-45664, if a firewall restricts them
     #[arg(long, value_name = "A-B", value_parser = parse_range)]
     pub udp_ports: Option<PortRange>,
 
-    /// The fobs program on the other host [default: fobs]
+    /// Path of fobs on the other host [default: fobs]
     #[arg(long, value_name = "PATH")]
     pub fobs_path: Option<String>,
 
-    /// Write what happens to standard output, one JSON object a line, and show no progress
+    /// Write events to standard output, one JSON object per line, instead of progress
     ///
-    /// Every line has "v": 1 and an "event": start, progress (about once a second), file, error, notice, and as the
-    /// last line done (the figures) or failed (code, message, exit_code). Sizes are bytes, rates bits per second.
+    /// Every line has "v": 1 and an "event": start, progress (about once a second), file, error or notice.
+    /// The last line is done (with all figures) or failed (code, message, exit_code). Sizes are in bytes,
+    /// rates in bits per second.
     #[arg(long)]
     pub json: bool,
 
-    /// Say why the copy is not faster: the limit so far after 5, 10, 20 s and so on, and at the end where the time went and what would help
+    /// Explain what limits the copy's rate: during the copy (after 5, 10, 20 s, ...) and at its end, with
+    /// remedies
     #[arg(long)]
     pub explain: bool,
 
-    /// Write what both ends measured to FILE, for fobs explain
+    /// Write the measurements of both ends to FILE, for fobs explain
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
 
-    /// Where the keys of daemons are pinned, instead of the default file
+    /// File with the pinned keys of daemons, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub known_hosts: Option<PathBuf>,
 
-    /// The ssh program to run [default: ssh]
+    /// ssh program to run [default: ssh]
     #[arg(short = 'S', long = "ssh", value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub ssh_program: Option<PathBuf>,
 
-    /// What to copy, then where to: SRC... DST
+    /// Sources, then the destination: SRC... DST
     // One list, not two: clap takes no `--` between a list and what follows it.
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<OsString>,
 }
 
-/// Largest `-l`: what `u64` bits per second can hold, far above any link.
+/// Largest `-l`: more does not fit in a `u64` of bits per second.
 const KBIT_MAX: u64 = u64::MAX / 1000;
 
-/// The names of the congestion controllers, each with its line of help.
+/// The names of the congestion control algorithms, each with its line of help.
 fn cc_names() -> impl TypedValueParser<Value = CongestionControl> {
     let names = CongestionControl::ALL.map(|cc| PossibleValue::new(cc.name()).help(cc.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<CongestionControl>())
@@ -226,7 +227,7 @@ fn priority_names() -> impl TypedValueParser<Value = Priority> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Priority>())
 }
 
-/// The ways to judge losses, each with its line of help.
+/// The methods of `--loss-cause`, each with its line of help.
 fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
     let names = JudgeMethod::ALL.map(|method| PossibleValue::new(method.name()).help(method.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<JudgeMethod>())
@@ -234,30 +235,30 @@ fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
 
 /// Serve a directory to clients with known keys.
 ///
-/// Clients reach it as fobs://host/path. The control channel is TLS 1.3 on a TCP port; each session gets a UDP
-/// port for the data. The address, the directory and the fingerprint of the server's key are printed on standard
-/// error, then a line for what happens.
+/// Clients use it as fobs://host/path. The control channel is TLS 1.3 on a TCP port; each session has its own
+/// UDP port for the data. The addresses, the directory and the fingerprint of the server's key are printed on
+/// standard error, then a line for each event.
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
 pub struct ServeArgs {
-    /// Where to listen: an address, a port or both, as in [::1]:45600; may be given more than once [default: port
-    /// 45600 on all addresses]
+    /// Address, port or both to listen at, as in [::1]:45600; repeatable [default: port 45600 on all
+    /// addresses]
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen, action = ArgAction::Append)]
     pub listen: Vec<Listen>,
 
-    /// The directory to serve; nothing outside it can be reached
+    /// Directory to serve; nothing outside it is accessible
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: PathBuf,
 
-    /// Refuse every write, whatever rights a key has
+    /// Refuse all writes, whatever rights a key has
     #[arg(long)]
     pub read_only: bool,
 
-    /// The file of the clients' keys and their rights, one a line
+    /// File with the clients' public keys and their rights, one per line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub authorized_keys: PathBuf,
 
-    /// The server's own key, instead of the default file; made if it does not exist
+    /// File with the server's private key, instead of the default file; created if it does not exist
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub identity: Option<PathBuf>,
 
@@ -265,54 +266,54 @@ pub struct ServeArgs {
     #[arg(long, value_name = "A-B", value_parser = parse_range, default_value_t = DEFAULT_UDP)]
     pub udp_ports: PortRange,
 
-    /// Sessions at the same time, at most the number of UDP ports [default: that number]
+    /// Maximum number of concurrent sessions [default: the number of UDP ports]
     #[arg(long, value_name = "N")]
     pub sessions_max: Option<usize>,
 }
 
-/// Make the key that a daemon knows this client by.
+/// Create a key pair that identifies this client to daemons.
 ///
-/// The public line, for the daemon's file of authorized keys, is printed on standard output; where the key is and
-/// its fingerprint, on standard error.
+/// The public key, a line for the daemon's file of authorized keys, is printed on standard output; the
+/// private key's file and fingerprint on standard error.
 #[derive(Debug, Args)]
 pub struct KeygenArgs {
-    /// Where to write the key, instead of the default file
+    /// File to write the private key to, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
 }
 
-/// Say why a recorded copy was not faster.
+/// Explain what limited the rate of a recorded copy.
 ///
-/// Reads what fobs cp --trace wrote and prints what fobs cp --explain would have said.
+/// Reads a file written by fobs cp --trace and prints the explanation that fobs cp --explain prints.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct ExplainArgs {
-    /// Also write a page with figures over time (HTML that needs nothing from the net)
+    /// Also write a page with figures over time (self-contained HTML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
 
-    /// Print one JSON object, as in the done line of fobs cp --json
+    /// Print one JSON object, as in the done event of fobs cp --json
     #[arg(long)]
     pub json: bool,
 
-    /// The trace
+    /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     pub trace: PathBuf,
 }
 
-/// Print or write the manual pages (roff).
+/// Print or write the manual pages, in roff.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Write one file for each page into this directory
+    /// Write each page to a file in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub out: Option<PathBuf>,
 
-    /// The page of this subcommand only; without it, all pages
+    /// Print only this subcommand's page [default: all pages]
     #[arg(value_name = "COMMAND")]
     pub page: Option<String>,
 }
 
-/// Print the completion script of a shell.
+/// Print the completion script for a shell.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell
@@ -338,12 +339,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_is_consistent() {
+    fn the_command_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn packet_sizes_stay_in_their_range() {
+    fn packet_sizes_out_of_range_are_refused() {
         for (text, size) in [("512", Some(512)), ("1.4k", Some(1400)), ("65000", Some(65_000))] {
             assert_eq!(parse_packet_size(text).ok(), size, "{text}");
         }

@@ -1,4 +1,4 @@
-//! What `fobs` writes about itself: manual pages and completions from the one definition in [`crate::args`], and keys.
+//! Manual pages and completions, from the definitions in [`crate::args`], and keys.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,13 +12,13 @@ use fobs::{Error, ErrorKind, Result};
 use crate::args::{Cli, KeygenArgs, ManArgs};
 use crate::output;
 
-/// The name of the program and of its first manual page.
+/// Name of the program and of its main manual page.
 const NAME: &str = "fobs";
 
 /// `fobs keygen`.
 ///
 /// # Errors
-/// Those of [`fobs::keygen`], and `FileIo` if the public line cannot be printed.
+/// Those of [`fobs::keygen`], and `FileIo` if the public key cannot be printed.
 pub fn key(args: &KeygenArgs) -> Result<()> {
     let made = fobs::keygen(args.out.as_deref())?;
     print(format!("{}\n", made.public_line).as_bytes())?;
@@ -44,7 +44,7 @@ pub fn man(args: &ManArgs) -> Result<()> {
         return pages.iter().try_for_each(|(_, text)| print(text));
     };
     fs::create_dir_all(directory)
-        .map_err(|error| failed(&format!("cannot make {}", directory.display()), &error))?;
+        .map_err(|error| failed(&format!("cannot create {}", directory.display()), &error))?;
     for (name, text) in pages {
         let path = directory.join(format!("{name}.1"));
         fs::write(&path, text)
@@ -63,7 +63,7 @@ pub fn completions(shell: Shell) -> Result<()> {
     print(&script)
 }
 
-/// The definition without what people do not type: clap would complete hidden subcommands, too.
+/// The definition without hidden subcommands: clap would complete them, too.
 fn visible() -> Command {
     let full = Cli::command();
     let shown = full.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
@@ -86,7 +86,7 @@ fn pages() -> Result<Vec<(String, Vec<u8>)>> {
     let commands = std::iter::once(&root).chain(root.get_subcommands());
     let page = |command: &Command| {
         let name = command.get_display_name().unwrap_or(NAME).to_owned();
-        Ok((name, page(command).map_err(|error| failed("cannot make a manual page", &error))?))
+        Ok((name, page(command).map_err(|error| failed("cannot render a manual page", &error))?))
     };
     commands.map(page).collect()
 }
@@ -109,7 +109,7 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// The end of the help as a section of its own: `Examples:` or `Exit codes:`, then lines that are kept as they are.
+/// The end of the help as a section: `Examples:` or `Exit codes:`, then lines that are kept as they are.
 fn table_section(after_help: &str) -> Roff {
     let mut lines = after_help.lines();
     let heading = lines.next().unwrap_or_default().trim_end_matches(':').to_uppercase();
@@ -123,7 +123,7 @@ fn table_section(after_help: &str) -> Roff {
     roff
 }
 
-/// Writes to standard output; a reader that left is no error.
+/// Writes to standard output; a closed pipe is no error.
 fn print(bytes: &[u8]) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

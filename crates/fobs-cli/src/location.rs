@@ -1,6 +1,6 @@
-//! Where data comes from and goes to: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
+//! Sources and destinations: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
 //!
-//! The rules are scp's, so that whoever knows scp knows these. Paths are raw bytes throughout.
+//! The rules are those of scp. Paths are raw bytes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use fobs::options::{Carrier, Location, Remote};
 use fobs::{Error, ErrorKind, Result};
 
-/// Reads one source or destination of the command line.
+/// Parses one source or destination of the command line.
 ///
 /// # Errors
 /// `Usage`, with a sentence that names the argument and shows a valid form.
 pub fn parse(argument: &OsStr) -> Result<Location> {
     let bytes = argument.as_bytes();
     let parsed = match bytes {
-        b"" => Err("an empty name is no file".to_owned()),
+        b"" => Err("the name is empty; give a path or host:path".to_owned()),
         b"-" => return Ok(Location::Stdio),
         _ => match (scheme(bytes), host_colon(bytes)) {
             (Some((carrier, rest)), _) => url(carrier, rest),
@@ -27,10 +27,10 @@ pub fn parse(argument: &OsStr) -> Result<Location> {
     parsed.map(Location::Remote).map_err(|why| usage(format!("{}: {why}", argument.to_string_lossy())))
 }
 
-/// Checks that the sources and the destination make one copy between this host and one other.
+/// Checks that the copy is between this host and one other host.
 ///
 /// # Errors
-/// `Usage`, saying what to do instead.
+/// `Usage`, with what to do instead.
 pub fn check_route(sources: &[Location], destination: &Location) -> Result<()> {
     let remotes: Vec<&Remote> = sources.iter().filter_map(remote).collect();
     if sources.len() > 1 && sources.contains(&Location::Stdio) {
@@ -40,20 +40,20 @@ pub fn check_route(sources: &[Location], destination: &Location) -> Result<()> {
     }
     match destination {
         Location::Remote(_) if !remotes.is_empty() => {
-            Err(usage("third-party copies are not possible yet: run fobs on one of the two hosts"))
+            Err(usage("copies between two other hosts are not supported: run fobs on one of them"))
         }
         Location::Remote(_) => Ok(()),
         _ if remotes.is_empty() => Err(usage(
             "source and destination are both on this host: use cp, or name the other host as in host:path",
         )),
         _ if remotes.len() < sources.len() => {
-            Err(usage("some sources are on this host and some on another: use cp for those that are here"))
+            Err(usage("some sources are on this host and some on another: use cp for the local ones"))
         }
         _ if remotes.iter().any(|other| !same_host(remotes[0], other)) => {
             Err(usage("the sources are on different hosts: run one copy per host"))
         }
         Location::Stdio if sources.len() > 1 => Err(usage(
-            "only one source can be written to '-' (standard output): name a directory or one source",
+            "only one source can be written to '-' (standard output): give a directory or one source",
         )),
         _ => Ok(()),
     }
@@ -74,15 +74,15 @@ fn same_host(a: &Remote, b: &Remote) -> bool {
     (a.carrier, &a.user, &a.host, a.port) == (b.carrier, &b.user, &b.host, b.port)
 }
 
-/// The carrier that a URL names, and what follows `://`.
+/// The carrier of a URL's scheme, and the text after `://`.
 fn scheme(bytes: &[u8]) -> Option<(Carrier, &[u8])> {
     const SCHEMES: [(&[u8], Carrier); 3] =
         [(b"ssh://", Carrier::Ssh), (b"scp://", Carrier::Ssh), (b"fobs://", Carrier::Daemon)];
     SCHEMES.iter().find_map(|(prefix, carrier)| Some((*carrier, bytes.strip_prefix(*prefix)?)))
 }
 
-/// Where the colon between host and path is; `None` for a local path (scp's rule: a slash before the colon, or a
-/// colon at the very start, makes it a local name; an address in brackets may contain colons).
+/// Position of the colon between host and path; `None` for a local path. As in scp, a name is local with a
+/// slash before the colon or with a colon at its start; an address in brackets may contain colons.
 fn host_colon(bytes: &[u8]) -> Option<usize> {
     if bytes.first() == Some(&b':') {
         return None;
@@ -101,7 +101,7 @@ fn host_colon(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// `[user@]host` or `[user@][v6]`, and the path behind the colon.
+/// Parses `[user@]host` or `[user@][v6]`, with the path after the colon.
 fn host_and_path(authority: &[u8], path: &[u8]) -> std::result::Result<Remote, String> {
     let (user, host) = split_user(authority);
     let host = host.strip_prefix(b"[").and_then(|inner| inner.strip_suffix(b"]")).unwrap_or(host);
@@ -114,7 +114,7 @@ fn host_and_path(authority: &[u8], path: &[u8]) -> std::result::Result<Remote, S
     })
 }
 
-/// `[user@]host[:port][/path]`, after the scheme.
+/// Parses `[user@]host[:port][/path]`, the text after the scheme.
 fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
     let slash = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
     let (authority, path) = (&rest[..slash], rest.get(slash + 1..).unwrap_or_default());
@@ -128,13 +128,13 @@ fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
         }
         (Carrier::Daemon, None) => (None, path[leading_slashes(&path)..].to_vec()),
         (Carrier::Daemon, Some(_)) => {
-            return Err("fobs:// takes no user name: your key says who you are (-i FILE)".to_owned());
+            return Err("fobs:// takes no user name: the key identifies the user (-i FILE)".to_owned());
         }
     };
     Ok(Remote { carrier, user, host: checked_host(host)?, port, path })
 }
 
-/// Splits at the last `@`, as scp does; an empty user name is none.
+/// Splits at the last `@`, as scp does; an empty user name counts as none.
 fn split_user(authority: &[u8]) -> (Option<&[u8]>, &[u8]) {
     match authority.iter().rposition(|&byte| byte == b'@') {
         Some(0) => (None, &authority[1..]),
@@ -143,7 +143,7 @@ fn split_user(authority: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// `host`, `host:port`, `[v6]` or `[v6]:port`, the host without brackets.
+/// Parses `host`, `host:port`, `[v6]` or `[v6]:port`; returns the host without brackets.
 fn split_port(host_port: &[u8]) -> std::result::Result<(&[u8], Option<u16>), String> {
     let (host, port) = match host_port.strip_prefix(b"[") {
         Some(inner) => {
@@ -173,17 +173,17 @@ fn split_port(host_port: &[u8]) -> std::result::Result<(&[u8], Option<u16>), Str
     Ok((host, port.transpose()?))
 }
 
-/// A host that may be handed to `ssh` as an argument of its own.
+/// A host that is safe as an argument of `ssh`.
 fn checked_host(host: &[u8]) -> std::result::Result<String, String> {
     if host.is_empty() {
-        return Err("the host name is missing, write host:path".to_owned());
+        return Err("the host name is missing: write host:path".to_owned());
     }
     checked_word(host.to_vec(), "host name")
 }
 
 fn checked_user(user: Vec<u8>) -> std::result::Result<String, String> {
     if user.is_empty() {
-        return Err("the user name is missing, write user@host:path".to_owned());
+        return Err("the user name is missing: write user@host:path".to_owned());
     }
     checked_word(user, "user name")
 }
@@ -191,21 +191,21 @@ fn checked_user(user: Vec<u8>) -> std::result::Result<String, String> {
 fn checked_word(word: Vec<u8>, what: &str) -> std::result::Result<String, String> {
     let word = String::from_utf8(word).map_err(|_| format!("the {what} is not UTF-8"))?;
     if word.starts_with('-') {
-        return Err(format!("a {what} cannot start with '-', ssh would take it for an option"));
+        return Err(format!("a {what} cannot start with '-': ssh would take it for an option"));
     }
     if word.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("a {what} cannot contain blanks or control characters"));
+        return Err(format!("a {what} cannot contain white space or control characters"));
     }
     Ok(word)
 }
 
-/// Paths are relative to the home directory already, so `~` and `~/` in front say nothing more; a file that is called
-/// `~` is written `./~`.
+/// Removes a leading `~` or `~/`: paths are relative to the home directory. A file named `~` is written
+/// `./~`.
 fn below_home(path: Vec<u8>) -> Vec<u8> {
     match path.as_slice() {
         b"~" => Vec::new(),
         [b'~', b'/', rest @ ..] => match &rest[leading_slashes(rest)..] {
-            // The trailing slash means something: the contents of the directory.
+            // A trailing slash means the contents of the directory.
             b"" => b"./".to_vec(),
             rest => rest.to_vec(),
         },
@@ -231,9 +231,7 @@ fn percent_decode(text: &[u8]) -> std::result::Result<Vec<u8>, String> {
             Some((0, 0)) => return Err("a path cannot contain %00".to_owned()),
             Some((high, low)) => decoded.push(high << 4 | low),
             None => {
-                return Err(
-                    "after '%' two hexadecimal digits must follow; a '%' itself is written %25".to_owned()
-                );
+                return Err("two hexadecimal digits must follow a '%'; write a '%' itself as %25".to_owned());
             }
         }
         rest = &tail[2..];

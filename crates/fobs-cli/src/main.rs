@@ -1,5 +1,5 @@
-//! The `fobs` command. It reads the command line, hands the work to the `fobs` crate, shows what happens and ends
-//! with the published exit code; it owns no algorithm.
+//! The program `fobs`: parses the command line, calls the `fobs` crate, prints events and results, and exits
+//! with a published exit code. It contains no algorithm of the transfer.
 
 mod args;
 mod exit;
@@ -69,10 +69,10 @@ fn copy(args: &CpArgs) -> u8 {
             .wait()
     });
     let traced = recording.write_trace(args.trace.as_deref(), &outcome);
-    // A program always gets it; a person who asks.
+    // `--json` always contains it.
     let why = (args.explain || args.json).then(|| recording.explanation(&outcome));
     let reported = reporter.finish(&outcome, why.as_ref()).and(traced);
-    // What happened to the copy matters more than what happened to the report.
+    // The copy's exit code takes precedence over a failure to report it.
     match (output::exit_code(&outcome), &outcome) {
         (code, Err(error)) => {
             output::complain(error);

@@ -1,4 +1,4 @@
-//! Points in time as people write them: `2h`, `06:00`, `2026-11-23T06:00Z`.
+//! Points in time on the command line: `2h`, `06:00`, `2026-11-23T06:00Z`.
 
 use std::time::SystemTime;
 
@@ -6,20 +6,21 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
-/// What a refusal ends with.
-const FORMS: &str = "give a length of time (90s, 30m, 2h, 1d12h) or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z)";
+/// End of every error.
+const FORMS: &str =
+    "give a duration (90s, 30m, 2h, 1d12h) or a point in time (06:00, 2026-11-23T06:00, 2026-11-23T06:00Z)";
 
-/// The moment that `text` means now: a length of time from now, a time of day (the next one), a local date and time, or one with a
+/// Parses a duration from now, a time of day (its next occurrence), a local date and time, or one with a
 /// zone.
 ///
 /// # Errors
-/// A sentence with the forms that are understood.
+/// A sentence with the valid forms.
 pub fn parse_deadline(text: &str) -> Result<SystemTime, String> {
     parse_at(text, &Zoned::now())
 }
 
 fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
-    let unreadable = || format!("{text:?} is no deadline: {FORMS}");
+    let unreadable = || format!("{text:?} is not a deadline: {FORMS}");
     let moment = if let Ok(span) = text.parse::<Span>() {
         now.checked_add(span).map_err(|_| format!("{text:?} is too far away: {FORMS}"))?.timestamp()
     } else if let Ok(timestamp) = text.parse::<Timestamp>() {
@@ -33,12 +34,12 @@ fn parse_at(text: &str, now: &Zoned) -> Result<SystemTime, String> {
         here(local, now.time_zone()).ok_or_else(unreadable)?
     };
     if moment <= now.timestamp() {
-        return Err(format!("{text:?} has passed already: {FORMS}"));
+        return Err(format!("{text:?} is in the past: {FORMS}"));
     }
     Ok(moment.into())
 }
 
-/// The next time that clocks here show this.
+/// The next moment with this local time of day.
 fn next(time: Time, now: &Zoned) -> Option<Timestamp> {
     let today = here(now.date().to_datetime(time), now.time_zone())?;
     if today > now.timestamp() {
@@ -55,7 +56,7 @@ fn here(local: DateTime, zone: &TimeZone) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
-    /// What is understood on an evening two hours east of Greenwich, as seconds from then.
+    /// The parsed moment, in seconds from an evening in the zone UTC+2.
     fn seconds(text: &str) -> Result<i64, String> {
         let now: Zoned = "2026-11-22T21:30:00+02:00[+02:00]".parse().expect("a moment");
         let moment = Timestamp::try_from(parse_at(text, &now)?).expect("in range");
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_and_points_are_read() {
+    fn durations_and_points_in_time_are_parsed() {
         let (minute, hour, day) = (60, 3600, 86_400);
         let table = [
             ("90s", 90),
@@ -89,19 +90,19 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_and_the_past_are_refused_with_a_sentence_that_shows_valid_forms() {
+    fn invalid_and_past_deadlines_are_refused_with_valid_forms() {
         let table = [
-            ("", "is no deadline"),
-            ("soon", "is no deadline"),
-            ("2", "is no deadline"),
-            ("2 parsecs", "is no deadline"),
-            ("25:00", "is no deadline"),
-            ("2026-13-01T00:00Z", "is no deadline"),
-            ("0s", "has passed"),
-            ("-2h", "has passed"),
-            ("2h ago", "has passed"),
-            ("2026-11-22T19:30Z", "has passed"),
-            ("1999-01-01", "has passed"),
+            ("", "is not a deadline"),
+            ("soon", "is not a deadline"),
+            ("2", "is not a deadline"),
+            ("2 parsecs", "is not a deadline"),
+            ("25:00", "is not a deadline"),
+            ("2026-13-01T00:00Z", "is not a deadline"),
+            ("0s", "is in the past"),
+            ("-2h", "is in the past"),
+            ("2h ago", "is in the past"),
+            ("2026-11-22T19:30Z", "is in the past"),
+            ("1999-01-01", "is in the past"),
             ("19998y", "is too far away"),
         ];
         for (text, why) in table {

@@ -15,7 +15,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// How many ports these are.
+    /// Number of ports.
     pub fn count(self) -> usize {
         usize::from(self.last - self.first) + 1
     }
@@ -27,7 +27,7 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// Reads `A-B`, or `A` for one port.
+/// Parses `A-B`, or `A` for one port.
 pub fn parse_range(text: &str) -> Result<PortRange, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (parse_port(first), parse_port(last)) {
@@ -36,17 +36,17 @@ pub fn parse_range(text: &str) -> Result<PortRange, String> {
     }
 }
 
-/// What `--listen` was given.
+/// A value of `--listen`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
     /// A port on all addresses of this host.
     Port(u16),
-    /// One address; `0.0.0.0` and `::` are all of their family.
+    /// One address; `0.0.0.0` and `::` are all addresses of their family.
     Address(SocketAddr),
 }
 
 impl Listen {
-    /// The sockets to open.
+    /// The addresses of the sockets to open.
     pub fn addresses(self) -> Vec<SocketAddr> {
         match self {
             Listen::Port(port) => {
@@ -57,8 +57,8 @@ impl Listen {
     }
 }
 
-/// Reads `ADDR:PORT`, `PORT` or `ADDR` (then the port is [`DEFAULT_TCP_PORT`]); IPv6 with or without brackets where
-/// no port follows. Port 0 lets the system choose.
+/// Parses `ADDR:PORT`, `PORT` or `ADDR` (with [`DEFAULT_TCP_PORT`]); an IPv6 address without a port may be in
+/// brackets. Port 0 is one that the system chooses.
 pub fn parse_listen(text: &str) -> Result<Listen, String> {
     if let Some(port) = parse_port(text) {
         return Ok(Listen::Port(port));
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_or_refused() {
+    fn port_ranges_are_parsed_or_refused() {
         let table = [
             ("45601-45664", Some((45_601, 45_664, 64))),
             ("1-65535", Some((1, 65_535, 65_535))),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn listening_addresses_are_read_or_refused() {
+    fn listen_addresses_are_parsed_or_refused() {
         let table: [(&str, &[&str]); 14] = [
             ("45600", &["0.0.0.0:45600", "[::]:45600"]),
             ("0", &["0.0.0.0:0", "[::]:0"]),

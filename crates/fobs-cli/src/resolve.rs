@@ -1,4 +1,4 @@
-//! From what was typed to what it means.
+//! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
 use fobs::options::{
     AddressFamily, Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, ServeOptions,
@@ -15,16 +15,16 @@ use crate::ports::Listen;
 pub struct Copy {
     /// What to copy; never empty.
     pub sources: Vec<Location>,
-    /// Where to.
+    /// The destination.
     pub destination: Location,
-    /// How.
+    /// How to copy it.
     pub options: TransferOptions,
 }
 
-/// What `fobs cp` was asked to do.
+/// Resolves the arguments of `fobs cp`.
 ///
 /// # Errors
-/// `Usage`: locations or options that make no sense, alone or together.
+/// `Usage` for invalid locations or options, or combinations of them.
 pub fn copy(args: &CpArgs) -> Result<Copy> {
     let (destination, sources) = match args.paths.as_slice() {
         [sources @ .., destination] if !sources.is_empty() => (destination, sources),
@@ -44,17 +44,17 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
     Ok(Copy { sources, destination, options: transfer_options(args)? })
 }
 
-/// What `fobs serve` was asked to do.
+/// Resolves the arguments of `fobs serve`.
 ///
 /// # Errors
-/// `Usage`: more sessions than ports, or none.
+/// `Usage` for more sessions than ports, or none.
 pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
     let ports = args.udp_ports;
     let sessions_max = args.sessions_max.unwrap_or(ports.count());
     if !(1..=ports.count()).contains(&sessions_max) {
         return Err(usage(format!(
-            "--sessions-max {sessions_max} is impossible: every session needs a UDP port of its own and --udp-ports \
-             {}-{} is good for 1 to {}",
+            "--sessions-max {sessions_max} is not possible: every session needs its own UDP port, and --udp-ports \
+             {}-{} allows 1 to {}",
             ports.first,
             ports.last,
             ports.count()
@@ -86,15 +86,15 @@ fn carrier(location: &Location) -> Option<Carrier> {
     }
 }
 
-/// Refuses options that the way to the other host would silently ignore.
+/// Refuses options that the carrier would silently ignore.
 fn check_carrier(args: &CpArgs, carrier: Carrier) -> Result<()> {
     let (reason, flags): (&str, &[(&str, bool)]) = match carrier {
         Carrier::Ssh => (
-            "is for daemons (fobs://), over SSH the host's key is ssh's business: use -o UserKnownHostsFile=FILE",
+            "is for daemons (fobs://); over SSH, ssh checks the host's key: use -o UserKnownHostsFile=FILE",
             &[("--known-hosts", args.known_hosts.is_some())],
         ),
         Carrier::Daemon => (
-            "is for copies over SSH, fobs:// does not run ssh: leave it out",
+            "is for copies over SSH, and fobs:// does not run ssh: leave it out",
             &[
                 ("-F", args.ssh_config.is_some()),
                 ("-J", args.jump.is_some()),
@@ -123,13 +123,13 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
     };
     if args.priority != Priority::Fair && congestion_control != CongestionControl::Auto {
         return Err(usage(format!(
-            "--priority {} is a mode of --cc auto, and --cc {congestion_control} has none; leave one of them out",
+            "--priority {} works only with --cc auto, not with --cc {congestion_control}: leave one of them out",
             args.priority
         )));
     }
     if args.deadline.is_some() && congestion_control != CongestionControl::Auto {
         return Err(usage(format!(
-            "--deadline is a mode of --cc auto, and --cc {congestion_control} has none; leave one of them out"
+            "--deadline works only with --cc auto, not with --cc {congestion_control}: leave one of them out"
         )));
     }
     let defaults = TransferOptions::default();
@@ -163,8 +163,8 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
 fn ssh_options(args: &CpArgs) -> SshOptions {
     let mut options = args.ssh_options.clone();
     if args.quiet {
-        // scp -q silences ssh's warnings too. Last, because ssh takes the first value it sees; and not QUIET,
-        // because that would hide why a connection failed.
+        // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
+        // connection failed.
         options.push("LogLevel=ERROR".to_owned());
     }
     SshOptions {

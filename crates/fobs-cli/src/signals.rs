@@ -1,4 +1,4 @@
-//! Ctrl-C, `kill` and a closed terminal: the first ends the copy tidily, the second at once.
+//! SIGINT, SIGTERM and SIGHUP: the first signal ends the copy after cleaning up, the second at once.
 
 use std::thread;
 
@@ -9,8 +9,8 @@ use signal_hook::low_level;
 
 /// Starts the thread that waits for signals; the first one cancels `cancel`.
 ///
-/// `SIGHUP` stays ignored if it was ignored when we started: that is how `nohup` asks for it. `SIGINT` does not: shells
-/// start the background jobs of a script like that, and `kill -INT` is to end them all the same.
+/// `SIGHUP` stays ignored if it was ignored at the start, as under `nohup`. `SIGINT` does not: shells start
+/// the background jobs of a script with it ignored, and `kill -INT` must end those.
 ///
 /// # Errors
 /// `Internal` if the kernel refuses the handlers or the thread.
@@ -26,7 +26,7 @@ pub fn install(cancel: &CancelToken) -> Result<()> {
             cancel.cancel();
         }
         if arrived.next().is_some() {
-            // Without destructors: they may be what hangs.
+            // Without destructors, which may be what hangs.
             low_level::exit(i32::from(ErrorKind::Interrupted.exit_code()));
         }
     };
@@ -35,10 +35,11 @@ pub fn install(cancel: &CancelToken) -> Result<()> {
 }
 
 fn failed(error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::Internal, format!("cannot prepare for signals: {error}; please report this"))
+    Error::new(ErrorKind::Internal, format!("cannot install signal handlers: {error}; please report this"))
 }
 
-/// Whether the `SigIgn` line of proc(5) `status` has the signal: bit n-1 is signal n. No, where it cannot be read.
+/// Whether the `SigIgn` line of proc(5) `status` contains the signal: bit n-1 is signal n. False if
+/// unreadable.
 fn is_ignored(signal: i32, status: &str) -> bool {
     let digits = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
     u64::from_str_radix(digits.trim(), 16).unwrap_or(0) >> (signal - 1) & 1 == 1
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignored_signals_are_found() {
+    fn ignored_signals_are_recognised() {
         let nohup =
             "Name:\tfobs\nSigBlk:\t0000000000004000\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
         assert_eq!([SIGHUP, SIGINT, SIGTERM].map(|signal| is_ignored(signal, nohup)), [true, false, false]);

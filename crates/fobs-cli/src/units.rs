@@ -1,26 +1,25 @@
-//! Quantities as people write and read them: rates in bits per second, sizes in bytes.
+//! Quantities with units, read and printed: rates in bits per second, sizes in bytes.
 //!
-//! Reading is exact (integers only, no floating point) and refuses what it does not understand with a
-//! sentence that shows valid forms. Writing always prints the unit.
+//! Parsing is exact (integers only) and refuses invalid text with a sentence that shows valid forms.
 
 use std::time::Duration;
 
-/// The end of every sentence that refuses a rate.
+/// End of every error about a rate.
 const RATE_FORMS: &str = "write it like 100M or 10Gbit (bits per second) or 64MiB (bytes per second)";
-/// The end of every sentence that refuses a size.
+/// End of every error about a size.
 const SIZE_FORMS: &str = "write it like 4096, 1.5M or 64KiB (bytes)";
-/// Decimal places that are read: 10^18 times the largest unit (8 TiB, 2^43) stays far below 2^128.
+/// Most decimal places: 10^18 times the largest unit (8 TiB, 2^43) stays far below 2^128.
 const DECIMAL_PLACES_MAX: usize = 18;
 
-/// Reads a rate; bits per second.
+/// Parses a rate; bits per second.
 ///
-/// A plain number and the units `k M G T` (1000) and `Ki Mi Gi Ti` (1024), alone or with `bit` or `b`, count bits;
-/// with `B` they count bytes. `/s` or `ps` may follow. Zero is refused: nothing would ever be sent.
+/// A plain number and the units `k M G T` (1000) and `Ki Mi Gi Ti` (1024), alone or with `bit` or `b`, count
+/// bits; with `B` they count bytes. `/s` or `ps` may follow. Zero is refused.
 pub fn parse_rate(text: &str) -> Result<u64, String> {
     parse(text, rate_unit, RATE_FORMS)
 }
 
-/// Reads a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
+/// Parses a size; bytes. Units as in [`parse_rate`], without the bits. Zero is refused.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     parse(text, size_unit, SIZE_FORMS)
 }
@@ -53,13 +52,13 @@ fn parse(text: &str, unit_value: fn(&str) -> Option<u64>, forms: &str) -> Result
     }
 }
 
-/// The leading digits and points, and the unit behind them.
+/// Splits into leading digits and points, and the unit.
 fn split_number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
 }
 
-/// Bits that one of this unit is.
+/// The unit's value in bits.
 fn rate_unit(unit: &str) -> Option<u64> {
     let unit = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps")).unwrap_or(unit);
     if let Some(prefix) = unit.strip_suffix('B') {
@@ -70,7 +69,7 @@ fn rate_unit(unit: &str) -> Option<u64> {
     prefix_value(prefix)
 }
 
-/// Bytes that one of this unit is.
+/// The unit's value in bytes.
 fn size_unit(unit: &str) -> Option<u64> {
     prefix_value(unit.strip_suffix('B').unwrap_or(unit))
 }
@@ -120,7 +119,7 @@ fn show(value: f64, unit: &str) -> String {
     let mut value = if value.is_finite() { value.max(0.0) } else { 0.0 };
     let mut prefix = "";
     for next in ["k", "M", "G", "T", "P", "E"] {
-        // 999.5 is where three digits would print as 1000.
+        // From 999.5 on, the number would round to four digits.
         if value < 999.5 {
             break;
         }
@@ -147,7 +146,7 @@ pub fn show_share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// Time left as `0:42`, `12:05` or `3:00:09`; days are hours.
+/// A duration as `0:42`, `12:05` or `3:00:09`; hours have no limit.
 pub fn show_clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_read() {
+    fn rates_are_parsed() {
         let table: [(&str, u64); 24] = [
             ("1", 1),
             ("100000", 100_000),
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read() {
+    fn sizes_are_parsed() {
         let table = [
             ("4096", 4096),
             ("64KiB", 65_536),
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_a_sentence_that_shows_valid_forms() {
+    fn invalid_quantities_are_refused_with_valid_forms() {
         let rates = [
             ("", "not a number"),
             ("M", "not a number"),
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_are_shown_with_their_unit() {
+    fn quantities_are_printed_with_their_unit() {
         let rates = [
             (0.0, "0 bit/s"),
             (999.0, "999 bit/s"),

@@ -1,5 +1,5 @@
-//! What clap says about a command line, in our form: help and version as they are, everything else as one
-//! sentence and exit code 1.
+//! clap's errors in the form of all others: help and version as they are, everything else as one sentence and
+//! exit code 1.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -9,11 +9,11 @@ use fobs::{Error, ErrorKind};
 
 use crate::{exit, output};
 
-/// Prints the help that was asked for, or what is wrong; the exit code.
+/// Prints the requested help or the error; returns the exit code.
 pub fn report(error: &clap::Error) -> u8 {
     match error.kind() {
         ClapKind::DisplayHelp | ClapKind::DisplayVersion => {
-            // A pager that was left early is no failure.
+            // A closed pipe is no failure.
             let _ = error.print();
             exit::SUCCESS
         }
@@ -24,8 +24,8 @@ pub fn report(error: &clap::Error) -> u8 {
         _ => {
             let error = Error::new(ErrorKind::Usage, sentence(&error.render().to_string()));
             output::complain(&error);
-            if json_wanted(std::env::args_os()) {
-                // The exit code tells already; the JSON line is for whoever reads it.
+            if has_json(std::env::args_os()) {
+                // A failure to write the line does not change the exit code.
                 let _ = output::json_failure(&error);
             }
             let _ = std::io::stdout().flush();
@@ -34,12 +34,12 @@ pub fn report(error: &clap::Error) -> u8 {
     }
 }
 
-/// Whether `--json` stands on a command line that could not be parsed.
-fn json_wanted(words: impl Iterator<Item = OsString>) -> bool {
+/// Whether a command line that could not be parsed contains `--json`.
+fn has_json(words: impl Iterator<Item = OsString>) -> bool {
     words.take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-/// One sentence from clap's paragraphs: the error, its tips, and where to read more.
+/// One sentence from clap's paragraphs: the error, its tips, and a reference to the help.
 fn sentence(rendered: &str) -> String {
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts = Vec::new();
@@ -102,10 +102,10 @@ mod tests {
     }
 
     #[test]
-    fn json_is_wanted_only_as_an_option() {
+    fn json_counts_only_as_an_option() {
         for (words, wanted) in [("fobs cp --json", true), ("fobs cp -- --json", false), ("fobs cp x", false)]
         {
-            assert_eq!(json_wanted(words.split(' ').map(OsString::from)), wanted, "{words}");
+            assert_eq!(has_json(words.split(' ').map(OsString::from)), wanted, "{words}");
         }
     }
 }

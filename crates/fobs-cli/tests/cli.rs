@@ -1,4 +1,4 @@
-//! The command `fobs` as a person or a script meets it, as far as no second host is needed.
+//! The program `fobs` as a person or a script runs it, where no second host is needed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// What one run of `fobs` left behind.
+/// Exit code and output of one run of `fobs`.
 struct Run {
     code: Option<i32>,
     stdout: String,
@@ -31,7 +31,7 @@ fn fobs(words: &[&str]) -> Run {
     finished(fobs_command(words))
 }
 
-/// Stdout of a run that must succeed.
+/// Standard output of a run that must succeed.
 fn printed(words: &[&str]) -> String {
     let run = fobs(words);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "fobs {}", words.join(" "));
@@ -39,7 +39,7 @@ fn printed(words: &[&str]) -> String {
     run.stdout
 }
 
-/// Every published exit code, as the library defines them.
+/// Every published exit code, as the library defines it.
 fn exit_codes() -> BTreeSet<u8> {
     fobs::ErrorKind::ALL.into_iter().map(fobs::ErrorKind::exit_code).chain([0]).collect()
 }
@@ -51,7 +51,7 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
 
 const COMMANDS: [&str; 6] = ["cp", "serve", "keygen", "explain", "man", "completions"];
 
-/// The flags at the start of the option lines of a help text: `-r`, `--rate`, ...
+/// The flags of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {
     let option_lines =
         help.lines().filter(|line| line.starts_with("  ") && line.trim_start().starts_with('-'));
@@ -74,12 +74,12 @@ fn help_and_man_page_list_every_exit_code() {
 }
 
 #[test]
-fn version_is_the_packages() {
+fn version_is_that_of_the_package() {
     assert_eq!(printed(&["--version"]), format!("fobs {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
-fn help_of_cp_has_the_flags_of_scp_and_ours() {
+fn help_of_cp_lists_all_flags() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
     let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
                     --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace --fsync -h --help";
@@ -106,9 +106,9 @@ fn man_pages_and_completions_name_every_flag_and_no_hidden_command() {
             }
         }
     }
-    // The bash script has no descriptions, the others have that of every command they complete.
+    // The bash script has no descriptions; the others have that of every command they complete.
     for ((shell, script), trace) in
-        scripts.iter().zip(["server", "The other end of a copy", "The other end of a copy"])
+        scripts.iter().zip(["server", "The remote end of a copy", "The remote end of a copy"])
     {
         assert!(!script.contains(trace), "{shell} completes the hidden command");
     }
@@ -116,7 +116,7 @@ fn man_pages_and_completions_name_every_flag_and_no_hidden_command() {
 }
 
 #[test]
-fn man_pages_are_written_one_file_each() {
+fn man_writes_one_file_per_page() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let out = directory.path().join("man/man1");
     let run = fobs(&["man", "--out", out.to_str().expect("UTF-8")]);
@@ -136,7 +136,7 @@ fn man_pages_are_written_one_file_each() {
 }
 
 #[test]
-fn man_refuses_what_it_cannot_do_with_a_reason() {
+fn man_errors_say_why() {
     let run = fobs(&["man", "nothing"]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
     assert!(
@@ -151,14 +151,14 @@ fn man_refuses_what_it_cannot_do_with_a_reason() {
     let run = fobs(&["man", "--out", file.to_str().expect("UTF-8")]);
     assert_eq!(run.code, Some(11));
     assert!(
-        run.stderr.starts_with("fobs: cannot make ") && run.stderr.lines().count() == 1,
+        run.stderr.starts_with("fobs: cannot create ") && run.stderr.lines().count() == 1,
         "{}",
         run.stderr
     );
 }
 
-/// Command lines that make no sense, and a part of the sentence that says why.
-const NONSENSE: [(&[&str], &str); 27] = [
+/// Invalid command lines, and a part of the error for each.
+const INVALID: [(&[&str], &str); 27] = [
     (&["--nonsense"], "unexpected argument '--nonsense'"),
     (&["copy", "a", "h:"], "unrecognized subcommand 'copy'"),
     (&["cp"], "required arguments were not provided"),
@@ -166,17 +166,17 @@ const NONSENSE: [(&[&str], &str); 27] = [
     (&["cp", "--nonsense", "a", "h:"], "unexpected argument '--nonsense'"),
     (&["cp", "a", "b"], "both on this host: use cp"),
     (&["cp", "-", "-"], "both on this host: use cp"),
-    (&["cp", "h:a", "i:b"], "third-party copies are not possible yet: run fobs on one of the two hosts"),
+    (&["cp", "h:a", "i:b"], "copies between two other hosts are not supported: run fobs on one of them"),
     (&["cp", "h:a", "i:b", "."], "run one copy per host"),
     (&["cp", "-", "a", "h:"], "together with other sources"),
     (&["cp", "a", "ssh:///x"], "the host name is missing"),
     (&["cp", "--", "a", "-oProxyCommand=id:"], "cannot start with '-'"),
-    (&["cp", "", "h:"], "an empty name is no file"),
+    (&["cp", "", "h:"], "the name is empty"),
     (&["cp", "a", "ssh://h:99999/"], "is not a port"),
     (&["cp", "--cc", "fixed", "a", "h:"], "--cc fixed needs its rate"),
     (&["cp", "--cc", "warp", "a", "h:"], "possible values: auto, greedy, fixed, linear, tricolor"),
-    (&["cp", "--deadline", "soon", "a", "h:"], "\"soon\" is no deadline: give a length of time (90s,"),
-    (&["cp", "--deadline", "1999-01-01", "a", "h:"], "has passed already"),
+    (&["cp", "--deadline", "soon", "a", "h:"], "\"soon\" is not a deadline: give a duration (90s,"),
+    (&["cp", "--deadline", "1999-01-01", "a", "h:"], "is in the past"),
     (&["cp", "--rate", "10Q", "a", "h:"], "write it like 100M or 10Gbit (bits per second) or 64MiB"),
     (&["cp", "--rate", "99999999T", "a", "h:"], "too large"),
     (&["cp", "--packet-size", "70000", "a", "h:"], "a packet carries 512 to 65000 bytes"),
@@ -189,8 +189,8 @@ const NONSENSE: [(&[&str], &str); 27] = [
 ];
 
 #[test]
-fn nonsense_ends_with_1_and_one_sentence() {
-    for (words, why) in NONSENSE {
+fn usage_errors_exit_with_1_and_one_sentence() {
+    for (words, why) in INVALID {
         let run = fobs(words);
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{words:?}");
         let one_line = run.stderr.lines().count() == 1 && run.stderr.ends_with('\n');
@@ -203,8 +203,8 @@ fn nonsense_ends_with_1_and_one_sentence() {
 }
 
 #[test]
-fn nonsense_with_json_is_a_failed_line_too() {
-    for (words, why) in NONSENSE.iter().filter(|(words, _)| words[0] == "cp") {
+fn usage_errors_with_json_are_a_failed_event() {
+    for (words, why) in INVALID.iter().filter(|(words, _)| words[0] == "cp") {
         let words: Vec<&str> = ["cp", "--json"].into_iter().chain(words[1..].iter().copied()).collect();
         let run = fobs(&words);
         assert_eq!(run.code, Some(1), "{words:?}");
@@ -220,21 +220,21 @@ fn nonsense_with_json_is_a_failed_line_too() {
 }
 
 #[test]
-fn json_to_the_standard_output_that_takes_the_data_is_refused() {
+fn json_and_data_on_standard_output_are_refused() {
     let run = fobs(&["cp", "--json", "h:a", "-"]);
     assert_eq!(run.code, Some(1));
     assert!(run.stderr.contains("both write to standard output"), "{}", run.stderr);
 }
 
 #[test]
-fn no_command_shows_the_help_and_fails() {
+fn without_a_command_the_help_is_an_error() {
     let run = fobs(&[]);
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
     assert!(run.stderr.contains("Usage: fobs") && run.stderr.contains("Exit codes:"), "{}", run.stderr);
 }
 
 #[test]
-fn names_of_any_bytes_are_taken_and_shown_safely() {
+fn names_of_any_bytes_are_escaped_in_errors() {
     let mut command = fobs_command(&["cp", "a"]);
     command.arg(std::ffi::OsStr::from_bytes(b"ssh://h:x\x1b[31m\xff/"));
     let run = finished(command);
@@ -243,7 +243,7 @@ fn names_of_any_bytes_are_taken_and_shown_safely() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_output_quietly() {
+fn a_closed_pipe_is_no_error() {
     for words in [&["completions", "bash"][..], &["man"], &["--help"], &["cp", "--json", "a", "b"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -261,7 +261,7 @@ fn a_reader_that_leaves_ends_the_output_quietly() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_an_error() {
+fn unwritable_output_is_an_error() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
     let mut probe = full();
     assert!(probe.write_all(b"x").is_err(), "/dev/full takes bytes here");
@@ -274,7 +274,27 @@ fn output_that_cannot_be_written_is_an_error() {
     assert!(said.starts_with("fobs: cannot write to standard output: "), "{said}");
 }
 
-/// What `fobs cp --help` writes to a terminal.
+#[test]
+fn moved_commands_are_usage_errors_that_name_fobs_lab() {
+    for words in [
+        &["sim"][..],
+        &["sim", "--help"],
+        &["sim", "run", "--seed", "7", "scenarios/lossy.toml"],
+        &["diagnose", "classify", "--json", "windows.jsonl"],
+        &["diagnose", "--", "-x"],
+    ] {
+        let name = words[0];
+        let run = fobs(words);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{words:?}");
+        let expected = format!(
+            "fobs: 'fobs {name}' is now 'fobs-lab {name}', a separate program: build it with 'cargo build --release \
+             -p fobs-lab'\n"
+        );
+        assert_eq!(run.stderr, expected, "{words:?}");
+    }
+}
+
+/// The output of `fobs cp --help` on a terminal.
 fn help_on_a_terminal(no_color: Option<&str>) -> Vec<u8> {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -294,10 +314,10 @@ fn help_on_a_terminal(no_color: Option<&str>) -> Vec<u8> {
         command.env("NO_COLOR", value);
     }
     let mut child = command.stdout(inside).stderr(Stdio::null()).spawn().expect("fobs starts");
-    // The command keeps our copy of the other end: without it the reading ends when fobs does.
+    // The command holds this process's copy of the other end; without it, reading ends when fobs exits.
     drop(command);
     let mut seen = Vec::new();
-    // Linux reports the end of a terminal as an error (EIO).
+    // Linux reports a closed terminal as EIO.
     let _ = terminal.read_to_end(&mut seen);
     assert!(child.wait().expect("it ends").success());
     seen
@@ -306,13 +326,13 @@ fn help_on_a_terminal(no_color: Option<&str>) -> Vec<u8> {
 #[test]
 fn no_color_is_respected() {
     let coloured = help_on_a_terminal(None);
-    assert!(coloured.contains(&0x1b), "a terminal gets bold headings, or this test proves nothing");
+    assert!(coloured.contains(&0x1b), "without NO_COLOR, headings are bold");
     let plain = help_on_a_terminal(Some("1"));
     assert!(plain.starts_with(b"Copy files") && !plain.contains(&0x1b));
 }
 
 #[test]
-fn keygen_prints_the_public_line_and_says_where_the_key_is() {
+fn keygen_prints_the_public_key_and_the_file() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let key = directory.path().join("key");
     let run = fobs(&["keygen", "--out", key.to_str().expect("UTF-8")]);

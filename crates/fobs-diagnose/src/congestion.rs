@@ -1,7 +1,9 @@
-//! Shipped windows of congestion: a model that is trained after a copy must not blame the receiver for any of them.
+//! Shipped windows of congestion: a model that is trained after a copy must not blame the receiver for any of
+//! them.
 //!
-//! Six windows of each of the sixteen scenarios of congestion, made by `fobs-lab diagnose generate`. They are a file
-//! so that every host tests its models on the same windows, and the simulator stays out of the program that copies.
+//! Six windows of each of the sixteen scenarios of congestion, made by `fobs-lab diagnose generate`. They are
+//! a file so that every host tests its models on the same windows, and the simulator stays out of the program
+//! that copies.
 
 use std::path::Path;
 

@@ -1,15 +1,17 @@
-//! A model for one pair of hosts, trained after a transfer (001 section 5: "it may be the case that the parameters to
-//! the empirical models do vary between architectures, making it necessary to retrain the classifier").
+//! A model for one pair of hosts, trained after a transfer (001 section 5: "it may be the case that the
+//! parameters to the empirical models do vary between architectures, making it necessary to retrain the
+//! classifier").
 //!
-//! The windows of one pair show few of the ways to lose packets, so a model of them alone would miss the others. The
-//! shipped model stays whole; copies of the sub-causes that the pair's windows resemble most are added to it, moved
-//! to those windows. The shipped sub-cause is the prior of its copy.
+//! The windows of one pair show few of the ways to lose packets, so a model of them alone would miss the
+//! others. The shipped model stays whole; copies of the sub-causes that the pair's windows resemble most are
+//! added to it, moved to those windows. The shipped sub-cause is the prior of its copy.
 //!
 //! Labels are the receiver's counters, which may be wrong or forged. A window whose label the shipped model
-//! contradicts is left out: a receiver's window that looks like the network's may be a false claim, and a network's
-//! window that looks like a receiver's is a blackout, which no pattern tells from a stalled receiver. The trained
-//! model replaces the shipped one only if it is no worse on windows that it was not trained on, and blames the
-//! receiver for no window of congestion that the shipped one does not (docs/classifier.md, "Learning").
+//! contradicts is left out: a receiver's window that looks like the network's may be a false claim, and a
+//! network's window that looks like a receiver's is a blackout, which no pattern tells from a stalled
+//! receiver. The trained model replaces the shipped one only if it is no worse on windows that it was not
+//! trained on, and blames the receiver for no window of congestion that the shipped one does not
+//! (docs/classifier.md, "Learning").
 
 use std::collections::BTreeMap;
 
@@ -22,30 +24,30 @@ use crate::regression::{self, Fitted, Prior, Sample};
 use crate::splice::splices;
 use crate::{Cause, Window, congestion};
 
-/// Labelled windows of a group without which its sub-causes stay as shipped: trained on 32 windows of receivers, a
-/// mixture found 96.5% of the others, on 8 only 53% (docs/classifier.md).
+/// Labelled windows of a group without which its sub-causes stay as shipped: trained on 32 windows of
+/// receivers, a mixture found 96.5% of the others, on 8 only 53% (docs/classifier.md).
 pub const GROUP_WINDOWS_MIN: usize = 32;
 /// Fewest windows that a copy of a sub-cause is fitted to; features number six.
 const COPY_WINDOWS_MIN: usize = 8;
-/// Resistance of the shipped level and slopes, in windows (for a slope, windows one doubling of the covariate from
-/// the middle). The level gives way to a few windows. Slopes follow from geometry, the same on all hosts, and the
-/// windows of one pair seldom span enough loss to estimate them.
+/// Resistance of the shipped level and slopes, in windows (for a slope, windows one doubling of the covariate
+/// from the middle). The level gives way to a few windows. Slopes follow from geometry, the same on all
+/// hosts, and the windows of one pair seldom span enough loss to estimate them.
 const LEVEL_STIFFNESS: f64 = 4.0;
 const SLOPE_STIFFNESS: f64 = 64.0;
 /// Weight of the shipped scale, in windows.
 const PRIOR_WINDOWS: f64 = 8.0;
-/// Weights of all copies together relative to the shipped sub-causes of their group, tried in this order until one
-/// passes the trial. At most 1, so that no shipped sub-cause loses more than half of its weight.
+/// Weights of all copies together relative to the shipped sub-causes of their group, tried in this order
+/// until one passes the trial. At most 1, so that no shipped sub-cause loses more than half of its weight.
 const COPIES_WEIGHTS: [f64; 3] = [1.0, 0.25, 0.0625];
 /// Parts that the transfers are divided into; each part is judged by a model trained on the others.
 const PARTS: usize = 5;
-/// Share of the congestion that the shipped model calls the network's which the trained one must still call so. An
-/// inconclusive verdict is treated as the network's, but no longer contradicts a receiver's claim.
+/// Share of the congestion that the shipped model calls the network's which the trained one must still call
+/// so. An inconclusive verdict is treated as the network's, but no longer contradicts a receiver's claim.
 const CONGESTION_KEPT: f64 = 0.95;
 /// Windows in which both lost packets, made for each part.
 const SPLICED: usize = 100;
-/// Largest share of them that may be called the receiver's, unless the shipped model reaches more: the bar that
-/// `fobs-lab diagnose eval` applies.
+/// Largest share of them that may be called the receiver's, unless the shipped model reaches more: the bar
+/// that `fobs-lab diagnose eval` applies.
 const SPLICED_SHARE_MAX: f64 = 0.005;
 /// Seed of the spliced windows; fixed, so that every host makes the same decision from the same windows.
 const SEED: u64 = 0x1ea2;
@@ -74,7 +76,8 @@ pub enum NotLearned {
     Base(String),
 }
 
-/// The shipped model extended by the windows of a pair of hosts: causes cpu and net, `run` numbers the transfer.
+/// The shipped model extended by the windows of a pair of hosts: causes cpu and net, `run` numbers the
+/// transfer.
 ///
 /// # Errors
 /// [`NotLearned`] if there are too few windows, or the trained model is no better than the shipped one.
@@ -200,7 +203,8 @@ pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// Counts of verdicts on windows that the candidate was not trained on: shipped model first, candidate second.
+/// Counts of verdicts on windows that the candidate was not trained on: shipped model first, candidate
+/// second.
 #[derive(Debug, Default)]
 struct Trial {
     receiver_found: [u32; 2],

@@ -10,8 +10,8 @@
 //!   random      random numbers from a seed
 //! ```
 //!
-//! The classifier itself is in `fobs-proto`. What only researchers use (scoring, training from scratch, generated
-//! windows) is in the laboratory, `lab/src/diagnose/`. Everything random comes from a seed.
+//! The classifier itself is in `fobs-proto`. What only researchers use (scoring, training from scratch,
+//! generated windows) is in the laboratory, `lab/src/diagnose/`. Everything random comes from a seed.
 
 #![forbid(unsafe_code)]
 

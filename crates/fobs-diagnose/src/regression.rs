@@ -1,6 +1,6 @@
-//! The fit of one sub-cause: linear regression of all features at once with multivariate Student t deviations, by
-//! iterated weights (K. Lange, R. Little, J. Taylor: Robust Statistical Modeling Using the t Distribution, 1989), from
-//! a prior.
+//! The fit of one sub-cause: linear regression of all features at once with multivariate Student t
+//! deviations, by iterated weights (K. Lange, R. Little, J. Taylor: Robust Statistical Modeling Using the t
+//! Distribution, 1989), from a prior.
 
 use fobs_proto::loss_cause::features::{COVARIATES, FEATURES};
 use fobs_proto::loss_cause::mixture::{DEGREES_OF_FREEDOM, whiten};
@@ -9,8 +9,8 @@ use fobs_proto::loss_cause::mixture::{DEGREES_OF_FREEDOM, whiten};
 const ROUNDS: usize = 30;
 /// Added to the diagonal for each slope: without it, the slope of a burst that never varies has no solution.
 const RIDGE: f64 = 1.0;
-/// Smallest standard deviation of a feature, in units of log2: sub-causes with few windows look narrower than they
-/// are.
+/// Smallest standard deviation of a feature, in units of log2: sub-causes with few windows look narrower than
+/// they are.
 const DEVIATION_MIN: f64 = 0.15;
 /// Weight, in windows, of a prior scale with deviations of twice [`DEVIATION_MIN`].
 const PRETENDED: f64 = 4.0;
@@ -31,8 +31,8 @@ pub struct Sample {
 pub struct Prior {
     /// Expected mean and scale.
     pub expected: Fitted,
-    /// Resistance of the mean to change: the cost of a change of its rows is this quadratic form of it, where a
-    /// window's is 1.
+    /// Resistance of the mean to change: the cost of a change of its rows is this quadratic form of it, where
+    /// a window's is 1.
     pub stiffness: Square<COVARIATES>,
     /// Weight of the expected scale, in windows.
     pub windows: f64,
@@ -54,8 +54,8 @@ impl Prior {
     }
 }
 
-/// The stiffness of a mean whose level resists a change at the middle of the samples, and whose slopes each resist
-/// on their own.
+/// The stiffness of a mean whose level resists a change at the middle of the samples, and whose slopes each
+/// resist on their own.
 pub fn stiffness(samples: &[Sample], level: f64, slope: f64) -> Square<COVARIATES> {
     let mean =
         |i: usize| samples.iter().map(|sample| sample.covariates[i]).sum::<f64>() / samples.len() as f64;

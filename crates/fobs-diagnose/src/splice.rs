@@ -4,12 +4,13 @@ use fobs_proto::loss_cause::Signature;
 
 use crate::{Cause, Random, Window};
 
-/// Network scenarios whose losses are solid blocks. No pattern distinguishes them from a receiver's, so they are
-/// left out of training; counters and lag decide there.
+/// Network scenarios whose losses are solid blocks. No pattern distinguishes them from a receiver's, so they
+/// are left out of training; counters and lag decide there.
 pub const INDISTINCT: [&str; 2] = ["outage", "gelong"];
 /// Network scenarios that are not congestion.
 pub const NOT_CONGESTION: [&str; 4] = ["bern", "ge", "gelong", "outage"];
-/// Prefix of scenarios recorded on real sockets with packets that the sender omitted: random loss, not congestion.
+/// Prefix of scenarios recorded on real sockets with packets that the sender omitted: random loss, not
+/// congestion.
 const REAL_PREFIX: &str = "real_";
 
 /// Smallest share of the losses that makes the network a cause of a window.
@@ -22,8 +23,9 @@ pub fn is_congestion(window: &Window) -> bool {
         && !window.scenario.starts_with(REAL_PREFIX)
 }
 
-/// Makes `count` windows from pairs of equal length, with at least [`NETWORK_SHARE_MIN`] of their losses in the
-/// network and at least 8 at the receiver; fewer if too few pairs fit. `run` is that of the receiver's window.
+/// Makes `count` windows from pairs of equal length, with at least [`NETWORK_SHARE_MIN`] of their losses in
+/// the network and at least 8 at the receiver; fewer if too few pairs fit. `run` is that of the receiver's
+/// window.
 pub fn splices(windows: &[&Window], count: usize, seed: u64) -> Vec<Window> {
     let mut random = Random::new(seed);
     let receivers: Vec<&Window> = of(windows, |w| w.cause == Some(Cause::Cpu) && w.signature.lost() >= 8);
@@ -97,7 +99,8 @@ mod tests {
         assert_eq!(spliced.len(), 3);
         let gaps: Vec<(u32, u32)> =
             spliced[0].signature.runs().iter().map(|run| (run.start, run.len)).collect();
-        // The network's loss at 36 is inside the receiver's block; its run from 59 overlaps the block by one packet.
+        // The network's loss at 36 is inside the receiver's block; its run from 59 overlaps the block by one
+        // packet.
         assert_eq!(gaps, [(5, 1), (10, 52), (160, 20), (362, 1)]);
         assert_eq!(spliced[0].host_lost, Some(70));
         assert!(splices(&[&cpu], 3, 1).is_empty());

@@ -1,4 +1,4 @@
-//! Recorded windows: one JSON object a line (docs/classifier.md says what is in it).
+//! Recorded windows: one JSON object per line (format: docs/classifier.md).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -65,7 +65,8 @@ impl Window {
         }
     }
 
-    /// Cut into whole windows of `packets` (0: uncut). A cut window has no `host_lost`: the count covers all of it.
+    /// Cut into whole windows of `packets` (0: uncut). A cut window has no `host_lost`: the count covers all
+    /// of it.
     pub fn slices(&self, packets: u32) -> Vec<Window> {
         let whole = packets == 0 || self.signature.packets() <= packets;
         let part = |signature| Window {

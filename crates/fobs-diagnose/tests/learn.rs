@@ -1,5 +1,5 @@
-//! Training for one pair of hosts: what it gains on a host that the shipped model does not know, and what it never
-//! does.
+//! Training for one pair of hosts: what it gains on a host that the shipped model does not know, and what it
+//! never does.
 
 use fobs_diagnose::learn::{GROUP_WINDOWS_MIN, NotLearned, learn};
 use fobs_diagnose::model::MixtureFile;
@@ -11,8 +11,8 @@ const SEED: u64 = 77;
 /// Windows of each cause from one transfer.
 const PER_TRANSFER: u64 = 8;
 
-/// A receiver that frees its buffer in portions of 57 packets and is slightly too slow for some hundred packets at a
-/// time: short runs at even gaps, which the shipped model calls inconclusive.
+/// A receiver that frees its buffer in portions of 57 packets and is slightly too slow for some hundred
+/// packets at a time: short runs at even gaps, which the shipped model calls inconclusive.
 fn slow_receiver(seed: u64) -> Window {
     let mut random = Random::new(seed);
     let packets = random.uniform(10_000.0, 30_000.0) as u64;

@@ -9,9 +9,9 @@ use super::record::RecordArgs;
 
 /// Determine why packets were lost, from recorded windows of losses.
 ///
-/// A file has one JSON object per line, gzipped or not: n (packets in the window), rle (pairs: packets received, then
-/// packets lost), burst (packets sent back to back), and for training and scoring cause (cpu, net or hybrid),
-/// scenario and run.
+/// A file has one JSON object per line, gzipped or not: n (packets in the window), rle (pairs: packets
+/// received, then packets lost), burst (packets sent back to back), and for training and scoring cause (cpu,
+/// net or hybrid), scenario and run.
 #[derive(Debug, Args)]
 pub struct DiagnoseArgs {
     /// What to do.
@@ -128,7 +128,8 @@ pub struct TrainArgs {
     #[arg(long, value_name = "TEXT", default_value = "by `fobs-lab diagnose train`")]
     pub note: String,
 
-    /// Also print scores on windows that were left out of training: a fifth, and a congestion scenario, at a time
+    /// Also print scores on windows that were left out of training: a fifth, and a congestion scenario, at a
+    /// time
     #[arg(long)]
     pub validate: bool,
 }

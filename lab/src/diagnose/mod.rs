@@ -1,4 +1,5 @@
-//! `fobs-lab diagnose`: recorded loss windows classified, classifiers trained and scored (docs/classifier.md).
+//! `fobs-lab diagnose`: recorded loss windows classified, classifiers trained and scored
+//! (docs/classifier.md).
 //!
 //! ```text
 //!   classify  probability and verdict of a window, by the paper's method or ours
@@ -9,7 +10,8 @@
 //!   record    windows of a real receiver that has too little CPU time
 //! ```
 //!
-//! Files of windows and models, and what trains a model after a copy, are in `fobs-diagnose`, which `fobs` uses too.
+//! Files of windows and models, and what trains a model after a copy, are in `fobs-diagnose`, which `fobs`
+//! uses too.
 
 pub mod args;
 mod classify;

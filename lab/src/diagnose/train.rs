@@ -24,8 +24,8 @@ const LENGTHS: [u32; 2] = [0, 10_000];
 const SPLICED: usize = 1500;
 /// Fewest labelled windows of the receiver and of the network.
 const LABELLED_MIN: usize = fobs_diagnose::learn::GROUP_WINDOWS_MIN;
-/// Prior weights of receiver, network and mixed. Chosen with [`RESIDUAL`] on windows left out of training: a higher
-/// weight for mixed windows loses more of the receiver's windows than it gains of the mixed ones.
+/// Prior weights of receiver, network and mixed. Chosen with [`RESIDUAL`] on windows left out of training: a
+/// higher weight for mixed windows loses more of the receiver's windows than it gains of the mixed ones.
 const PRIORS: [f64; 3] = [1.0, 1.0, 0.6];
 /// Packets and share of the losses that may lie in short runs; chosen on windows left out of training
 /// (docs/classifier.md).
@@ -47,7 +47,8 @@ pub enum TrainError {
     },
 }
 
-/// Trains a model on these windows; `made` is a note in the file, `seed` selects the windows that are spliced.
+/// Trains a model on these windows; `made` is a note in the file, `seed` selects the windows that are
+/// spliced.
 pub fn train(windows: &[Window], seed: u64, made: &str) -> Result<MixtureFile, TrainError> {
     let mut groups: BTreeMap<Key, Vec<Sample>> = BTreeMap::new();
     let (mut receiver, mut network) = (0, 0);

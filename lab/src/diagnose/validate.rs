@@ -72,7 +72,8 @@ fn classifier(windows: &[Window], seed: u64) -> Result<Classifier, TrainError> {
     Ok(Classifier::signature(&model).expect("training makes usable models"))
 }
 
-/// The part of a window. Windows of one recording are similar and share a part; simulated ones are independent.
+/// The part of a window. Windows of one recording are similar and share a part; simulated ones are
+/// independent.
 fn fold(index: usize, window: &Window) -> usize {
     match window.cause {
         Some(Cause::Cpu | Cause::Hybrid) => (window.run / 2 + window.run) as usize % FOLDS,

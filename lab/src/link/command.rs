@@ -16,22 +16,22 @@ use super::self_test;
 use super::spec::LinkSpec;
 use crate::failure::{EXIT_NO_ROOT, EXIT_USAGE, Failure};
 
-/// Emulate a path between network namespaces until a signal comes.
+/// Emulate a path between network namespaces until a signal arrives.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What the path is (TOML)
+    /// Description of the path (TOML)
     #[arg(required_unless_present = "self_test", value_name = "SPEC.toml")]
     spec: Option<PathBuf>,
-    /// Where to listen for questions and changes [default: /run/fobs-lab-PID.sock]
+    /// Socket for queries and changes [default: /run/fobs-lab-PID.sock]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Set a key of the spec, as rate=50Mbit or forward.loss=1% (repeatable)
+    /// Set a key of the description, as in rate=50Mbit or forward.loss=1%; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// End when standard input ends, too
+    /// End also when standard input ends
     #[arg(long)]
     until_eof: bool,
-    /// Emulate known paths and compare what they do with what they should
+    /// Emulate known paths and compare measurements with expected values
     #[arg(long, conflicts_with_all = ["spec", "control", "set", "until_eof"])]
     self_test: bool,
 }
@@ -67,7 +67,8 @@ fn emulate(path: &PathBuf, args: &Args) -> Result<ExitCode, Failure> {
         fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     let spec = LinkSpec::read(&text, &args.set).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
     // Before anything is made, so that nothing is left behind by a signal that comes early.
-    let ends = Ends::listen(args.until_eof).map_err(|error| Failure::new(format!("cannot wait: {error}")))?;
+    let ends = Ends::listen(args.until_eof)
+        .map_err(|error| Failure::new(format!("cannot install signal handlers: {error}")))?;
     let emulator = Emulator::start(&spec)?;
     let control = args.control.clone().unwrap_or_else(default_control_path);
     let socket = ControlSocket::listen(&control, emulator.remote())
@@ -76,7 +77,7 @@ fn emulate(path: &PathBuf, args: &Args) -> Result<ExitCode, Failure> {
     ends.wait();
     drop(socket);
     let Some(counters) = emulator.stop() else {
-        return Err(Failure::new("the emulator's thread panicked; what it said before is above"));
+        return Err(Failure::new("the emulator's thread panicked; its message is above"));
     };
     let mut counters = serde_json::to_value(counters).unwrap_or_default();
     counters["event"] = json!("counters");

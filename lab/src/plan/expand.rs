@@ -33,7 +33,7 @@ pub fn variants(table: &Table, label: &str, most: usize) -> Result<Vec<Variant>,
     let varied = match plain.remove("vary") {
         None => Table::new(),
         Some(Value::Table(varied)) => varied,
-        Some(_) => return Err("vary is no table: write vary = { \"key\" = [..] }".to_owned()),
+        Some(_) => return Err("vary is not a table: write vary = { \"key\" = [..] }".to_owned()),
     };
     let mut variants = vec![Variant { table: plain, parameters: BTreeMap::new() }];
     for (key, values) in &varied {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_cannot_be_varied_is_named() {
         for (text, said) in [
-            ("vary = 3", "vary is no table"),
+            ("vary = 3", "vary is not a table"),
             ("vary = { x = [] }", "\"x\""),
             ("vary = { x = 1 }", "\"x\""),
             ("vary = { x = [1,2,3], y = [1,2,3,4] }", "more than 10"),

@@ -30,7 +30,7 @@ pub use figure::{Shown, matches};
 
 /// Options of `report`.
 #[derive(clap::Args)]
-#[command(about = "Make tables and a page with figures of result files")]
+#[command(about = "Make tables and an HTML page with plots from result files")]
 pub struct Args {
     /// Result files of `fobs-lab run`
     #[arg(required = true, value_name = "RESULT.jsonl")]
@@ -38,7 +38,7 @@ pub struct Args {
     /// Write one self-contained HTML page to FILE
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write tables in Markdown to FILE; without --html and --markdown they go to standard output
+    /// Write tables in Markdown to FILE [default without --html: standard output]
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }

@@ -54,11 +54,12 @@ pub fn results(file: &Path) -> Result<Results, ReadError> {
         if line.pop_if(|last| *last == b'\n').is_none() && read as u64 == LINE_MAX_BYTES {
             return Err(wrong(
                 number,
-                format!("the line is longer than {} MiB; this is no result file", LINE_MAX_BYTES >> 20),
+                format!("the line is longer than {} MiB; this is not a result file", LINE_MAX_BYTES >> 20),
             ));
         }
         let text = String::from_utf8(line);
-        text.map(Some).map_err(|_| wrong(number, "the line is not text; this is no result file".to_owned()))
+        text.map(Some)
+            .map_err(|_| wrong(number, "the line is not text; this is not a result file".to_owned()))
     };
 
     let first =
@@ -121,7 +122,7 @@ fn header(line: &str) -> Result<Header, String> {
                 "the file has schema {schema}, and this program reads {SCHEMA}; use the program that wrote it"
             ));
         }
-        None => return Err("the header has no schema; this is no result file".to_owned()),
+        None => return Err("the header has no schema; this is not a result file".to_owned()),
     }
     match Record::from_line(line).map_err(damaged)? {
         Record::Header(header) => Ok(*header),

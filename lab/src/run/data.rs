@@ -102,7 +102,7 @@ impl Source {
         if hasher.finalize() == self.hash {
             Ok(())
         } else {
-            Err("what arrived is not what was sent".to_owned())
+            Err("the received data differs from the data sent".to_owned())
         }
     }
 }
@@ -127,8 +127,8 @@ pub fn bytes_below(folder: &Path) -> u64 {
 }
 
 fn free_bytes(folder: &Path) -> Result<u64, String> {
-    let stat =
-        rustix::fs::statvfs(folder).map_err(|error| format!("cannot ask {MEMORY} for room: {error}"))?;
+    let stat = rustix::fs::statvfs(folder)
+        .map_err(|error| format!("cannot read the free space of {MEMORY}: {error}"))?;
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 

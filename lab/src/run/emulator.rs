@@ -54,11 +54,11 @@ struct ReadyHost {
 impl Emulator {
     /// Starts one for the path; its spec and its socket lie in `folder`.
     pub fn start(spec: &LinkSpec, folder: &Path) -> Result<Emulator, String> {
-        let text = toml::to_string(spec).map_err(|error| format!("cannot write down the path: {error}"))?;
+        let text = toml::to_string(spec).map_err(|error| format!("cannot serialise the path: {error}"))?;
         let (file, control) = (folder.join("link.toml"), folder.join("link.sock"));
         fs::write(&file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
         let own =
-            std::env::current_exe().map_err(|error| format!("cannot find this program itself: {error}"))?;
+            std::env::current_exe().map_err(|error| format!("cannot find this program's path: {error}"))?;
         let mut child = Command::new(own)
             .arg("link")
             .arg(&file)

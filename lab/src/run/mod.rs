@@ -50,27 +50,29 @@ const CALM: Duration = Duration::from_secs(1);
 
 /// Options of `run`.
 #[derive(clap::Args)]
-#[command(about = "Put tools over emulated paths as a plan says, and write a record of every run (root)")]
+#[command(
+    about = "Run transfer tools over emulated paths as a plan says, and write a record of every run (needs root)"
+)]
 pub struct Args {
-    /// The plan
+    /// Plan of the experiment
     #[arg(value_name = "PLAN.toml")]
     plan: PathBuf,
-    /// Write records to FILE instead of NAME.jsonl in the current directory; an existing file is replaced
+    /// Write records to FILE [default: NAME.jsonl in the current directory]; an existing file is replaced
     #[arg(long, value_name = "FILE.jsonl")]
     out: Option<PathBuf>,
-    /// Run only what has TEXT in its contest's label, its path's name or a tool's name
+    /// Run only contests with TEXT in their label, their path's name or a tool's name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Repeat everything N times, whatever the plan says
+    /// Repeat every run N times, instead of as often as the plan says
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Make a run that is not valid again, up to N times; every record is kept, the report counts the valid ones
+    /// Repeat an invalid run up to N times; all records are kept, the report uses the valid ones
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100))]
     again: u32,
-    /// The fobs program to use [default: beside this program, then in PATH]
+    /// Path of fobs [default: beside this program, then in PATH]
     #[arg(long, value_name = "PATH")]
     fobs: Option<PathBuf>,
-    /// Read and check the plan, print what would be run, and run nothing
+    /// Check the plan and print its runs without running them
     #[arg(long)]
     dry_run: bool,
 }
@@ -116,7 +118,7 @@ fn list(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
 fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     let turns = turns(plan, args.only.as_deref())?;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("fobs-lab: run needs root, for network namespaces and TUN devices: run it with sudo");
+        eprintln!("fobs-lab: run needs root, for network namespaces and TUN devices: use sudo");
         return Ok(ExitCode::from(crate::failure::EXIT_NO_ROOT));
     }
     let interrupted = Arc::new(AtomicBool::new(false));

@@ -31,9 +31,9 @@ Examples:
 
 /// Run the protocol in virtual time.
 ///
-/// The sender and receiver are the state machines that copy files, on simulated links and hosts and beside models of
-/// TCP; every rule of the protocol is checked at every step. Nothing touches the network. docs/simulator.md describes
-/// scenario files.
+/// The sender and receiver are the state machines that copy files, on simulated links and hosts and beside
+/// models of TCP; every rule of the protocol is checked at every step. Nothing touches the network.
+/// docs/simulator.md describes scenario files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -1,8 +1,10 @@
-//! `fobs-lab sim sharing`: how several flows of `auto` share a link, and what one leaves a TCP flow, over seeds.
+//! `fobs-lab sim sharing`: how several flows of `auto` share a link, and what one leaves a TCP flow, over
+//! seeds.
 //!
-//! Several flows start about every 2 s, each later by up to a second that the seed draws. The index is Jain's, over
-//! windows of 10 s from 5 s after the last start; "even after" is when the last 4 s first have an index of 0.9 and keep
-//! it. Beside a TCP flow, the second flow starts after 5 to 6 s, and shares are those of the last 40 s.
+//! Several flows start about every 2 s, each later by up to a second that the seed draws. The index is
+//! Jain's, over windows of 10 s from 5 s after the last start; "even after" is when the last 4 s first have
+//! an index of 0.9 and keep it. Beside a TCP flow, the second flow starts after 5 to 6 s, and shares are
+//! those of the last 40 s.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,8 +62,8 @@ struct Path {
 
 /// Measure how flows of auto share a link with each other or with TCP.
 ///
-/// Prints a line for each path and number of flows, with figures over all seeds. Lists are numbers with commas, or a
-/// range as in 1..16.
+/// Prints a line for each path and number of flows, with figures over all seeds. Lists are numbers with
+/// commas, or a range as in 1..16.
 #[derive(Debug, clap::Args)]
 pub struct SharingArgs {
     /// Rates of the link, Mbit/s
@@ -231,7 +233,8 @@ fn beside(args: &SharingArgs, path: Path, algorithm: Algorithm) -> Result<(), Fa
     Ok(())
 }
 
-/// One run of several flows: the index of each window, when shares became even (s), and their part of the link.
+/// One run of several flows: the index of each window, when shares became even (s), and their part of the
+/// link.
 struct Shared {
     windows: Vec<f64>,
     even: f64,

@@ -18,7 +18,7 @@ fn location((carrier, user, host, port, path): Parts) -> Location {
 }
 
 #[test]
-fn remote_locations_are_read() {
+fn remote_locations_are_parsed() {
     use Carrier::{Daemon, Ssh};
     let table: &[(&[u8], Parts)] = &[
         (b"host:", (Ssh, None, "host", None, b"")),
@@ -68,7 +68,7 @@ fn remote_locations_are_read() {
 }
 
 #[test]
-fn local_paths_and_standard_streams_are_read() {
+fn local_paths_and_standard_streams_are_parsed() {
     let table: [&[u8]; 9] =
         [b"file", b"/abs", b"./a:b", b"dir/a:b", b":a", b"[a", b"[a/b]:c", b"caf\xe9", b"./-"];
     for argument in table {
@@ -79,7 +79,7 @@ fn local_paths_and_standard_streams_are_read() {
 }
 
 #[test]
-fn nonsense_is_refused_with_the_reason() {
+fn invalid_locations_are_refused_with_the_reason() {
     let table: &[(&[u8], &str)] = &[
         (b"", "empty name"),
         (b"[]:x", "host name is missing"),
@@ -96,8 +96,8 @@ fn nonsense_is_refused_with_the_reason() {
         (b"ssh://-host/x", "cannot start with '-'"),
         (b"ssh://%2dme@host/x", "cannot start with '-'"),
         (b"fobs://-host/x", "cannot start with '-'"),
-        (b"a b:x", "blanks or control"),
-        (b"a\x1b:x", "blanks or control"),
+        (b"a b:x", "white space or control"),
+        (b"a\x1b:x", "white space or control"),
         (b"h\xff:x", "not UTF-8"),
         (b"h\xff@h:x", "not UTF-8"),
         (b"ssh://host:0/x", "not a port"),
@@ -128,7 +128,7 @@ fn nonsense_is_refused_with_the_reason() {
 }
 
 #[test]
-fn routes_are_checked() {
+fn copies_not_between_two_hosts_are_refused() {
     let table: &[(&[&str], &str, Option<&str>)] = &[
         (&["a"], "host:", None),
         (&["a", "b"], "host:", None),
@@ -140,9 +140,9 @@ fn routes_are_checked() {
         (&["-"], "b", Some("use cp")),
         (&["-"], "-", Some("use cp")),
         (&["a", "b"], "-", Some("use cp")),
-        (&["host:a"], "other:b", Some("third-party")),
-        (&["host:a"], "host:b", Some("third-party")),
-        (&["a", "host:a"], "host:b", Some("third-party")),
+        (&["host:a"], "other:b", Some("copies between two other hosts")),
+        (&["host:a"], "host:b", Some("copies between two other hosts")),
+        (&["a", "host:a"], "host:b", Some("copies between two other hosts")),
         (&["a", "host:a"], ".", Some("use cp for those")),
         (&["host:a", "other:b"], ".", Some("one copy per host")),
         (&["host:a", "me@host:b"], ".", Some("one copy per host")),

@@ -1,4 +1,4 @@
-//! `--json`: one JSON object a line, for programs.
+//! `--json`: one JSON object per line, for programs.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +13,12 @@ use serde::{Serialize, Serializer};
 
 use super::Reporter;
 
-/// Version of the lines: it grows when a member changes its meaning or goes away, not when one is added.
+/// Version of the lines: increases when a member changes its meaning or is removed, not when one is added.
 const VERSION: u8 = 1;
 /// Time between two `progress` lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reports to a program.
+/// Reports events as JSON lines.
 pub struct Json<W> {
     state: Mutex<State<W>>,
 }
@@ -31,9 +31,9 @@ struct State<W> {
 
 enum Stage {
     Open,
-    /// The last line is written, or nobody reads any more.
+    /// The last line is written, or the pipe is closed.
     Closed,
-    /// Writing failed; what was to be reported is lost.
+    /// Writing failed; later lines are lost.
     Failed(io::Error),
 }
 
@@ -89,7 +89,7 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });
             }
             Event::FileFailed(error) => state.write(Line::Error(error.into())),
-            // `fobs explain` and `--trace` tell of these.
+            // In the trace and the explanation.
             Event::Measured(_) => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
         }
@@ -151,7 +151,7 @@ enum Line<'a> {
     },
 }
 
-/// A path of any bytes: as text, and exactly where the text is not exact.
+/// A path of any bytes: as text, and in base64 where it is not UTF-8.
 #[derive(Serialize)]
 struct Path<'a> {
     path: std::borrow::Cow<'a, str>,
@@ -199,7 +199,7 @@ struct ProgressLine<'a> {
 
 impl<'a> From<&'a Progress> for ProgressLine<'a> {
     fn from(progress: &'a Progress) -> Self {
-        // Without `..`: a member that is added there must be added here.
+        // Without `..`: a member added there must be added here.
         let Progress { path, bytes, bytes_known, scan_complete, files, rate_bps, rtt_ms, loss_rate, waste } =
             progress;
         ProgressLine {
@@ -256,7 +256,7 @@ struct DoneLine<'a> {
 
 impl<'a> From<&'a Summary> for DoneLine<'a> {
     fn from(summary: &'a Summary) -> Self {
-        // Without `..`: a member that is added there must be added here.
+        // Without `..`: a member added there must be added here.
         let Summary {
             bytes,
             files,
@@ -311,7 +311,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
     }
 }
 
-/// JSON knows no infinity and no NaN (0 bytes in 0 seconds): a number stays a number.
+/// JSON has no infinity and no NaN (0 bytes in 0 seconds): they become 0.
 fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
 }

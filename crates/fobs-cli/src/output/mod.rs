@@ -1,4 +1,4 @@
-//! What a run tells the world: lines for a person on standard error, or NDJSON on standard output.
+//! Output of a run: lines for a person on standard error, or NDJSON on standard output.
 
 mod json;
 mod person;
@@ -16,16 +16,16 @@ use crate::exit;
 use json::Json;
 use person::{Detail, Person};
 
-/// Takes the events of a run and, once, how it ended.
+/// Receives the events of a run and, once, its outcome.
 pub trait Reporter: EventSink {
-    /// Reports the end, and why it was not faster, if that is wanted; nothing is reported after it.
+    /// Reports the outcome and, if given, the explanation of the rate; nothing is reported after it.
     ///
     /// # Errors
-    /// `FileIo` if what was to be reported could not be written (a closed pipe is no error).
+    /// `FileIo` if a report could not be written (a closed pipe is no error).
     fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()>;
 }
 
-/// The reporter of `fobs cp`, from its `--json`, `-q` and `-v`.
+/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`.
 pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
     if json {
         return Arc::new(Json::new(io::stdout()));
@@ -39,22 +39,22 @@ pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
     Arc::new(Person::new(io::stderr(), detail, progress.then(progress::Bar::new)))
 }
 
-/// The sink of `fobs serve`: a line on standard error for whatever happens.
+/// The sink of `fobs serve`: a line on standard error for each event.
 pub fn of_server() -> Arc<dyn EventSink> {
     Arc::new(Person::new(io::stderr(), Detail::Summary, None))
 }
 
-/// `fobs: SENTENCE` on standard error. Nobody is left to be told if that fails.
+/// Prints `fobs: SENTENCE` to standard error, ignoring failure.
 pub fn note(sentence: &str) {
     let _ = person::line(&mut io::stderr(), sentence);
 }
 
-/// The sentence of an error, as [`note`].
+/// Prints an error's message, as [`note`].
 pub fn complain(error: &Error) {
     note(&error.message);
 }
 
-/// The exit code of a copy that ended like this.
+/// The exit code of a copy with this outcome.
 pub fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
         Ok(summary) if summary.errors.is_empty() => exit::SUCCESS,
@@ -63,7 +63,7 @@ pub fn exit_code(outcome: &Outcome) -> u8 {
     }
 }
 
-/// The last line of a `--json` run whose command line was already wrong.
+/// Prints the `failed` event of a `--json` run with an invalid command line.
 ///
 /// # Errors
 /// As [`Reporter::finish`].
@@ -77,7 +77,7 @@ mod tests {
     use fobs::event::{FileError, Summary};
 
     #[test]
-    fn the_exit_code_tells_how_it_ended() {
+    fn every_outcome_has_its_exit_code() {
         let failed = FileError { path: b"a".to_vec(), message: "gone".to_owned() };
         assert_eq!(exit_code(&Ok(Summary::default())), 0);
         assert_eq!(exit_code(&Ok(Summary { errors: vec![failed], ..Summary::default() })), 23);

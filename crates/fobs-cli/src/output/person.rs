@@ -13,10 +13,10 @@ use super::printable::printable;
 use super::progress::Bar;
 use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
-/// Hexadecimal digits of the root that the summary shows: enough to compare by eye.
+/// Hexadecimal digits of the root in the summary: enough to compare by eye.
 const ROOT_DIGITS: usize = 16;
 
-/// How much a person wants to read; each says what those before it say, too.
+/// Level of output; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// `-q`: only errors.
@@ -46,7 +46,7 @@ impl<W: Write> Person<W> {
         }
         let write = || {
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-            // Nobody is left to be told if standard error is gone; the exit code still tells.
+            // If standard error is closed, the exit code remains.
             let _ = line(&mut *out, sentence);
         };
         match &self.bar {
@@ -56,7 +56,7 @@ impl<W: Write> Person<W> {
     }
 }
 
-/// `fobs: SENTENCE`, safe for a terminal, in one write so that lines of several threads do not mix.
+/// Writes `fobs: SENTENCE`, safe for a terminal, in one write so that lines of several threads do not mix.
 pub fn line(out: &mut impl Write, sentence: &str) -> io::Result<()> {
     out.write_all(format!("fobs: {}\n", printable(sentence)).as_bytes())?;
     out.flush()
@@ -104,7 +104,7 @@ impl<W: Write + Send> Reporter for Person<W> {
         if let Some(bar) = &self.bar {
             bar.clear();
         }
-        // What failed is said by main, for every subcommand alike.
+        // `main` prints errors, for every subcommand.
         if let Ok(summary) = outcome {
             self.say(Detail::Summary, &sentence(summary));
         }
@@ -138,7 +138,7 @@ fn sentence(summary: &Summary) -> String {
     )
 }
 
-/// Tenths of a second where they matter, a clock where not.
+/// Seconds with tenths below a minute, a clock above.
 fn span(seconds: f64) -> String {
     if seconds < 60.0 { format!("{seconds:.1} s") } else { show_clock(Duration::from_secs_f64(seconds)) }
 }
@@ -149,8 +149,8 @@ mod tests {
     use fobs::cause::{Remedy, RemedyAction, RemedyResult};
     use fobs::event::Progress;
 
-    /// All that is said with this much detail.
-    fn said(detail: Detail, events: &[Event], outcome: &Outcome) -> String {
+    /// The output at this level.
+    fn output(detail: Detail, events: &[Event], outcome: &Outcome) -> String {
         let person = Person::new(Vec::new(), detail, None);
         for event in events {
             person.event(event.clone());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn each_detail_says_its_share() {
+    fn each_level_includes_the_ones_below() {
         let events = [
             Event::Started { control: "ssh", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
             Event::Notice("pinned\x1b[2J".to_owned()),
@@ -199,32 +199,32 @@ mod tests {
         let failed = "fobs: caf\u{fffd}: no\\u{7} right\n";
         let end = "fobs: 2 files, 1 file failed, 3.00 GB in 2.50 s, 9.60 Gbit/s, waste 0.12%, loss 0.05%, \
                    root 0123456789abcdef\n";
-        assert_eq!(said(Detail::Errors, &events, &outcome), failed);
+        assert_eq!(output(Detail::Errors, &events, &outcome), failed);
         let notice = "fobs: pinned\\u{1b}[2J\n";
-        assert_eq!(said(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
+        assert_eq!(output(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
         let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
                     fobs: at 13.0 s: a thread of its own that empties the socket: done\n\
                     fobs: a\\nb: 1.50 kB\n";
-        assert_eq!(said(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
+        assert_eq!(output(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
     }
 
     #[test]
-    fn what_became_of_the_deadline_is_said() {
+    fn the_summary_says_whether_the_deadline_was_met() {
         for (margin, words) in [
             (12.34, "0 bytes in 0.00 s, 12.3 s before the deadline, 0 bit/s"),
             (-0.05, "0 bytes in 0.00 s, 0.1 s after the deadline, 0 bit/s"),
             (-725.0, "0 bytes in 0.00 s, 12:05 after the deadline, 0 bit/s"),
         ] {
             let outcome = Ok(Summary { deadline_margin_s: Some(margin), ..Summary::default() });
-            let said = said(Detail::Summary, &[], &outcome);
-            assert!(said.contains(words), "{said}");
+            let output = output(Detail::Summary, &[], &outcome);
+            assert!(output.contains(words), "{output}");
         }
     }
 
     #[test]
     fn a_failed_copy_has_no_summary() {
         let outcome = Err(fobs::Error::new(fobs::ErrorKind::Connect, "out of reach"));
-        assert_eq!(said(Detail::Files, &[], &outcome), "");
+        assert_eq!(output(Detail::Files, &[], &outcome), "");
     }
 }

@@ -1,8 +1,8 @@
-//! Text from elsewhere (file names, a peer's sentences) made safe for a terminal.
+//! Untrusted text (file names, a peer's messages) made safe for a terminal.
 
 use std::fmt::Write;
 
-/// The text with everything escaped that would move the cursor, change colours or reorder the line.
+/// Escapes everything that would move the cursor, change colours or reorder the line.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -21,7 +21,7 @@ pub fn printable_path(path: &[u8]) -> String {
     printable(&String::from_utf8_lossy(path))
 }
 
-/// Line separators and the directional marks of Unicode (UAX #9), with which a name can pretend to be another.
+/// Line separators and the directional marks of Unicode (UAX #9), which can disguise a name as another.
 fn reorders(c: char) -> bool {
     matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_command_the_terminal() {
+    fn control_characters_are_escaped() {
         let table: [(&[u8], &str); 7] = [
             (b"plain name.txt", "plain name.txt"),
             ("é文".as_bytes(), "é文"),

@@ -1,4 +1,4 @@
-//! The progress line on a terminal: the name on the left, cut to fit, and the figures on the right.
+//! The progress line on a terminal: file name on the left, cut to fit, figures on the right.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::printable::printable_path;
 use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
-/// Columns kept for the file name before figures are left out.
+/// Columns reserved for the file name; figures that do not fit beside it are left out.
 const NAME_COLUMNS_MIN: usize = 16;
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal of unknown size.
 const COLUMNS_DEFAULT: usize = 80;
-/// Redraws per second: more than an eye needs, and few enough for a slow SSH line.
+/// Redraws per second: smooth for the eye, and few enough for a slow SSH connection.
 const DRAWS_PER_SECOND: u8 = 8;
-/// The longest time left that is worth showing.
+/// Longest remaining time that is shown.
 const ETA_MAX: Duration = Duration::from_secs(99 * 3600);
 
 /// The line itself, on standard error.
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// A line that shows nothing yet.
+    /// An empty line.
     pub fn new() -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
-        // The template is constant; if it ever were wrong the default style would show, and a test fails.
+        // The template is constant and tested; otherwise the default style would show.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
         Bar(bar)
     }
 
-    /// Shows where the transfer stands.
+    /// Shows the transfer's progress.
     pub fn show(&self, progress: &Progress) {
         let columns = columns();
         self.0.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
         self.0.set_message(printable_path(&progress.path));
     }
 
-    /// Does something else on the terminal, with the line out of the way.
+    /// Runs `work` with the line removed from the terminal.
     pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.suspend(work)
     }
@@ -49,7 +49,8 @@ impl Bar {
     }
 }
 
-/// The name takes what the figures leave, and is cut by its width on the terminal, not by its bytes.
+/// The name gets the columns that the figures leave; it is cut by its width on the terminal, not by its
+/// bytes.
 const TEMPLATE: &str = "{wide_msg} {prefix}";
 
 fn columns() -> usize {
@@ -59,10 +60,10 @@ fn columns() -> usize {
     }
 }
 
-/// The figures in order of their importance, as many as fit in so many columns.
+/// The figures by importance, as many as fit in so many columns.
 fn figures(progress: &Progress, columns: usize) -> String {
     let percent = match (progress.scan_complete, progress.bytes_known) {
-        // Of what is known so far is no share of the whole.
+        // During the scan the total is unknown.
         (false, _) | (true, 0) => None,
         (true, known) => {
             Some(format!("{:3}%", u128::from(progress.bytes.min(known)) * 100 / u128::from(known)))
@@ -79,7 +80,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
     ];
     let mut line = String::new();
     for figure in shown.into_iter().flatten() {
-        // All figures are ASCII: a byte is a column.
+        // All figures are ASCII: one byte per column.
         let gap = if line.is_empty() { "" } else { "  " };
         if line.len() + gap.len() + figure.len() > columns {
             break;
@@ -90,7 +91,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
     line
 }
 
-/// Known only once the whole is known and something moves.
+/// Remaining time; `None` while the total is unknown or nothing is sent.
 fn time_left(progress: &Progress) -> Option<Duration> {
     if !progress.scan_complete {
         return None;
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_as_many_as_fit() {
+    fn figures_that_do_not_fit_are_left_out() {
         let all = " 50%  5.00 GB  1.00 Gbit/s  ETA 0:40  RTT 20.0 ms  loss 0.10%  waste 1.23%";
         let table = [
             (200, all),
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_shown() {
+    fn unknown_figures_are_not_shown() {
         let scanning = Progress { scan_complete: false, rtt_ms: 0.0, ..HALF };
         assert_eq!(figures(&scanning, 200), "5.00 GB  1.00 Gbit/s  loss 0.10%  waste 1.23%");
         assert_eq!(figures(&Progress::default(), 200), "0 bytes  0 bit/s  loss 0.00%  waste 0.00%");
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn time_left_is_shown_only_when_it_means_something() {
+    fn remaining_time_is_shown_only_if_finite() {
         let table = [
             (HALF, Some(40)),
             (Progress { bytes: 10_000_000_000, ..HALF }, Some(0)),

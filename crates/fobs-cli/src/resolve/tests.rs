@@ -3,7 +3,7 @@ use crate::args::{Cli, Command};
 use clap::Parser;
 use std::path::PathBuf;
 
-/// `fobs cp` with these words, as the shell would split them.
+/// The result for `fobs cp` with these words.
 fn resolved(words: &str) -> Result<Copy> {
     match Cli::try_parse_from(["fobs", "cp"].into_iter().chain(words.split(' '))) {
         Ok(Cli { command: Command::Cp(args) }) => copy(&args),
@@ -16,7 +16,7 @@ fn options(words: &str) -> TransferOptions {
 }
 
 #[test]
-fn without_flags_everything_is_the_default() {
+fn without_flags_all_options_are_defaults() {
     let copy = resolved("a b host:c").expect("valid");
     assert_eq!(copy.sources, [Location::Local("a".into()), Location::Local("b".into())]);
     assert!(
@@ -74,12 +74,12 @@ fn flags_become_options() {
 }
 
 #[test]
-fn options_that_make_no_sense_together_are_refused() {
+fn contradictory_options_are_refused() {
     let table = [
         ("--cc fixed a host:b", "--cc fixed needs its rate"),
         ("--cc fixed -l 5 a host:b", "--cc fixed needs its rate"),
-        ("--cc bbr --priority scavenger a host:b", "--priority scavenger is a mode of --cc auto"),
-        ("--cc bbr --deadline 2h a host:b", "--deadline is a mode of --cc auto"),
+        ("--cc bbr --priority scavenger a host:b", "--priority scavenger works only with --cc auto"),
+        ("--cc bbr --deadline 2h a host:b", "--deadline works only with --cc auto"),
         ("--json host:a -", "both write to standard output"),
         ("--known-hosts f a host:b", "--known-hosts is for daemons"),
         ("-F f a fobs://host/b", "-F is for copies over SSH"),

@@ -1,4 +1,4 @@
-//! What the command line says before anything is moved.
+//! Help, errors and keys, without a transfer.
 
 use super::case::Case;
 use super::net::Side;

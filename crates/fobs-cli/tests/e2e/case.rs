@@ -1,4 +1,4 @@
-//! One test's place: its two hosts, its directory, its deadline, its seed, and its turn on the machine.
+//! The environment of one test: two hosts, a directory, a deadline, a seed, and a lock on the machine.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::files::{self, Random};
 use super::net::{Net, Side};
 use super::process::{Finished, Running};
 
-/// What a whole test may take; its programs are killed then.
+/// Longest duration of a test; its programs are killed then.
 const TEST_TIME: Duration = Duration::from_secs(120);
 /// A fixed seed for reproducing a failure, in decimal.
 const SEED_VARIABLE: &str = "FOBS_TEST_SEED";
 
-/// Tests share the machine, but one that looks at a clock has it for itself.
+/// Tests share the machine; one that measures time holds it alone.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -23,7 +23,7 @@ enum Turn {
     Alone(#[expect(dead_code, reason = "held, not read")] RwLockWriteGuard<'static, ()>),
 }
 
-/// Everything a test holds; removed when dropped.
+/// The environment; removed when dropped.
 pub struct Case {
     /// The two hosts.
     pub net: Net,
@@ -50,7 +50,7 @@ impl Case {
         Case::make(name, parent, Turn::Shared(MACHINE.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// A case that runs while no other does: for the one test that bounds a time.
+    /// A case that runs alone: for a test that bounds a duration.
     pub fn alone(name: &'static str) -> Case {
         Case::make(
             name,
@@ -87,7 +87,7 @@ impl Case {
         self.path("local").join(relative)
     }
 
-    /// A command in this case's surroundings: no configuration of the person who runs the tests.
+    /// A command in this case's environment, without the user's own configuration.
     pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.net.command(side, program);
         command
@@ -116,13 +116,14 @@ impl Case {
         Running::start(command, self.deadline, Some(input)).finish()
     }
 
-    /// Starts a command that the test goes on beside.
+    /// Starts a command in the background.
     #[track_caller]
     pub fn start(&self, command: &mut Command) -> Running {
         Running::start(command, self.deadline, None)
     }
 
-    /// Removes what servers and transfers have left in the case's directory, for another round in the same turn.
+    /// Removes what servers and transfers have left in the case's directory, for another round in the same
+    /// turn.
     pub fn start_over(&self) {
         for entry in std::fs::read_dir(self.directory.path()).expect("own directory").flatten() {
             let path = entry.path();
@@ -139,7 +140,7 @@ impl Case {
         }
     }
 
-    /// Waits for something that must come true before the deadline.
+    /// Waits for a condition that must hold before the deadline.
     #[track_caller]
     pub fn wait_for(&self, what: &str, mut come_true: impl FnMut() -> bool) {
         while !come_true() {
@@ -148,8 +149,8 @@ impl Case {
         }
     }
 
-    /// Lets every user read what lies here and run `fobs`; returns a copy of it that any user may execute. For tests
-    /// that give up root: the build directory may lie where another user cannot go.
+    /// Lets every user read what lies here and run `fobs`; returns a copy of it that any user may execute.
+    /// For tests that give up root: the build directory may lie where another user cannot go.
     pub fn open_to_every_user(&self) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(self.directory.path(), PermissionsExt::from_mode(0o755))
@@ -175,7 +176,7 @@ pub fn fobs_path() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_fobs"))
 }
 
-/// Waits until a process's host listens on a TCP port, or fails with what the process said.
+/// Waits until a process's host listens on a TCP port, or fails with the process's output.
 #[track_caller]
 pub fn wait_until_listening(case: &Case, server: &mut Running, port: u16) {
     let needle = format!(":{port:04X} ");

@@ -1,4 +1,4 @@
-//! Single files arrive byte for byte, and the figures that are printed are true.
+//! Single files arrive byte for byte, and the printed figures are correct.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::remote::{Carrier, Direction, Route};
 
 /// `--packet-size` of the size tests, bytes.
 const PACKET: u64 = 1024;
-/// A chunk's most file data (protocol 1.3), bytes.
+/// Most file data in a chunk (protocol 1.3), bytes.
 const CHUNK: u64 = 4 << 20;
 
 /// The roots of all `file` events, by path.
@@ -83,7 +83,7 @@ fn a_gibibyte(name: &'static str, carrier: Carrier, direction: Direction) {
     let finished = case.run(&mut route.copy(&[], "big", "big")).expect_success();
     assert_eq!(hash(&route.target_path("big")), expected);
     assert_eq!(file_events(&finished.events()), [("big".to_owned(), 1 << 30, expected)]);
-    // Memory does not grow with the file: a quarter of it is the promised ceiling, on either side.
+    // Memory does not grow with the file: at most a quarter of its size, on either side.
     let done = finished.done();
     for key in ["max_rss_bytes", "max_rss_bytes_peer"] {
         let rss = done[key].as_u64().expect("a number");
@@ -102,8 +102,8 @@ fn a_gibibyte_is_pulled_through_ssh() {
 }
 
 #[test]
-fn the_done_line_adds_up() {
-    let case = Case::new("the_done_line_adds_up");
+fn the_done_figures_are_consistent() {
+    let case = Case::new("the_done_figures_are_consistent");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);
     let size = 10 * CHUNK + 17;
     write_random(&route.source_path("file"), size, &mut case.random());
@@ -156,16 +156,16 @@ fn either_side_syncs_what_it_receives_if_asked() {
 }
 
 #[test]
-fn a_long_copy_says_meanwhile_what_limits_it() {
-    let case = Case::new("a_long_copy_says_meanwhile_what_limits_it");
+fn a_long_copy_explains_its_limit_while_it_runs() {
+    let case = Case::new("a_long_copy_explains_its_limit_while_it_runs");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);
-    // 8 s at this rate, and the first word is after 5.
+    // 8 s at this rate; the first explanation comes after 5 s.
     write_random(&route.source_path("file"), 8_000_000, &mut case.random());
     let finished =
         case.run(&mut route.copy(&["--rate", "8Mbit", "--explain"], "file", "file")).expect_success();
-    let told = String::from_utf8_lossy(&finished.stdout);
-    let notices: Vec<&str> = told.lines().filter(|line| line.contains("\"message\":\"after ")).collect();
-    assert!(!notices.is_empty() && notices[0].contains("of the time"), "{told}");
+    let lines = String::from_utf8_lossy(&finished.stdout);
+    let notices: Vec<&str> = lines.lines().filter(|line| line.contains("\"message\":\"after ")).collect();
+    assert!(!notices.is_empty() && notices[0].contains("of the time"), "{lines}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn standard_input_becomes_a_file() {
 
 #[test]
 fn standard_input_becomes_a_file_over_ssh() {
-    // The carrier's own ssh must not swallow what is meant for the transfer.
+    // ssh must not read the standard input that is the transfer's source.
     let case = Case::new("standard_input_becomes_a_file_over_ssh");
     let route = Route::open(&case, Carrier::Ssh, Direction::Push);
     let content = case.random().bytes(2 * CHUNK as usize + 77);

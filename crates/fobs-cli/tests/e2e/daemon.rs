@@ -8,7 +8,7 @@ use super::case::{Case, fobs_path, wait_until_listening};
 use super::net::Side;
 use super::process::Running;
 
-/// A user that owns nothing: what root becomes where a test is about permissions.
+/// A user that owns nothing: root drops to it in tests of permissions.
 pub const NOBODY: u32 = 65534;
 
 /// A FOBS identity: its file and its public line (`fobs-ed25519 BASE64`).
@@ -33,7 +33,7 @@ impl Key {
 
 /// How a daemon is started.
 pub struct Spec<'a> {
-    /// What stands before each key in the authorized-keys file, and the key.
+    /// Rights before each key in the authorized-keys file, and the key.
     pub authorized: &'a [(&'a str, &'a Key)],
     /// `--read-only`.
     pub read_only: bool,
@@ -49,7 +49,7 @@ pub struct Spec<'a> {
     pub listen: String,
 }
 
-/// A running daemon; killed when dropped, its words shown if the test failed.
+/// A running daemon; killed when dropped, its output shown if the test failed.
 pub struct Daemon {
     running: Running,
     /// The served directory: the clients' `/`.
@@ -122,12 +122,12 @@ impl Daemon {
         format!("fobs://{}/{path}", self.authority)
     }
 
-    /// `fobs cp` with what it needs to talk to this daemon, without `--json`.
+    /// `fobs cp` with the options for this daemon, without `--json`.
     pub fn plain_cp(&self, case: &Case) -> Command {
         self.add_arguments(case.fobs(Side::Client), &self.client_key)
     }
 
-    /// `fobs cp --json` with what it needs to talk to this daemon.
+    /// `fobs cp --json` with the options for this daemon.
     pub fn cp(&self, case: &Case) -> Command {
         self.cp_with(case, &self.client_key)
     }
@@ -139,7 +139,7 @@ impl Daemon {
         command
     }
 
-    /// The same as another user, who has a copy of the binary and of the key.
+    /// The same as another user, with a copy of the binary and of the key.
     pub fn cp_as(&self, case: &Case, user: u32, program: &Path) -> Command {
         let key = case.path("key-of-another-user");
         fs::copy(&self.client_key, &key).expect("a copy");
@@ -162,7 +162,7 @@ impl Daemon {
         self.running.id()
     }
 
-    /// Kills it as a crash would, and waits until it is gone.
+    /// Kills it with SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         self.running.kill();
     }

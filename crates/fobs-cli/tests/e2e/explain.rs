@@ -1,4 +1,4 @@
-//! A copy says why it was not faster, and its trace says the same again.
+//! `--explain` names the limit of a copy's rate, and its trace gives the same explanation.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn capped(name: &'static str, direction: Direction) {
     let finished = case.run(&mut route.copy(&flags, "file", "file")).expect_success();
     let done = finished.done();
     let explain = &done["explain"];
-    // Which limit is the largest depends on what else the machine does; that the cap is one does not.
+    // Which limit is the largest depends on the machine's other load; that the cap is among them does not.
     assert!(explain["limit"].is_string(), "{done}");
     let sentence = explain["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("% of the time"), "{sentence}");
@@ -38,31 +38,31 @@ fn capped(name: &'static str, direction: Direction) {
     let page = case.path("page.html");
     let mut again = case.fobs(Side::Client);
     again.args(["explain", "--html"]).arg(&page).arg(&trace);
-    let told = case.run(&mut again).expect_success();
-    let text = String::from_utf8(told.stdout).expect("text");
+    let read = case.run(&mut again).expect_success();
+    let text = String::from_utf8(read.stdout).expect("text");
     assert!(text.starts_with(sentence), "{text} after {sentence}");
     let page = fs::read_to_string(page).expect("the page");
     assert!(page.starts_with("<!doctype html>") && page.contains("</svg>") && !page.contains("<script"));
     let mut json = case.fobs(Side::Client);
     json.args(["explain", "--json"]).arg(&trace);
-    let told: serde_json::Value =
+    let read: serde_json::Value =
         serde_json::from_slice(&case.run(&mut json).expect_success().stdout).expect("one object");
-    assert_eq!(&told, explain);
+    assert_eq!(&read, explain);
 }
 
 #[test]
-fn a_capped_push_names_its_cap_and_its_trace_says_it_again() {
-    capped("a_capped_push_names_its_cap_and_its_trace_says_it_again", Direction::Push);
+fn a_capped_push_and_its_trace_name_the_cap() {
+    capped("a_capped_push_and_its_trace_name_the_cap", Direction::Push);
 }
 
 #[test]
-fn a_capped_pull_names_its_cap_and_its_trace_says_it_again() {
-    capped("a_capped_pull_names_its_cap_and_its_trace_says_it_again", Direction::Pull);
+fn a_capped_pull_and_its_trace_name_the_cap() {
+    capped("a_capped_pull_and_its_trace_name_the_cap", Direction::Pull);
 }
 
 #[test]
-fn what_is_no_trace_is_refused_in_one_sentence() {
-    let case = Case::new("what_is_no_trace_is_refused_in_one_sentence");
+fn an_invalid_trace_is_refused_in_one_sentence() {
+    let case = Case::new("an_invalid_trace_is_refused_in_one_sentence");
     let file = case.path("file");
     for (content, reason) in [
         (&b""[..], "not that of a trace"),

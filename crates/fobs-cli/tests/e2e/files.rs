@@ -1,4 +1,4 @@
-//! Content from a seed, trees, and the comparison of two trees down to the last mode bit.
+//! Content from a seed, trees, and the comparison of two trees with modes and times.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 /// Files are written and read in pieces of this size.
 const PIECE: usize = 1 << 20;
-/// What the two gibibyte files and some slack need.
+/// Bytes for two files of a gibibyte, with some slack.
 const ROOM_BYTES: u64 = 3 << 30;
 
 /// Content and choices from a seed.
@@ -63,7 +63,7 @@ pub fn write_random(path: &Path, bytes: u64, random: &mut Random) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// The hex of a file's BLAKE3: what `b3sum` says.
+/// The hex of a file's BLAKE3, as `b3sum` prints it.
 #[track_caller]
 pub fn hash(path: &Path) -> String {
     let mut file = File::open(path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
@@ -77,14 +77,14 @@ pub fn hash(path: &Path) -> String {
     }
 }
 
-/// A directory with room for a gibibyte twice over: memory before disk.
+/// A directory with room for two gibibytes: in memory if possible, else on disk.
 pub fn roomy_directory() -> Option<PathBuf> {
     [PathBuf::from("/dev/shm"), std::env::temp_dir()].into_iter().find(|directory| {
         rustix::fs::statvfs(directory).is_ok_and(|fs| fs.f_bavail * fs.f_frsize >= ROOM_BYTES)
     })
 }
 
-/// What one name in a tree is.
+/// The kind of an entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A directory.
@@ -95,7 +95,7 @@ pub enum Entry {
     Symlink(OsString),
 }
 
-/// What is compared beside names and content.
+/// What a comparison includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// Names, content, link targets.
@@ -104,7 +104,7 @@ pub enum Compare {
     Metadata,
 }
 
-/// What a tree holds: relative path to entry, with mode and modification time where asked for.
+/// The entries of a tree by relative path, with mode and modification time if compared.
 pub type Listing = BTreeMap<PathBuf, (Entry, Option<(u32, SystemTime)>)>;
 
 /// Lists a tree; the root itself is the empty path.
@@ -157,8 +157,8 @@ pub fn names(directory: &Path) -> Vec<OsString> {
     names
 }
 
-/// A small tree with everything that a tree may hold: names of any bytes, nesting, empty files and directories,
-/// links (to a file, to a directory, dangling), odd modes and old times.
+/// A small tree with everything that a tree may hold: names of any bytes, nesting, empty files and
+/// directories, links (to a file, to a directory, dangling), odd modes and old times.
 pub fn make_odd_tree(root: &Path, random: &mut Random) {
     let directories = ["", "empty", "deep/er/est", "with space", "-dash", "read-only"];
     for directory in directories {
@@ -196,11 +196,12 @@ pub fn make_odd_tree(root: &Path, random: &mut Random) {
         fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).expect("own file");
     }
     set_times(root);
-    // Last: nothing can be put into it any more, and a receiver has to cope with that as well.
+    // Last: nothing can be created in it afterwards, which a receiver must handle, too.
     fs::set_permissions(root.join("read-only"), fs::Permissions::from_mode(0o555)).expect("own directory");
 }
 
-/// Gives everything in a tree a time of its own, in the past, with nanoseconds; children before their directories.
+/// Gives everything in a tree a time of its own, in the past, with nanoseconds; children before their
+/// directories.
 fn set_times(root: &Path) {
     let listing = list(root, Compare::Content);
     for (index, (relative, (entry, _))) in listing.iter().enumerate().rev() {
@@ -238,9 +239,9 @@ pub fn make_writable(root: &Path) {
     }
 }
 
-/// The same seed makes the same tree, another seed another; a changed byte, mode, link or name is seen.
+/// A seed determines its tree; a changed byte, mode, link or name is a difference.
 #[test]
-fn trees_are_made_from_their_seed_and_every_difference_is_seen() {
+fn a_seed_determines_its_tree_and_differences_are_found() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (one, two, three) = (dir.path().join("one"), dir.path().join("two"), dir.path().join("three"));
     make_odd_tree(&one, &mut Random::new(7));

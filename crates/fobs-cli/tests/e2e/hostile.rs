@@ -1,4 +1,4 @@
-//! Peers and networks that mean harm: paths that try to escape, links that lead out, datagrams that are lies.
+//! Hostile peers and networks: paths and links that lead out of the served directory, forged datagrams.
 
 use std::fs;
 use std::net::{SocketAddrV4, UdpSocket};
@@ -13,7 +13,7 @@ use super::net::{Side, namespaces_work};
 use super::packets::{forge, forged_payload, replay, udp_ports_of};
 use super::process::Running;
 
-/// What must never be seen by a client.
+/// Content that no client may read.
 const SECRET: &[u8] = b"nobody outside may read this: 6f1b2c";
 
 /// A daemon with a secret file beside its root.
@@ -102,7 +102,7 @@ fn no_link_leads_out_of_the_served_directory() {
         let push = case.run(daemon.cp(&case).arg(case.local("mine")).arg(daemon.url(attempt)));
         assert_eq!(push.code, Some(5), "{attempt}: {}", push.said());
     }
-    // The whole tree: links travel as links, what they point to does not.
+    // The whole tree: links are copied as links, without their targets.
     let mut whole = daemon.cp(&case);
     case.run(whole.arg("-r").arg(daemon.url("")).arg(case.local("whole"))).expect_success();
     assert_nothing_leaked(&case.local("whole"));
@@ -130,7 +130,7 @@ fn slow_push(case: &Case, daemon: &Daemon, bytes: u64) -> (Running, String) {
     (running, expected)
 }
 
-/// Lets a transfer finish and checks that it did so in order.
+/// Waits for a transfer's end and checks that it succeeded.
 #[track_caller]
 fn finishes_right(mut daemon: Daemon, running: Running, expected: &str) {
     let done = running.finish().expect_success().done();

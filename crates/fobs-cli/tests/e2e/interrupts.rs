@@ -1,4 +1,4 @@
-//! Transfers that are cut short leave nothing half done, and replace what was there in one step.
+//! Interrupted transfers leave no partial files, and complete ones replace existing files in one step.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +32,7 @@ fn interrupted(name: &'static str, carrier: Carrier, direction: Direction, signa
     running.signal(signal);
     let finished = running.finish().expect_code(20);
     finished.failed();
-    // The other end hears of it by the closing control channel: soon, but not in the same instant.
+    // The other end notices when the control channel closes: soon, but not at once.
     case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
     case.run(&mut route.copy(&[], "file", "copy")).expect_success();
     assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
@@ -91,19 +91,19 @@ fn killed(name: &'static str, direction: Direction) {
 }
 
 #[test]
-fn a_push_killed_in_its_middle_leaves_no_file_under_the_final_name() {
-    killed("a_push_killed_in_its_middle_leaves_no_file_under_the_final_name", Direction::Push);
+fn a_killed_push_leaves_no_file_under_the_final_name() {
+    killed("a_killed_push_leaves_no_file_under_the_final_name", Direction::Push);
 }
 
 #[test]
-fn a_pull_killed_in_its_middle_leaves_no_file_under_the_final_name() {
-    killed("a_pull_killed_in_its_middle_leaves_no_file_under_the_final_name", Direction::Pull);
+fn a_killed_pull_leaves_no_file_under_the_final_name() {
+    killed("a_killed_pull_leaves_no_file_under_the_final_name", Direction::Pull);
 }
 
 #[test]
-fn a_daemon_killed_in_the_middle_ends_the_client_with_a_sentence() {
+fn a_killed_daemon_ends_the_client_with_an_error() {
     for direction in [Direction::Push, Direction::Pull] {
-        let case = Case::new("a_daemon_killed_in_the_middle_ends_the_client_with_a_sentence");
+        let case = Case::new("a_killed_daemon_ends_the_client_with_an_error");
         let mut route = Route::open(&case, Carrier::Daemon, direction);
         let running = in_its_middle(&case, &route);
         route.daemon().kill();
@@ -114,7 +114,7 @@ fn a_daemon_killed_in_the_middle_ends_the_client_with_a_sentence() {
     }
 }
 
-/// What a reader sees of the destination: whole old content, or whole new content.
+/// What a reader finds at the destination: all of the old content, or all of the new.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Old,

@@ -1,4 +1,4 @@
-//! Who may do what: client keys and their rights, the pinned key of the server.
+//! Access: client keys and their rights, the pinned key of the server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -77,8 +77,8 @@ fn a_changed_server_key_is_exit_5_with_both_fingerprints() {
 }
 
 #[test]
-fn a_key_reads_unless_it_is_given_more() {
-    let case = Case::new("a_key_reads_unless_it_is_given_more");
+fn a_key_without_rights_may_only_read() {
+    let case = Case::new("a_key_without_rights_may_only_read");
     let daemon = with_rights(&case, "");
     pull(&case, &daemon, "file").expect_success();
     arrived(&case, &daemon, "file");
@@ -95,7 +95,7 @@ fn a_key_that_may_only_write_cannot_read() {
     let refused = pull(&case, &daemon, "file").expect_code(5);
     refused.failed();
     assert!(!case.local("pulled").exists());
-    // Not even whether a file exists is told.
+    // The answer does not reveal whether a file exists.
     let missing = pull(&case, &daemon, "no-such-file").expect_code(5);
     let mask = |finished: &Finished| finished.failed()["message"].to_string().replace("no-such-file", "file");
     assert_eq!(mask(&refused), mask(&missing));
@@ -120,8 +120,8 @@ fn a_key_for_a_subtree_reaches_nothing_else() {
 }
 
 #[test]
-fn a_read_only_daemon_takes_nothing_whatever_the_key_may() {
-    let case = Case::new("a_read_only_daemon_takes_nothing_whatever_the_key_may");
+fn a_read_only_daemon_refuses_writes_of_any_key() {
+    let case = Case::new("a_read_only_daemon_refuses_writes_of_any_key");
     let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
     let authorized = [("read-write", &client)];
     let mut spec = Spec::new(&case, &authorized, &server);

@@ -1,8 +1,9 @@
 //! The `fobs` binary from outside: real processes, real sockets, real files.
 //!
-//! One integration-test binary. `case` gives every test its place, its deadline and its seed; `net` gives it two
-//! hosts (network namespaces where root may make them, the loopback otherwise); `daemon`, `sshd` and `remote` give
-//! it the other end; `files` makes content and compares trees. The remaining modules are the tests, one theme each.
+//! One integration-test binary. `case` gives every test its place, its deadline and its seed; `net` gives it
+//! two hosts (network namespaces where root may make them, the loopback otherwise); `daemon`, `sshd` and
+//! `remote` give it the other end; `files` makes content and compares trees. The remaining modules are the
+//! tests, one theme each.
 
 mod case;
 mod daemon;

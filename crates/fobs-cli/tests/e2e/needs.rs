@@ -1,9 +1,9 @@
-//! What some tests need of the machine, and the list of those that were therefore not run.
+//! Requirements of some tests, and the list of those skipped because the machine lacks them.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Something that not every machine gives.
+/// A requirement that not every machine meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Root that may make network namespaces.
@@ -14,7 +14,7 @@ pub enum Need {
     Gigabytes,
 }
 
-/// Every test that needs something, so that the list of skipped ones does not hang on the order tests run in.
+/// Every test with a requirement, so that the list of skipped ones does not depend on the order of tests.
 const TABLE: &[(&str, &[Need])] = &[
     ("a_gibibyte_is_pushed_through_the_daemon", &[Need::Gigabytes]),
     ("a_gibibyte_is_pulled_through_ssh", &[Need::Gigabytes]),
@@ -28,8 +28,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("jumbo_frames_are_found_and_filled", &[Need::Root]),
     ("a_black_hole_for_large_packets_is_survived", &[Need::Root]),
     ("a_path_of_1280_bytes_is_enough", &[Need::Root]),
-    ("a_packet_size_that_the_path_does_not_carry_gives_way", &[Need::Root]),
-    ("the_bad_networks_do_what_they_are_for", &[Need::Root, Need::Iptables]),
+    ("a_packet_size_above_the_path_mtu_is_reduced", &[Need::Root]),
+    ("the_bad_networks_lose_delay_duplicate_and_block", &[Need::Root, Need::Iptables]),
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
     ("a_push_that_the_daemon_may_not_write_is_exit_4", &[Need::Root]),
     ("a_file_that_the_daemon_may_not_read_is_named", &[Need::Root]),
@@ -54,7 +54,7 @@ impl Need {
 }
 
 fn missing(needs: &[Need]) -> Vec<&'static str> {
-    // Whether iptables works is asked inside a namespace: without root there is none to ask in.
+    // iptables is tried inside a namespace, which needs root.
     let mut missing = Vec::new();
     for need in needs {
         if !need.given() {
@@ -70,7 +70,7 @@ pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Whether the test may run; where not, says so by name. The test must be in the table above.
+/// Whether the test can run; prints its name if not. The test must be in the table above.
 pub fn given(test: &str) -> bool {
     let (_, needs) =
         TABLE.iter().find(|(name, _)| *name == test).expect("a test that needs something is listed");
@@ -91,7 +91,7 @@ pub fn program_exists(name: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs last by its name; prints all that this machine could not test.
+/// Runs last by its name; prints all tests that were skipped.
 #[test]
 fn zz_everything_that_was_skipped_is_named() {
     let skipped: Vec<String> = TABLE
@@ -105,7 +105,8 @@ fn zz_everything_that_was_skipped_is_named() {
     for line in &skipped {
         say(line);
     }
-    // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot fail.
+    // As root with iptables nothing may be missing: a table that skips everything would be a test that cannot
+    // fail.
     if super::net::iptables_work() && super::files::roomy_directory().is_some() {
         assert_eq!(skipped, Vec::<String>::new());
     }

@@ -1,4 +1,5 @@
-//! Two hosts for a test: network namespaces joined by a veth pair where root may make them, else the loopback.
+//! Two hosts for a test: network namespaces joined by a veth pair where root may make them, else the
+//! loopback.
 
 use std::ffi::OsStr;
 use std::net::{TcpListener, UdpSocket};
@@ -40,7 +41,7 @@ enum Kind {
 }
 
 impl Net {
-    /// Makes the two hosts and says which kind they are.
+    /// Makes the two hosts: namespaces, or the loopback.
     pub fn new(test: &str) -> Net {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let index = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -141,7 +142,7 @@ impl Net {
 
     /// Runs `iptables` on one side. Namespaces only.
     pub fn iptables(&self, side: Side, rule: &str) {
-        // `-w`: two of them at once wait for each other instead of failing.
+        // `-w`: concurrent calls wait for each other instead of failing.
         let words: Vec<&str> = ["iptables", "-w"].into_iter().chain(rule.split_whitespace()).collect();
         self.tool(side, &words);
     }
@@ -154,14 +155,14 @@ impl Net {
         }
     }
 
-    /// Sets the largest IP packet that a side's device sends and takes, bytes. Where the two differ, what the smaller one
-    /// does not take vanishes without a word: a black hole. Namespaces only.
+    /// Sets the largest IP packet that a side's device sends and takes, bytes. Where the two differ, what the
+    /// smaller one does not take vanishes without a word: a black hole. Namespaces only.
     pub fn mtu(&self, side: Side, bytes: u16) {
         ip(&["-n", self.namespace(side), "link", "set", DEVICE, "mtu", &bytes.to_string()]);
     }
 
-    /// Sends what `iptables -j CLASSIFY` puts into traffic class 1:2 over a slow lane of its own, so that it arrives up to
-    /// 60 ms after younger datagrams; what the lane has no room for is lost. Namespaces only.
+    /// Sends what `iptables -j CLASSIFY` puts into traffic class 1:2 over a slow lane of its own, so that it
+    /// arrives up to 60 ms after younger datagrams; what the lane has no room for is lost. Namespaces only.
     pub fn slow_lane(&self, side: Side) {
         let tc = |words: &str| {
             let words: Vec<&str> = ["tc"].into_iter().chain(words.split_whitespace()).collect();
@@ -175,7 +176,8 @@ impl Net {
         tc(&format!("qdisc add dev {DEVICE} parent 1:2 bfifo limit 150000"));
     }
 
-    /// Runs a closure in a thread that lives on one side: sockets that it makes are that host's. Namespaces only.
+    /// Runs a closure in a thread that lives on one side: sockets that it makes are that host's. Namespaces
+    /// only.
     pub fn thread<T: Send + 'static>(
         &self,
         side: Side,
@@ -201,7 +203,7 @@ impl Drop for Net {
     }
 }
 
-/// What our namespaces are called; the process id follows.
+/// Prefix of the namespaces' names; the process id follows.
 const PREFIX: &str = "fobs-e2e-";
 
 fn ip(words: &[&str]) {
@@ -209,7 +211,7 @@ fn ip(words: &[&str]) {
     assert!(output.status.success(), "ip {words:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Whether this process may make network namespaces with veth pairs. Asked once.
+/// Whether this process can make network namespaces with veth pairs. Checked once.
 pub fn namespaces_work() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
@@ -236,7 +238,7 @@ pub fn namespaces_work() -> bool {
     })
 }
 
-/// Whether `iptables` can do in a namespace what the tests ask of it. Asked once.
+/// Whether `iptables` works in a namespace as the tests need it. Checked once.
 pub fn iptables_work() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {

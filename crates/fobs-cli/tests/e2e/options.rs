@@ -1,4 +1,4 @@
-//! What the flags of a copy do, seen from outside.
+//! Effects of the options of `fobs cp`.
 
 use super::case::Case;
 use super::daemon::{Daemon, Key, Spec};
@@ -36,9 +36,9 @@ fn a_pull_stays_below_its_rate() {
 }
 
 #[test]
-fn greedy_and_fixed_arrive_byte_for_byte_and_say_who_they_are() {
+fn greedy_and_fixed_arrive_byte_for_byte_and_report_their_cc() {
     for direction in [Direction::Push, Direction::Pull] {
-        let case = Case::new("greedy_and_fixed_arrive_byte_for_byte_and_say_who_they_are");
+        let case = Case::new("greedy_and_fixed_arrive_byte_for_byte_and_report_their_cc");
         let route = Route::open(&case, Carrier::Daemon, direction);
         let runs = [
             ("greedy", &["--cc", "greedy"][..]),
@@ -92,13 +92,13 @@ fn compression_sends_less_and_changes_nothing() {
     let sent = |done: &serde_json::Value| done["packets_needed"].as_u64().expect("a number");
     assert!(sent(&packed) * 4 < sent(&plain), "{packed}\n{plain}");
     assert_eq!(packed["bytes"], text.len());
-    // And what does not become smaller is not made larger.
+    // Incompressible data does not grow.
     copy_with(&route, &case, &["-C"], 5_000_000);
 }
 
 #[test]
-fn quiet_says_nothing_and_verbose_names_files() {
-    let case = Case::new("quiet_says_nothing_and_verbose_names_files");
+fn quiet_prints_nothing_and_verbose_names_files() {
+    let case = Case::new("quiet_prints_nothing_and_verbose_names_files");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);
     write_random(&route.source_path("some-file"), 1_000_000, &mut case.random());
     let run = |flags: &[&str]| {
@@ -106,7 +106,7 @@ fn quiet_says_nothing_and_verbose_names_files() {
         command.arg(route.source("some-file")).arg(route.target("copy"));
         case.run(&mut command).expect_success()
     };
-    // The first call pins the server's key; what it has to say about that is not what is looked at here.
+    // The first call pins the server's key, with a notice that is not tested here.
     run(&[]);
     let quiet = run(&["-q"]);
     assert_eq!((quiet.stdout.as_slice(), quiet.stderr.as_str()), (&b""[..], ""));
@@ -135,7 +135,7 @@ fn ipv6_carries_a_transfer_as_ipv4_does() {
         case.run(pull.args(flags).arg(daemon.url("file")).arg(case.local("back"))).expect_success();
         assert_eq!(hash(&case.local("back")), expected);
     }
-    // An address of the other family is not used behind the caller's back.
+    // An address of the other family is not used.
     let mut wrong = daemon.cp(&case);
     let finished = case.run(wrong.arg("-4").arg(case.local("file")).arg(daemon.url("file")));
     assert!(matches!(finished.code, Some(1 | 35)), "{:?}: {}", finished.code, finished.said());

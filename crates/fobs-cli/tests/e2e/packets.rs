@@ -1,4 +1,5 @@
-//! Datagrams as an attacker on the path sees and makes them: captured, forged, sent again. Needs root in a namespace.
+//! Datagrams as an attacker on the path sees and makes them: captured, forged, sent again. Needs root in a
+//! namespace.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -20,14 +21,14 @@ use rustix::net::{
 use super::files::Random;
 use super::net::{Net, Side};
 
-/// Lengths of the headers that we make: IPv4 without options, UDP.
+/// Lengths of the headers, bytes: IPv4 without options, UDP.
 const IPV4_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 /// Where an IPv4 packet has its UDP checksum.
 const UDP_CHECKSUM: usize = IPV4_HEADER + 6;
 /// `ETH_P_ALL` (packet(7)): the only choice that shows what leaves as well as what arrives.
 const EVERY_PROTOCOL: u16 = 0x0003;
-/// The TTL of what we send again, so that the capture tells it from the first time. Real hosts start at 64.
+/// The TTL of replayed packets, which tells them from original ones. Real hosts start at 64.
 const TTL_MARK: u8 = 63;
 /// Largest forged payload, bytes: a full datagram on a 1500-byte path.
 const PAYLOAD_MAX: u64 = 1472;
@@ -43,7 +44,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Ends it; how many datagrams it sent.
+    /// Stops it; returns the number of datagrams that it sent.
     pub fn stop(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().expect("stopped once").join().expect("an attack never panics")
@@ -59,8 +60,8 @@ impl Drop for Attack {
     }
 }
 
-/// Sends forged datagrams from one address to another, both of which may belong to somebody else: random bytes, and
-/// random bodies behind headers that look like data, acks, probes and closes.
+/// Sends forged datagrams from one address to another, both of any owner: random
+/// bytes, and random bodies behind headers that look like data, acks, probes and closes.
 pub fn forge(net: &Net, side: Side, from: SocketAddrV4, to: SocketAddrV4, mut random: Random) -> Attack {
     attack(net, side, move |stop| {
         let raw = raw_socket().expect("root may make a raw socket");
@@ -94,8 +95,8 @@ pub fn forged_payload(random: &mut Random) -> Vec<u8> {
     payload
 }
 
-/// Captures the UDP datagrams that leave one side and sends each of them again, unchanged, from the same source, a few
-/// hundred datagrams later; and the very first ones again and again.
+/// Captures the UDP datagrams that leave one side and sends each of them again, unchanged, from the same
+/// source, a few hundred datagrams later; and the very first ones again and again.
 pub fn replay(net: &Net, side: Side) -> Attack {
     let own: Ipv4Addr = net.address(side).parse().expect("an address");
     attack(net, side, move |stop| {
@@ -160,8 +161,8 @@ fn send_raw(socket: &OwnedFd, packet: &[u8], to: Ipv4Addr) -> io::Result<()> {
     Ok(())
 }
 
-/// An IPv4 packet (RFC 791) with a UDP datagram (RFC 768) in it. The kernel fills in the IPv4 checksum and id; the UDP
-/// checksum may be zero over IPv4.
+/// An IPv4 packet (RFC 791) with a UDP datagram (RFC 768) in it. The kernel fills in the IPv4 checksum and
+/// id; the UDP checksum may be zero over IPv4.
 fn udp_packet(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
     let udp_len = (UDP_HEADER + payload.len()) as u16;
     let mut packet = vec![0x45, 0];
@@ -202,7 +203,7 @@ pub fn udp_ports_of(pid: u32) -> Vec<u16> {
     ports
 }
 
-/// A forged datagram arrives as if its named sender had sent it; a captured one arrives once more.
+/// A forged datagram arrives with its forged sender; a captured one arrives a second time.
 #[test]
 fn forged_and_replayed_datagrams_do_arrive() {
     let name = "forged_and_replayed_datagrams_do_arrive";
@@ -212,13 +213,13 @@ fn forged_and_replayed_datagrams_do_arrive() {
     let net = Net::new(name);
     let (client, server): (Ipv4Addr, Ipv4Addr) =
         (net.address(Side::Client).parse().unwrap(), net.address(Side::Server).parse().unwrap());
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let listener = net.thread(Side::Server, move || {
         let socket = std::net::UdpSocket::bind((server, 0)).expect("a free port");
         socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
-        tell.send(socket.local_addr().expect("bound")).expect("the test waits");
+        sender.send(socket.local_addr().expect("bound")).expect("the test waits");
         let mut buffer = [0; 2048];
-        tell.send(socket.recv_from(&mut buffer).expect("a forged datagram").1).expect("the test waits");
+        sender.send(socket.recv_from(&mut buffer).expect("a forged datagram").1).expect("the test waits");
         let mut seen = HashSet::new();
         // Each is sent once: what is seen twice was replayed.
         while let Ok((len, from)) = socket.recv_from(&mut buffer) {
@@ -228,13 +229,13 @@ fn forged_and_replayed_datagrams_do_arrive() {
         }
         false
     });
-    let port = told.recv().expect("the listener stands").port();
+    let port = receiver.recv().expect("the listener stands").port();
     let (from, to) = (SocketAddrV4::new(client, 4000), SocketAddrV4::new(server, port));
     let forger = forge(&net, Side::Client, from, to, Random::new(5));
-    let seen_from = told.recv().expect("the listener heard");
+    let seen_from = receiver.recv().expect("the listener received it");
     assert!(forger.stop() > 0);
     let replayer = replay(&net, Side::Client);
-    // Enough that the capture overflows its hold even if it starts a little late.
+    // Enough to replay some even if the capture starts late.
     let sender = net.thread(Side::Client, move || {
         let socket = std::net::UdpSocket::bind((client, 4001)).expect("a free port");
         for index in 0..4 * HELD {

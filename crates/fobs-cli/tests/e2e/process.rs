@@ -1,4 +1,4 @@
-//! Programs under a deadline: started, watched, killed, and what they said kept.
+//! Programs under a deadline: started, watched, killed, and their output kept.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// How often a running program is looked at.
+/// Time between two checks of a running program.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What a program left behind.
+/// Exit status and output of a program.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code; `None` if a signal ended it.
@@ -75,13 +75,13 @@ impl Finished {
         last
     }
 
-    /// Everything a person sees of a failure: standard error and, with `--json`, the message.
+    /// The text of a failure: standard error and, with `--json`, the message.
     pub fn said(&self) -> String {
         format!("{}\n{}", self.stderr, String::from_utf8_lossy(&self.stdout))
     }
 }
 
-/// A program that runs; killed when dropped.
+/// A running program; killed when dropped.
 pub struct Running {
     child: Child,
     started: Instant,
@@ -107,7 +107,7 @@ impl Running {
         ];
         if let (Some(input), Some(mut pipe)) = (input, child.stdin.take()) {
             readers.push(std::thread::spawn(move || {
-                // A program that ends early closes its end: its exit code tells, not this.
+                // A program that ends early closes its end; its exit code is tested.
                 let _ = pipe.write_all(&input);
             }));
         }
@@ -137,7 +137,7 @@ impl Running {
         self.child.try_wait().expect("a child can be waited for")
     }
 
-    /// What it wrote to standard error so far.
+    /// Its standard error so far.
     pub fn stderr_so_far(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().expect("no panic under the lock")).into_owned()
     }

@@ -1,4 +1,4 @@
-//! What cannot be done is refused with the published exit code and a sentence; what can be done still is.
+//! Failures end with the published exit code and a sentence, and do not stop the rest of a copy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ const ROUTES: [(Carrier, Direction); 4] = [
     (Carrier::Ssh, Direction::Pull),
 ];
 
-/// Runs a test body once for each carrier and direction, each with a place of its own.
+/// Runs a test body for each carrier and direction, each with its own case.
 fn on_every_route(name: &'static str, body: impl Fn(&Case, &Route<'_>)) {
     for (carrier, direction) in ROUTES {
         eprintln!("{carrier:?}, {direction:?}");
@@ -91,8 +91,8 @@ fn a_file_where_a_directory_is_needed_is_exit_4_and_stays() {
 }
 
 #[test]
-fn a_directory_where_the_tree_has_a_file_is_named_and_the_rest_arrives() {
-    let case = Case::new("a_directory_where_the_tree_has_a_file_is_named_and_the_rest_arrives");
+fn a_directory_in_place_of_a_file_is_named_and_the_rest_arrives() {
+    let case = Case::new("a_directory_in_place_of_a_file_is_named_and_the_rest_arrives");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);
     fs::create_dir(route.source_path("tree")).expect("a fresh directory");
     for file in ["blocked", "free"] {
@@ -113,7 +113,7 @@ fn a_pull_into_a_directory_that_is_not_ours_is_exit_4() {
     write_random(&daemon.root.join("file"), 1000, &mut case.random());
     fs::create_dir(case.local("closed")).expect("a fresh directory");
     fs::set_permissions(case.local("closed"), PermissionsExt::from_mode(0o555)).expect("own directory");
-    // Permissions do not stop root, so root becomes somebody else.
+    // Permissions do not restrict root, so root drops to another user.
     let mut command = match rustix::process::geteuid().is_root() {
         true => daemon.cp_as(&case, NOBODY, &case.open_to_every_user()),
         false => daemon.cp(&case),
@@ -123,8 +123,8 @@ fn a_pull_into_a_directory_that_is_not_ours_is_exit_4() {
     assert!(names(&case.local("closed")).is_empty());
 }
 
-/// A daemon as a user that may do nothing, over a directory of root's.
-fn daemon_of_nobody(case: &Case) -> Daemon {
+/// A daemon as a user without rights, over a directory of root's.
+fn daemon_without_rights(case: &Case) -> Daemon {
     let (client, server) = (Key::generate(case, "client-key"), Key::generate(case, "server-key"));
     let authorized = [("read-write", &client)];
     let mut spec = Spec::new(case, &authorized, &server);
@@ -138,7 +138,7 @@ fn a_push_that_the_daemon_may_not_write_is_exit_4() {
         return;
     }
     let case = Case::new("a_push_that_the_daemon_may_not_write_is_exit_4");
-    let daemon = daemon_of_nobody(&case);
+    let daemon = daemon_without_rights(&case);
     write_random(&case.local("file"), 1000, &mut case.random());
     let finished = case.run(daemon.cp(&case).arg(case.local("file")).arg(daemon.url("file"))).expect_code(4);
     assert!(finished.said().contains("ermission denied"), "the reason is given: {}", finished.said());
@@ -151,7 +151,7 @@ fn a_file_that_the_daemon_may_not_read_is_named() {
         return;
     }
     let case = Case::new("a_file_that_the_daemon_may_not_read_is_named");
-    let daemon = daemon_of_nobody(&case);
+    let daemon = daemon_without_rights(&case);
     for (file, mode) in [("tree/open", 0o644), ("tree/secret", 0o600)] {
         fs::create_dir_all(daemon.root.join("tree")).expect("a fresh directory");
         write_random(&daemon.root.join(file), 1000, &mut case.random());
@@ -184,9 +184,9 @@ fn a_failure_of_ssh_itself_is_exit_255() {
     let sshd = Sshd::start(&case);
     write_random(&case.local("file"), 1000, &mut case.random());
     let mut refused = sshd.plain_cp(&case);
-    let (_, nobody_listens) = case.net.udp_ports();
-    refused.arg("-P").arg(nobody_listens.to_string());
-    // A port on the command line goes before the one in the configuration file, as it does for ssh.
+    let (_, unused) = case.net.udp_ports();
+    refused.arg("-P").arg(unused.to_string());
+    // A port on the command line takes precedence over the configuration file, as for ssh.
     case.run(refused.arg(case.local("file")).arg(sshd.location("file"))).expect_code(255);
     let mut wrong_key = sshd.plain_cp(&case);
     wrong_key.args(["-o", "PubkeyAuthentication=no"]);

@@ -1,4 +1,4 @@
-//! The other end, whichever way it is reached, and a transfer in either direction to or from it.
+//! The remote end over either carrier, and a transfer to or from it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::case::Case;
 use super::daemon::Daemon;
 use super::sshd::Sshd;
 
-/// How the other end is reached.
+/// The carrier of the control channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// `fobs://`.
@@ -17,7 +17,7 @@ pub enum Carrier {
     Ssh,
 }
 
-/// Which way the bytes go.
+/// The direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// Client to server.
@@ -99,7 +99,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// `fobs cp --json` over this carrier, with more flags; sources and destination are still to be added.
+    /// `fobs cp --json` over this carrier with more flags, but without sources and destination.
     pub fn cp(&self, flags: &[&str]) -> Command {
         let mut command = self.plain_cp(flags);
         command.arg("--json");

@@ -1,4 +1,4 @@
-//! A private sshd with its own keys, and the client configuration that reaches it as `peer`.
+//! A private sshd with its own keys, and a client configuration with it as `peer`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use super::case::{Case, fobs_path, wait_until_listening};
 use super::net::Side;
 use super::process::Running;
 
-/// The name in the client's configuration: no resolver knows it, so only `ssh` can.
+/// Its name in the client's configuration; only `ssh` can resolve it.
 pub const HOST: &str = "peer";
 
-/// A running sshd; killed when dropped, its words shown if the test failed.
+/// A running sshd; killed when dropped, its output shown if the test failed.
 pub struct Sshd {
     running: Running,
-    /// Where the remote files of a test lie.
+    /// Directory of a test's remote files.
     pub root: PathBuf,
     /// The client's configuration file, for `-F`.
     pub config: PathBuf,
@@ -55,7 +55,8 @@ impl Sshd {
         fs::write(&config, client).expect("a file of ours");
 
         if rustix::process::geteuid().is_root() {
-            // Debian's sshd wants its privilege-separation directory, which a container without the service lacks.
+            // Debian's sshd wants its privilege-separation directory, which a container without the service
+            // lacks.
             fs::create_dir_all("/run/sshd").expect("root may");
         }
         let mut command = case.command(Side::Server, sshd_path());
@@ -71,7 +72,7 @@ impl Sshd {
         location
     }
 
-    /// `fobs cp` with what it needs to reach this host, without `--json`.
+    /// `fobs cp` with the options to reach this host, without `--json`.
     pub fn plain_cp(&self, case: &Case) -> Command {
         self.cp_with(case, fobs_path())
     }
@@ -94,7 +95,7 @@ impl Drop for Sshd {
     }
 }
 
-/// sshd wants to be called by its full path.
+/// The full path, which sshd requires.
 fn sshd_path() -> &'static str {
     let places = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"];
     places
@@ -103,7 +104,7 @@ fn sshd_path() -> &'static str {
         .expect("sshd (Debian: openssh-server) is installed")
 }
 
-/// The sshd of these tests takes a login and runs a command on the server's side, with plain `ssh`.
+/// The private sshd accepts a login and runs a command on the server's side, with plain `ssh`.
 #[test]
 fn the_private_sshd_runs_commands_on_the_other_host() {
     let case = Case::new("the_private_sshd_runs_commands_on_the_other_host");

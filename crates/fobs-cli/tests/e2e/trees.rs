@@ -1,4 +1,4 @@
-//! Whole trees arrive: names of any bytes, links, modes, times, and where exactly they arrive.
+//! Trees: names of any bytes, links, modes, times, and the destination of each entry.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,18 +18,14 @@ fn an_odd_tree(name: &'static str, carrier: Carrier, direction: Direction) {
 }
 
 #[test]
-fn an_odd_tree_is_pushed_through_the_daemon_with_modes_and_times() {
-    an_odd_tree(
-        "an_odd_tree_is_pushed_through_the_daemon_with_modes_and_times",
-        Carrier::Daemon,
-        Direction::Push,
-    );
+fn an_odd_tree_is_pushed_to_the_daemon_with_modes_and_times() {
+    an_odd_tree("an_odd_tree_is_pushed_to_the_daemon_with_modes_and_times", Carrier::Daemon, Direction::Push);
 }
 
 #[test]
-fn an_odd_tree_is_pulled_through_the_daemon_with_modes_and_times() {
+fn an_odd_tree_is_pulled_from_the_daemon_with_modes_and_times() {
     an_odd_tree(
-        "an_odd_tree_is_pulled_through_the_daemon_with_modes_and_times",
+        "an_odd_tree_is_pulled_from_the_daemon_with_modes_and_times",
         Carrier::Daemon,
         Direction::Pull,
     );
@@ -75,21 +71,21 @@ fn where_a_directory_arrives(name: &'static str, direction: Direction) {
     let source = route.source_path("tree");
     let same = |target: &str| assert_same_tree(&source, &route.target_path(target), Compare::Content);
 
-    // To a name that is free: the directory gets that name.
+    // To an unused name: the directory gets that name.
     case.run(&mut route.copy(&["-r"], "tree", "free")).expect_success();
     same("free");
-    // Into a directory that exists: it keeps its own name there.
+    // Into an existing directory: it keeps its own name there.
     fs::create_dir(route.target_path("there")).expect("a fresh directory");
     case.run(&mut route.copy(&["-r"], "tree", "there")).expect_success();
     same("there/tree");
     assert_eq!(names(&route.target_path("there")), ["tree"]);
-    // With a trailing slash: its contents, into what exists or not.
+    // With a trailing slash: its contents, into a directory that exists or not.
     fs::create_dir(route.target_path("contents")).expect("a fresh directory");
     case.run(&mut route.copy(&["-r"], "tree/", "contents")).expect_success();
     same("contents");
     case.run(&mut route.copy(&["-r"], "tree/", "fresh")).expect_success();
     same("fresh");
-    // Once more over itself: nothing is nested, nothing is doubled.
+    // Repeated: nothing is nested or duplicated.
     case.run(&mut route.copy(&["-r"], "tree/", "contents")).expect_success();
     same("contents");
 }
@@ -171,7 +167,7 @@ fn a_source_named_in_bytes_that_are_no_text_is_pulled_over_ssh() {
     let expected = write_random(&route.source_path(name), 4_096, &mut case.random());
     case.run(&mut route.copy(&[], name, "arrived")).expect_success();
     assert_eq!(hash(&route.target_path("arrived")), expected);
-    // And nothing in it was ever read by a shell.
+    // No shell interpreted it.
     assert_eq!(names(&route.source_path("")), [name]);
 }
 
@@ -198,7 +194,7 @@ fn a_tree_of_sockets_and_pipes_moves_what_can_be_moved() {
     let mut mkfifo = case.command(super::net::Side::Client, "mkfifo");
     case.run(mkfifo.arg(route.source_path("tree/pipe"))).expect_success();
     let _socket = std::os::unix::net::UnixListener::bind(route.source_path("tree/socket")).expect("a socket");
-    // What is no file is named and left; the rest goes on (nothing waits for a writer of the pipe).
+    // Entries that are no files are named and skipped; opening the pipe does not block.
     let done = case.run(&mut route.copy(&["-r"], "tree", "tree")).expect_code(23).done();
     let errors = done["errors"].as_array().expect("a list");
     for name in ["pipe", "socket"] {

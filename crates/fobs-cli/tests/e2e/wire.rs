@@ -1,4 +1,4 @@
-//! Networks that lose, reorder, duplicate and block; and several transfers at once.
+//! Networks that lose, reorder, duplicate or block packets; and concurrent transfers.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::needs;
 use super::net::{Net, Side};
 use super::remote::{Carrier, Direction, Route};
 
-/// The sentence about a blocked path is due within 5 s of the first datagram (protocol 5.2 gives up after 4); the
-/// rest is for starting ssh and for a slow machine.
+/// The sentence about a blocked path is due within 5 s of the first datagram (protocol 5.2 gives up after 4);
+/// the rest is for starting ssh and for a slow machine.
 const BLOCKED_TIME_MAX: Duration = Duration::from_secs(8);
-/// No datagram comes in; and they do again.
+/// Blocks incoming datagrams; and unblocks them.
 const BLOCK: &str = "-A INPUT -p udp -j DROP";
 const UNBLOCK: &str = "-D INPUT -p udp -j DROP";
-/// Enough for several chunks and thousands of datagrams, little enough for a bad network.
+/// Several chunks and thousands of datagrams, but few enough for a bad network.
 const FILE_BYTES: u64 = 24 << 20;
 
 fn blocked_udp(name: &'static str, carrier: Carrier) {
@@ -28,7 +28,7 @@ fn blocked_udp(name: &'static str, carrier: Carrier) {
         [(Direction::Push, Side::Server), (Direction::Pull, Side::Server), (Direction::Pull, Side::Client)]
     {
         eprintln!("{direction:?}, blocked at the {blocked_at:?}");
-        // The end of one round's servers and directories is the end of its block.
+        // Servers and directories of a round end with its block.
         let route = Route::open(&case, carrier, direction);
         case.net.iptables(blocked_at, BLOCK);
         write_random(&route.source_path("file"), 1000, &mut case.random());
@@ -38,7 +38,7 @@ fn blocked_udp(name: &'static str, carrier: Carrier) {
         assert!(finished.took < BLOCKED_TIME_MAX, "{:?}", finished.took);
         assert!(!route.target_path("copy").exists());
         case.net.iptables(blocked_at, UNBLOCK);
-        // And once it is open again, so is the way.
+        // After unblocking, a copy succeeds.
         case.run(&mut route.copy(&[], "file", "copy")).expect_success();
         drop(route);
         case.start_over();
@@ -72,7 +72,7 @@ fn over_a_bad_network(name: &'static str, spoil: fn(&Net)) {
     }
 }
 
-/// Every twentieth datagram is lost, each way.
+/// Loses every twentieth datagram, each way.
 fn lose(net: &Net) {
     net.single_datagrams();
     for side in [Side::Client, Side::Server] {
@@ -80,7 +80,7 @@ fn lose(net: &Net) {
     }
 }
 
-/// Every twentieth datagram arrives after younger ones, each way.
+/// Delivers every twentieth datagram after later ones, each way.
 fn reorder(net: &Net) {
     net.single_datagrams();
     for side in [Side::Client, Side::Server] {
@@ -90,10 +90,10 @@ fn reorder(net: &Net) {
     }
 }
 
-/// Every datagram arrives twice, each way.
+/// Delivers every datagram twice, each way.
 fn double(net: &Net) {
     for (side, peer) in [(Side::Client, Side::Server), (Side::Server, Side::Client)] {
-        // TEE sends a copy to the same neighbour that the original goes to.
+        // TEE sends a copy to the original's destination.
         let gateway = net.address(peer);
         net.iptables(side, &format!("-t mangle -A POSTROUTING -p udp -j TEE --gateway {gateway}"));
     }
@@ -114,22 +114,22 @@ fn every_datagram_arriving_twice_changes_nothing() {
     over_a_bad_network("every_datagram_arriving_twice_changes_nothing", double);
 }
 
-/// The bad networks are bad: of numbered datagrams some are lost, some come late, all come twice, none come through.
+/// The bad networks work: of numbered datagrams some are lost, some are late, all come twice, or none arrive.
 #[test]
-fn the_bad_networks_do_what_they_are_for() {
-    let name = "the_bad_networks_do_what_they_are_for";
+fn the_bad_networks_lose_delay_duplicate_and_block() {
+    let name = "the_bad_networks_lose_delay_duplicate_and_block";
     if !needs::given(name) {
         return;
     }
     let arrivals = |spoil: fn(&Net)| -> Vec<u32> {
         let net = Net::new(name);
         spoil(&net);
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let address = net.address(Side::Server);
         let listener = net.thread(Side::Server, move || {
             let socket = UdpSocket::bind((address, 0)).expect("a free port");
             socket.set_read_timeout(Some(Duration::from_secs(1))).expect("a timeout");
-            tell.send(socket.local_addr().expect("bound")).expect("the test waits");
+            sender.send(socket.local_addr().expect("bound")).expect("the test waits");
             let mut buffer = [0; 2000];
             let mut numbers = Vec::new();
             while socket.recv(&mut buffer).is_ok() {
@@ -137,7 +137,7 @@ fn the_bad_networks_do_what_they_are_for() {
             }
             numbers
         });
-        let to = told.recv().expect("the listener stands");
+        let to = receiver.recv().expect("the listener stands");
         let sender = net.thread(Side::Client, move || {
             let socket = UdpSocket::bind("0.0.0.0:0").expect("a free port");
             for number in 0..SENT {
@@ -203,7 +203,7 @@ fn a_black_hole_for_large_packets_is_survived() {
     if !needs::given(name) {
         return;
     }
-    // Each side's own device would take 9000 bytes, or its peer's would: only trying shows what arrives.
+    // One side's device accepts 9000 bytes: only probing shows what arrives at the other.
     for set_up in [|net: &Net| net.mtu(Side::Client, 9000), |net: &Net| net.mtu(Side::Server, 9000)] {
         let sizes = packet_sizes(name, set_up);
         assert!(sizes.iter().all(|size| *size <= 1500 - OVERHEAD), "{sizes:?}");
@@ -223,8 +223,8 @@ fn a_path_of_1280_bytes_is_enough() {
 }
 
 #[test]
-fn a_packet_size_that_the_path_does_not_carry_gives_way() {
-    let name = "a_packet_size_that_the_path_does_not_carry_gives_way";
+fn a_packet_size_above_the_path_mtu_is_reduced() {
+    let name = "a_packet_size_above_the_path_mtu_is_reduced";
     if !needs::given(name) {
         return;
     }
@@ -267,7 +267,7 @@ fn four_transfers_at_once_share_one_daemon() {
         let directory = if index % 2 == 0 { case.local("") } else { daemon.root.clone() };
         expected.push(write_random(&directory.join(format!("file{index}")), 30_000_000, &mut random));
     }
-    // The first call pins the server's key; four at once may not trip over each other there either.
+    // The first call pins the server's key; four at once must not conflict over the file.
     let running: Vec<_> = (0..4)
         .map(|index| {
             let mut command = daemon.cp(&case);
@@ -290,8 +290,8 @@ fn four_transfers_at_once_share_one_daemon() {
 }
 
 #[test]
-fn more_transfers_than_ports_are_told_so_and_the_daemon_stays() {
-    let case = Case::new("more_transfers_than_ports_are_told_so_and_the_daemon_stays");
+fn transfers_beyond_the_ports_are_refused_and_the_daemon_stays() {
+    let case = Case::new("transfers_beyond_the_ports_are_refused_and_the_daemon_stays");
     let mut daemon = Daemon::start(&case, "read-write");
     write_random(&daemon.root.join("file"), 4 << 20, &mut case.random());
     let (first, last) = case.net.udp_ports();
@@ -300,7 +300,7 @@ fn more_transfers_than_ports_are_told_so_and_the_daemon_stays() {
         command.args(["--rate", "4Mbit"]).arg(daemon.url("file")).arg(case.local(format!("copy{index}")));
         case.start(&mut command)
     };
-    // One pins the key and is in; then as many as there are ports, and two more.
+    // One pins the key and starts; then as many as there are ports, and two more.
     let sessions = last - first + 1;
     let running: Vec<_> = (0..sessions + 2).map(start).collect();
     let finished: Vec<_> = running.into_iter().map(super::process::Running::finish).collect();

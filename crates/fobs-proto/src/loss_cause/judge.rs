@@ -29,10 +29,10 @@ impl JudgeMethod {
     /// A line of help.
     pub fn summary(self) -> &'static str {
         match self {
-            JudgeMethod::Off => "not at all: every loss slows the sender down",
-            JudgeMethod::Paper => "by the pattern of losses, as the paper does",
-            JudgeMethod::Signature => "by the pattern of losses, a mixture of known causes",
-            JudgeMethod::On => "by what the receiver's kernel counts, checked by the pattern",
+            JudgeMethod::Off => "no attribution: every loss counts as the network's",
+            JudgeMethod::Paper => "by the pattern of losses, as in the paper",
+            JudgeMethod::Signature => "by the pattern of losses, with a mixture of known causes",
+            JudgeMethod::On => "by the counters of the receiver's kernel, checked against the pattern",
         }
     }
 

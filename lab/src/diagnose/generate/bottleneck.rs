@@ -19,7 +19,7 @@ pub enum Discipline {
         /// Probability just below `high`.
         p_max: f64,
     },
-    /// Whoever finds no token in the bucket; nobody waits.
+    /// Packets that find no token in the bucket; no packet waits.
     Police,
     /// Served, or given tokens, only every `tick` seconds; room or tokens are for 1 to `ticks` of them at least.
     Batch {

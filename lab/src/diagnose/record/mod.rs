@@ -1,9 +1,9 @@
 //! `fobs-lab diagnose record`: loss windows of a receiver that has too little CPU time, on real sockets.
 //!
-//! The two ends of a path that loses nothing by itself (`scripts/record-signatures.sh` makes one of a veth pair) run
-//! `send` and `recv`. `recv` prints one JSON line for each window with losses (format: docs/classifier.md);
-//! `lost - ovfl` is what the network lost. `spin` is a competitor for the CPU, which `recv` starts. No privilege is
-//! needed beyond the socket buffer sizes.
+//! The two ends of a path that loses nothing by itself (`scripts/record-signatures.sh` makes one of a veth
+//! pair) run `send` and `recv`. `recv` prints one JSON line for each window with losses (format:
+//! docs/classifier.md); `lost - ovfl` is what the network lost. `spin` is a competitor for the CPU, which
+//! `recv` starts. No privilege is needed beyond the socket buffer sizes.
 
 mod host;
 

@@ -11,11 +11,12 @@ const SEED: u64 = 77;
 /// Windows from one transfer.
 const PER_TRANSFER: u64 = 8;
 
-/// A receiver that frees its buffer in portions of 57 packets: short runs of losses at even gaps.
+/// As in `crates/fobs-diagnose/tests/learn.rs`: a receiver that frees its buffer in portions of 57 packets.
 fn slow_receiver(seed: u64) -> Window {
     let mut random = Random::new(seed);
+    let packets = random.uniform(10_000.0, 30_000.0) as u64;
     let (mut pairs, mut at, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
-    while at < 20_000 {
+    while at < packets - 2000 {
         for _ in 0..2 + random.below(20) {
             let len = random.uniform(2.0, 8.0) as u64;
             pairs.push((gap, len));
@@ -24,7 +25,7 @@ fn slow_receiver(seed: u64) -> Window {
         }
         gap = random.exponential(6000.0) as u64;
     }
-    let signature = Signature::from_gaps(at, 1, pairs).expect("inside");
+    let signature = Signature::from_gaps(packets.max(at), 1, pairs).expect("inside");
     let run = seed / PER_TRANSFER;
     Window { signature, cause: Some(Cause::Cpu), scenario: "ledger".to_owned(), run, host_lost: None }
 }

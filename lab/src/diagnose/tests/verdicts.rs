@@ -1,7 +1,7 @@
 //! The shipped models on windows that they were not trained on, and training from scratch.
 //!
-//! The figures of the shipped model on real windows are in docs/classifier.md; these bars are wide, and show that the
-//! way from file to verdict works.
+//! The figures of the shipped model on real windows are in docs/classifier.md; these bars are wide, and show
+//! that the way from file to verdict works.
 
 use fobs_diagnose::splice::{INDISTINCT, splices};
 

@@ -11,13 +11,16 @@ use crate::diagnose::{classifier, unreadable};
 use crate::failure::{EXIT_INTERNAL, Failure};
 use crate::output::print;
 
-/// Simulate a transfer at 10 Gbit/s that recorded losses drive, to measure the benefit of a classifier of losses.
+/// Simulate a transfer at 10 Gbit/s that recorded losses drive, to measure the benefit of a classifier of
+/// losses.
 ///
-/// Each recorded window stands for one window of a virtual transfer with HighSpeed TCP's response. One such transfer
-/// ignores losses that the classifier attributes to the receiver, the other ignores none (docs/simulator.md).
+/// Each recorded window stands for one window of a virtual transfer with HighSpeed TCP's response. One such
+/// transfer ignores losses that the classifier attributes to the receiver, the other ignores none
+/// (docs/simulator.md).
 #[derive(Debug, clap::Args)]
 pub struct DirectArgs {
-    /// Long-term loss rates, reached by clean windows between the recorded ones [default: recorded windows in order]
+    /// Long-term loss rates, reached by clean windows between the recorded ones [default: recorded windows in
+    /// order]
     #[arg(long, value_name = "P", value_delimiter = ',')]
     loss_rate: Vec<f64>,
 

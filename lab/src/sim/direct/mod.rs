@@ -1,8 +1,8 @@
 //! Direct-execution simulation (`seeds/001` section 4.1): the benefit of a classifier on a link of 10 Gbit/s.
 //!
-//! Each window of a recorded, physical transfer stands for one window of a virtual transfer. The virtual clock, window
-//! and response function are simulated; the losses are real. One virtual transfer ignores the losses that the
-//! classifier attributes to the receiver, a second one ignores none.
+//! Each window of a recorded, physical transfer stands for one window of a virtual transfer. The virtual
+//! clock, window and response function are simulated; the losses are real. One virtual transfer ignores the
+//! losses that the classifier attributes to the receiver, a second one ignores none.
 
 mod command;
 #[cfg(test)]
@@ -42,8 +42,8 @@ impl Link {
     }
 }
 
-/// The physical transfer: windows drawn from the recorded ones and clean ones, such that the long-term loss rate is
-/// `loss_rate`.
+/// The physical transfer: windows drawn from the recorded ones and clean ones, such that the long-term loss
+/// rate is `loss_rate`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Physical {
     /// Share of all packets lost in the long term; `None` takes the recorded windows once, in order.
@@ -96,7 +96,8 @@ pub struct Row {
     pub with_bps: f64,
     /// The same of the transfer that ignores none.
     pub without_bps: f64,
-    /// The same of one that ignores what the receiving host's counters report; `None` unless every event has a count.
+    /// The same of one that ignores what the receiving host's counters report; `None` unless every event has
+    /// a count.
     pub ledger_bps: Option<f64>,
 }
 
