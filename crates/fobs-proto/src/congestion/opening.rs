@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The first flight, before any round trip is known: 10 Mbit/s, which even a path of 1 Mbit/s bears for a round trip.
 const FIRST: Rate = Rate::bits_per_second(10_000_000);
 /// Packets of the first round whose length is known: what the first acks are dense for (protocol 5.3).
-const FIRST_PACKETS: u64 = 64;
+const FIRST_PACKETS: u64 = crate::recovery::FIRST_TRAIN_PACKETS;
 /// A path that delivers less than this share of what is sent is full: between the half that twice the path's rate leaves and the
 /// loss of any path worth using (5%) with the noise of one measurement.
 const DELIVERED: f64 = 0.75;

@@ -22,7 +22,7 @@ const DECREASES_MAX: u32 = 5;
 /// The flow window beyond what arrives in a round trip and a SYN (same place).
 const WINDOW_SLACK: u64 = 16;
 /// The first flight, packets. UDT has 16; 64 are what dispersion can be measured on (see `auto`).
-const FIRST_FLIGHT: u64 = 64;
+const FIRST_FLIGHT: u64 = crate::recovery::FIRST_TRAIN_PACKETS;
 const FIRST_FLIGHT_MIN: u64 = 48;
 /// Or fewer that took so long that 0.1 ms of jitter is a few percent.
 const SLOW: (u64, Duration) = (4, Duration::from_millis(4));

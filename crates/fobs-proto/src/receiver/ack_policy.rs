@@ -1,10 +1,17 @@
 //! When to report (protocol 5.3).
 
 use crate::Timestamp;
+use crate::recovery::FIRST_TRAIN_PACKETS;
 use std::time::Duration;
 
-/// New packets between the first acks: dense at first, because the sender measures its first train of 64 by them.
+/// New packets between the first acks: dense at first, because the sender measures its first train by them.
 const FIRST_ACKS: [u32; 6] = [1, 7, 8, 16, 16, 16];
+
+const _: () = assert!(
+    FIRST_ACKS[0] + FIRST_ACKS[1] + FIRST_ACKS[2] + FIRST_ACKS[3] + FIRST_ACKS[4] + FIRST_ACKS[5]
+        == FIRST_TRAIN_PACKETS as u32,
+    "the dense acks cover the first train"
+);
 
 /// Counts new packets and time since the last ack.
 #[derive(Debug)]

@@ -1,43 +1,42 @@
-//! Which losses the controller answers for (protocol 5.10): the live part of `loss_cause/`.
+//! Which losses the controller responds to (protocol 5.10): the live part of `loss_cause/`.
 //!
-//! Losses that may be the receiver's are held until the round in which they were found is over, then judged together
-//! and handed to the controller as the network's or as the receiver's. With the receiver's counters only what they
-//! cover is held; without them everything is, because only the whole pattern tells. What the controller hears late
-//! it hears at most one round trip late.
+//! Losses that may be the receiver's are held until the round in which they were found is over, then judged together and
+//! passed to the controller as the network's or as the receiver's, at most one round trip late. With the receiver's counters,
+//! only as many losses are held as the counters cover; without them all are, because only the whole pattern shows a cause.
 //!
-//! The counters are the receiver's word. It is taken only while the pattern of losses does not deny it; after that
-//! nothing is held until [`TRUST_AFTER`] patterns in a row did not.
+//! The counters are the receiver's claim. They are used only while the pattern of losses does not contradict them; after a
+//! contradiction nothing is held until [`TRUST_AFTER`] patterns in a row were without one.
 
-use super::Sender;
 use super::drain::{Count, DrainLimit};
 use super::lessons::{self, Lessons};
-use crate::congestion::{LossCause, LossEpisode, LossEvidence, LossResponse};
+use crate::congestion::LossEvidence;
 use crate::loss_cause::report::{Lesson, LossReport};
 use crate::loss_cause::signature::Recorded;
 use crate::loss_cause::witness::Evidence;
 use crate::loss_cause::{Judge, SignatureBuilder, Verdict};
-use crate::recovery::{Lost, SentKind};
+use crate::recovery::Lost;
 use crate::wire::Ack;
 use crate::{PacketNumber, Rate, Timestamp};
 use std::collections::VecDeque;
+use std::time::Duration;
 
-/// Packets that a pattern covers at least: the models know windows of 10,000 and of 70,000 packets.
+/// Packets that a pattern covers at least: the models are trained on windows of 10,000 and of 70,000 packets.
 const WINDOW_PACKETS: u64 = 10_000;
-/// Lost packets that it covers if so many are found in [`WINDOW_LONG`] packets.
+/// Lost packets that it covers, if [`WINDOW_LONG`] packets hold as many.
 const WINDOW_LOST: u64 = 32;
 /// Packets that it may reach back.
 const WINDOW_LONG: u64 = 70_000;
-/// And as far where fewer than eight were lost, which says nothing (`loss_cause::mixture::LOST_MIN`).
+/// Packets that it may reach back to find eight lost ones; fewer show nothing (`loss_cause::mixture::LOST_MIN`).
 const WINDOW_LONGEST: u64 = 1 << 20;
-/// Lost packets that are held at most, 1 MB; what is beyond is the network's.
+/// Lost packets that are held at most, 1 MB; those beyond count as the network's.
 const HELD_MAX: usize = 1 << 15;
-/// Reports that wait to be taken; the oldest goes first.
+/// Reports that wait to be taken; beyond that the oldest is dropped.
 const REPORTS_MAX: usize = 64;
 /// Lags of a round that are kept for their median.
 const LAGS_MAX: usize = 64;
-/// Patterns with at least eight losses that must not deny the receiver's word before it is taken again.
+/// Patterns with at least eight losses that must agree with the receiver's counters before those are used again.
 const TRUST_AFTER: u32 = 8;
-/// Weight of the newest burst in the mean, which the features are corrected for.
+/// Weight of the newest burst in the mean burst length, which the features are corrected for.
 const BURST_SHARE: f64 = 1.0 / 16.0;
 
 /// The account of losses.
@@ -45,10 +44,10 @@ const BURST_SHARE: f64 = 1.0 / 16.0;
 pub(super) struct Attribution {
     judge: Judge,
     trail: SignatureBuilder,
-    ledger: Ledger,
+    drops: DropCredit,
     lags: Vec<u16>,
     round: Option<Round>,
-    /// Patterns that must pass before the receiver is believed.
+    /// Patterns that must agree before the receiver's counters are used again.
     distrust: u32,
     drain: DrainLimit,
     burst: f64,
@@ -56,13 +55,13 @@ pub(super) struct Attribution {
     lessons: Lessons,
 }
 
-/// What the receiver has counted and what of it is not used up.
+/// Drops that the receiver has counted and that no loss has used up.
 #[derive(Debug, Default)]
-struct Ledger {
-    /// Its newest count; `None` if it does not count.
+struct DropCredit {
+    /// The receiver's newest count; `None` if it does not count.
     count: Option<u32>,
     credit: u64,
-    /// The part of the credit that came in this round trip. Older credit ends with the next.
+    /// The part of the credit that came in this round trip. Older credit expires with the next.
     fresh: u64,
 }
 
@@ -71,22 +70,31 @@ struct Ledger {
 struct Round {
     /// Its first loss.
     first: PacketNumber,
-    /// It is over when this packet or a later one is acknowledged.
+    /// The round ends when this packet or a later one is acknowledged.
     end: PacketNumber,
     held: Vec<Lost>,
-    /// Packets lost, all of them; and what the ledger covered.
+    /// Packets lost, and those of them that the receiver's counters cover.
     lost: u32,
     covered: u32,
-    /// Data packets that the controller has been told of.
-    told: u32,
-    /// Marks came with it: the network is full, whatever else happened.
+    /// Data packets that were passed to the controller at once.
+    passed: u32,
+    /// Marks came with it: the network is congested, whatever else happened.
     marked: bool,
 }
 
-/// What came of a round.
-struct Settled {
-    spared: bool,
-    held: Vec<Lost>,
+/// What follows from losses just declared.
+pub(super) struct Held {
+    /// Losses held before that must be passed to the controller now.
+    pub(super) released: Vec<Lost>,
+    /// How many of the missed packets, from the first, are held; the others must be passed on now.
+    pub(super) count: usize,
+}
+
+/// The result of a round.
+pub(super) struct Settled {
+    /// The losses held were the receiver's.
+    pub(super) spared: bool,
+    pub(super) held: Vec<Lost>,
 }
 
 impl Attribution {
@@ -94,7 +102,7 @@ impl Attribution {
         Attribution {
             judge,
             trail: SignatureBuilder::new(0),
-            ledger: Ledger::default(),
+            drops: DropCredit::default(),
             lags: Vec::new(),
             round: None,
             distrust: 0,
@@ -105,7 +113,7 @@ impl Attribution {
         }
     }
 
-    /// The limit that the receiver's losses ask for.
+    /// The rate limit that the receiver's losses call for.
     pub(super) fn drain_rate(&self) -> Option<Rate> {
         self.drain.rate()
     }
@@ -114,13 +122,13 @@ impl Attribution {
         self.burst += BURST_SHARE * (packets as f64 - self.burst);
     }
 
-    /// The receiver's testimony; before the losses of the same ack are looked for.
+    /// Takes the receiver's counters; before the losses of the same ack are looked for.
     pub(super) fn on_report(&mut self, ack: &Ack) {
         if !self.judge.hears_receiver() {
             return;
         }
         if let Some(dropped) = ack.host.dropped {
-            self.ledger.on_count(dropped);
+            self.drops.on_count(dropped);
         }
         if let Some(lag) = ack.host.lag.filter(|_| self.lags.len() < LAGS_MAX) {
             self.lags.push(lag);
@@ -145,7 +153,49 @@ impl Attribution {
         }
     }
 
-    /// These packets were declared lost; `data` of them are missed. Which of those are held; the rest must be told now.
+    /// Takes packets declared lost, in the order of their numbers, and the missed ones among them, whose data no report has
+    /// acknowledged; `next_number` is sent next.
+    pub(super) fn on_losses(
+        &mut self,
+        lost: &[Lost],
+        missed: &[Lost],
+        evidence: LossEvidence,
+        next_number: PacketNumber,
+    ) -> Held {
+        match evidence {
+            _ if self.judge.is_off() => Held { released: Vec::new(), count: 0 },
+            LossEvidence::Acks => Held { released: Vec::new(), count: self.hold(lost, missed, next_number) },
+            LossEvidence::Silence => Held { released: self.abandon(next_number), count: 0 },
+        }
+    }
+
+    /// A round trip has passed.
+    pub(super) fn on_round_trip(&mut self) {
+        self.drops.on_round_trip();
+    }
+
+    /// Adapts the drain rate after a round trip; `rate` is the sending rate, `wanted` the controller's.
+    pub(super) fn adapt_drain(
+        &mut self,
+        now: Timestamp,
+        rtt: Duration,
+        count: Count,
+        (rate, wanted): (Rate, Rate),
+    ) {
+        self.drain.on_round_trip(now, rtt, count, rate, wanted);
+    }
+
+    /// The oldest report on losses; at most 64 wait.
+    pub(super) fn take_report(&mut self) -> Option<LossReport> {
+        self.reports.pop_front()
+    }
+
+    /// The oldest window of known cause; at most 64 wait.
+    pub(super) fn take_lesson(&mut self) -> Option<Lesson> {
+        self.lessons.take()
+    }
+
+    /// How many of the missed packets `data`, a part of those lost, are held.
     fn hold(&mut self, lost: &[Lost], data: &[Lost], next_number: PacketNumber) -> usize {
         let Some(first) = lost.first() else { return 0 };
         for packet in lost {
@@ -156,15 +206,15 @@ impl Attribution {
                 let _ = self.trail.lost(range);
             }
         }
-        let blind = self.ledger.count.is_none();
-        let covered = if blind { lost.len() } else { self.ledger.take(lost.len()) };
+        let blind = self.drops.count.is_none();
+        let covered = if blind { lost.len() } else { self.drops.take(lost.len()) };
         let round = self.round.get_or_insert_with(|| Round {
             first: first.number,
             end: next_number,
             held: Vec::new(),
             lost: 0,
             covered: 0,
-            told: 0,
+            passed: 0,
             marked: false,
         });
         round.first = round.first.min(first.number);
@@ -173,12 +223,12 @@ impl Attribution {
         let may_hold = if self.distrust > 0 { 0 } else { HELD_MAX - round.held.len() };
         let held = covered.min(data.len()).min(may_hold);
         round.held.extend_from_slice(&data[..held]);
-        round.told = round.told.saturating_add((data.len() - held) as u32);
+        round.passed = round.passed.saturating_add((data.len() - held) as u32);
         held
     }
 
     /// Judges the round if it is over: packets up to `acked` are resolved.
-    fn settle(&mut self, now: Timestamp, acked: PacketNumber) -> Option<Settled> {
+    pub(super) fn settle(&mut self, now: Timestamp, acked: PacketNumber) -> Option<Settled> {
         if self.round.as_ref().is_none_or(|round| acked < round.end) {
             return None;
         }
@@ -187,7 +237,7 @@ impl Attribution {
         let signature = self.window(round.first, end);
         let pattern = self.judge.pattern(&signature);
         let first = end - u64::from(signature.packets());
-        let host_drops = self.ledger.count.map(|_| round.covered);
+        let host_drops = self.drops.count.map(|_| round.covered);
         let evidence = Evidence { lost: round.lost, pattern, host_drops, lag: median(&mut self.lags) };
         self.lags.clear();
         if evidence.contradicts() {
@@ -211,7 +261,7 @@ impl Attribution {
         self.reports.push_back(LossReport {
             at: now,
             first,
-            network_lost: round.told + if spared { 0 } else { held },
+            network_lost: round.passed + if spared { 0 } else { held },
             receiver_lost: if spared { held } else { 0 },
             verdict,
             evidence,
@@ -230,7 +280,7 @@ impl Attribution {
         self.trail.window(from, end, self.burst.round() as u32)
     }
 
-    /// What the receiver's counters say of a round, for whoever trains models.
+    /// Keeps the receiver's counts of a round, to train models with.
     fn learn(&mut self, round: &Round, end: PacketNumber) {
         let settled =
             lessons::Settled { end, lost: round.lost, covered: round.covered, marked: round.marked };
@@ -244,7 +294,7 @@ impl Attribution {
         }
     }
 
-    /// Everything on its way was given up, up to `next_number`: no pattern has it. What was held.
+    /// Everything in flight below `next_number` was given up, and is in no pattern. The losses held.
     fn abandon(&mut self, next_number: PacketNumber) -> Vec<Lost> {
         self.trail = SignatureBuilder::new(next_number);
         self.lessons.begin(next_number);
@@ -253,7 +303,7 @@ impl Attribution {
     }
 }
 
-impl Ledger {
+impl DropCredit {
     fn on_count(&mut self, count: u32) {
         let new = count.wrapping_sub(self.count.unwrap_or(0));
         // Half of the numbers are behind: an ack that was overtaken.
@@ -276,91 +326,6 @@ impl Ledger {
     }
 }
 
-/// In the sender: between loss detection and the controller.
-impl Sender {
-    /// What was judged of the newest losses, oldest first; at most 64 wait.
-    pub fn poll_loss_report(&mut self) -> Option<LossReport> {
-        self.attribution.reports.pop_front()
-    }
-
-    /// A window whose cause the receiver's counters told, oldest first; at most 64 wait.
-    pub fn poll_lesson(&mut self) -> Option<Lesson> {
-        self.attribution.lessons.take()
-    }
-
-    /// The rate to which losses at the receiver hold the sender; `None` if they do not.
-    pub fn drain_rate(&self) -> Option<Rate> {
-        self.attribution.drain_rate()
-    }
-
-    /// Tells the controller of lost data packets, or holds those that may be the receiver's. `lost` has all packets that were
-    /// declared lost, `data` those whose data is missed.
-    pub(super) fn attribute(&mut self, now: Timestamp, lost: &[Lost], data: &[Lost], evidence: LossEvidence) {
-        let mut held = 0;
-        if !self.attribution.judge.is_off() {
-            match evidence {
-                LossEvidence::Acks => {
-                    held = self.attribution.hold(lost, data, self.in_flight.next_number());
-                }
-                LossEvidence::Silence => {
-                    let released = self.attribution.abandon(self.in_flight.next_number());
-                    self.tell_losses(now, &released, evidence, LossCause::Inconclusive);
-                }
-            }
-        }
-        self.tell_losses(now, &data[held..], evidence, LossCause::Inconclusive);
-    }
-
-    /// Judges what was held, if the round is over.
-    pub(super) fn settle_losses(&mut self, now: Timestamp) {
-        let Some(acked) = self.in_flight.largest_acked() else { return };
-        let Some(settled) = self.attribution.settle(now, acked) else { return };
-        if !settled.spared {
-            return self.tell_losses(now, &settled.held, LossEvidence::Acks, LossCause::Inconclusive);
-        }
-        self.tell_losses(now, &settled.held, LossEvidence::Acks, LossCause::Receiver);
-        for lost in &settled.held {
-            if let SentKind::Data { chunk, index, attempt } = lost.sent.kind {
-                // The outcome of a chunk is the path's: it is not told of what the path did not do.
-                self.chunks.on_late(chunk, index, attempt);
-            }
-        }
-        self.stats.packets_spared += settled.held.len() as u64;
-    }
-
-    /// A round trip has passed.
-    pub(super) fn attribute_round(&mut self, now: Timestamp) {
-        self.attribution.ledger.on_round_trip();
-        if self.controller.loss_response() == LossResponse::None {
-            return;
-        }
-        let (Some(rate), Some(wanted)) =
-            (self.pacing_rate().or(self.delivered), self.controller.pacing_rate().or(self.delivered))
-        else {
-            return;
-        };
-        let count = Count { sent: self.stats.packets_sent, spared: self.stats.packets_spared };
-        self.attribution.drain.on_round_trip(now, self.rtt.smoothed(), count, rate, wanted);
-    }
-
-    fn tell_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {
-        let (Some(first), Some(last)) =
-            (lost.iter().map(|l| l.sent.at).min(), lost.iter().map(|l| l.sent.at).max())
-        else {
-            return;
-        };
-        self.controller.on_loss(&LossEpisode {
-            now,
-            packets: lost.len() as u64,
-            bytes: lost.iter().map(|l| u64::from(l.sent.len)).sum(),
-            bytes_in_flight: self.in_flight.bytes(),
-            sent: (first, last),
-            evidence,
-            cause,
-        });
-    }
-}
-
 /// The median of thousandths, as a share; `None` of none.
 fn median(lags: &mut [u16]) -> Option<f64> {
     lags.sort_unstable();
@@ -373,26 +338,26 @@ mod tests {
 
     #[test]
     fn credit_is_used_once_and_ends_after_two_round_trips() {
-        let mut ledger = Ledger::default();
-        ledger.on_count(10);
-        assert_eq!((ledger.take(4), ledger.take(100), ledger.take(1)), (4, 6, 0));
-        ledger.on_count(30);
-        ledger.on_round_trip();
-        assert_eq!(ledger.take(5), 5, "what came in the last round trip still counts");
-        ledger.on_count(32);
-        ledger.on_round_trip();
-        assert_eq!(ledger.take(100), 2, "what is older does not");
+        let mut drops = DropCredit::default();
+        drops.on_count(10);
+        assert_eq!((drops.take(4), drops.take(100), drops.take(1)), (4, 6, 0));
+        drops.on_count(30);
+        drops.on_round_trip();
+        assert_eq!(drops.take(5), 5, "what came in the last round trip still counts");
+        drops.on_count(32);
+        drops.on_round_trip();
+        assert_eq!(drops.take(100), 2, "what is older does not");
     }
 
     #[test]
     fn overtaken_counts_are_ignored_and_the_count_wraps() {
-        let mut ledger = Ledger::default();
-        ledger.on_count(100);
-        ledger.on_count(90);
-        assert_eq!(ledger.take(1000), 100);
-        let mut ledger = Ledger { count: Some(u32::MAX - 1), ..Ledger::default() };
-        ledger.on_count(3);
-        assert_eq!(ledger.take(1000), 5);
+        let mut drops = DropCredit::default();
+        drops.on_count(100);
+        drops.on_count(90);
+        assert_eq!(drops.take(1000), 100);
+        let mut drops = DropCredit { count: Some(u32::MAX - 1), ..DropCredit::default() };
+        drops.on_count(3);
+        assert_eq!(drops.take(1000), 5);
     }
 
     #[test]

@@ -1,221 +1,94 @@
 //! The sending machine: decides which packet leaves when (protocol 5).
 //!
-//! Told of chunks ([`Sender::push_chunk`]), acks ([`Sender::handle_ack`]) and time ([`Sender::handle_timeout`]); asked for packets
-//! ([`Sender::poll_transmit`]), for the next deadline ([`Sender::poll_timeout`]) and for chunks that are done with
-//! ([`Sender::poll_freed`]).
+//! A driver hands it chunks ([`Sender::push_chunk`]), acks ([`Sender::handle_ack`]) and time ([`Sender::handle_timeout`]), and asks
+//! for bursts ([`Sender::poll_transmit`]), for the next deadline ([`Sender::poll_timeout`]) and for chunks whose memory is free
+//! again ([`Sender::poll_freed`]).
+//!
+//! ```text
+//!   flight       the object's packets: supply (chunks, credit), schedule (order), transmissions, path MTU
+//!   burst        how many of them leave together
+//!   rate, rounds what acks measure: delivery rate, round trips
+//!   attribution  whose losses they are; drain: the rate that a slow receiver takes; lessons: windows of known cause
+//!   timers       the probe timeout
+//!   pace         which of several rates applies, and when the next burst may leave
+//!   deadline     what a deadline needs
+//! ```
 
 mod attribution;
+mod burst;
 mod chunk;
+mod config;
 mod deadline;
 mod drain;
+mod flight;
 mod lessons;
 mod limit;
 mod opening;
+mod pace;
+mod packet;
+mod rate;
+mod rounds;
 mod schedule;
+mod stats;
+mod supply;
 mod tally;
 mod timers;
 
+pub use config::{BURST_BYTES_MAX, BURST_MAX, SenderConfig};
 pub use deadline::Extent;
 pub use limit::Limit;
+pub use packet::{Body, PacketOut, Transmit};
 pub use schedule::ScheduleKind;
+pub use stats::SenderStats;
 
 use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, ModeChange, Outcome,
-    PathHistory, Priority,
+    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, LossResponse,
+    ModeChange, Outcome, PathHistory, Priority,
 };
-use crate::loss_cause::Judge;
-use crate::object::{BLOCK_PACKETS, CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
-use crate::pacing::Pacer;
-use crate::recovery::{Acked, BASE_DATAGRAM, DeliveryRate, InFlight, Lost, Plpmtu, Rtt, Sent, SentKind};
-use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
+use crate::loss_cause::{Lesson, LossReport};
+use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
+use crate::recovery::{Acked, InFlight, Lost, Plpmtu, Rtt};
+use crate::wire::{Ack, DATA_OVERHEAD};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use attribution::Attribution;
-use chunk::Chunks;
+use burst::{Budget, Filling};
 use deadline::Deadline;
-use opening::Opening;
-use schedule::{Origin, Schedule, Slot, Tail, copy_delay};
-use std::collections::VecDeque;
+use drain::Count;
+use flight::{Acknowledged, Flight};
+use pace::Pace;
+use rate::RateSampler;
+use rounds::Rounds;
+use schedule::{Schedule, copy_delay};
 use std::time::Duration;
+use supply::Supply;
 use tally::Unit;
-use timers::ProbeTimeout;
+use timers::{Expiry, ProbeTimeout};
 
-/// Most packets of one burst: what the kernel takes as one GSO super-packet (64), less what a 65,507-byte datagram allows at 1472
-/// bytes. 32 to 44 is the knee of the measured curve of rate over burst.
-pub const BURST_MAX: u32 = 44;
-/// Most datagram bytes of one burst: what UDP over IPv4 carries, which the kernel takes as one GSO super-packet.
-pub const BURST_BYTES_MAX: u64 = 65_507;
-/// Unsent bytes that are held ready: two full chunks, so that reading and sending overlap.
-const READY_BYTES: u64 = 8 << 20;
-/// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart (protocol 4.1),
-/// halved again.
-const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
-/// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
-const PROBE_AFTER_PACKETS: u64 = 64;
-/// Packets that one ack is about where none is due earlier (protocol 5.3).
-const ACK_PACKETS: u64 = 64;
-/// Window of the delivery rate: a quarter of a round trip, within what is steady against batches and stamps (~0.1 ms) on short
-/// paths and quick on long ones; and not fewer packets than one ack is about.
-const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
-const RATE_WINDOW_MAX: Duration = Duration::from_millis(200);
-/// A window that is reported in so many parts flows evenly: it needs no room for what waits for its report.
+/// Packets that one ack covers where none is due earlier (protocol 5.3).
+const ACK_PACKETS: u64 = crate::receiver::ACK_EVERY as u64;
+/// A window that is reported in so many parts flows evenly: it needs no room for packets whose report is held back.
 const ACKS_PER_WINDOW: u64 = 4;
-
-/// What a sender is made with.
-#[derive(Debug)]
-pub struct SenderConfig {
-    /// Who decides the rate.
-    pub controller: Box<dyn Controller>,
-    /// Who judges whose losses they were.
-    pub judge: Judge,
-    /// In what order packets leave.
-    pub schedule: ScheduleKind,
-    /// Never faster than this, datagram bytes per second.
-    pub rate_limit: Option<Rate>,
-    /// Data bytes per packet, within [`PAYLOAD_MIN`] and [`PAYLOAD_MAX`]; `None` probes the path.
-    pub payload_size: Option<u16>,
-    /// Bytes of IP and UDP headers: 28 (IPv4) or 48 (IPv6).
-    pub ip_overhead: u16,
-    /// Packets put out before acks are looked at; `None` for the best.
-    pub burst: Option<u32>,
-    /// Credit before the first ack.
-    pub chunk_limit: ChunkId,
-    /// Chunks held at once.
-    pub chunks_max: usize,
-    /// What the receiver may hold an ack back.
-    pub ack_delay_max: Duration,
-}
-
-/// One packet to gather, seal and send.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PacketOut {
-    /// Its number.
-    pub number: PacketNumber,
-    /// Its header.
-    pub header: Header,
-    /// What follows the header.
-    pub body: Body,
-}
-
-/// The body of a packet, before sealing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
-    /// A range of a chunk.
-    Chunk {
-        /// Chunk of the object.
-        chunk: ChunkId,
-        /// Bytes from its start.
-        offset: u32,
-        /// Bytes.
-        len: u16,
-    },
-    /// Zeros.
-    Padding {
-        /// Bytes.
-        len: u16,
-    },
-}
-
-impl PacketOut {
-    /// Length of the datagram, bytes.
-    pub fn datagram_len(&self) -> usize {
-        let body = match self.body {
-            Body::Chunk { len, .. } | Body::Padding { len } => usize::from(len),
-        };
-        self.header.len() + body + AEAD_TAG_LEN
-    }
-}
-
-/// What one burst may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Budget {
-    /// This many bytes, and the packet that reaches them.
-    Bytes(u64),
-    /// What the probe timeout lets out.
-    TimerOnly,
-}
-
-/// What a sender wants to do now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transmit {
-    /// Send the burst: datagrams of equal length, the last one perhaps shorter.
-    Burst,
-    /// Nothing before this moment, unless something is handled.
-    WaitUntil(Timestamp),
-    /// Nothing until something is handled or the timeout passes.
-    Wait,
-}
-
-/// Counters of a sender.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct SenderStats {
-    /// Packets that the object was cut into (first layouts).
-    pub packets_needed: u64,
-    /// Data packets sent.
-    pub packets_sent: u64,
-    /// Data packets declared lost.
-    pub packets_lost: u64,
-    /// Data packets declared lost that arrived after all.
-    pub packets_late: u64,
-    /// Data packets declared lost that were the receiver's, so that they did not slow the sender down.
-    pub packets_spared: u64,
-    /// What the receiver's kernel counted as dropped at the socket, as last reported; merged datagrams count once.
-    pub socket_drops: u32,
-    /// Data packets sent again though nobody had declared them lost: by the circular schedule, by the tail, after a probe
-    /// timeout.
-    pub packets_copied: u64,
-    /// Packets that the local host refused to send.
-    pub packets_refused: u64,
-    /// Acks handled.
-    pub acks: u64,
-    /// Chunks that the receiver had in full and not stored, as last reported.
-    pub backlog: u16,
-    /// Datagram bytes of data packets sent.
-    pub bytes_sent: u64,
-    /// Datagram bytes acknowledged.
-    pub bytes_acked: u64,
-    /// Packets that came with a congestion mark.
-    pub packets_marked: u32,
-}
 
 /// The machine.
 #[derive(Debug)]
 pub struct Sender {
     controller: Box<dyn Controller>,
-    attribution: Attribution,
-    rate_limit: Option<Rate>,
-    deadline: Option<Deadline>,
-    burst: u32,
-    chunks_max: usize,
-    ack_delay_max: Duration,
-    chunks: Chunks,
-    schedule: Schedule,
-    in_flight: InFlight,
+    flight: Flight,
     rtt: Rtt,
-    delivery: DeliveryRate,
-    /// The newest delivery rate.
-    delivered: Option<Rate>,
-    opening: Opening,
-    plpmtu: Plpmtu,
-    pacer: Pacer,
+    rate: RateSampler,
+    rounds: Rounds,
+    attribution: Attribution,
     probe_timeout: ProbeTimeout,
-    freed: VecDeque<ChunkId>,
-    verified_below: ChunkId,
-    chunk_limit: ChunkId,
-    object_complete: bool,
-    round_end: PacketNumber,
-    /// Packets up to this number were sent while data or credit was short.
-    app_limited_until: PacketNumber,
-    ce_seen: u32,
+    pace: Pace,
+    deadline: Option<Deadline>,
     limit: Limit,
-    /// Bytes of all chunks so far.
-    handed: u64,
-    stats: SenderStats,
+    burst: u32,
+    ack_delay_max: Duration,
 }
 
 impl Sender {
     /// A sender whose first packet may leave at `now`.
     pub fn new(now: Timestamp, config: SenderConfig) -> Sender {
-        let burst = config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX);
         let payload_size = config.payload_size.map(|n| n.clamp(PAYLOAD_MIN, PAYLOAD_MAX));
         let plpmtu = match payload_size {
             Some(payload) => Plpmtu::fixed(payload + DATA_OVERHEAD as u16),
@@ -223,63 +96,50 @@ impl Sender {
         };
         Sender {
             controller: config.controller,
-            attribution: Attribution::new(config.judge),
-            rate_limit: config.rate_limit,
-            deadline: None,
-            burst,
-            chunks_max: config.chunks_max,
-            ack_delay_max: config.ack_delay_max,
-            chunks: Chunks::default(),
-            schedule: Schedule::new(config.schedule),
-            in_flight: InFlight::default(),
+            flight: Flight {
+                supply: Supply::new(config.chunks_max, config.chunk_limit),
+                schedule: Schedule::new(config.schedule),
+                sent: InFlight::default(),
+                plpmtu,
+                stats: SenderStats::default(),
+            },
             rtt: Rtt::default(),
-            delivery: DeliveryRate::default(),
-            delivered: None,
-            opening: Opening::default(),
-            plpmtu,
-            pacer: Pacer::new(now),
+            rate: RateSampler::default(),
+            rounds: Rounds::default(),
+            attribution: Attribution::new(config.judge),
             probe_timeout: ProbeTimeout::new(now),
-            freed: VecDeque::new(),
-            verified_below: 0,
-            chunk_limit: config.chunk_limit,
-            object_complete: false,
-            round_end: 0,
-            app_limited_until: 0,
-            ce_seen: 0,
+            pace: Pace::new(now, config.rate_limit),
+            deadline: None,
             limit: Limit::default(),
-            handed: 0,
-            stats: SenderStats::default(),
+            burst: config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX),
+            ack_delay_max: config.ack_delay_max,
         }
     }
 
     /// Whether another chunk should be read now.
     pub fn wants_chunk(&self) -> bool {
-        let room = self.chunks.count() < self.chunks_max && self.chunks.end() < self.chunk_limit;
-        room && !self.object_complete && self.chunks.unsent() < READY_BYTES
+        self.flight.supply.wants_chunk()
     }
 
-    /// The next chunk of the object is in hand: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its number.
+    /// The next chunk of the object was read: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its number.
     pub fn push_chunk(&mut self, len: u32, is_final: bool) -> ChunkId {
-        debug_assert!(!self.object_complete, "a chunk after the final one");
         debug_assert!((1..=CHUNK_LEN_MAX).contains(&len), "a chunk of {len} bytes");
-        self.object_complete |= is_final;
-        self.handed = self.handed.saturating_add(u64::from(len));
-        self.chunks.push(len, is_final)
+        self.flight.supply.push(len, is_final)
     }
 
     /// A chunk that the receiver has verified and whose memory may be used again.
     pub fn poll_freed(&mut self) -> Option<ChunkId> {
-        self.freed.pop_front()
+        self.flight.supply.pop_freed()
     }
 
-    /// Whether every chunk of the object is verified over there.
+    /// Whether the receiver has verified every chunk of the object.
     pub fn is_complete(&self) -> bool {
-        self.object_complete && self.chunks.count() == 0
+        self.flight.supply.is_verified()
     }
 
     /// Counters.
     pub fn stats(&self) -> SenderStats {
-        self.stats
+        self.flight.stats
     }
 
     /// The round-trip estimator.
@@ -287,25 +147,21 @@ impl Sender {
         &self.rtt
     }
 
-    /// From now on the object should be there at `at`: the sender claims no more of the path than that takes, and at most `most`.
-    /// Only `auto` can do that. The machine must be told what is left with [`expect`](Self::expect).
+    /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than that takes, at most
+    /// `most`. Only `auto` supports that. The driver reports what is left with [`expect`](Self::expect).
     pub fn pursue(&mut self, now: Timestamp, at: Timestamp, most: Priority) {
-        let mut deadline = Deadline::new(now, at, most);
-        let claim = deadline.look(now, 0, 0);
-        if let Some(adaptive) = self.controller.as_adaptive() {
-            adaptive.claim(now, claim);
-        }
-        self.deadline = Some(deadline);
+        self.deadline = Some(Deadline::new(now, at, most));
+        self.claim(now, 0, 0);
     }
 
-    /// So many bytes are to come in chunks that are not handed over yet. Needed for a deadline only.
+    /// The driver expects so many bytes in chunks that are not handed over yet. Needed for a deadline only.
     pub fn expect(&mut self, now: Timestamp, beyond: u64, extent: Extent) {
         if let Some(deadline) = &mut self.deadline {
-            deadline.expect(now, self.handed, beyond, extent);
+            deadline.expect(now, self.flight.supply.handed(), beyond, extent);
         }
     }
 
-    /// By how much the deadline will be missed, if it will be as far as can be told.
+    /// By how much the deadline will be missed, if that is foreseeable.
     pub fn late(&self) -> Option<Duration> {
         self.deadline.as_ref().and_then(Deadline::late)
     }
@@ -320,19 +176,29 @@ impl Sender {
         &*self.controller
     }
 
-    /// The oldest change of the controller's mode that was not polled yet.
+    /// The oldest mode change of the controller that was not taken yet.
     pub fn poll_mode_change(&mut self) -> Option<ModeChange> {
         self.controller.as_adaptive()?.poll_mode_change()
     }
 
-    /// Data bytes per packet of chunks that start now.
-    pub fn payload_size(&self) -> u16 {
-        self.plpmtu.datagram() - DATA_OVERHEAD as u16
+    /// The oldest judgement of losses that was not taken yet; at most 64 wait.
+    pub fn poll_loss_report(&mut self) -> Option<LossReport> {
+        self.attribution.take_report()
     }
 
-    /// Datagram bytes on their way.
+    /// The oldest window of losses whose cause the receiver's counters show; at most 64 wait.
+    pub fn poll_lesson(&mut self) -> Option<Lesson> {
+        self.attribution.take_lesson()
+    }
+
+    /// Data bytes per packet of chunks that start now.
+    pub fn payload_size(&self) -> u16 {
+        self.flight.payload_size()
+    }
+
+    /// Datagram bytes in flight.
     pub fn bytes_in_flight(&self) -> u64 {
-        self.in_flight.bytes()
+        self.flight.sent.bytes()
     }
 
     /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one.
@@ -340,111 +206,92 @@ impl Sender {
         self.limit
     }
 
+    /// The rate to which losses at the receiver hold the sender; `None` if they do not.
+    pub fn drain_rate(&self) -> Option<Rate> {
+        self.attribution.drain_rate()
+    }
+
     /// The rate at which bursts leave at present; `None` as fast as the host can.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        let limits = [self.controller.pacing_rate(), self.rate_limit, self.attribution.drain_rate()];
-        limits.into_iter().flatten().min()
+        self.pace.rate(self.controller.pacing_rate(), self.attribution.drain_rate())
     }
 
-    /// Most datagram bytes unanswered: the controller's window, and on a path shorter than a report waits what has arrived and waits
-    /// for one. The round trips that a controller knows are without that wait, so its window is without those packets: by itself
-    /// it would leave once in every [`ack_delay_max`](SenderConfig::ack_delay_max).
+    /// Datagram bytes of the packets that one ack covers.
+    fn ack_bytes(&self) -> u64 {
+        ACK_PACKETS * self.flight.datagram_len()
+    }
+
+    /// Most datagram bytes outstanding: the controller's window, and on a path shorter than the ack delay also the packets that
+    /// have arrived and whose ack is held back. A controller's round trips, and so its window, are without that delay; the
+    /// window alone would leave only once in every [`ack_delay_max`](SenderConfig::ack_delay_max).
     fn window(&self) -> u64 {
         let window = self.controller.congestion_window();
-        let (Some(rate), Some(round_trip)) = (self.delivered, self.rtt.min()) else { return window };
-        let most = ACK_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
-        let waits = rate.bytes_in(self.ack_delay_max.saturating_sub(round_trip)).min(most);
-        window.saturating_add(waits.saturating_sub(window / ACKS_PER_WINDOW))
-    }
-
-    /// The rate that the deadline asks for.
-    fn ceiling(&self) -> Option<Rate> {
-        self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling)
+        let (Some(rate), Some(round_trip)) = (self.rate.newest(), self.rtt.min()) else { return window };
+        let unreported = rate.bytes_in(self.ack_delay_max.saturating_sub(round_trip)).min(self.ack_bytes());
+        window.saturating_add(unreported.saturating_sub(window / ACKS_PER_WINDOW))
     }
 
     /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
-        if let Some(rate) = self.pacing_rate() {
-            let early = now < self.pacer.next_departure();
-            if early && !self.probe_timeout.lets_out() {
-                self.limit = match Some(rate) {
-                    least if least == self.rate_limit => Limit::Cap,
-                    least if least == self.attribution.drain_rate() => Limit::Drain,
-                    least if least == self.ceiling() => Limit::Deadline,
-                    _ => Limit::Pacer,
-                };
-                return Transmit::WaitUntil(self.pacer.next_departure());
-            }
+        let budget = match self.pacing_rate() {
+            None => Budget::Bytes(u64::MAX),
+            Some(rate) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
             // A probe timeout's packets are few and must not wait: a slow pacer would let the next one overtake them.
-            let budget = if early { Budget::TimerOnly } else { Budget::Bytes(Pacer::quantum(rate)) };
-            self.fill_burst(now, budget, out);
-        } else {
-            self.fill_burst(now, Budget::Bytes(u64::MAX), out);
-        }
+            Some(_) if self.probe_timeout.admits_packet() => Budget::TimerOnly,
+            Some(rate) => {
+                let ceiling = self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling);
+                self.limit = self.pace.limit(rate, self.attribution.drain_rate(), ceiling);
+                return Transmit::WaitUntil(self.pace.next_departure());
+            }
+        };
+        self.fill(now, budget, out);
         if out.is_empty() {
-            return self
-                .schedule
-                .tail_deadline()
-                .filter(|at| *at > now)
-                .map_or(Transmit::Wait, Transmit::WaitUntil);
+            let copy_at = self.flight.schedule.tail_deadline().filter(|at| *at > now);
+            return copy_at.map_or(Transmit::Wait, Transmit::WaitUntil);
         }
-        let bytes = out.iter().map(|p| p.datagram_len() as u64).sum();
-        self.attribution.on_burst(out.len());
-        let bytes_in_flight = self.in_flight.bytes();
-        self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
-        if let Some(rate) = self.pacing_rate() {
-            self.pacer.on_sent(now, bytes, rate);
-        }
-        // Whether it is all that is on its way.
-        let first = self.in_flight.bytes() <= bytes;
-        self.probe_timeout.on_sent(now, first);
+        self.on_burst(now, out);
         Transmit::Burst
     }
 
-    /// The receiver reports. Anything it says of packets or chunks that were never sent is ignored.
-    pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
-        self.stats.acks += 1;
-        self.stats.socket_drops = self.stats.socket_drops.max(ack.socket_drops);
-        self.stats.backlog = ack.backlog;
-        self.chunk_limit = self.chunk_limit.max(ack.chunk_limit);
-        self.on_verified_below(ack.verified_below.min(self.chunks.end()));
-
-        let (mut acked_bytes, mut acked_packets, mut newest): (u64, u64, Option<Acked>) = (0, 0, None);
-        let (mut large, mut ping) = (false, false);
-        for &(low, high) in ack.ranges.iter().rev() {
-            let (chunks, plpmtu, stats) = (&mut self.chunks, &mut self.plpmtu, &mut self.stats);
-            let attribution = &mut self.attribution;
-            self.in_flight.on_ack(low, high, |acked| {
-                acked_bytes += u64::from(acked.sent.len);
-                acked_packets += 1;
-                newest = Some(acked);
-                if acked.was_lost {
-                    attribution.on_found(acked.number);
-                }
-                match acked.sent.kind {
-                    SentKind::Data { chunk, index, attempt } => {
-                        if acked.was_lost {
-                            chunks.on_late(chunk, index, attempt);
-                        }
-                        chunks.on_acked(chunk, index, attempt);
-                        stats.packets_late += u64::from(acked.was_lost);
-                        large |= acked.sent.len > BASE_DATAGRAM;
-                    }
-                    SentKind::Probe => {
-                        plpmtu.on_acked(acked.sent.len);
-                        ping |= acked.sent.len <= BASE_DATAGRAM;
-                    }
-                }
-            });
+    fn fill(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) {
+        let window = self.window();
+        let mut filling = Filling {
+            flight: &mut self.flight,
+            timer: &mut self.probe_timeout,
+            rate: &mut self.rate,
+            window,
+            packets_max: self.burst as usize,
+            copy_delay: copy_delay(self.rtt.smoothed()),
+        };
+        if let Some(limit) = filling.fill(now, budget, out) {
+            self.limit = limit;
         }
-        self.stats.bytes_acked += acked_bytes;
-        self.take_bitmaps(ack);
-        if let Some(newest) = newest {
-            self.probe_timeout.on_news(now);
-            if self.probe_timeout.tells_black_hole(large, ping) && self.plpmtu.on_black_hole(now) {
+    }
+
+    /// A burst leaves.
+    fn on_burst(&mut self, now: Timestamp, out: &[PacketOut]) {
+        let bytes = out.iter().map(|p| p.datagram_len() as u64).sum();
+        self.attribution.on_burst(out.len());
+        let bytes_in_flight = self.flight.sent.bytes();
+        self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
+        if let Some(rate) = self.pacing_rate() {
+            self.pace.on_sent(now, bytes, rate);
+        }
+        let nothing_else_in_flight = bytes_in_flight <= bytes;
+        self.probe_timeout.on_sent(now, nothing_else_in_flight);
+    }
+
+    /// An ack of the receiver. Packets and chunks in it that were never sent are ignored.
+    pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
+        let news = self.flight.on_ack(ack, &mut self.attribution);
+        if let Some(newest) = news.newest {
+            self.probe_timeout.on_ack(now);
+            if self.probe_timeout.shows_black_hole(news.large, news.ping)
+                && self.flight.plpmtu.on_black_hole(now)
+            {
                 self.lose_all(now);
-                self.start_over_large();
+                self.flight.start_over_large();
             }
             if Some(newest.number) == ack.largest {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
@@ -453,271 +300,119 @@ impl Sender {
         }
         self.attribution.on_report(ack);
         self.detect_losses(now);
-        if ack.ce > self.ce_seen {
+        let marks = self.flight.take_marks(ack);
+        if marks > 0 {
             self.attribution.on_mark();
         }
         self.settle_losses(now);
-        self.tell_outcomes(now);
-        self.tell_controller(now, ack, (acked_bytes, acked_packets), newest);
+        self.report_outcomes(now);
+        if marks > 0 {
+            self.controller.on_ecn(&EcnMark { now, packets: marks });
+        }
+        if let Some(newest) = news.newest {
+            self.report_ack(now, ack, &news, &newest);
+        }
     }
 
     /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was tried too often.
     pub fn handle_rejected(&mut self, chunk: ChunkId, attempt: u8) -> bool {
-        match self.chunks.get(chunk).map(|c| c.attempt()) {
-            Some(current) if current == attempt => self.start_over(chunk),
-            // News of an earlier attempt, or of a chunk that we do not hold.
+        match self.flight.supply.chunks.get(chunk).map(|c| c.attempt()) {
+            Some(current) if current == attempt => self.flight.start_over(chunk),
+            // A verdict on an earlier attempt, or on a chunk that is not held.
             _ => true,
         }
     }
 
-    /// The local host refused to send this packet. `too_large` tells that its size was why.
+    /// The local host refused to send this packet; `too_large` if its size was the reason.
     pub fn handle_refused(&mut self, now: Timestamp, number: PacketNumber, too_large: bool) {
-        let Some(lost) = self.in_flight.lose(number) else { return };
-        self.stats.packets_refused += 1;
-        if too_large && lost.sent.kind == SentKind::Probe {
-            self.plpmtu.on_too_large(lost.sent.len);
-            return;
+        let Some(lost) = self.flight.on_refused(number, too_large) else { return };
+        if too_large && self.flight.plpmtu.on_black_hole(now) {
+            self.flight.start_over_large();
         }
-        let (bytes, sent) = (u64::from(lost.sent.len), lost.sent.at);
-        self.on_lost(lost);
-        if too_large && self.plpmtu.on_black_hole(now) {
-            self.start_over_large();
-        }
-        let bytes_in_flight = self.in_flight.bytes();
-        self.controller.on_loss(&LossEpisode {
-            now,
-            packets: 1,
-            bytes,
-            bytes_in_flight,
-            sent: (sent, sent),
-            evidence: LossEvidence::Acks,
-            cause: LossCause::LocalSend,
-        });
+        self.report_losses(now, &[lost], LossEvidence::Acks, LossCause::LocalSend);
     }
 
-    fn fill_burst(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) {
-        let ahead = self.in_flight.next_number() - self.in_flight.largest_acked().unwrap_or(0);
-        if ahead > NUMBERS_AHEAD_MAX || self.in_flight.is_full() {
-            self.limit = Limit::Window;
-            return;
-        }
-        if self.in_flight.next_number() >= PROBE_AFTER_PACKETS
-            && budget != Budget::TimerOnly
-            && !self.probe_timeout.is_backed_off()
-            && let Some(datagram) = self.plpmtu.poll_probe(now)
-        {
-            out.push(self.emit_probe(now, datagram));
-            return;
-        }
-        let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
-        let (timer_only, budget) = match budget {
-            Budget::TimerOnly => (true, u64::MAX),
-            Budget::Bytes(bytes) => (self.probe_timeout.is_backed_off(), bytes),
-        };
-        let window = self.window();
-        let (mut bytes, mut first_len) = (0u64, 0usize);
-        while out.len() < self.burst as usize
-            && (out.is_empty() || bytes < budget)
-            && bytes + first_len as u64 <= BURST_BYTES_MAX
-        {
-            let full = self.in_flight.bytes() + datagram > window;
-            if (full || timer_only) && !self.probe_timeout.take_credit() {
-                self.limit = if timer_only { Limit::Silence } else { Limit::Window };
-                break;
-            }
-            let Some((slot, origin)) = self.schedule.peek(&mut self.chunks, self.chunk_limit, now) else {
-                self.on_nothing_to_send(now, out.is_empty());
-                self.limit = match (self.chunks.unsent(), self.object_complete) {
-                    (1.., _) => Limit::Credit,
-                    (0, true) => Limit::Answers,
-                    (0, false) => Limit::Data,
-                };
-                break;
-            };
-            self.lay_out(slot.chunk);
-            let Some(packet) = self.describe(slot) else { break };
-            let len = packet.datagram_len();
-            if first_len != 0 && len > first_len {
-                break;
-            }
-            self.commit(now, slot, origin, packet, out);
-            bytes += len as u64;
-            if first_len != 0 && len < first_len {
-                break;
-            }
-            first_len = len;
-        }
-        if out.is_empty() && self.probe_timeout.take_ping() {
-            out.push(self.emit_probe(now, (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16));
-        }
+    /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        let loss = self.flight.sent.loss_deadline(self.rtt.loss_delay());
+        [loss, self.probe_deadline()].into_iter().flatten().min()
     }
 
-    fn lay_out(&mut self, chunk: ChunkId) {
-        let payload = self.payload_size();
-        if let Some(packets) = self.chunks.lay_out(chunk, payload) {
-            self.stats.packets_needed += u64::from(packets);
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        if self.flight.sent.loss_deadline(self.rtt.loss_delay()).is_some_and(|at| at <= now) {
+            self.detect_losses(now);
         }
-    }
-
-    fn describe(&self, slot: Slot) -> Option<PacketOut> {
-        let chunk = self.chunks.get(slot.chunk)?;
-        let geometry = chunk.layout()?.geometry;
-        let header = Header::Data(DataHeader {
-            chunk: slot.chunk,
-            packet_index: slot.index,
-            payload_size: geometry.payload_size(),
-            attempt: chunk.attempt(),
-            last: geometry.is_last(slot.index),
-            final_chunk: chunk.is_final(),
-        });
-        let body = Body::Chunk {
-            chunk: slot.chunk,
-            offset: geometry.offset(slot.index),
-            len: geometry.packet_len(slot.index),
-        };
-        debug_assert!(geometry.offset(slot.index) < chunk.len());
-        Some(PacketOut { number: self.in_flight.next_number(), header, body })
-    }
-
-    fn commit(
-        &mut self,
-        now: Timestamp,
-        slot: Slot,
-        origin: Origin,
-        packet: PacketOut,
-        out: &mut Vec<PacketOut>,
-    ) {
-        let attempt = self.chunks.get(slot.chunk).map_or(0, |c| c.attempt());
-        let kind = SentKind::Data { chunk: slot.chunk, index: slot.index, attempt };
-        let number = self.in_flight.on_sent(Sent { kind, at: now, len: packet.datagram_len() as u16 });
-        self.opening.on_data(number, now, &mut self.delivery);
-        debug_assert_eq!(number, packet.number);
-        // A repeat of what may still arrive is sent for want of anything else: the path is not asked for more.
-        let filler = origin == Origin::Circle && {
-            let before =
-                self.chunks.get(slot.chunk).and_then(|c| c.layout()).map_or(0, |l| l.newest(slot.index));
-            let heard_of = self.in_flight.largest_acked().unwrap_or(0) as u32;
-            before.wrapping_sub(heard_of) as i32 > 0
-        };
-        self.chunks.on_sent(now, slot.chunk, slot.index, number);
-        self.schedule.take(&mut self.chunks, slot, origin, now + copy_delay(self.rtt.smoothed()));
-        self.stats.packets_sent += 1;
-        self.stats.bytes_sent += packet.datagram_len() as u64;
-        if filler {
-            self.app_limited_until = number + 1;
-        }
-        self.stats.packets_copied +=
-            u64::from(matches!(origin, Origin::Repeat | Origin::Tail | Origin::Circle));
-        out.push(packet);
-    }
-
-    fn emit_probe(&mut self, now: Timestamp, datagram: u16) -> PacketOut {
-        let number = self.in_flight.on_sent(Sent { kind: SentKind::Probe, at: now, len: datagram });
-        let len = datagram - (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16;
-        PacketOut { number, header: Header::Probe, body: Body::Padding { len } }
-    }
-
-    fn on_nothing_to_send(&mut self, now: Timestamp, idle: bool) {
-        if idle {
-            self.app_limited_until = self.in_flight.next_number();
-        }
-        if self.object_complete && self.chunks.unsent() == 0 && !self.schedule.tail_begun() {
-            let datagram = u64::from(self.payload_size()) + DATA_OVERHEAD as u64;
-            let packets_in_flight = self.in_flight.bytes() / datagram;
-            // As likely as not that one of what is on its way is lost.
-            let lost = self.stats.packets_lost.saturating_sub(self.stats.packets_late);
-            let lossy = 2 * lost * packets_in_flight >= self.stats.packets_sent;
-            let tail = Tail {
-                packets_needed: self.stats.packets_needed,
-                packets_in_flight: packets_in_flight as usize,
-                lossy,
-                copy_at: if lossy { now } else { now + copy_delay(self.rtt.smoothed()) },
-            };
-            let in_flight = &self.in_flight;
-            self.schedule.begin_tail(&tail, |count| newest_slots(in_flight, count));
-        }
-    }
-
-    fn on_verified_below(&mut self, below: ChunkId) {
-        self.verified_below = self.verified_below.max(below);
-        while self.chunks.base() < self.verified_below && self.chunks.pop().is_some() {
-            self.freed.push_back(self.chunks.base() - 1);
-        }
-    }
-
-    fn take_bitmaps(&mut self, ack: &Ack) {
-        for bitmap in &ack.bitmaps {
-            let first = u32::from(bitmap.block) * BLOCK_PACKETS;
-            for (byte, bits) in (0u32..).zip(&bitmap.bits) {
-                for bit in (0..8).filter(|bit| bits >> bit & 1 == 1) {
-                    if let Ok(index) = u16::try_from(first + byte * 8 + bit) {
-                        self.chunks.on_acked(bitmap.chunk, index, bitmap.attempt);
-                    }
-                }
+        if self.probe_deadline().is_some_and(|at| at <= now) {
+            match self.probe_timeout.on_expiry(now, self.flight.sent.bytes() > 0) {
+                Expiry::Ping => {}
+                Expiry::Resend => self.flight.resend_oldest(),
+                Expiry::GiveUp => self.lose_all(now),
             }
         }
+    }
+
+    fn probe_deadline(&self) -> Option<Timestamp> {
+        // Also while nothing is in flight but chunks wait for their verdict or for credit: the ack may have been lost.
+        let supply = &self.flight.supply;
+        let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
+        waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))
     }
 
     fn detect_losses(&mut self, now: Timestamp) {
         let mut lost = Vec::new();
-        self.in_flight.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
-        self.account_losses(now, &lost, LossEvidence::Acks);
+        self.flight.sent.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
+        self.on_losses(now, &lost, LossEvidence::Acks);
     }
 
-    fn account_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence) {
+    /// Gives up on everything in flight, and on the measured rate.
+    fn lose_all(&mut self, now: Timestamp) {
+        let mut lost = Vec::new();
+        self.flight.sent.lose_all(|packet| lost.push(packet));
+        self.on_losses(now, &lost, LossEvidence::Silence);
+        self.rate.start_over(self.flight.sent.next_number());
+    }
+
+    /// Packets were declared lost: the controller gets those that are not held for attribution.
+    fn on_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence) {
         if lost.is_empty() {
             return;
         }
-        let mut missed = Vec::with_capacity(lost.len());
-        for &packet in lost {
-            if self.on_lost(packet) {
-                missed.push(packet);
-                if let SentKind::Data { chunk, index, attempt } = packet.sent.kind {
-                    self.chunks.on_lost(chunk, index, attempt);
-                }
-            }
-        }
-        self.stats.packets_lost += missed.len() as u64;
-        self.attribute(now, lost, &missed, evidence);
+        let missed = self.flight.on_losses(lost);
+        let next_number = self.flight.sent.next_number();
+        let held = self.attribution.on_losses(lost, &missed, evidence, next_number);
+        self.report_losses(now, &held.released, evidence, LossCause::Inconclusive);
+        self.report_losses(now, &missed[held.count..], evidence, LossCause::Inconclusive);
     }
 
-    /// Whether a data packet was lost that no report has acknowledged.
-    fn on_lost(&mut self, lost: Lost) -> bool {
-        match lost.sent.kind {
-            SentKind::Probe => {
-                self.plpmtu.on_lost(lost.sent.len);
-                false
-            }
-            SentKind::Data { chunk, index, attempt } => {
-                if self.chunks.needs_again(chunk, index, attempt, lost.number) {
-                    self.schedule.on_again(Slot { chunk, index }, attempt, lost.number as u32, Origin::Lost);
-                }
-                self.chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index))
-            }
+    /// Passes the losses held to the controller, if their round is over.
+    fn settle_losses(&mut self, now: Timestamp) {
+        let Some(acked) = self.flight.sent.largest_acked() else { return };
+        let Some(settled) = self.attribution.settle(now, acked) else { return };
+        let cause = if settled.spared { LossCause::Receiver } else { LossCause::Inconclusive };
+        self.report_losses(now, &settled.held, LossEvidence::Acks, cause);
+        if settled.spared {
+            self.flight.spare(&settled.held);
         }
     }
 
-    fn start_over(&mut self, chunk: ChunkId) -> bool {
-        let again = self.chunks.start_over(chunk);
-        if again {
-            self.schedule.on_start_over(chunk);
-        }
-        again
+    fn report_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {
+        let sent = || lost.iter().map(|lost| lost.sent.at);
+        let (Some(first), Some(last)) = (sent().min(), sent().max()) else { return };
+        self.controller.on_loss(&LossEpisode {
+            now,
+            packets: lost.len() as u64,
+            bytes: lost.iter().map(|l| u64::from(l.sent.len)).sum(),
+            bytes_in_flight: self.flight.sent.bytes(),
+            sent: (first, last),
+            evidence,
+            cause,
+        });
     }
 
-    /// Lays out anew the open chunks whose packets no longer pass.
-    fn start_over_large(&mut self) {
-        let payload_max = BASE_DATAGRAM - DATA_OVERHEAD as u16;
-        for chunk in self.chunks.base()..self.chunks.end() {
-            let open = self.chunks.get(chunk).filter(|c| !c.is_acked()).and_then(|c| c.layout());
-            if open.is_some_and(|l| l.geometry.payload_size() > payload_max) {
-                self.start_over(chunk);
-            }
-        }
-    }
-
-    fn tell_outcomes(&mut self, now: Timestamp) {
-        for (unit, tally) in self.chunks.take_outcomes() {
+    /// Reports blocks and chunks that have arrived.
+    fn report_outcomes(&mut self, now: Timestamp) {
+        for (unit, tally) in self.flight.supply.chunks.take_outcomes() {
             let outcome = Outcome { now, began: tally.began, packets: tally.sent, lost: tally.lost };
             match unit {
                 Unit::Block => self.controller.on_block(&outcome),
@@ -726,69 +421,56 @@ impl Sender {
         }
     }
 
-    fn tell_controller(
-        &mut self,
-        now: Timestamp,
-        ack: &Ack,
-        (acked_bytes, acked_packets): (u64, u64),
-        newest: Option<Acked>,
-    ) {
-        if ack.ce > self.ce_seen {
-            let packets = ack.ce - self.ce_seen;
-            self.ce_seen = ack.ce;
-            self.stats.packets_marked = ack.ce;
-            self.controller.on_ecn(&EcnMark { now, packets });
-        }
-        let (Some(newest), Some(latest_rtt), Some(min_rtt)) = (newest, self.rtt.latest(), self.rtt.min())
-        else {
-            return;
-        };
-        let few = ACK_PACKETS * (u64::from(self.payload_size()) + DATA_OVERHEAD as u64);
-        let few = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(few));
-        let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(few).min(RATE_WINDOW_MAX);
-        let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(&newest));
-        let slopes = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
-        self.delivered = slopes.map(|slopes| slopes.window.rate).or(self.delivered);
-        let round_start = newest.number >= self.round_end;
+    /// Measures with an ack, counts round trips, and reports to the controller.
+    fn report_ack(&mut self, now: Timestamp, ack: &Ack, news: &Acknowledged, newest: &Acked) {
+        let (Some(latest_rtt), Some(min_rtt)) = (self.rtt.latest(), self.rtt.min()) else { return };
+        let ack_time = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(self.ack_bytes()));
+        let slopes = self.rate.on_ack(ack, newest, min_rtt, ack_time);
+        let round_start = self.rounds.on_ack(newest.number, self.flight.sent.next_number());
         if round_start {
-            self.round_end = self.in_flight.next_number();
-            self.attribute_round(now);
-            let in_hand = self.chunks.unsent().saturating_add(self.in_flight.bytes());
-            if let Some(deadline) = &mut self.deadline {
-                let claim = deadline.look(now, in_hand, self.stats.bytes_acked);
-                if let Some(adaptive) = self.controller.as_adaptive() {
-                    adaptive.claim(now, claim);
-                }
-            }
+            self.on_round(now);
         }
-        // What the receiver takes says nothing about the path.
+        // A rate that the receiver limits shows nothing of the path.
         let drained = self.attribution.drain_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());
         self.controller.on_ack(&AckSample {
             now,
-            acked_bytes,
-            acked_packets,
-            packet_len: self.plpmtu.datagram(),
-            bytes_in_flight: self.in_flight.bytes(),
+            acked_bytes: news.bytes,
+            acked_packets: news.packets,
+            packet_len: self.flight.plpmtu.datagram(),
+            bytes_in_flight: self.flight.sent.bytes(),
             latest_rtt,
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
             rate: slopes.map(|slopes| slopes.window),
             step: slopes.map(|slopes| slopes.step),
-            app_limited: drained
-                || newest.number < self.app_limited_until
-                || newest.sent.kind == SentKind::Probe,
+            app_limited: drained || self.rate.is_app_limited(newest),
             round_start,
         });
     }
-}
 
-/// What the newest `count` outstanding data packets carried, in the order of sending.
-fn newest_slots(in_flight: &InFlight, count: usize) -> Vec<Slot> {
-    let carried = in_flight.outstanding_newest_first().filter_map(|sent| match sent.kind {
-        SentKind::Data { chunk, index, .. } => Some(Slot { chunk, index }),
-        SentKind::Probe => None,
-    });
-    let mut slots: Vec<_> = carried.take(count).collect();
-    slots.reverse();
-    slots
+    /// A round trip has passed.
+    fn on_round(&mut self, now: Timestamp) {
+        self.attribution.on_round_trip();
+        let measured = self.rate.newest();
+        if self.controller.loss_response() != LossResponse::None
+            && let Some(rate) = self.pacing_rate().or(measured)
+            && let Some(wanted) = self.controller.pacing_rate().or(measured)
+        {
+            let stats = &self.flight.stats;
+            let count = Count { sent: stats.packets_sent, spared: stats.packets_spared };
+            self.attribution.adapt_drain(now, self.rtt.smoothed(), count, (rate, wanted));
+        }
+        let held = self.flight.supply.chunks.unsent().saturating_add(self.flight.sent.bytes());
+        self.claim(now, held, self.flight.stats.bytes_acked);
+    }
+
+    /// Passes on to the controller what the deadline needs; `held` and `acked` are bytes.
+    fn claim(&mut self, now: Timestamp, held: u64, acked: u64) {
+        if let Some(deadline) = &mut self.deadline {
+            let claim = deadline.look(now, held, acked);
+            if let Some(adaptive) = self.controller.as_adaptive() {
+                adaptive.claim(now, claim);
+            }
+        }
+    }
 }

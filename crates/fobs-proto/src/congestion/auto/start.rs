@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Packets of the first train. At 1 Gbit/s 64 packets of 1200 bytes last 0.6 ms, long against the ~0.1 ms that stamps jitter;
 /// they are 77 kB, which a path of 10 Mbit/s drains in 60 ms.
-pub(super) const TRAIN_PACKETS: u64 = 64;
+pub(super) const TRAIN_PACKETS: u64 = crate::recovery::FIRST_TRAIN_PACKETS;
 /// The train is believed when this much of it has arrived,
 const TRAIN_PACKETS_MIN: u64 = 48;
 /// or when fewer packets have taken so long that no stall of a busy host (15 ms were seen on the laboratory's) explains it.

@@ -1,0 +1,66 @@
+//! Which of several rates applies, and when the next burst may leave.
+
+use super::limit::Limit;
+use crate::pacing::Pacer;
+use crate::{Rate, Timestamp};
+
+/// The user's cap, and the pacer.
+#[derive(Debug)]
+pub(super) struct Pace {
+    cap: Option<Rate>,
+    pacer: Pacer,
+}
+
+impl Pace {
+    pub(super) fn new(now: Timestamp, cap: Option<Rate>) -> Pace {
+        Pace { cap, pacer: Pacer::new(now) }
+    }
+
+    /// The lowest of the cap, the controller's rate and the receiver's drain rate.
+    pub(super) fn rate(&self, controller: Option<Rate>, drain: Option<Rate>) -> Option<Rate> {
+        [controller, self.cap, drain].into_iter().flatten().min()
+    }
+
+    /// What sets the rate `least`; `ceiling` is the rate that a deadline needs.
+    pub(super) fn limit(&self, least: Rate, drain: Option<Rate>, ceiling: Option<Rate>) -> Limit {
+        match Some(least) {
+            least if least == self.cap => Limit::Cap,
+            least if least == drain => Limit::Drain,
+            least if least == ceiling => Limit::Deadline,
+            _ => Limit::Pacer,
+        }
+    }
+
+    pub(super) fn next_departure(&self) -> Timestamp {
+        self.pacer.next_departure()
+    }
+
+    pub(super) fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
+        self.pacer.on_sent(now, bytes, rate);
+    }
+
+    /// Bytes after which a burst at `rate` ends.
+    pub(super) fn quantum(rate: Rate) -> u64 {
+        Pacer::quantum(rate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_rate_applies_and_is_named() {
+        let rate = |bytes| Some(Rate::bytes_per_second(bytes));
+        let pace = Pace::new(Timestamp::ZERO, rate(5));
+        for (controller, drain, ceiling, least, limit) in [
+            (9, None, None, 5, Limit::Cap),
+            (9, rate(4), None, 4, Limit::Drain),
+            (3, rate(4), rate(3), 3, Limit::Deadline),
+            (3, rate(4), None, 3, Limit::Pacer),
+        ] {
+            let lowest = pace.rate(rate(controller), drain).expect("there are rates");
+            assert_eq!((Some(lowest), pace.limit(lowest, drain, ceiling)), (rate(least), limit));
+        }
+    }
+}
