@@ -1,8 +1,7 @@
 //! The replay window: packet numbers already received (protocol 3.5).
 
-/// How far below the largest authenticated packet number a packet may still arrive, in packets (protocol
-/// 3.5). At 10 Gbit/s of 1472-byte packets that is 150 ms of reordering, far beyond what paths do; it costs
-/// 16 KiB.
+/// How far below the largest authenticated packet number a packet may still arrive, in packets (protocol 3.5). At
+/// 10 Gbit/s of 1472-byte packets that is 150 ms of reordering, far beyond what paths do; it costs 16 KiB.
 pub const REPLAY_WINDOW: u64 = 131_072;
 
 const WORD_BITS: u64 = u64::BITS as u64;

@@ -6,8 +6,8 @@ use blake3::hazmat::ChainingValue;
 use super::record::Record;
 use super::tree_hash::{GROUP, Tail};
 
-/// Most file data in a chunk, bytes (protocol 1.3): large enough for disks and hashing, small enough to hold
-/// several.
+/// Most file data in a chunk, bytes (protocol 1.3): large enough for disks and hashing, small enough that a few
+/// chunks in flight are no memory worth speaking of.
 pub const CHUNK_DATA_MAX: usize = 4 << 20;
 /// Most records in a chunk, bytes (protocol 7.1).
 pub const RECORDS_MAX: usize = 256 << 10;

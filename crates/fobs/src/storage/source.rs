@@ -17,10 +17,10 @@ use super::walk::{Entry, Named, Unusable, Walk, means_contents};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 
-/// Most data in the first chunks, bytes. The first is small so that sending starts early; together they make
-/// 4 MiB, so that each later full chunk of a large file is one subtree of its tree.
+/// Most data in the first chunks, bytes. The first is small so that the first byte leaves early; together they make 4 MiB, so that a
+/// large file's later chunks, if they are full, are each one subtree of its tree.
 const FIRST_DATA_MAX: [usize; 3] = [256 << 10, 768 << 10, 3 << 20];
-/// The name of a stream in the transfer; the destination renames it.
+/// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
 /// What to read, and how.

@@ -110,7 +110,7 @@ fn chunks_of_changing_size_make_the_same_file() {
     let world = World::new();
     let data = content(3 * CHUNK_DATA_MAX + 70_001, 1);
     let file = world.write("file", &data);
-    // The third is below the minimum and the fourth above the maximum.
+    // The third is less than the least, and the fourth more than the most.
     let sizes = [1 << 20, 64 << 10, 1, 64 << 20, 2 << 20, 1 << 20, 192 << 10];
     let mut source = open(&[&file]);
     let sink = Sink::open(sink_spec(&world.to(""), source.shape())).expect("the destination");
