@@ -9,8 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Cancels what it was given to: one transfer, one server, or several of them.
 ///
-/// Clones share one state. Cancelling is final and may be repeated; a cancelled transfer removes its unfinished files
-/// and ends with [`ErrorKind::Interrupted`], at the latest 0.2 s later unless a file system blocks it.
+/// Clones share one state. Cancelling is final and may be repeated; a cancelled transfer removes its
+/// unfinished files and ends with [`ErrorKind::Interrupted`], at the latest 0.2 s later unless a file system
+/// blocks it.
 ///
 /// ```
 /// let token = fobs::CancelToken::new();
@@ -39,8 +40,8 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Cancels everything that holds a clone of this token. May block for up to a second per connection that is being
-    /// set up; not async-signal-safe: a signal handler wakes a thread that calls it.
+    /// Cancels everything that holds a clone of this token. May block for up to a second per connection that
+    /// is being set up; not async-signal-safe: a signal handler wakes a thread that calls it.
     pub fn cancel(&self) {
         self.0.cancelled.store(true, Ordering::SeqCst);
         let mut hooks = self.hooks();
@@ -71,8 +72,8 @@ impl CancelToken {
         self.check().err().unwrap_or(error)
     }
 
-    /// Runs `act` on cancellation, unless the returned hook is dropped before; at once if already cancelled. `act` must
-    /// not touch this token.
+    /// Runs `act` on cancellation, unless the returned hook is dropped before; at once if already cancelled.
+    /// `act` must not touch this token.
     pub(crate) fn on_cancel(&self, act: impl FnOnce() + Send + 'static) -> CancelHook {
         let mut hooks = self.hooks();
         let id = hooks.next;

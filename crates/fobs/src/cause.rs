@@ -1,67 +1,72 @@
-//! Whose losses they were, and what was done about it, as a transfer tells it.
+//! Causes of losses, and remedies against losses at the receiver.
 //!
-//! Both ends hear of both: the sender judges windows of losses, the receiver applies remedies, and each tells the other
-//! over the control channel (protocol 2.4).
+//! The sender attributes windows of losses to a cause, the receiver applies remedies, and each reports to the
+//! other over the control channel (protocol 2.4).
 
 use serde::{Deserialize, Serialize};
 
-/// Most runs of a [`LossWindow`]; of more, the first are kept.
+/// Most runs of a [`LossWindow`]; later ones are left out.
 pub const RUNS_MAX: usize = 256;
 
-/// A window with losses, judged by the sender.
+/// A window with losses and their cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LossWindow {
-    /// When, seconds since the sender's session began.
+    /// Seconds since the sender's session began.
     pub seconds: f64,
-    /// Packets of the window that the pattern was judged by.
+    /// Packets of the window whose pattern was classified.
     pub packets: u32,
-    /// Packets of it that were lost: `runs` show where.
+    /// Packets lost among them; `runs` show where.
     pub lost: u32,
-    /// Packets lost since the last window that slow the sender down.
+    /// Packets lost since the last window that count as congestion.
     pub network_lost: u32,
-    /// Packets lost since the last window that do not: the receiver's.
+    /// Packets lost since the last window that do not: lost by the receiver.
     pub receiver_lost: u32,
-    /// Whose they were.
+    /// The cause.
     pub verdict: LossVerdict,
-    /// Probability, by the pattern, that the receiver lost all of them; `None` if the pattern was not asked.
+    /// Probability, by the pattern, that the receiver lost all of them; `None` if the pattern was not
+    /// classified.
     pub p_receiver: Option<f64>,
-    /// Probability, by the pattern, that both lost some.
+    /// Probability, by the pattern, that receiver and network lost some each.
     pub p_mixed: Option<f64>,
-    /// Packets that the receiver's kernel counted as dropped in the same time; `None` where nothing counts.
+    /// Packets that the receiver's kernel dropped at the socket in the same time; `None` where it does not
+    /// count them.
     pub host_drops: Option<u32>,
-    /// How late the receiver read, over the time in which its buffer fills; `None` where arrivals are not stamped.
+    /// Delay of the receiver's reads, relative to the time in which its buffer fills; `None` without arrival
+    /// times.
     pub lag: Option<f64>,
-    /// Windows of this peer that the model of patterns was retrained with (docs/classifier.md); 0 for the shipped one.
+    /// Windows of this peer that the classifier was retrained with (docs/classifier.md); 0 for the shipped
+    /// model.
     #[serde(default)]
     pub learned_from: u32,
-    /// Pairs of packets received and packets lost after them, from the window's first; at most [`RUNS_MAX`].
+    /// Pairs of packets received and packets lost after them, from the start of the window; at most
+    /// [`RUNS_MAX`].
     pub runs: Vec<(u32, u32)>,
 }
 
-/// Whose losses they were.
+/// The cause of the losses of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossVerdict {
-    /// The receiver's: its kernel dropped what its thread did not take.
+    /// The receiver: its kernel dropped packets because its thread did not read them in time.
     Receiver,
-    /// The network's.
+    /// The network.
     Network,
-    /// Both, or not to be told: treated as the network's.
+    /// Both, or unclear: treated as the network.
     Inconclusive,
 }
 
-/// Something done so that the receiver loses less.
+/// An action against losses at the receiver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Remedy {
-    /// When, seconds since the session began on the side that acted.
+    /// Seconds since the session began at the end that acted.
     pub seconds: f64,
-    /// What.
+    /// The action.
     pub action: RemedyAction,
-    /// What came of it.
+    /// Its result.
     pub result: RemedyResult,
 }
 
-/// What can be done, in the order in which it is tried.
+/// The actions, in the order in which they are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyAction {
@@ -79,23 +84,23 @@ pub enum RemedyAction {
         /// The CPU it is on now.
         to: u32,
     },
-    /// The receiving thread goes before others.
+    /// A higher scheduling priority for the receiving thread.
     HigherPriority {
         /// Its nice value before.
         from: i32,
         /// Its nice value now.
         to: i32,
     },
-    /// A thread more at the receiver, that only empties the socket into memory.
+    /// Another thread at the receiver that only moves datagrams from the socket to memory.
     AnotherLane,
-    /// The sender keeps to what the receiver takes.
+    /// The sender limits its rate to what the receiver reads.
     DrainRate {
         /// Datagram bits per second.
         bits_per_second: u64,
     },
 }
 
-/// What came of a remedy.
+/// The result of a remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyResult {
@@ -106,11 +111,11 @@ pub enum RemedyResult {
         /// One sentence: why, and what would allow it.
         reason: String,
     },
-    /// Its effect, told some time after it was applied.
+    /// Its effect, measured some time after it was applied.
     Effect {
-        /// Share of the packets that the socket dropped before.
+        /// Share of packets dropped at the socket before.
         drops_before: f64,
-        /// And since.
+        /// Share of packets dropped at the socket since.
         drops_after: f64,
     },
 }

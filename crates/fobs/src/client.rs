@@ -14,7 +14,7 @@ use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::options::{Location, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
-use crate::session::{Role, pursuit, receiver_config, sender_config, sending_of, summary, time_until};
+use crate::session::{pursuit, receiver_config, sender_config, sending_of, summary, time_until};
 use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
     }
 }
 
-/// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even where
-/// some files failed ([`Summary::errors`]).
+/// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even
+/// where some files failed ([`Summary::errors`]).
 pub(crate) fn copy(
     sources: &[Location],
     destination: &Location,
@@ -173,7 +173,7 @@ impl Client<'_> {
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
         let errors = reporter.errors();
-        let done = summary(Role::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
         // What is learned is for the next transfer and no part of this one's time.
         let complete_at = SystemTime::now();
         lessons.keep(outcome.taught);
@@ -208,7 +208,7 @@ impl Client<'_> {
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
         let errors = reporter.errors();
-        let done = summary(Role::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
         Ok((done, SystemTime::now()))
     }
 
@@ -255,7 +255,8 @@ impl Client<'_> {
             return Err(error.clone());
         }
         let peer = &self.channel.peer.description;
-        // A server that refuses this client may close the channel before it is asked: its reason is the better error.
+        // A server that refuses this client may close the channel before it is asked: its reason is the
+        // better error.
         let answer = match (self.channel.reader.recv(), sent) {
             (Ok(Some(Message::Abort { code, message })), _) => return Err(aborted(peer, &code, &message)),
             (_, Err(error)) => return Err(error),
@@ -284,7 +285,8 @@ impl Client<'_> {
 fn hang_up(writer: &ControlWriter, ssh: Option<ssh::SshProcess>) {
     writer.close();
     if let Some(process) = ssh {
-        // How ssh ended no longer matters: both sides have sent their last message, or the error is already known.
+        // How ssh ended no longer matters: both sides have sent their last message, or the error is already
+        // known.
         let _ = process.finish();
     }
 }

@@ -1,39 +1,36 @@
 //! A server: listens, authenticates, and answers each client in a thread of its own.
 
+mod log;
+mod seats;
+
+use self::log::{log_line, request, short_fingerprint};
+use self::seats::{Seat, Seats};
 use crate::cancel::CancelToken;
-use crate::control::message::Open;
 use crate::control::{ControlChannel, tls};
-use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::ServeOptions;
 use crate::secure::authorized_keys::AuthorizedKeys;
 use crate::secure::identity::{Identity, default_server_identity_path, load_or_generate};
-use crate::server::{Policy, Served, serve_session};
-use crate::storage::{Base, Links, show_path};
+use crate::server::{Policy, SessionFigures, serve_session};
+use crate::storage::{Base, Links};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How often the listeners check for cancellation.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How long running sessions get to end after cancellation: longer than one that is stuck may take to clean up.
+/// How long running sessions get to end after cancellation: longer than the clean-up of a blocked one may
+/// take.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Connections waiting to be accepted.
 const BACKLOG: i32 = 128;
-/// Connections that may be shaking hands beyond the sessions that run.
+/// Most connections in their handshake, beyond the running sessions.
 const HANDSHAKES_MAX: usize = 32;
-/// Paths of one request that the log names, and how much of each, bytes: a path is no longer (`PATH_MAX`).
-const PATHS_LOGGED_MAX: usize = 3;
-const PATH_LOGGED_MAX: usize = 4096;
-/// How much of a key's fingerprint the log shows, characters: `SHA256:` and 72 bits, enough to tell keys apart.
-const FINGERPRINT_CHARS: usize = 7 + 12;
-
 struct Daemon {
     options: ServeOptions,
     root: OwnedFd,
@@ -42,36 +39,6 @@ struct Daemon {
     connections: Seats,
     sessions: Seats,
     cancel: CancelToken,
-}
-
-/// A bounded number of seats, each given back when it is dropped: also by a thread that panics.
-struct Seats {
-    taken: Arc<AtomicUsize>,
-    max: usize,
-}
-
-struct Seat(Arc<AtomicUsize>);
-
-impl Seats {
-    fn new(max: usize) -> Seats {
-        Seats { taken: Arc::new(AtomicUsize::new(0)), max }
-    }
-
-    fn take(&self) -> Option<Seat> {
-        let room = |taken| (taken < self.max).then_some(taken + 1);
-        let taken = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, room);
-        taken.ok().map(|_| Seat(self.taken.clone()))
-    }
-
-    fn are_free(&self) -> bool {
-        self.taken.load(Ordering::SeqCst) == 0
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 /// A server that listens, and serves once [`run`](Server::run). Any number of them may run in one process.
@@ -84,12 +51,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Checks the options, binds the TCP addresses and reports each as an [`Event::Notice`]. Clients may connect from
-    /// here on; they are answered once [`run`](Self::run) is called.
+    /// Checks the options, binds the TCP addresses and reports each as an [`Event::Notice`]. Clients may
+    /// connect from here on; they are answered once [`run`](Self::run) is called.
     ///
     /// # Errors
-    /// `Destination` for a root that cannot be opened, `Denied` for keys that cannot be used, `Socket` for an address
-    /// that cannot be bound.
+    /// `Destination` for a root that cannot be opened, `Denied` for keys that cannot be used, `Socket` for an
+    /// address that cannot be bound.
     pub fn bind(options: &ServeOptions, events: Arc<dyn EventSink>) -> Result<Server> {
         let root = open_root(options)?;
         // Refuse to start with a key file that would refuse every client.
@@ -120,8 +87,8 @@ impl Server {
         self.identity.public().fingerprint()
     }
 
-    /// Serves in the calling thread until cancelled, then ends the running sessions and waits for them, 12 s at most.
-    /// Each session has threads of its own; requests and their outcomes are [`Event::Notice`]s.
+    /// Serves in the calling thread until cancelled, then ends the running sessions and waits for them, 12 s
+    /// at most. Each session has threads of its own; requests and their outcomes are [`Event::Notice`]s.
     ///
     /// # Errors
     /// Always: `Interrupted` after cancellation, `Socket` if the listeners fail.
@@ -171,10 +138,11 @@ fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
                     daemon.clone().take(socket, from);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // Out of descriptors, or a client that was gone at once: others may be served. Said once, not at every try.
+                // Out of descriptors, or the client is gone already: go on with others. Logged once, not at
+                // each attempt.
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
-                        daemon.say(format!("cannot accept connections: {error}; trying again"));
+                        daemon.log(format!("cannot accept connections: {error}; trying again"));
                     }
                     std::thread::sleep(LOOK_EVERY / 4);
                 }
@@ -185,13 +153,13 @@ fn accept_all(daemon: &Arc<Daemon>, listeners: &[TcpListener]) -> Result<()> {
 }
 
 impl Daemon {
-    fn say(&self, line: String) {
+    fn log(&self, line: String) {
         self.events.event(Event::Notice(line));
     }
 
     fn take(self: Arc<Self>, socket: TcpStream, from: SocketAddr) {
         let Some(seat) = self.connections.take() else {
-            return self.say(format!("{from}: refused, too many connections"));
+            return self.log(format!("{from}: refused, too many connections"));
         };
         let daemon = self.clone();
         let thread = std::thread::Builder::new().name("fobs-session".to_owned()).spawn(move || {
@@ -199,30 +167,29 @@ impl Daemon {
             daemon.session(socket, from);
         });
         if let Err(error) = thread {
-            self.say(format!("{from}: refused, cannot start a thread: {error}"));
+            self.log(format!("{from}: refused, cannot start a thread: {error}"));
         }
     }
 
-    /// Serves one client, and says what it wanted and what came of it.
+    /// Serves one client, and logs its request and the outcome.
     fn session(&self, socket: TcpStream, from: SocketAddr) {
         let began = Instant::now();
         let mut who = from.to_string();
         match self.serve(socket, &mut who) {
-            Ok(served) => self.say(format!("{who}: {}", log_line(&served, began.elapsed()))),
-            Err(error) => self.say(format!("{who}: {}: {error}", error.kind.code())),
+            Ok(served) => self.log(format!("{who}: {}", log_line(&served, began.elapsed()))),
+            Err(error) => self.log(format!("{who}: {}: {error}", error.kind.code())),
         }
     }
 
-    /// Serves one client; `who` grows with what is known of it.
-    fn serve(&self, socket: TcpStream, who: &mut String) -> Result<Served> {
+    /// Serves one client. `who` names it in the log and grows by its key and its request.
+    fn serve(&self, socket: TcpStream, who: &mut String) -> Result<SessionFigures> {
         let gone =
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
         let channel = tls::accept(socket, &self.identity, &self.cancel)?;
         if let Some(key) = &channel.peer.key {
-            let fingerprint = key.fingerprint();
-            *who = format!("{who} {}", fingerprint.get(..FINGERPRINT_CHARS).unwrap_or(&fingerprint));
+            *who = format!("{who} {}", short_fingerprint(key));
         }
         let judged = self.judge(&channel, local, who);
         // Held until the session is over.
@@ -232,19 +199,19 @@ impl Daemon {
         };
         serve_session(channel, judged, &self.cancel, |open| {
             *who = format!("{who}: {}", request(open));
-            self.say(who.clone());
+            self.log(who.clone());
         })
     }
 
-    /// What this client may do, and its seat. A stranger takes none.
+    /// What this client may do, and its seat. A client without rights takes none.
     fn judge(&self, channel: &ControlChannel, local: SocketAddr, who: &str) -> Result<(Policy, Seat)> {
         let Some(key) = &channel.peer.key else {
             return Err(Error::new(ErrorKind::Denied, "the client showed no key"));
         };
-        // Read anew for each client, so that a key taken out is out.
+        // Read again for each client, so that a removed key is refused at once.
         let keys = AuthorizedKeys::load(&self.options.authorized_keys).map_err(|error| {
-            // What is in the file is for the log, not for strangers.
-            self.say(format!("{who}: {error}"));
+            // The file's content is for the log only, not for a client that may have no rights.
+            self.log(format!("{who}: {error}"));
             let message =
                 "this server cannot read its authorized keys; ask whoever runs it to look at its log";
             Error::new(ErrorKind::Denied, message)
@@ -270,7 +237,7 @@ impl Daemon {
         let root = self.root.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
         })?;
-        // A right to a subtree is judged by the path's name, so a name must not lead elsewhere.
+        // A right to a subtree is checked by name, so no link may lead elsewhere.
         let links = if rights.paths.is_empty() { Links::Inside } else { Links::Refuse };
         Ok(Policy {
             base: Base::Beneath { root, links },
@@ -294,7 +261,7 @@ fn open_root(options: &ServeOptions) -> Result<OwnedFd> {
     })
 }
 
-/// A listening socket; one for IPv6 takes only IPv6, so that both families may have the same port.
+/// A listening socket. One for IPv6 accepts only IPv6, so that both families may use the same port.
 fn listen(address: SocketAddr) -> Result<TcpListener> {
     let bound = || -> std::io::Result<TcpListener> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -318,31 +285,6 @@ fn listen(address: SocketAddr) -> Result<TcpListener> {
             format!("cannot listen on {address}: {error}; choose another with --listen ADDR:PORT"),
         )
     })
-}
-
-/// What a client asks for, in the log.
-fn request(open: &Open) -> String {
-    let verb = match open.direction {
-        TransferDirection::Push => "push to",
-        TransferDirection::Pull => "pull of",
-    };
-    let show = |path: &[u8]| format!("'{}'", show_path(&path[..path.len().min(PATH_LOGGED_MAX)]));
-    let named: Vec<String> = open.paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(path)).collect();
-    let more = match open.paths.len().saturating_sub(PATHS_LOGGED_MAX) {
-        0 => String::new(),
-        count => format!(" and {count} more"),
-    };
-    format!("{verb} {}{more}", named.join(", "))
-}
-
-/// What a session came to, in the log. A client that received says itself how long that took: no longer than it was here.
-fn log_line(served: &Served, elapsed: Duration) -> String {
-    let verb = match served.direction {
-        TransferDirection::Push => "received",
-        TransferDirection::Pull => "sent",
-    };
-    let seconds = served.seconds.min(elapsed.as_secs_f64());
-    format!("{verb} {} files, {} bytes in {seconds:.3} s", served.files, served.bytes)
 }
 
 #[cfg(test)]

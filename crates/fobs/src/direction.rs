@@ -1,3 +1,5 @@
+//! The direction of a transfer.
+
 /// Which side of a session sends the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransferDirection {

@@ -1,4 +1,4 @@
-//! What can go wrong, in three kinds of use to a person: what failed, why, and what to do.
+//! Errors: a kind for programs, and one sentence for people that says what failed, why, and what to do.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use std::fmt;
 /// chosen near rsync's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The request makes no sense: flags, paths, a directory without `-r`.
+    /// The request is not possible: options, paths, a directory without `recursive`.
     Usage,
-    /// The peer speaks no protocol version that we speak, or broke the protocol.
+    /// There is no common protocol version, or the peer violated the protocol.
     Protocol,
     /// A source does not exist or cannot be chosen at all; nothing was moved.
     NoSource,
@@ -18,11 +18,11 @@ pub enum ErrorKind {
     Socket,
     /// Reading or writing files failed in a way that stops the whole transfer.
     FileIo,
-    /// The other side is out of reach: name, connection, or UDP blocked.
+    /// The other host is unreachable: name resolution, connection, or UDP blocked.
     Connect,
     /// No progress for too long.
     Timeout,
-    /// Keys: unknown client key, changed server key, a right that is not given.
+    /// Keys: unknown client key, changed server key, missing right.
     Denied,
     /// The other side has no `fobs` to run.
     RemoteMissing,
@@ -30,11 +30,11 @@ pub enum ErrorKind {
     Ssh,
     /// Some files were not moved; the rest was.
     Partial,
-    /// A chunk did not verify three times.
+    /// A chunk failed verification three times.
     Integrity,
-    /// Ended by a signal.
+    /// Cancelled, for instance by a signal.
     Interrupted,
-    /// A bug of ours.
+    /// A bug in this program.
     Internal,
 }
 

@@ -30,9 +30,9 @@ pub enum Event {
     },
     /// One file failed; the others go on.
     FileFailed(FileError),
-    /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window of losses
-    /// with its cause, a remedy against losses at the receiver, or a change of the controller's mode. An
-    /// [`explain::Recorder`](crate::explain::Recorder) turns them into an explanation.
+    /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window
+    /// of losses with its cause, a remedy against losses at the receiver, or a change of the controller's
+    /// mode. An [`explain::Recorder`](crate::explain::Recorder) turns them into an explanation.
     Measured(Box<Measured>),
     /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
     Notice(String),
@@ -50,7 +50,7 @@ pub struct FileError {
 /// A snapshot of a running transfer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Progress {
-    /// Path of the file in work, raw bytes; empty if unknown.
+    /// Path of the file last completed, raw bytes; empty before the first.
     pub path: Vec<u8>,
     /// File bytes verified so far.
     pub bytes: u64,
@@ -77,13 +77,13 @@ pub struct Summary {
     pub bytes: u64,
     /// Files complete.
     pub files: u64,
-    /// Data phase: first data packet to last verified chunk.
+    /// Duration of the data phase, seconds: from the first data packet to the last verified chunk.
     pub seconds: f64,
-    /// From the call to the end, seconds.
+    /// Duration from the start of the transfer to its end, seconds.
     pub seconds_total: f64,
-    /// `bytes * 8 / seconds`.
+    /// `bytes * 8 / seconds`, bits per second.
     pub goodput_bps: f64,
-    /// Packets that the object was cut into.
+    /// Packets that the data needs without any loss.
     pub packets_needed: u64,
     /// Data packets sent.
     pub packets_sent: u64,
@@ -97,11 +97,11 @@ pub struct Summary {
     pub loss_rate: f64,
     /// Packets that the receiving kernel dropped at the socket.
     pub socket_drops: u64,
-    /// Datagrams that were malformed, forged or replayed, at both ends: dropped without effect.
+    /// Datagrams that were malformed, forged or replayed, at both ends; they are dropped.
     pub datagrams_rejected: u64,
     /// Data bytes per packet at the end.
     pub packet_size: u16,
-    /// Name of the controller.
+    /// Name of the congestion control algorithm.
     pub cc: String,
     /// `udp`.
     pub transport: String,
@@ -123,9 +123,10 @@ pub struct Summary {
 
 /// Receives [`Event`]s. Closures are sinks.
 ///
-/// It is called on the threads that do the work, several of them at once. Nothing is queued and nothing is dropped: a
-/// sink that takes long slows the transfer down. One that must wait puts events into a bounded queue of its own and
-/// decides what to drop when that is full; of [`Event::Progress`] and [`Event::Measured`] later ones replace earlier ones.
+/// It is called on the threads that do the work, several of them at once. Nothing is queued and nothing is
+/// dropped: a sink that takes long slows the transfer down. One that must wait puts events into a bounded
+/// queue of its own and decides what to drop when that is full; of [`Event::Progress`] and
+/// [`Event::Measured`] later ones replace earlier ones.
 ///
 /// ```
 /// use std::sync::{Arc, mpsc};

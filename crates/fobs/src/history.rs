@@ -1,7 +1,7 @@
-//! What is remembered of the paths to peers, from one transfer to the next: one small file of the user's.
+//! The paths to peers as earlier transfers measured them, in one small file.
 //!
-//! A history is a hint to a controller, which tries it before it trusts it. So nothing here fails: a file that is missing,
-//! damaged or cannot be written costs a few round trips, never a transfer.
+//! A history is a hint that a controller validates before it relies on it. A file that is missing, damaged or
+//! cannot be written costs a few round trips, and is no error.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,27 +15,27 @@ use serde::{Deserialize, Serialize};
 use crate::control::Peer;
 use crate::state::{self, AGE_MAX, now};
 
-/// Version of the file; one of another version is left alone.
+/// Version of the file's format; other versions are ignored.
 const VERSION: u32 = 1;
-/// Peers that are kept: those of the newest transfers.
+/// Most peers in the file: those of the newest transfers.
 const PEERS_MAX: usize = 256;
 /// Longest file that is read, bytes: each peer has at most 64 ceilings of some 40 bytes.
 const FILE_MAX: u64 = 1 << 20;
 /// Longest name of a peer, bytes.
 const NAME_MAX: usize = 256;
-/// A round trip older than this is not told: what a path has to spare is another every hour, and nothing should be sent on the
-/// strength of it alone. A copy that is made every night still meets it. RFC 9959 leaves the lifetime to the implementation.
+/// Older round-trip times are not used, because the available capacity changes within hours. A nightly copy
+/// still benefits. RFC 9959 leaves the lifetime to the implementation.
 const ROUND_TRIP_AGE_MAX: Duration = Duration::from_secs(36 * 3600);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
+struct KeptPaths {
     v: u32,
-    peers: BTreeMap<String, Known>,
+    peers: BTreeMap<String, KeptPath>,
 }
 
 /// The path to one peer; rates in datagram bytes per second.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Known {
+struct KeptPath {
     /// Seconds since 1970.
     at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ struct Known {
     ceilings: Vec<(u64, u32, u32)>,
 }
 
-/// The path to one peer, and the file that remembers it; none where the user has no place for it.
+/// The path to one peer and the file that keeps it, if the user has a state directory.
 #[derive(Debug, Clone)]
 pub(crate) struct RememberedPath {
     file: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl RememberedPath {
         )
     }
 
-    /// Nowhere: for tests.
+    /// Kept nowhere.
     #[cfg(test)]
     pub(crate) fn nowhere() -> RememberedPath {
         RememberedPath::new(None, "")
@@ -75,8 +75,8 @@ impl RememberedPath {
         RememberedPath { file, peer: peer.get(..NAME_MAX).unwrap_or(peer).to_owned() }
     }
 
-    /// What is known. The round trip is told once: of several transfers at the same time only one may jump to what there was for
-    /// one, and after one that failed none.
+    /// The history. The round-trip time is returned once: of simultaneous transfers only one may resume at
+    /// the remembered rate, and none after one that failed.
     pub(crate) fn recall(&self) -> PathHistory {
         let Some(file) = &self.file else { return PathHistory::default() };
         let mut kept = read(file);
@@ -93,7 +93,7 @@ impl RememberedPath {
         history
     }
 
-    /// Keeps what a transfer found.
+    /// Keeps what a transfer measured.
     pub(crate) fn keep(&self, history: &PathHistory) {
         let Some(file) = &self.file else { return };
         if *history == PathHistory::default() {
@@ -101,7 +101,7 @@ impl RememberedPath {
         }
         let mut kept = read(file);
         kept.v = VERSION;
-        kept.peers.insert(self.peer.clone(), Known::new(now(), history));
+        kept.peers.insert(self.peer.clone(), KeptPath::new(now(), history));
         while kept.peers.len() > PEERS_MAX {
             let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
             kept.peers.remove(&oldest.unwrap_or_default());
@@ -110,11 +110,11 @@ impl RememberedPath {
     }
 }
 
-impl Known {
-    fn new(at: u64, history: &PathHistory) -> Known {
+impl KeptPath {
+    fn new(at: u64, history: &PathHistory) -> KeptPath {
         let ceilings = history.ceilings.iter().map(|c| (c.rate, c.tries, c.failures)).collect();
         let round_trip = history.round_trip.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        Known {
+        KeptPath {
             at,
             safe_rate: history.safe_rate,
             link_rate: history.link_rate,
@@ -138,18 +138,18 @@ impl Known {
     }
 }
 
-fn write(file: &Path, kept: &Kept) {
+fn write(file: &Path, kept: &KeptPaths) {
     if let Ok(bytes) = serde_json::to_vec(kept) {
         state::replace(file, &bytes);
     }
 }
 
-/// The file's content; nothing where it has none of this version.
-fn read(file: &Path) -> Kept {
+/// The file's content; empty if it has none of this version.
+fn read(file: &Path) -> KeptPaths {
     let mut bytes = Vec::new();
     let whole = File::open(file).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
     let kept = match whole {
-        Ok(len) if len as u64 <= FILE_MAX => serde_json::from_slice::<Kept>(&bytes).ok(),
+        Ok(len) if len as u64 <= FILE_MAX => serde_json::from_slice::<KeptPaths>(&bytes).ok(),
         _ => None,
     };
     kept.filter(|kept| kept.v == VERSION).unwrap_or_default()
@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// A file in a folder of its own, not there yet.
+    /// A path in a new directory; the file does not exist yet.
     fn file() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state/fobs/paths.json");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn each_peer_gets_back_what_was_kept_of_it() {
+    fn each_peer_has_a_history_of_its_own() {
         let (_folder, file) = file();
         assert_eq!(path(&file, "a").recall(), PathHistory::default());
         path(&file, "a").keep(&history(1));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_trip_is_told_once_and_not_after_a_day_and_a_half() {
+    fn a_round_trip_is_used_once_and_not_after_36_hours() {
         let (_folder, file) = file();
         let found = PathHistory { round_trip: Some(Duration::from_micros(65_170)), ..history(1) };
         path(&file, "b").keep(&found);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_version_kept_is_read() {
+    fn files_of_older_versions_are_read() {
         let (_folder, file) = file();
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let now = now();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_peers_are_forgotten_and_old_news_is_none() {
+    fn the_oldest_peers_and_old_entries_are_dropped() {
         let (_folder, file) = file();
         path(&file, "old").keep(&history(1));
         let text = fs::read_to_string(&file).unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_no_history_and_is_replaced() {
+    fn a_damaged_file_is_no_history_and_is_replaced() {
         let (folder, file) = file();
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let huge = vec![b' '; FILE_MAX as usize + 1];
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_place_nothing_is_kept_and_nothing_fails() {
+    fn without_a_directory_nothing_is_kept_or_fails() {
         for nowhere in [RememberedPath::nowhere(), path(Path::new("/dev/null/fobs/paths.json"), "a")] {
             nowhere.keep(&history(1));
             assert_eq!(nowhere.recall(), PathHistory::default());

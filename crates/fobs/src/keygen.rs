@@ -1,4 +1,4 @@
-//! `fobs keygen`.
+//! Making an identity.
 
 use crate::error::Result;
 use crate::secure::identity::{Identity, default_identity_path};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A new identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeygenOutcome {
-    /// Where the private half lies.
+    /// The file with the private key.
     pub path: PathBuf,
     /// The line for a server's authorized keys.
     pub public_line: String,
@@ -15,7 +15,10 @@ pub struct KeygenOutcome {
     pub fingerprint: String,
 }
 
-/// Makes an identity and saves it at `out`, or at the default place. Never overwrites one.
+/// Makes an identity and saves it at `out`, or at the default path. Never overwrites a file.
+///
+/// # Errors
+/// `Usage` without a default path, `FileIo` or `Destination` if the file exists or cannot be written.
 pub fn keygen(out: Option<&Path>) -> Result<KeygenOutcome> {
     let path = match out {
         Some(path) => path.to_path_buf(),

@@ -1,15 +1,15 @@
-//! What the receivers' counters taught of the losses on the way to a peer: windows of known cause, and the model that they make
-//! of the shipped one (docs/classifier.md, "Learning").
+//! Losses of known cause on the way to each peer, and the classifier retrained with them (docs/classifier.md,
+//! "Learning"). The receiver's kernel counters give the cause.
 //!
 //! ```text
-//!   a transfer    its sender labels windows; some are taken, spread over all of it
-//!   after it      they join the peer's file, in the format of `fobs diagnose`; the model is trained anew from the file
-//!   the next one  is judged by that model, if it was better than the shipped one on windows it had not seen
+//!   a transfer    its sender labels windows; a sample is taken, spread over the transfer
+//!   after it      the sample is added to the peer's file, and the model is trained again from the file
+//!   the next one  uses that model, if it was better than the shipped one on held-out windows
 //! ```
 //!
-//! The training is a thread of low priority, begun when the peer has been told all and the figures are known. Whoever
-//! called waits for it, for a bounded time, because a process that ended would end the thread, too. One pass takes a tenth of a second;
-//! where it takes longer than the wait, a process that lives on lets it finish, and one that ends has lost a hint.
+//! The training runs in a thread of low priority after the transfer is complete. The caller waits for it for
+//! a bounded time, because the end of the process would end it. It takes about 0.1 s; if it takes longer than
+//! the wait and the process ends, only a hint is lost.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -27,32 +27,33 @@ use fobs_sys::thread::set_nice;
 use crate::control::Peer;
 use crate::state::{self, AGE_MAX, now};
 
-/// Windows of each cause that one transfer leaves: neighbours are alike.
+/// Most windows of each cause from one transfer: neighbouring windows are alike.
 const PER_TRANSFER_MAX: usize = 8;
 /// Windows of each cause that are kept, the newest; twice what a model needs (`fobs_diagnose::learn::GROUP_WINDOWS_MIN`).
 const WINDOWS_MAX: usize = 64;
-/// A window with more runs of losses is not kept.
+/// Windows with more runs of losses are not kept.
 const RUNS_MAX: usize = 512;
-/// Longest file of windows that is read, bytes: 128 windows with 512 runs each have 800 kB, most a tenth.
+/// Longest file of windows that is read, bytes: 128 windows with 512 runs each have 800 kB, most files a
+/// tenth.
 const FILE_MAX: u64 = 1 << 20;
 /// Peers whose windows are kept, the newest: with their models, some megabytes.
 const PEERS_MAX: usize = 64;
-/// Letters of a peer's name that its files show; the rest tells its digest.
+/// Characters of a peer's name in its file names; a digest distinguishes longer ones.
 const NAME_MAX: usize = 48;
-/// Versions are in the names, because every line is a window.
+/// File names have the version of the format, because every line is a window.
 const WINDOWS_SUFFIX: &str = ".v1.jsonl";
 const MODEL_SUFFIX: &str = ".v1.model.json";
-/// How windows are labelled that a transfer left.
+/// The scenario of windows from transfers.
 const SCENARIO: &str = "ledger";
 /// How long a caller waits for the training.
 const TRAINING_WAIT: Duration = Duration::from_secs(2);
-/// The training's nice value: after everybody else.
+/// The nice value of the training: the lowest priority.
 const NICE: i32 = 19;
 
 /// The files of one peer.
 #[derive(Debug, Clone)]
 pub(crate) struct Lessons {
-    /// The path that suffixes make the files' names of; `None` where there is no place.
+    /// The files' common path without suffix; `None` without a state directory.
     stem: Option<PathBuf>,
 }
 
@@ -72,14 +73,14 @@ impl Lessons {
         Lessons { stem: Some(directory.join(format!("{shown}-{}", &digest[..16]))) }
     }
 
-    /// Nowhere: for tests.
+    /// Kept nowhere.
     #[cfg(test)]
     pub(crate) fn nowhere() -> Lessons {
         Lessons { stem: None }
     }
 
-    /// The judge with the peer's own model, if it uses such models and there is one; and the windows that one was made
-    /// of, 0 for the shipped one.
+    /// The judge with the peer's own model, if it uses models and there is one; and how many windows that was
+    /// trained with, 0 for the shipped one.
     pub(crate) fn teach(&self, judge: Judge) -> (Judge, u32) {
         if !judge.has_mixture() {
             return (judge, 0);
@@ -94,7 +95,8 @@ impl Lessons {
         }
     }
 
-    /// Keeps what a transfer was taught and trains with it. Returns after the training, or after two seconds.
+    /// Keeps a transfer's windows and trains with them. Returns after the training, or after
+    /// [`TRAINING_WAIT`].
     pub(crate) fn keep(&self, taught: Vec<Lesson>) {
         let Some(windows) = self.add(taught, now()) else { return };
         let (done, finished) = sync_channel(1);
@@ -109,7 +111,7 @@ impl Lessons {
         }
     }
 
-    /// Adds windows to the file; all that it has then, `None` if nothing came to it.
+    /// Adds windows to the file. Returns all of its windows, `None` if none was added.
     fn add(&self, taught: Vec<Lesson>, now: u64) -> Option<Vec<Window>> {
         let path = self.file(WINDOWS_SUFFIX)?;
         let mut new: Vec<Window> = taught
@@ -138,7 +140,7 @@ impl Lessons {
         Some(windows)
     }
 
-    /// Makes the model of these windows, or takes it away if the shipped one does as well.
+    /// Trains the model with these windows, or removes it if it is not better than the shipped one.
     fn train(&self, windows: &[Window]) {
         let Some(path) = self.file(MODEL_SUFFIX) else { return };
         match learn(&MixtureFile::shipped(), windows).ok().and_then(|model| serde_json::to_vec(&model).ok()) {
@@ -180,7 +182,7 @@ fn read(path: &Path) -> Vec<Window> {
     windows.unwrap_or_default()
 }
 
-/// Removes the files of the peers that were not heard of for longest.
+/// Removes the files of the peers whose last transfer is longest ago.
 fn forget_old_peers(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let mut peers: Vec<(SystemTime, PathBuf)> = entries
@@ -200,7 +202,7 @@ fn forget_old_peers(directory: &Path) {
     }
 }
 
-/// Lessons of one transfer, of each cause at most [`PER_TRANSFER_MAX`], spread over all of it.
+/// A sample of one transfer's lessons, at most [`PER_TRANSFER_MAX`] of each cause, spread over the transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     receiver: Spread,
@@ -208,7 +210,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// One more.
+    /// Offers one more.
     pub(crate) fn push(&mut self, lesson: Lesson) {
         match lesson.cause {
             Verdict::Receiver => self.receiver.push(lesson),
@@ -217,13 +219,13 @@ impl Taken {
         }
     }
 
-    /// Those that are kept.
+    /// The sample.
     pub(crate) fn into_lessons(self) -> Vec<Lesson> {
         self.receiver.kept.into_iter().chain(self.network.kept).collect()
     }
 }
 
-/// One in [`Spread::stride`] is kept; when that becomes too many, every second one goes.
+/// Keeps one in [`Spread::stride`]; when that becomes too many, drops every second one.
 #[derive(Debug)]
 struct Spread {
     kept: Vec<Lesson>,

@@ -1,7 +1,8 @@
-//! Moves large data sets between hosts over encrypted UDP, verifies every byte, and explains what limited the speed.
+//! Moves large data sets between hosts over encrypted UDP, verifies every byte, and explains what limited the
+//! speed.
 //!
-//! A [`Transfer`] copies files between this host and another one; a [`Server`] answers transfers of other hosts. Any
-//! number of both may run in one process, each in threads of its own and cancelled on its own.
+//! A [`Transfer`] copies files between this host and another one; a [`Server`] answers transfers of other
+//! hosts. Any number of both may run in one process, each in threads of its own and cancelled on its own.
 //!
 //! ```no_run
 //! use fobs::{Carrier, Event, Location, Remote, Transfer, TransferOptions};

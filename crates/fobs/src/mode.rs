@@ -1,35 +1,34 @@
-//! Changes of the controller's way of sending, as a transfer tells them: the sender notices them, and both ends hear of them
-//! (protocol 2.4).
+//! Changes of the controller's mode. The sender reports them to both ends (protocol 2.4).
 
 use fobs_proto::Timestamp;
 use fobs_proto::congestion::ModeReason;
 use serde::{Deserialize, Serialize};
 
-/// A change from one way of sending to another.
+/// A change of the controller's mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModeChange {
-    /// When, seconds since the sender's session began.
+    /// Seconds since the sender's session began.
     pub seconds: f64,
-    /// What the controller did before, a word of its own.
+    /// The mode before, in the controller's own word.
     pub from: String,
-    /// What it does now.
+    /// The mode now.
     pub to: String,
-    /// Why, in some words.
+    /// The reason, a phrase.
     pub reason: String,
-    /// The part of the queueing delay that stood, ms.
+    /// Delay of the standing queue, ms.
     pub queue_ms: f64,
-    /// Bits per second that were delivered.
+    /// Delivery rate, bits per second.
     pub delivered_bps: u64,
-    /// How much shorter the queue would have been by then if it were the sender's own, ms; where that is the reason.
+    /// Where a persistent queue is the reason: by how much it would have shrunk if it were self-induced, ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yielded_ms: Option<f64>,
-    /// Round trips in a row with losses; where they are the reason.
+    /// Where losses are the reason: consecutive round trips with losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_rounds: Option<u32>,
 }
 
 impl ModeChange {
-    /// What the machine noticed in a session that began then.
+    /// The machine's change, in a session that began at `began`.
     pub(crate) fn of(change: &fobs_proto::congestion::ModeChange, began: Timestamp) -> ModeChange {
         let (mut yielded_ms, mut loss_rounds) = (None, None);
         match change.reason {

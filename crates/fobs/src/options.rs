@@ -84,8 +84,8 @@ pub struct TransferOptions {
     pub congestion_control: CongestionControl,
     /// `--priority`: how `auto` shares the path with competing traffic.
     pub priority: Priority,
-    /// `--deadline`: when the transfer should be complete. `auto` sends as fast as that needs and otherwise yields;
-    /// `priority` is the highest that it uses. Only for `auto`.
+    /// `--deadline`: when the transfer should be complete. `auto` sends as fast as that needs and otherwise
+    /// yields; `priority` is the highest that it uses. Only for `auto`.
     pub deadline: Option<SystemTime>,
     /// `--loss-cause`: how losses are attributed to the network or the receiver.
     pub loss_cause: JudgeMethod,
@@ -143,8 +143,8 @@ impl Default for TransferOptions {
 pub const DEFAULT_TCP_PORT: u16 = 45600;
 /// First and last UDP port of a server's sessions, one port each: few, so that a firewall rule is one line.
 pub const DEFAULT_UDP_PORTS: (u16, u16) = (45601, 45664);
-/// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper bound is
-/// the largest UDP payload over IPv4 (65,507) less header and tag (28), rounded down.
+/// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper
+/// bound is the largest UDP payload over IPv4 (65,507) less header and tag (28), rounded down.
 pub const PACKET_SIZE_RANGE: (u16, u16) = (512, 65_000);
 
 /// Everything a caller chooses about a [`Server`](crate::Server).

@@ -21,29 +21,29 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most sources that one session may name: a command line holds no more.
+/// Most sources of one session: more than a command line holds.
 const PATHS_MAX: usize = 100_000;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const OPEN_WAIT: Duration = Duration::from_secs(10);
 
-/// What a server lets a client do, and where it binds.
+/// What a client may do, and where the server binds.
 pub(crate) struct Policy {
     pub(crate) base: Base,
     /// Refuse every push.
     pub(crate) read_only: bool,
-    /// The key's rights; `None` where the carrier's user has their own (SSH).
+    /// The key's rights; `None` where file permissions of the user decide (SSH).
     pub(crate) rights: Option<Rights>,
     /// Where UDP sockets are bound.
     pub(crate) udp_ip: IpAddr,
     pub(crate) udp_ports: (u16, u16),
-    /// Addresses of this host to tell the client beside the one it called.
+    /// Addresses of this host to offer beside the one that the client connected to.
     pub(crate) addresses: Vec<String>,
 }
 
-/// What a session moved, for the server's log.
+/// The figures of a session, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Served {
+pub(crate) struct SessionFigures {
     pub(crate) direction: TransferDirection,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Served {
 /// `fobs server`: one session over standard input and output, with the rights of the user who runs it.
 pub fn serve_stdio(cancel: &CancelToken) -> Result<()> {
     let channel = ssh::server_channel()?;
-    // "client-ip client-port server-ip server-port", from sshd.
+    // From sshd: "client-ip client-port server-ip server-port".
     let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
     let policy = Policy {
         base: Base::Ambient,
@@ -69,14 +69,15 @@ pub fn serve_stdio(cancel: &CancelToken) -> Result<()> {
     serve_session(channel, Ok(policy), cancel, |_| ()).map(|_| ())
 }
 
-/// Serves one session to its end. Errors have been told to the client, also that of `judged`: only once the client has said what it
-/// wants, so that it listens and the log can tell. `asked` hears that.
+/// Serves one session to its end. Errors are sent to the client before they are returned. That of `judged`
+/// waits for the client's request, which `asked` receives: only then does the client read, and the log can
+/// name the request.
 pub(crate) fn serve_session(
     mut channel: ControlChannel,
     judged: Result<Policy>,
     cancel: &CancelToken,
     asked: impl FnOnce(&Open),
-) -> Result<Served> {
+) -> Result<SessionFigures> {
     let writer = channel.writer.clone();
     let hook = cancel.on_cancel({
         let writer = writer.clone();
@@ -84,7 +85,7 @@ pub(crate) fn serve_session(
     });
     let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
     let outcome = hear_open(&mut channel).map_err(|error| cancel.explain(error)).and_then(|open| {
-        // From here on the engine ends a cancelled session, and says why.
+        // From here on the engine ends a cancelled session and sends the reason.
         drop(hook);
         asked(&open);
         answer(channel, judged?, open, hello.fast_aes, cancel)
@@ -126,7 +127,7 @@ fn answer(
     open: Open,
     fast_aes: bool,
     cancel: &CancelToken,
-) -> Result<Served> {
+) -> Result<SessionFigures> {
     check_rights(&open, &policy)?;
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
@@ -174,7 +175,7 @@ fn receive_push(
     accept: Accept,
     mut link: LinkSetup,
     cancel: &CancelToken,
-) -> Result<Served> {
+) -> Result<SessionFigures> {
     let destination = open.paths.into_iter().next().unwrap_or_default();
     let sink = Sink::open(SinkSpec {
         base: policy.base,
@@ -199,7 +200,7 @@ fn receive_push(
         ports,
     })?;
     let complete = outcome.complete;
-    Ok(Served {
+    Ok(SessionFigures {
         direction: TransferDirection::Push,
         files: complete.files,
         bytes: complete.bytes,
@@ -214,7 +215,7 @@ fn send_pull(
     accept: Accept,
     mut link: LinkSetup,
     cancel: &CancelToken,
-) -> Result<Served> {
+) -> Result<SessionFigures> {
     let source = Source::open(SourceSpec {
         base: policy.base,
         paths: open.paths,
@@ -222,7 +223,7 @@ fn send_pull(
         preserve: open.preserve,
         compress: open.compress,
     })?;
-    // The client's greeting brings the credit.
+    // The client's first datagram carries the credit, so none is known here.
     let config = sender_config(&open.sending, open.payload_size, 0)?;
     let deadline = pursuit(&open.sending);
     let ports = format!("port {}", link.socket.local_addr().port());
@@ -239,7 +240,7 @@ fn send_pull(
         reporter: Reporter::new(Arc::new(Silent), channel.writer),
         cancel: cancel.clone(),
         remembered: RememberedPath::of_the_user(&channel.peer),
-        // It was told where we are, and greets us there.
+        // The client sends the first datagram.
         answered: None,
         lessons: lessons.clone(),
         peer_name: channel.peer.description,
@@ -247,7 +248,7 @@ fn send_pull(
     })?;
     let complete = outcome.complete;
     lessons.keep(outcome.taught);
-    Ok(Served {
+    Ok(SessionFigures {
         direction: TransferDirection::Pull,
         files: complete.files,
         bytes: complete.bytes,
@@ -281,7 +282,8 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-/// The ports to bind in: over SSH the user's own wish, at a daemon only what its range allows of it.
+/// The range of ports to bind in: over SSH what the user requests, at a daemon the part of that within its
+/// own range.
 fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Result<(u16, u16)> {
     let Some(wish) = open.udp_ports else { return Ok(ours) };
     let chosen = match channel.carrier {
@@ -298,7 +300,7 @@ fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Resu
     Ok(chosen)
 }
 
-/// A server's sessions tell their client, not the server's terminal.
+/// Drops the events of a server's sessions: the client shows them.
 struct Silent;
 
 impl EventSink for Silent {

@@ -1,4 +1,4 @@
-//! What a client's and a server's session have in common: configurations, socket options, roles and figures.
+//! What a client's and a server's session have in common: configurations, socket options and figures.
 
 use crate::control::message::{Complete, Finished, Sending};
 use crate::control::printable;
@@ -6,7 +6,7 @@ use crate::engine::CHUNKS_MAX;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions};
-use crate::secure::datagram::Cipher;
+use crate::secure::datagram::{Cipher, Direction};
 use fobs_diagnose::model::judge;
 use fobs_proto::Rate;
 use fobs_proto::loss_cause::JudgeMethod;
@@ -20,8 +20,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// Requested socket buffers, bytes (the kernel doubles and may cap them). 8 MiB hold what arrives in 10 ms at
 /// 5 Gbit/s: as long as a busy host may keep a thread off its CPU.
 const SOCKET_BUFFER: usize = 8 << 20;
-/// Send buffer of `greedy`, bytes, which only a full socket slows down: a queue of 15 ms at 100 Mbit/s, so that few
-/// packets are retransmitted while they still wait in it.
+/// Send buffer of `greedy`, bytes, which only a full socket slows down: a queue of 15 ms at 100 Mbit/s, so
+/// that few packets are retransmitted while they still wait in it.
 const GREEDY_SEND_BUFFER: usize = 96 << 10;
 /// Most packets between acks that a peer may ask for.
 const ACK_EVERY_LIMIT: u32 = 1 << 20;
@@ -59,8 +59,9 @@ pub(crate) fn pursuit(sending: &Sending) -> Option<(Duration, Priority)> {
     sending.deadline.map(|left| (left.min(DEADLINE_MAX), priority()))
 }
 
-/// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per packet, `None`
-/// to probe the path; `chunk_limit`: first chunk that the receiver has no room for. `Usage` for impossible choices.
+/// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per
+/// packet, `None` to probe the path; `chunk_limit`: first chunk that the receiver has no room for. `Usage`
+/// for impossible choices.
 pub(crate) fn sender_config(
     sending: &Sending,
     payload_size: Option<u16>,
@@ -148,21 +149,14 @@ pub(crate) fn choose_cipher(peer_fast_aes: bool) -> Cipher {
     if peer_fast_aes { Cipher::best_here() } else { Cipher::ChaCha20Poly1305 }
 }
 
-/// Which end of the transfer this process was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    Sender,
-    Receiver,
-}
-
 /// A figure that may come from the peer, made finite and not negative, so that JSON can carry it.
 pub(crate) fn sane(figure: f64) -> f64 {
     if figure.is_finite() { figure.max(0.0) } else { 0.0 }
 }
 
-/// The figures of a transfer, from the final messages of both ends.
+/// The figures of a transfer, from the final messages of both ends. `side` is this end.
 pub(crate) fn summary(
-    role: Role,
+    side: Direction,
     complete: &Complete,
     finished: &Finished,
     cipher: Cipher,
@@ -176,11 +170,11 @@ pub(crate) fn summary(
         seconds => sane(seconds + rtt_s / 2.0),
     };
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
-    let (ours, peers) = match role {
-        Role::Sender => {
+    let (ours, peers) = match side {
+        Direction::Sender => {
             ((finished.cpu_seconds, finished.max_rss_bytes), (complete.cpu_seconds, complete.max_rss_bytes))
         }
-        Role::Receiver => {
+        Direction::Receiver => {
             ((complete.cpu_seconds, complete.max_rss_bytes), (finished.cpu_seconds, finished.max_rss_bytes))
         }
     };

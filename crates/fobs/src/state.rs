@@ -1,16 +1,20 @@
-//! Where what is remembered from one transfer to the next lies: small files in the user's state directory.
+//! The files in the user's state directory that keep data between transfers.
 //!
-//! They are hints. So nothing here fails: what is missing, damaged or cannot be written costs a little speed, never a transfer.
+//! They are hints: a file that is missing, damaged or cannot be written costs some speed, and is no error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::control::Peer;
 use crate::secure::make_private_parent;
 
-/// Older news is no news: networks and hosts are rebuilt in less.
+/// Older entries are ignored: networks and hosts change within that time.
 pub(crate) const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Files written by this process so far.
+static REPLACED: AtomicU64 = AtomicU64::new(0);
 
 /// `$XDG_STATE_HOME/fobs` or `~/.local/state/fobs`; none where neither is known.
 pub(crate) fn directory() -> Option<PathBuf> {
@@ -19,15 +23,17 @@ pub(crate) fn directory() -> Option<PathBuf> {
     base.map(|base| base.join("fobs"))
 }
 
-/// A peer's name here: its address or, through ssh, what it was called.
+/// A peer's name in the files: its address, or over ssh the host name of the command line.
 pub(crate) fn name_of(peer: &Peer) -> String {
     peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string())
 }
 
-/// Replaces a file, whole or not at all. Of two transfers that end together the last one's stays.
+/// Replaces a file atomically. Of two transfers that end at the same time, the last one's content stays.
 pub(crate) fn replace(file: &Path, bytes: &[u8]) {
     let mut fresh = file.as_os_str().to_owned();
-    fresh.push(format!(".{}.tmp", std::process::id()));
+    // Unique among the transfers of this process, too.
+    let count = REPLACED.fetch_add(1, Ordering::Relaxed);
+    fresh.push(format!(".{}-{count}.tmp", std::process::id()));
     let fresh = PathBuf::from(fresh);
     let written = make_private_parent(file)
         .and_then(|()| fs::write(&fresh, bytes))

@@ -60,8 +60,8 @@ impl Transfer {
         }
     }
 
-    /// Ends the transfer with [`ErrorKind::Interrupted`] unless it is complete already. Returns without waiting for the
-    /// end; may be called again.
+    /// Ends the transfer with [`ErrorKind::Interrupted`] unless it is complete already. Returns without
+    /// waiting for the end; may be called again.
     pub fn cancel(&self) {
         self.cancel.cancel();
     }
@@ -79,8 +79,8 @@ impl Transfer {
     /// Waits for the end. The figures come even where some files failed: see [`Summary::errors`].
     ///
     /// # Errors
-    /// Any [`ErrorKind`] but `Partial`: what stopped the whole transfer. `Internal` if one of its threads panicked,
-    /// an event sink included.
+    /// Any [`ErrorKind`] but `Partial`: what stopped the whole transfer. `Internal` if one of its threads
+    /// panicked, an event sink included.
     pub fn wait(mut self) -> Result<Summary> {
         self.join()
     }
@@ -119,7 +119,8 @@ impl TransferBuilder {
         self
     }
 
-    /// A token that also cancels the transfer, for instance one that several transfers share. By default it has its own.
+    /// A token that also cancels the transfer, for instance one that several transfers share. By default it
+    /// has its own.
     pub fn cancel_token(mut self, token: CancelToken) -> TransferBuilder {
         self.cancel = token;
         self
@@ -128,8 +129,9 @@ impl TransferBuilder {
     /// Starts the transfer in a new thread and returns its handle.
     ///
     /// # Errors
-    /// `Usage` for options or locations that are not possible, `Interrupted` if the token is cancelled already,
-    /// `Internal` if no thread can be started. What needs files or the network fails in [`Transfer::wait`].
+    /// `Usage` for options or locations that are not possible, `Interrupted` if the token is cancelled
+    /// already, `Internal` if no thread can be started. What needs files or the network fails in
+    /// [`Transfer::wait`].
     pub fn start(self) -> Result<Transfer> {
         let TransferBuilder { sources, destination, options, events, cancel } = self;
         cancel.check()?;

@@ -1,5 +1,5 @@
-//! The lag of a receiver on real sockets: without a count of drops it tells a starved receiver from a blackout, which
-//! leave the same pattern.
+//! The lag of a receiver on real sockets: without a count of drops it tells a starved receiver from a
+//! blackout, which leave the same pattern.
 
 use fobs_diagnose::model::judge;
 use fobs_proto::Timestamp;
@@ -73,8 +73,8 @@ fn send(socket: &UdpSocket, to: std::net::SocketAddr, cause: Cause) -> u64 {
     number
 }
 
-/// One hole in each stretch but the first, by which the rate must be known. None begins or lasts like the one before:
-/// what comes by a clock is the network's.
+/// One hole in each stretch but the first, by which the rate must be known. None begins or lasts like the one
+/// before: what comes by a clock is the network's.
 fn is_hole(at: Duration) -> bool {
     let (stretch, into) = (at.as_millis() / EVERY.as_millis(), at.as_millis() % EVERY.as_millis());
     let (begin, len) = (20 + stretch * 29 % 60, HOLE_MS + stretch * 37 % 60);

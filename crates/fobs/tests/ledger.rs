@@ -11,7 +11,8 @@ const SEED: u64 = 0x1ed6e4;
 /// Times that the buffer overflows and is emptied.
 const ROUNDS: u64 = 40;
 
-/// Bursts of these lengths leave while nobody reads, and some numbers are never sent, as if the network had lost them.
+/// Bursts of these lengths leave while nobody reads, and some numbers are never sent, as if the network had
+/// lost them.
 struct Scene {
     gro: bool,
     burst_max: u64,
@@ -90,7 +91,7 @@ fn it_is_exact_where_the_kernel_merges_nothing() {
 }
 
 #[test]
-fn it_is_exact_with_merged_datagrams_of_mixed_sizes_on_a_clean_path() {
+fn it_is_exact_with_merged_datagrams_on_a_clean_path() {
     for burst_max in [1, 10, 44] {
         let (lost, counted) = play(&Scene { gro: true, burst_max, network_loss: 0 });
         assert!(lost > 5000.0, "seed {SEED:#x}: only {lost} lost");
@@ -99,7 +100,7 @@ fn it_is_exact_with_merged_datagrams_of_mixed_sizes_on_a_clean_path() {
 }
 
 #[test]
-fn it_is_right_to_a_hundredth_with_merged_datagrams_on_a_lossy_path() {
+fn it_is_within_1_percent_with_merged_datagrams_and_losses() {
     for network_loss in [1, 10, 50] {
         let (lost, counted) = play(&Scene { gro: true, burst_max: 44, network_loss });
         let error = counted / lost - 1.0;

@@ -1,5 +1,5 @@
-//! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones ignored.
-//! Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
+//! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
+//! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
 use super::wire;
 use crate::cause::{LossWindow, Remedy};

@@ -1,9 +1,11 @@
-//! The control channel over SSH: the standard input and output of `fobs server`, started by the system's `ssh`.
+//! The control channel over SSH: the standard input and output of `fobs server`, started by the system's
+//! `ssh`.
 //!
-//! `ssh` is run as a person would run it, so that its configuration, agent, jump hosts, known hosts and password
-//! prompts all work; of its options we only hand on what the caller gave.
+//! `ssh` is run as a person would run it, so that its configuration, agent, jump hosts, known hosts and
+//! password prompts all work; only the options that the caller gave are passed on.
 
-use std::ffi::OsString;
+mod arguments;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -14,24 +16,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::arguments::{arguments, connection_arguments, destination, program};
 use super::message::Hello;
 use super::{ControlChannel, Peer, printable};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{AddressFamily, Carrier, Remote, TransferOptions};
+use crate::options::{Carrier, Remote, TransferOptions};
 
-/// How long `ssh` may take to end once its input is closed. It only has to carry the end to the other side and back.
+/// How long `ssh` may take to end once its input is closed: a few round trips.
 const FINISH_WAIT: Duration = Duration::from_secs(10);
 /// How long to wait for the exit status that explains a failure. It is usually there already.
 const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
 /// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
 const RESOLVE_WAIT: Duration = Duration::from_secs(5);
-/// How often a child that is about to end is looked at.
+/// How often the state of a child that is about to end is polled.
 const CHILD_POLL: Duration = Duration::from_millis(5);
 /// Most output of `ssh -G` that is read, bytes: a hundred lines or so are usual.
 const RESOLVE_BYTES_MAX: u64 = 256 << 10;
-/// How much of what the other side says first is kept to explain a failure, bytes.
+/// Bytes of the other side's first output that are kept to explain a failure.
 const HEAD_BYTES_MAX: usize = 512;
-/// How much of it is shown, characters.
+/// Characters of it that are shown.
 const HEAD_CHARS_SHOWN: usize = 60;
 
 /// A control channel over SSH and the `ssh` that carries it. The two may be taken apart.
@@ -49,12 +52,12 @@ pub struct SshProcess {
     child: Arc<Mutex<Child>>,
     host: String,
     fobs_path: String,
-    /// What the other side said first.
+    /// The other side's first output.
     head: Arc<Mutex<Vec<u8>>>,
 }
 
-/// Starts `ssh` to `remote` with `fobs server` at the far end. That `ssh` has started says nothing about the
-/// connection yet: the exchange of hellos ([`SshSession::hello`]) does.
+/// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
+/// after the hellos ([`SshSession::hello`]).
 pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession> {
     let mut child = Command::new(program(options))
         .args(arguments(remote, options)?)
@@ -92,8 +95,8 @@ impl SshSession {
         super::hello(&mut self.channel).map_err(|error| self.explain_failure(error))
     }
 
-    /// What an `error` before the peer's hello was really about, from how `ssh` ended and what came in place of a
-    /// hello. Closes the channel.
+    /// The cause of an `error` before the peer's hello, from the exit status of `ssh` and the output in place
+    /// of a hello. Closes the channel.
     pub fn explain_failure(&mut self, error: Error) -> Error {
         self.channel.writer.close();
         self.process.explain(error)
@@ -101,8 +104,8 @@ impl SshSession {
 }
 
 impl SshProcess {
-    /// Waits until `ssh` has ended, which it does once the channel's writer is closed and the other side has heard;
-    /// if that takes too long, it is ended. Returns its exit status.
+    /// Waits until `ssh` has ended, which follows the closing of the channel's writer; kills it if that takes
+    /// too long. Returns its exit status.
     pub fn finish(self) -> Result<ExitStatus> {
         let status = match wait(&self.child, FINISH_WAIT) {
             Ok(Some(status)) => Ok(status),
@@ -112,7 +115,7 @@ impl SshProcess {
         status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
     }
 
-    /// Ends `ssh` from another thread, whatever this one waits for.
+    /// An action that kills `ssh`, for another thread.
     pub(crate) fn killer(&self) -> impl FnOnce() + Send + 'static {
         let child = self.child.clone();
         move || drop(end(&child))
@@ -138,20 +141,21 @@ impl Drop for SshProcess {
     }
 }
 
-/// What the other side said before its hello was understood.
+/// The other side's output before its hello.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FirstWords {
     None,
-    /// The start of a frame: it is fobs that speaks.
+    /// The start of a frame: fobs runs there.
     Frame,
     /// Something else, as far as it can be printed.
     Text(String),
 }
 
-/// The error that fits how `ssh` ended, or `None` if the error at hand says it better.
+/// The error that fits the exit status of `ssh`, or `None` if the original error is more precise.
 fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: FirstWords) -> Option<Error> {
     let error = |kind, message| Some(Error::new(kind, message));
-    // Shells end with 127 for a command that does not exist and 126 for one that cannot run; cmd.exe with 9009.
+    // Shells end with 127 for a command that does not exist and 126 for one that cannot run; cmd.exe with
+    // 9009.
     match (status.and_then(|status| status.code()), said) {
         (_, FirstWords::Frame) => None,
         (Some(127 | 9009), _) => error(
@@ -194,8 +198,8 @@ fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: Fi
     }
 }
 
-/// Addresses or names by which the remote's UDP ports may be reached: what `ssh` makes of the host after its
-/// configuration, or the host as given where `ssh` does not say.
+/// Addresses or names at which the remote's UDP ports may be reached: the host name in the configuration of
+/// `ssh`, or the host as given.
 pub fn resolve_host(remote: &Remote, options: &TransferOptions) -> Vec<String> {
     vec![configured_host(remote, options).unwrap_or_else(|| remote.host.clone())]
 }
@@ -230,9 +234,9 @@ fn configured_host(remote: &Remote, options: &TransferOptions) -> Option<String>
         .filter(|name| !name.is_empty())
 }
 
-/// The control channel of `fobs server`: this process's own standard input and output. Takes both over, once: from
-/// here on standard input is empty and what is printed goes to standard error, so that nothing disturbs the
-/// channel.
+/// The control channel of `fobs server`: this process's own standard input and output. Takes both over, once:
+/// from here on standard input is empty and what is printed goes to standard error, so that nothing disturbs
+/// the channel.
 pub fn server_channel() -> Result<ControlChannel> {
     let taken = || -> io::Result<(File, File)> {
         let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
@@ -254,77 +258,6 @@ pub fn server_channel() -> Result<ControlChannel> {
 /// The first word of sshd's `SSH_CONNECTION`: for messages only.
 fn client_address(connection: Option<&str>) -> Option<IpAddr> {
     connection?.split(' ').next()?.parse().ok()
-}
-
-fn program(options: &TransferOptions) -> &std::path::Path {
-    options.ssh.program.as_deref().unwrap_or("ssh".as_ref())
-}
-
-/// The whole argument list of the control channel's `ssh`.
-fn arguments(remote: &Remote, options: &TransferOptions) -> Result<Vec<OsString>> {
-    if options.fobs_path.trim().is_empty() || options.fobs_path.contains('\0') {
-        let message =
-            format!("--fobs-path {:?} is no command; give the program to run over there", options.fobs_path);
-        return Err(Error::new(ErrorKind::Usage, message));
-    }
-    // No terminal, and none of the forwardings that the configuration may ask for: this connection carries frames.
-    let mut arguments: Vec<OsString> = vec!["-T".into(), "-x".into()];
-    arguments.extend(connection_arguments(remote, options));
-    arguments.push("-oClearAllForwardings=yes".into());
-    if options.compress {
-        arguments.push("-C".into());
-    }
-    arguments.extend((0..options.ssh.verbose).map(|_| "-v".into()));
-    arguments.push("--".into());
-    arguments.push(destination(remote)?);
-    arguments.push(format!("{} server", options.fobs_path).into());
-    Ok(arguments)
-}
-
-/// The options that decide where `ssh` connects to and how.
-fn connection_arguments(remote: &Remote, options: &TransferOptions) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    let mut add = |flag: &str, value: OsString| arguments.extend([flag.into(), value]);
-    if let Some(file) = &options.ssh.config_file {
-        add("-F", file.into());
-    }
-    if let Some(jump) = &options.ssh.jump {
-        add("-J", jump.into());
-    }
-    for option in &options.ssh.options {
-        add("-o", option.into());
-    }
-    if let Some(identity) = &options.identity {
-        add("-i", identity.into());
-    }
-    if let Some(port) = remote.port.or(options.port) {
-        add("-p", port.to_string().into());
-    }
-    match options.address_family {
-        AddressFamily::Any => {}
-        AddressFamily::V4 => arguments.push("-4".into()),
-        AddressFamily::V6 => arguments.push("-6".into()),
-    }
-    arguments
-}
-
-/// `user@host`. Names that `ssh` could take for an option, or that no host has, are refused.
-fn destination(remote: &Remote) -> Result<OsString> {
-    let bad = |text: &str| text.is_empty() || text.starts_with('-') || text.contains(char::is_control);
-    let refuse = |what: &str, text: &str| {
-        Err(Error::new(
-            ErrorKind::Usage,
-            format!("{text:?} is no {what}; check the spelling of the location"),
-        ))
-    };
-    if bad(&remote.host) || remote.host.contains(char::is_whitespace) {
-        return refuse("host name", &remote.host);
-    }
-    match &remote.user {
-        Some(user) if bad(user) => refuse("user name", user),
-        Some(user) => Ok(format!("{user}@{}", remote.host).into()),
-        None => Ok(remote.host.clone().into()),
-    }
 }
 
 /// Waits for a child to end, for `limit` at most.

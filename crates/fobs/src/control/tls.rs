@@ -1,20 +1,18 @@
-//! The control channel over TLS 1.3 to a `fobs serve` daemon, with raw public keys on both sides (protocol 2.6,
-//! RFC 7250).
+//! The control channel over TLS 1.3 to a `fobs serve` daemon, with raw public keys on both sides (protocol
+//! 2.6, RFC 7250).
 //!
-//! Both sides prove a key; whether it is the right one is for the caller to judge: the client through `pin` before
-//! it shows its own key, the server through [`Peer::key`] after the handshake.
+//! Both sides prove that they own a key. Callers check whether it is an expected one: the client in `pin`,
+//! before it shows its own key, the server by [`Peer::key`] after the handshake.
 
 mod stream;
+mod tcp;
 mod verifier;
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{self, SocketFlags, SocketType};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
@@ -23,6 +21,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use self::stream::TlsStream;
+use self::tcp::connect_tcp;
 use self::verifier::RawKeyVerifier;
 use super::{ControlChannel, Peer};
 use crate::cancel::CancelToken;
@@ -35,25 +34,10 @@ use crate::secure::identity::{Identity, PublicKey};
 pub const ALPN: &[u8] = b"fobs/1";
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
-/// How long reaching a server may take over all its addresses. A person waits for it.
-const CONNECT_WAIT: Duration = Duration::from_secs(10);
-/// How often a connection attempt checks for cancellation; below one second.
-const CANCEL_POLL: Duration = Duration::from_millis(50);
-/// The least that one address is tried for: three round trips of a satellite path.
-const ADDRESS_WAIT_MIN: Duration = Duration::from_secs(2);
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
-/// Most addresses of one name that are tried.
-const ADDRESSES_MAX: usize = 16;
-/// A silent connection is asked for a sign of life after this long; NATs forget TCP connections after minutes.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Between the questions that follow.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Questions without an answer after which the connection is dead.
-const KEEPALIVE_COUNT: u32 = 6;
-
-/// Connects to a daemon. `pin` judges the server's key, which the server has proven to own; on its error the
-/// connection ends before anything of the client is shown, and that error is returned.
+/// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
+/// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
 pub fn connect(
     host: &str,
     port: u16,
@@ -94,8 +78,7 @@ pub fn connect(
     })
 }
 
-/// Answers a client. The client has proven to own [`Peer::key`]; whether that key may do anything is for the caller to
-/// judge.
+/// Answers a client, which has proven to own [`Peer::key`]; the caller checks the rights of that key.
 pub fn accept(socket: TcpStream, identity: &Identity, cancel: &CancelToken) -> Result<ControlChannel> {
     let peer = socket.peer_addr().map_err(|error| {
         Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
@@ -130,9 +113,9 @@ pub fn accept(socket: TcpStream, identity: &Identity, cancel: &CancelToken) -> R
 enum HandshakeFailure {
     /// The socket failed or the time was up.
     Io(io::Error),
-    /// The peer speaks something else, or lied.
+    /// The peer uses another protocol, or a proof is wrong.
     Protocol(String),
-    /// The caller does not want this peer.
+    /// The caller refused the peer's key.
     Refused(Error),
 }
 
@@ -151,7 +134,7 @@ fn establish(
     explain: impl Fn(HandshakeFailure) -> Error,
 ) -> Result<ControlChannel> {
     let established = (|| {
-        configure(&socket)?;
+        tcp::configure(&socket)?;
         let ours = socket.try_clone()?;
         // A read or write that blocks ends at once.
         let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
@@ -196,11 +179,11 @@ fn handshake(
             Err(error) => return Err(error.into()),
         }
         if let Err(error) = connection.process_new_packets() {
-            // The alert tells the peer why; if it cannot be sent, the closed connection has to do.
+            // The alert tells the peer the reason; if it cannot be sent, the connection just closes.
             let _ = connection.write_tls(&mut socket);
             return Err(HandshakeFailure::Protocol(error.to_string()));
         }
-        // A client knows the server's key before its own answer is written.
+        // The client checks the server's key before it writes its own.
         if key.is_none()
             && let Some(proven) = peer_key(connection)
         {
@@ -216,98 +199,6 @@ fn handshake(
 
 fn peer_key(connection: &Connection) -> Option<PublicKey> {
     PublicKey::from_spki_der(connection.peer_certificates()?.first()?)
-}
-
-fn configure(socket: &TcpStream) -> io::Result<()> {
-    socket.set_nonblocking(false)?;
-    // Messages are few and small, and each is waited for.
-    socket.set_nodelay(true)?;
-    rustix::net::sockopt::set_socket_keepalive(socket, true)?;
-    rustix::net::sockopt::set_tcp_keepidle(socket, KEEPALIVE_IDLE)?;
-    rustix::net::sockopt::set_tcp_keepintvl(socket, KEEPALIVE_INTERVAL)?;
-    rustix::net::sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
-    Ok(())
-}
-
-/// Tries the host's addresses in the resolver's order.
-fn connect_tcp(host: &str, port: u16, family: AddressFamily, cancel: &CancelToken) -> Result<TcpStream> {
-    let deadline = Instant::now() + CONNECT_WAIT;
-    let cannot =
-        |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
-    let resolved = (host, port).to_socket_addrs().map_err(|error| {
-        cannot(format!("the name has no address ({error}); check its spelling and the name service"))
-    })?;
-    let addresses: Vec<SocketAddr> =
-        resolved.filter(|address| fits(family, address)).take(ADDRESSES_MAX).collect();
-    let mut last = None;
-    for (index, address) in addresses.iter().enumerate() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        let share = left / (addresses.len() - index) as u32;
-        cancel.check()?;
-        match connect_to(address, Instant::now() + share.max(ADDRESS_WAIT_MIN).min(left), cancel) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = Some(error),
-        }
-    }
-    cancel.check()?;
-    Err(cannot(match last {
-        None => {
-            format!("the name has no {} address; leave out the choice of the family", family_name(family))
-        }
-        Some(error) if is_timeout(&error) => format!(
-            "no answer within {} s; check that the host is up and that no firewall stands before TCP port {port}",
-            CONNECT_WAIT.as_secs()
-        ),
-        Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            "nothing listens there; check the port and that fobs serve runs".to_owned()
-        }
-        Some(error) => format!("{error}; check the network and the host's address"),
-    }))
-}
-
-/// Connects to one address; `TimedOut` at the deadline, and at most [`CANCEL_POLL`] after cancellation.
-fn connect_to(address: &SocketAddr, deadline: Instant, cancel: &CancelToken) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
-    match net::connect(&socket, address) {
-        Ok(()) => return Ok(socket),
-        Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() || cancel.is_cancelled() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let wait = left.min(CANCEL_POLL);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.subsec_nanos().into() };
-        let mut waiting = [PollFd::new(&socket, PollFlags::OUT)];
-        match poll(&mut waiting, Some(&timeout)) {
-            Ok(0) | Err(Errno::INTR) => {}
-            Ok(_) => return socket.take_error()?.map_or(Ok(socket), Err),
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-fn fits(family: AddressFamily, address: &SocketAddr) -> bool {
-    match family {
-        AddressFamily::Any => true,
-        AddressFamily::V4 => address.is_ipv4(),
-        AddressFamily::V6 => address.is_ipv6(),
-    }
-}
-
-fn family_name(family: AddressFamily) -> &'static str {
-    match family {
-        AddressFamily::Any => "usable",
-        AddressFamily::V4 => "IPv4",
-        AddressFamily::V6 => "IPv6",
-    }
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -342,7 +233,7 @@ fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<Ser
             identity, &provider,
         )?)));
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    // Every session proves its keys anew.
+    // No resumption: every session proves its keys.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(config)

@@ -1,4 +1,5 @@
-//! The JSON forms of the messages that differ from what the program works with: optional values are 0 or empty there.
+//! The JSON forms of the messages that differ from what the program works with: optional values are 0 or
+//! empty there.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

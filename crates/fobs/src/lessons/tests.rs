@@ -40,7 +40,7 @@ fn p_receiver(judge: &mut Judge, lesson: &Lesson) -> f64 {
 }
 
 #[test]
-fn what_was_kept_is_read_again_and_by_the_tools() {
+fn kept_windows_are_read_again_and_by_the_tools() {
     let (_folder, lessons) = peer();
     let kept = lessons.add(vec![block(Verdict::Receiver), block(Verdict::Network)], NOW).unwrap();
     let path = lessons.file(WINDOWS_SUFFIX).unwrap();
@@ -60,7 +60,7 @@ fn what_was_kept_is_read_again_and_by_the_tools() {
 }
 
 #[test]
-fn of_each_cause_the_newest_are_kept_and_old_news_goes() {
+fn the_newest_windows_of_each_cause_are_kept() {
     let (_folder, lessons) = peer();
     lessons.add(vec![block(Verdict::Receiver)], NOW - AGE_MAX.as_secs() - 1).unwrap();
     for run in 0..30 {
@@ -74,7 +74,7 @@ fn of_each_cause_the_newest_are_kept_and_old_news_goes() {
 }
 
 #[test]
-fn a_file_that_is_damaged_is_none_and_is_replaced() {
+fn a_damaged_file_is_replaced() {
     let (_folder, lessons) = peer();
     let path = lessons.file(WINDOWS_SUFFIX).unwrap();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -102,7 +102,7 @@ fn a_file_that_is_damaged_is_none_and_is_replaced() {
 }
 
 #[test]
-fn the_peers_heard_of_longest_ago_are_forgotten() {
+fn the_oldest_peers_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("losses");
     let of = |peer: usize| Lessons::in_directory(&directory, &format!("peer {peer}"));
@@ -123,7 +123,7 @@ fn the_peers_heard_of_longest_ago_are_forgotten() {
 }
 
 #[test]
-fn without_a_place_nothing_is_kept_and_nothing_fails() {
+fn without_a_directory_nothing_is_kept_or_fails() {
     let nowhere = Lessons::nowhere();
     nowhere.keep(vec![block(Verdict::Receiver)]);
     assert_eq!(nowhere.teach(Judge::Off).1, 0);
@@ -160,13 +160,13 @@ fn a_peer_is_learned_over_transfers_and_judged_by_its_own_model() {
     }
     assert!(lessons.teach(judge(JudgeMethod::Signature)).1 >= 32);
 
-    // Whatever comes later decides anew: a model that gains nothing goes.
+    // Later windows decide again: a model that gains nothing is removed.
     lessons.train(&read(Path::new("/nonexistent")));
     assert_eq!(lessons.teach(judge(JudgeMethod::On)).1, 0);
 }
 
 #[test]
-fn of_a_long_transfer_few_windows_are_taken_from_all_of_it() {
+fn few_windows_are_sampled_over_a_long_transfer() {
     let mut taken = Taken::default();
     for i in 0..1000u64 {
         taken.push(lesson(20_000, vec![(i, 10)], Verdict::Network));

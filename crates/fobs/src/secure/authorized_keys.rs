@@ -1,8 +1,9 @@
-//! Whom a server lets in, and to what: lines of `[options] fobs-ed25519 BASE64 [comment]`.
+//! The client keys that a server accepts and their rights: lines of `[options] fobs-ed25519 BASE64
+//! [comment]`.
 //!
-//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`; and `path="sub/dir"`, which
-//! may be repeated and limits the key to these subtrees of the root. Nothing in the file is guessed at: one bad line
-//! and the file is refused, with its number.
+//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`; and
+//! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root. A bad line
+//! refuses the whole file; the error has its number.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,8 +26,8 @@ pub struct AuthorizedKeys {
 }
 
 impl AuthorizedKeys {
-    /// Reads the file. An error of kind `Denied` names the file, and the line if one is bad; a file that anyone but
-    /// its owner can write, or whose owner is neither this user nor root, is refused.
+    /// Reads the file. An error of kind `Denied` names the file, and the line if one is bad; a file that
+    /// anyone but its owner can write, or whose owner is neither this user nor root, is refused.
     pub fn load(path: &Path) -> Result<AuthorizedKeys> {
         let refuse = |why: String| {
             let message = format!("cannot use the authorized keys in {}: {why}", path.display());
@@ -57,25 +58,25 @@ impl AuthorizedKeys {
         parse(&content).map_err(|bad| refuse(format!("line {}: {}", bad.line, bad.why)))
     }
 
-    /// What this key may do; `None` if it may do nothing.
+    /// The rights of this key; `None` if it is not in the file.
     pub fn lookup(&self, key: &PublicKey) -> Option<Rights> {
         self.rights.get(key).cloned()
     }
 }
 
-/// What a key may do.
+/// The rights of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rights {
-    /// Which way it may move data.
+    /// The directions in which it may move data.
     pub direction: DirectionRights,
-    /// The subtrees of the root that it sees, relative and normalised; none means all of the root.
+    /// The subtrees of the root that it may access, relative and normalised; empty means all of the root.
     pub paths: Vec<Vec<u8>>,
 }
 
-/// Which way a key may move data.
+/// The directions in which a key may move data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectionRights {
-    /// Pull only. What a key has unless its line says otherwise.
+    /// Pull only: the default.
     ReadOnly,
     /// Pull and push.
     ReadWrite,
@@ -109,8 +110,8 @@ impl DirectionRights {
 }
 
 impl Rights {
-    /// Whether a transfer this way of this path (raw bytes, as the client named it below the root) may go on. It
-    /// judges names alone; that no link leads out of the tree is for the storage to see to.
+    /// Whether a transfer of this path (raw bytes, relative to the root) in this direction is allowed. Only
+    /// the name is checked; the storage ensures that no link leads out of the tree.
     pub fn allows(&self, direction: TransferDirection, path: &[u8]) -> std::result::Result<(), Denial> {
         if !self.direction.allows(direction) {
             return Err(Denial::Direction { wanted: direction, given: self.direction });
@@ -127,19 +128,19 @@ impl Rights {
     }
 }
 
-/// Why a key may not do what it asks for.
+/// Why a request exceeds the rights of its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Denial {
-    /// It may not move data this way.
+    /// The direction is not allowed.
     Direction {
-        /// What was asked for.
+        /// The direction requested.
         wanted: TransferDirection,
-        /// What the key may do.
+        /// The directions allowed.
         given: DirectionRights,
     },
-    /// The path is outside what the key sees, or leaves the root.
+    /// The path is outside the key's subtrees, or leaves the root.
     Path {
-        /// The path asked for, raw bytes.
+        /// The path requested, raw bytes.
         path: Vec<u8>,
     },
 }
@@ -173,7 +174,7 @@ impl From<Denial> for Error {
     }
 }
 
-/// A line that cannot be understood, numbered from 1.
+/// A line that cannot be parsed, numbered from 1.
 #[derive(Debug, PartialEq, Eq)]
 struct BadLine {
     line: usize,
@@ -205,7 +206,7 @@ fn parse_line(line: &[u8]) -> std::result::Result<(PublicKey, Rights), String> {
     };
     let (options, key) = if is_key(line) { (&b""[..], line) } else { line.split_at(options_len(line)?) };
     let key = key.trim_ascii_start();
-    // A comment may be of any bytes, the key may not; lossy text spoils no valid key.
+    // Comments may have any bytes; a lossy conversion changes no valid key.
     let key = PublicKey::parse(&String::from_utf8_lossy(key)).map_err(|error| error.message)?;
     Ok((key, parse_options(options)?))
 }
@@ -281,8 +282,8 @@ fn quoted_value(text: &[u8]) -> std::result::Result<(Vec<u8>, &[u8]), String> {
     Err("a quote is not closed".to_owned())
 }
 
-/// A path below the root without empty and `.` components and slashes at the ends; `None` if it has a `..` or a NUL.
-/// The root itself is empty.
+/// A path below the root without empty and `.` components and slashes at the ends; `None` if it has a `..` or
+/// a NUL. The root itself is empty.
 fn normalised(path: &[u8]) -> Option<Vec<u8>> {
     let mut components = Vec::new();
     for component in path.split(|byte| *byte == b'/') {

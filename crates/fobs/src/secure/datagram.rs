@@ -1,7 +1,7 @@
 //! Packet protection (protocol 3.1 to 3.4): one [`Sealer`] and one [`Opener`] per direction.
 //!
-//! Keys ratchet with the packet number and need no signal. Nothing here allocates after construction, and a
-//! packet costs one AEAD operation with cached keys.
+//! The keys of an epoch follow from the packet number, so that no message is needed. Nothing allocates after
+//! construction, and a packet costs one AEAD operation with cached keys.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,8 +17,9 @@ pub const TAG_LEN: usize = 16;
 pub const EPOCH_BITS: u32 = 22;
 /// A session ends before this packet number (protocol 3.4).
 pub const PACKET_NUMBER_END: u64 = 1 << 62;
-/// How many epochs past the newest authenticated one a packet may lie. An honest sender is at most one ahead (an
-/// epoch outlasts any round trip); the second is slack. It bounds what a forged packet number can make us derive.
+/// Most epochs between the newest authenticated packet and a new one. A correct sender is at most one ahead
+/// (an epoch is longer than any round trip); the second is slack. It bounds the derivations that a forged
+/// packet number can cause.
 pub const EPOCHS_AHEAD_MAX: u64 = 2;
 
 /// The two AEADs of the data plane.
@@ -31,7 +32,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// The name used on the control channel and shown to people.
+    /// The name on the control channel and in output.
     pub fn name(self) -> &'static str {
         match self {
             Cipher::Aes128Gcm => "AES-128-GCM",
@@ -44,8 +45,8 @@ impl Cipher {
         [Cipher::Aes128Gcm, Cipher::ChaCha20Poly1305].into_iter().find(|cipher| cipher.name() == name)
     }
 
-    /// What this CPU does faster: AES-128-GCM where it has instructions for AES and carry-less multiplication
-    /// (measured: 7.9 against 1.7 GB/s on 1.4 KB packets), else ChaCha20-Poly1305.
+    /// The faster one on this CPU: AES-128-GCM where it has instructions for AES and carry-less
+    /// multiplication (measured: 7.9 against 1.7 GB/s on 1.4 KB packets), else ChaCha20-Poly1305.
     pub fn best_here() -> Cipher {
         #[cfg(target_arch = "x86_64")]
         let fast_aes =
@@ -71,7 +72,7 @@ impl Cipher {
 pub struct SessionSecret([u8; 32]);
 
 impl SessionSecret {
-    /// Takes over a secret that came from elsewhere: the TLS exporter or the `accept` message.
+    /// The secret of the TLS exporter or of the `accept` message.
     pub fn new(bytes: [u8; 32]) -> SessionSecret {
         SessionSecret(bytes)
     }
@@ -79,7 +80,7 @@ impl SessionSecret {
     /// A fresh secret from the operating system.
     ///
     /// # Panics
-    /// Where the operating system has no randomness to give: nothing can be kept secret there.
+    /// If the operating system provides no randomness.
     pub fn random() -> SessionSecret {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
@@ -104,7 +105,7 @@ impl fmt::Debug for SessionSecret {
     }
 }
 
-/// Who emits the packets.
+/// The side that emits the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// The sender of data.
@@ -140,13 +141,13 @@ impl Sealer {
         Sealer { ratchet, keys, next: 0 }
     }
 
-    /// Encrypts `body` into `sealed`, which is longer by [`TAG_LEN`]; `header` is authenticated, not encrypted. From one place
-    /// to another because the body is in a chunk and must leave in a datagram: in place it would have to be copied first.
+    /// Encrypts `body` into `sealed`, which is longer by [`TAG_LEN`]; `header` is authenticated, not
+    /// encrypted. Not in place: the body is in a chunk and would have to be copied to its datagram first.
     ///
     /// # Panics
-    /// If `sealed` has another length. If the packet number does not rise from call to call, leaps over more than [`EPOCHS_AHEAD_MAX`] epochs, or
-    /// reaches [`PACKET_NUMBER_END`]. Two packets under one number would give both away, so this is not left to
-    /// good will.
+    /// If `sealed` has another length, or if the packet number does not increase from call to call, skips
+    /// more than [`EPOCHS_AHEAD_MAX`] epochs, or reaches [`PACKET_NUMBER_END`]: two packets with one number
+    /// would reveal both.
     pub fn seal(&mut self, packet_number: u64, header: &[u8], body: &[u8], sealed: &mut [u8]) {
         assert!(packet_number >= self.next, "packet number {packet_number} is used twice or out of order");
         assert!(packet_number < PACKET_NUMBER_END, "the packet numbers of this session are used up");
@@ -176,10 +177,10 @@ impl Sealer {
 #[derive(Debug)]
 pub struct Opener {
     ratchet: Ratchet,
-    /// Newest epoch that a packet has authenticated in.
+    /// Newest epoch of an authenticated packet.
     current: u64,
-    /// Keys of consecutive epochs: the previous, the current, and those that were tried ahead. The last are kept, so
-    /// that a flood of forgeries costs one derivation.
+    /// Keys of consecutive epochs: the previous, the current, and later ones that were tried. Those are kept,
+    /// so that many forgeries cost one derivation.
     epochs: VecDeque<EpochKeys>,
 }
 
@@ -192,9 +193,9 @@ impl Opener {
         Opener { ratchet, current: 0, epochs }
     }
 
-    /// Authenticates and decrypts `sealed` into `body`, which is shorter by [`TAG_LEN`]. False if this is no packet of this
-    /// session, if its epoch is too far off, or if it was changed on the way; the content of `body` is then meaningless, and
-    /// nothing that matters later has changed.
+    /// Authenticates and decrypts `sealed` into `body`, which is shorter by [`TAG_LEN`]. False for a packet
+    /// of another session, of an epoch too far off, or that was modified; the content of `body` is then
+    /// meaningless, and the state is unchanged.
     #[must_use]
     pub fn open(&mut self, packet_number: u64, header: &[u8], sealed: &[u8], body: &mut [u8]) -> bool {
         self.try_open(packet_number, header, sealed, body).is_some()
@@ -234,7 +235,8 @@ struct EpochKeys {
 impl EpochKeys {
     /// `iv XOR packet_number`, the number in the low 64 of 96 bits (protocol 3.4).
     fn nonce(&self, packet_number: u64) -> Nonce {
-        // As two words: whoever reads eight bytes at once, as the cipher does, need not wait for single ones to be stored.
+        // Written as two words, because the cipher reads eight bytes at once and need not wait for single
+        // stores.
         let [iv @ .., a, b, c, d] = self.iv;
         let high = u64::from_be_bytes(iv) ^ (packet_number >> 32);
         let low = u32::from_be_bytes([a, b, c, d]) ^ packet_number as u32;
@@ -251,8 +253,8 @@ impl fmt::Debug for EpochKeys {
     }
 }
 
-/// The chain of traffic secrets (protocol 3.2). It holds the secret of an epoch only until the keys of that epoch
-/// are made, so that what is kept can never unlock what is past.
+/// The chain of traffic secrets (protocol 3.2). It holds the secret of an epoch only until the keys of that
+/// epoch are made, so that it cannot decrypt earlier packets.
 struct Ratchet {
     cipher: Cipher,
     traffic: hkdf::Prk,
@@ -265,7 +267,7 @@ impl Ratchet {
         Ratchet { cipher, traffic: next_secret(&extracted, direction.label()), next_epoch: 0 }
     }
 
-    /// The keys of `next_epoch`; steps on to the one after.
+    /// The keys of `next_epoch`; advances to the one after.
     fn advance(&mut self) -> EpochKeys {
         let algorithm = self.cipher.algorithm();
         let mut key = [0; 32];

@@ -1,4 +1,4 @@
-//! Who a host is: an Ed25519 key pair in a file, and its public half in one line of text.
+//! An identity: an Ed25519 key pair in a file, and its public key in one line of text.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -19,17 +19,18 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The first word of a public key's line.
 pub const KEY_TYPE: &str = "fobs-ed25519";
-/// Largest identity file that is read, bytes: an Ed25519 key in PEM is under 200, the rest is room for comments.
+/// Largest identity file that is read, bytes: an Ed25519 key in PEM is under 200, the rest is room for
+/// comments.
 const IDENTITY_FILE_BYTES_MAX: u64 = 64 << 10;
 /// What comes before the 32 key bytes in an Ed25519 SubjectPublicKeyInfo (RFC 8410 section 4).
 const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// Where a client's identity lies unless told otherwise.
+/// The default path of a client's identity.
 pub fn default_identity_path() -> Result<PathBuf> {
     Ok(config_directory()?.join("identity"))
 }
 
-/// Where a server's identity lies unless told otherwise.
+/// The default path of a server's identity.
 pub fn default_server_identity_path() -> Result<PathBuf> {
     Ok(config_directory()?.join("server_identity"))
 }
@@ -43,7 +44,7 @@ pub enum Provenance {
     Made,
 }
 
-/// Loads the identity at `path`; makes and saves one if there is no such file. Of several processes that do this
+/// Loads the identity at `path`; makes and saves one if there is no such file. If several processes do this
 /// at once, one makes the key and all use it.
 pub fn load_or_generate(path: &Path) -> Result<(Identity, Provenance)> {
     match OpenOptions::new().read(true).open(path) {
@@ -72,7 +73,7 @@ impl Identity {
     /// A new key pair.
     ///
     /// # Panics
-    /// Where the operating system has no randomness to give.
+    /// If the operating system provides no randomness.
     pub fn generate() -> Identity {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
             .expect("the operating system gives random bytes");
@@ -106,13 +107,13 @@ impl Identity {
         })
     }
 
-    /// Writes the key pair to a new file of mode 0600, in directories of mode 0700 where they are missing. Never
-    /// overwrites: a key that is gone is gone for good.
+    /// Writes the key pair to a new file of mode 0600, in directories of mode 0700 where they are missing.
+    /// Never overwrites, because a lost key cannot be recovered.
     pub fn save(&self, path: &Path) -> Result<()> {
         self.write_new(path).map_err(|error| cannot_save(path, &error))
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public(&self) -> PublicKey {
         self.public
     }
@@ -135,8 +136,7 @@ impl Identity {
         }
     }
 
-    /// The file appears at once and whole (written beside, then linked), so that no other process ever reads half a
-    /// key.
+    /// The file is written beside and then linked, so that no other process ever reads a partial key.
     fn write_new(&self, path: &Path) -> io::Result<()> {
         make_private_parent(path)?;
         let beside = beside(path);
@@ -148,7 +148,7 @@ impl Identity {
             result?;
             std::fs::hard_link(&beside, path)
         })();
-        // The link or the failure is what counts; a file left beside is named after the key and private.
+        // Only the link matters; a file that is left over has mode 0600.
         let _ = std::fs::remove_file(&beside);
         written
     }
@@ -171,7 +171,7 @@ impl fmt::Debug for Identity {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// Reads `fobs-ed25519 BASE64 [comment]`; the comment is not kept.
+    /// Parses `fobs-ed25519 BASE64 [comment]` and drops the comment.
     pub fn parse(text: &str) -> Result<PublicKey> {
         let bad = |why: &str| {
             Err(Error::new(
@@ -195,7 +195,7 @@ impl PublicKey {
         }
     }
 
-    /// `SHA256:` and the unpadded base64 of the SHA-256 of the 32 bytes: what people compare, in the form ssh uses.
+    /// `SHA256:` and the unpadded base64 of the SHA-256 of the 32 bytes, as ssh shows it.
     pub fn fingerprint(&self) -> String {
         let hash = digest::digest(&digest::SHA256, &self.0);
         format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
@@ -208,7 +208,7 @@ impl PublicKey {
     }
 
     /// As SubjectPublicKeyInfo, DER (RFC 8410): what TLS carries as a raw public key.
-    pub fn to_spki_der(&self) -> Vec<u8> {
+    pub fn to_spki_der(self) -> Vec<u8> {
         [SPKI_PREFIX.as_slice(), &self.0].concat()
     }
 
@@ -251,7 +251,7 @@ fn beside(path: &Path) -> PathBuf {
 /// PEM of RFC 7468: base64 in lines of 64.
 fn pem_private_key(pkcs8: &[u8]) -> Vec<u8> {
     let mut encoded = STANDARD.encode(pkcs8).into_bytes();
-    // Room for the markers and line ends, so that the secret is not left behind in a buffer outgrown.
+    // Allocated once, so that no smaller buffer with a part of the secret is freed.
     let mut pem = Vec::with_capacity(2 * encoded.len() + 64);
     pem.extend(b"-----BEGIN PRIVATE KEY-----\n");
     for line in encoded.chunks(64) {
@@ -263,7 +263,7 @@ fn pem_private_key(pkcs8: &[u8]) -> Vec<u8> {
     pem
 }
 
-/// A path as one word of a shell command that a person may paste.
+/// A path quoted for a shell command in a message.
 pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%".contains(c);
@@ -365,8 +365,8 @@ mod tests {
         assert!(Identity::load(directory.path()).is_err());
     }
 
-    /// PKCS#8 version 1, without the public half: the form that OpenSSL writes. Key and public key are RFC 8032's
-    /// first test vector.
+    /// PKCS#8 version 1, without the public half: the form that OpenSSL writes. Key and public key are RFC
+    /// 8032's first test vector.
     #[test]
     fn a_key_of_another_program_loads() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which server a client expects: lines of `[host]:port fobs-ed25519 BASE64`, pinned on first use.
+//! The server keys that a client expects: lines of `[host]:port fobs-ed25519 BASE64`, pinned on first use.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,12 +14,12 @@ use crate::error::{Error, ErrorKind, Result};
 /// Largest file that is read, bytes: some fifty thousand servers.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// What is known of a server's key.
+/// The result of comparing a server's key with the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pin {
     /// It is the pinned one.
     Known,
-    /// This server was not known; its key is pinned from now on. A person should hear of it.
+    /// The server was not in the file; its key is pinned now, which the user should be told.
     PinnedNow,
 }
 
@@ -40,17 +40,17 @@ impl KnownHosts {
         Ok(KnownHosts::at(config_directory()?.join("known_hosts")))
     }
 
-    /// Where the file lies.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Compares a server's key with the pinned one, and pins it if none is. A key that differs is an error of kind
-    /// `Denied` that names both and how to accept the new one. Several processes may do this at once: of a server
-    /// met first by all, one key is pinned, once.
+    /// Compares a server's key with the pinned one, and pins it if none is. A key that differs is an error of
+    /// kind `Denied` that names both and how to accept the new one. Several threads and processes may do this
+    /// at once: a server's key is pinned once.
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> Result<Pin> {
         let name = host_name(host, port)?;
-        // A pin that is there must be found even where the file cannot be written, so reading comes first.
+        // Reading first finds an existing pin even if the file cannot be written.
         match File::open(&self.path) {
             Ok(file) => {
                 let content = self.read_locked(&file, FlockOperation::LockShared)?;
@@ -73,7 +73,7 @@ impl KnownHosts {
             .mode(0o600)
             .open(&self.path)
             .map_err(|error| self.unusable(&error))?;
-        // Under the lock the file is read anew: another process may have pinned this server meanwhile.
+        // Read again under the lock: another process may have pinned this server meanwhile.
         let content = self.read_locked(&file, FlockOperation::LockExclusive)?;
         if self.find(&content, name, key)? == Found::Same {
             return Ok(Pin::Known);
@@ -85,13 +85,13 @@ impl KnownHosts {
         Ok(Pin::PinnedNow)
     }
 
-    /// The lock goes with the file's last descriptor; it is held for one read and at most one write.
+    /// The lock ends with the file's descriptor; it is held for one read and at most one write.
     fn read_locked(&self, file: &File, lock: FlockOperation) -> Result<Vec<u8>> {
         flock(file, lock).map_err(|error| self.unusable(&error.into()))?;
         read_bounded(file, FILE_BYTES_MAX).map_err(|error| self.unusable(&error))
     }
 
-    /// Several lines may name one server (a key being replaced): any of them will do.
+    /// Several lines may name one server, while its key is replaced: any of them is accepted.
     fn find(&self, content: &[u8], name: &str, key: &PublicKey) -> Result<Found> {
         let mut changed = None;
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
@@ -128,7 +128,7 @@ impl KnownHosts {
         )
     }
 
-    /// A line that cannot be read may be a pin that cannot be checked, so it is not passed over.
+    /// A line that cannot be parsed may be a pin, so it is not skipped.
     fn bad_line(&self, line: usize) -> Error {
         Error::new(
             ErrorKind::Denied,
@@ -164,7 +164,7 @@ fn parse_line(line: &[u8]) -> Option<(&str, PublicKey)> {
     Some((name, PublicKey::parse(key).ok()?))
 }
 
-/// `[host]:port`, the host in lower case. A host that could break the line is refused.
+/// `[host]:port`, the host in lower case. Hosts that would not fit the line's format are refused.
 fn host_name(host: &str, port: u16) -> Result<String> {
     let breaks_lines = |c: char| c.is_whitespace() || c.is_control() || c == '[' || c == ']';
     if host.is_empty() || host.contains(breaks_lines) {

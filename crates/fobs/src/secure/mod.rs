@@ -1,8 +1,8 @@
-//! Keys and what they protect: packets of the data plane ([`datagram`], [`replay`]), who a host is
-//! ([`identity`]), whom a server lets in ([`authorized_keys`]) and which server a client expects
+//! Keys: packet protection ([`datagram`], [`replay`]), key pairs of hosts and users ([`identity`]), the
+//! client keys that a server accepts ([`authorized_keys`]) and the server keys that a client expects
 //! ([`known_hosts`]).
 //!
-//! This room knows no socket and no session. Its files are small and are read whole, with a bound.
+//! It uses no sockets and no sessions. Its files are small and are read whole, with a bound.
 
 pub mod authorized_keys;
 pub mod datagram;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// `$XDG_CONFIG_HOME/fobs`, or `~/.config/fobs`. A relative `XDG_CONFIG_HOME` is ignored, as the XDG base directory
-/// specification asks.
+/// `$XDG_CONFIG_HOME/fobs`, or `~/.config/fobs`. A relative `XDG_CONFIG_HOME` is ignored, as the XDG base
+/// directory specification asks.
 pub fn config_directory() -> Result<PathBuf> {
     std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -44,7 +44,7 @@ pub(crate) fn make_private_parent(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads all of a file that has no business being larger than `limit` bytes.
+/// Reads a whole file; `FileTooLarge` above `limit` bytes.
 fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -54,8 +54,8 @@ fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Overwrites secret bytes that are about to go away. As good as safe Rust gets: the compiler must keep the
-/// writes, but copies that a move left behind are out of reach.
+/// Overwrites secret bytes before they are freed. The compiler must keep the writes, but copies that earlier
+/// moves left in memory are out of reach.
 fn wipe(bytes: &mut [u8]) {
     bytes.fill(0);
     std::hint::black_box(bytes);

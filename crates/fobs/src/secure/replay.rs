@@ -1,4 +1,4 @@
-//! Which packet numbers have been seen (protocol 3.5).
+//! The replay window: packet numbers already received (protocol 3.5).
 
 pub use fobs_proto::wire::REPLAY_WINDOW;
 
@@ -6,22 +6,24 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// One word more than the window has bits for: the word of the largest number is only partly used.
 const WORDS: usize = (REPLAY_WINDOW / WORD_BITS) as usize + 1;
 
-/// A window over packet numbers that tells new ones from seen ones. Ask [`check`](Self::check) before
-/// authentication, tell [`insert`](Self::insert) after it: a forged packet must leave no trace.
+/// A window over packet numbers that distinguishes new ones from received ones. [`check`](Self::check) comes
+/// before authentication and [`insert`](Self::insert) after it, because a forged packet must not change the
+/// window.
 #[derive(Debug, Clone)]
 pub struct ReplayWindow {
-    /// Bit `n % 64` of word `n / 64 % WORDS` is packet number `n`, for the words from that of `largest` downwards.
+    /// Bit `n % 64` of word `n / 64 % WORDS` is packet number `n`, for the words from that of `largest`
+    /// downwards.
     words: Box<[u64; WORDS]>,
     largest: Option<u64>,
 }
 
 impl ReplayWindow {
-    /// A window that has seen nothing.
+    /// An empty window.
     pub fn new() -> ReplayWindow {
         ReplayWindow { words: Box::new([0; WORDS]), largest: None }
     }
 
-    /// Whether a packet of this number may be accepted: not seen, and not too old to tell.
+    /// Whether a packet of this number may be accepted: not received yet, and not older than the window.
     pub fn check(&self, packet_number: u64) -> bool {
         match self.largest {
             Some(largest) if packet_number <= largest => {
@@ -32,7 +34,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Marks an authenticated packet's number as seen. A number below the window changes nothing.
+    /// Marks an authenticated packet's number as received. A number below the window changes nothing.
     pub fn insert(&mut self, packet_number: u64) {
         match self.largest {
             Some(largest) if packet_number <= largest => {
@@ -79,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// The window as a sentence: everything seen, and the largest.
+    /// The model of the window: all numbers received, and the largest.
     #[derive(Default)]
     struct Model {
         seen: BTreeSet<u64>,

@@ -1,4 +1,4 @@
-//! Opening paths so that they stay where they belong, and saying why one could not be opened.
+//! Opening paths below a directory that they must not leave, and the errors of failed attempts.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,16 +9,16 @@ use rustix::io::Errno;
 use super::path;
 use super::record::{Meta, NANOSECONDS};
 
-/// Where the paths that a caller names are looked up.
+/// What the paths of a request are relative to.
 #[derive(Debug)]
 pub enum Base {
-    /// The user's own rights, from the working directory.
+    /// The working directory, with the user's own rights.
     Ambient,
-    /// Only below this directory, whatever the path: the daemon's root. A path's leading `/` means the directory.
+    /// The served root, which no path may leave. A leading `/` means the root.
     Beneath {
         /// The directory.
         root: OwnedFd,
-        /// What of the links in a path that the caller names. Where rights are judged by name, names must not lead
+        /// Which links the path of a request may contain. Where rights depend on names, links must not lead
         /// elsewhere.
         links: Links,
     },
@@ -27,14 +27,14 @@ pub enum Base {
 /// Which symbolic links may be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
-    /// Those that stay inside.
+    /// Those that stay below the root.
     Inside,
     /// None.
     Refuse,
 }
 
 impl Base {
-    /// Opens a path that the caller named.
+    /// Opens a path of a request.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Base::Ambient => fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty()),
@@ -46,7 +46,7 @@ impl Base {
     }
 }
 
-/// Opens `path` relative to `directory`, from which no `..`, absolute path or symbolic link leads out.
+/// Opens `path` below `directory`; no `..`, absolute path or symbolic link may leave it.
 pub(super) fn open_inside(
     directory: impl AsFd,
     path: &[u8],
@@ -58,7 +58,7 @@ pub(super) fn open_inside(
     if links == Links::Refuse {
         resolve |= ResolveFlags::NO_SYMLINKS;
     }
-    // EAGAIN: a rename elsewhere raced with a `..` and the kernel could not tell where it led (openat2(2)).
+    // EAGAIN: a rename raced with a `..`, so the kernel could not check it (openat2(2)).
     const TRIES: usize = 16;
     let mut result = Err(Errno::AGAIN);
     for _ in 0..TRIES {
@@ -74,14 +74,14 @@ fn or_dot(path: &[u8]) -> &[u8] {
     if path.is_empty() { b"." } else { path }
 }
 
-/// What is kept of a file besides its content.
+/// The mode and time of a file.
 pub(super) fn meta(stat: &Stat) -> Meta {
-    // A file system in user space may say anything.
+    // A file system in user space may return any value.
     let mtime_ns = u32::try_from(stat.st_mtime_nsec).unwrap_or(0).min(NANOSECONDS - 1);
     Meta { mode: stat.st_mode & 0o7777, mtime_s: stat.st_mtime, mtime_ns }
 }
 
-/// What kind of file it is.
+/// The file type.
 pub(super) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
@@ -110,7 +110,7 @@ pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
     format!("cannot {what} '{shown}': {}; {advice}", reason(errno))
 }
 
-/// The system's words for an error, without the number.
+/// The system's text for an error, without the number.
 pub(super) fn reason(errno: Errno) -> String {
     let text = io::Error::from(errno).to_string();
     match text.find(" (os error") {

@@ -23,13 +23,13 @@ const FLAG_ZSTD: u32 = 1;
 /// How a chunk's body is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// As it is.
+    /// Uncompressed.
     Plain,
-    /// One zstd frame of it.
+    /// One zstd frame.
     Zstd,
 }
 
-/// What a trailer says, its lengths checked against the limits and against the chunk.
+/// The content of a trailer, its lengths checked against the limits and the chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// File data in the body, bytes; at most [`CHUNK_DATA_MAX`].
@@ -38,7 +38,7 @@ pub struct Layout {
     pub records_len: usize,
     /// How the body is stored.
     pub encoding: Encoding,
-    /// What the chunk must hash to.
+    /// The expected digest of the chunk.
     pub digest: [u8; 32],
 }
 
@@ -103,7 +103,7 @@ pub fn digest(data_len: usize, records: &[u8], values: &[ChainingValue]) -> [u8;
     *hasher.finalize().as_bytes()
 }
 
-/// A record with what it means for the chunk's data.
+/// A record and its part of the chunk's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// An extent and its data.
@@ -119,8 +119,8 @@ pub enum Item<'a> {
     Other(Record<'a>),
 }
 
-/// Reads a body from front to back, once to hash it and once to store it, and both times by the same rules. Ends
-/// after the first error.
+/// Reads a body from front to back, by the same rules for hashing and for storing. Ends after the first
+/// error.
 #[derive(Debug, Clone)]
 pub struct Items<'a> {
     data: &'a [u8],

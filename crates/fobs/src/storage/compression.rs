@@ -5,12 +5,12 @@ use zstd::bulk::Compressor;
 use super::chunk::CHUNK_LEN_MAX;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Compression must save at least a twentieth of the body, or the receiver's time is better spent elsewhere.
+/// Compression must save at least a twentieth of the body to be worth the receiver's time.
 const GAIN_DIVISOR: usize = 20;
-/// zstd's fastest ordinary level: `-C` is for slow links, but must not be slower than a fast one.
+/// zstd's fastest regular level: `-C` is for slow links, but must keep up with fast ones.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A compressor and its room.
+/// A compressor and its buffer.
 pub(super) struct Compression {
     zstd: Compressor<'static>,
     scratch: Vec<u8>,
@@ -29,7 +29,7 @@ impl Compression {
         if worth_it == body.len() {
             return None;
         }
-        // zstd gives up where the result would not fit: that is the answer then.
+        // zstd fails where the result would not fit, which means it does not save enough.
         let len = self.zstd.compress_to_buffer(body, &mut self.scratch[..worth_it]).ok()?;
         Some(&self.scratch[..len])
     }

@@ -1,4 +1,4 @@
-//! Where a destination's path leads, by the rules of scp and cp.
+//! Resolving a destination's path, by the rules of scp and cp.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use super::path::{self, show};
 use super::source::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Flags for holding a directory: for lookups in it, not for reading it.
+/// Flags for a directory that is used for lookups only.
 pub(super) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// What the transfer's paths are relative to.
@@ -29,7 +29,7 @@ pub(super) enum Place {
     Device(File),
 }
 
-/// Finds out where `destination` leads and makes sure, as far as can be known now, that it can be written.
+/// Resolves `destination` and checks, as far as possible now, that it can be written.
 pub(super) fn resolve(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
     let place = match base.open(destination, OFlags::PATH) {
         Ok(existing) => existing_place(base, destination, shape, existing)?,
@@ -55,7 +55,7 @@ fn existing_place(base: &Base, destination: &[u8], shape: SourceShape, existing:
             Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
         }
         FileType::RegularFile => split_place(base, destination),
-        // A daemon's client has no business with devices.
+        // Not for clients of a daemon.
         FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) => {
             let device = base.open(destination, OFlags::WRONLY | OFlags::NOCTTY);
             device.map(|device| Place::Device(device.into())).map_err(|errno| refused(destination, errno))
@@ -79,7 +79,7 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
     let Place::As { directory, name } = split_place(base, destination)? else {
         return Err(refused(destination, Errno::NOENT));
     };
-    // What the umask leaves, as mkdir does: no record says what mode it should have.
+    // Mode by the umask, as mkdir does: no record has the mode of this directory.
     let made = match fs::mkdirat(&directory, &name[..], Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => base.open(destination, HOLD_DIRECTORY),
         Err(errno) => Err(errno),

@@ -1,7 +1,7 @@
 //! Storage (protocol 7): files to chunks and chunks to files.
 //!
-//! [`Source`] walks what is to be sent and fills chunks; [`verify`] proves a received chunk, statelessly; [`Sink`]
-//! stores proven chunks in order. Nothing here knows packets, sessions or threads.
+//! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
+//! stores verified chunks in order. It uses no packets, sessions or threads.
 
 mod beneath;
 mod chunk;
@@ -31,7 +31,7 @@ pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
 pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
 
-/// A file that was read to its end, or is in place.
+/// A file that was read to its end, or stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileDone {
     /// Path within the transfer, raw bytes.

@@ -1,4 +1,4 @@
-//! The file that the source is reading: it may span chunks.
+//! The file that the source currently reads; it may span chunks.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -10,30 +10,30 @@ use rustix::io::{Errno, pread};
 use super::beneath::sentence;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
 
-/// Files from this size on are announced to the kernel as read from front to back, bytes: below, the call costs
-/// more than its read-ahead saves.
+/// Smallest file for which sequential reading is announced to the kernel, bytes: below, the call costs more
+/// than read-ahead saves.
 const SEQUENTIAL_MIN: u64 = 4 << 20;
 
-/// Most that is read before it is hashed, bytes: a part of what a CPU keeps to itself. Measured over a veth pair, a sender that
-/// reads whole chunks first spends 8% more CPU time.
+/// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
+/// that reads whole chunks first uses 8% more CPU time.
 const READ_MAX: usize = 256 << 10;
 
-/// A file that has been begun and not ended.
+/// A file that is partly read.
 pub(super) struct OpenFile {
     /// Path within the transfer.
     pub(super) path: Vec<u8>,
-    /// What `fstat` said, bytes; 0 for a stream.
+    /// Size by `fstat`, bytes; 0 for a stream.
     pub(super) size: u64,
-    /// The hash of what was read so far, and how much that is.
+    /// The hash and length of the part read so far.
     pub(super) tree: FileTree,
     input: Input,
 }
 
-/// Where a file's bytes come from.
+/// The origin of a file's bytes.
 pub(super) enum Input {
     /// A regular file.
     File(OwnedFd),
-    /// Anything that has no offsets.
+    /// Anything without offsets.
     Stream(Box<dyn Read + Send>),
 }
 
@@ -42,14 +42,14 @@ impl OpenFile {
         if let Input::File(file) = &input
             && size >= SEQUENTIAL_MIN
         {
-            // A hint; where it is not taken, reading is only slower.
+            // A hint; without it, reading is slower.
             let _ = fadvise(file, 0, None, Advice::Sequential);
         }
         OpenFile { path, size, tree: FileTree::default(), input }
     }
 
-    /// Reads on, until the room or the file ends, and takes what it read into the tree, whose new values it appends to `values`.
-    /// How much it read, and whether the file ends there. An error is one sentence.
+    /// Reads until `room` is full or the file ends, hashes the data, and appends the tree's new values to
+    /// `values`. Returns the bytes read and whether the file ends there. An error is one sentence.
     pub(super) fn read(
         &mut self,
         room: &mut [u8],
@@ -69,7 +69,7 @@ impl OpenFile {
             let first = values.len();
             match hasher.finish() {
                 Some(mut hashed) if (len, tail) == expected => values.append(&mut hashed),
-                // The file is not as long as it was said to be, so its end is cut into other pieces.
+                // The file has another size than announced, so its end is cut into other pieces.
                 _ => hash_extent(&room[..len], offset, tail, values),
             }
             let mut new = values[first..].iter().copied();
@@ -78,7 +78,8 @@ impl OpenFile {
         Ok((len, tail))
     }
 
-    /// What the next read comes to if the file is as long as it was said to be. A stream ends when it ends.
+    /// The length and end of the next read if the file has the announced size. The size of a stream is
+    /// unknown.
     fn expected(&self, room: usize) -> (usize, Tail) {
         match self.size.saturating_sub(self.tree.len()) {
             left if (1..=room as u64).contains(&left) => (left as usize, Tail::EndsFile),
@@ -106,13 +107,13 @@ fn read_file(
         };
         hasher.update(&part[..read]);
         len += read;
-        // A read that was cut short just where the file was said to end needs no further read to be believed.
+        // A short read that ends at the announced size needs no further read.
         if read < wanted && offset + len as u64 == size {
             return Ok((len, Tail::EndsFile));
         }
     }
-    // The room is full. Where the file should end just there, one byte more tells whether it did, and whether the
-    // extent is its last.
+    // `room` is full. If the file should end there, reading one more byte shows whether this extent is its
+    // last.
     let end = offset + len as u64;
     if end >= size && matches!(pread(file, &mut [0_u8; 1][..], end), Ok(0)) {
         return Ok((len, Tail::EndsFile));

@@ -1,4 +1,4 @@
-//! Paths within a transfer (protocol 7.2): their rules, taking them apart, and showing them to people.
+//! Paths within a transfer (protocol 7.2): their rules, splitting them, and showing them.
 
 use std::fmt::Write;
 
@@ -56,7 +56,7 @@ pub fn is_inside(path: &[u8], directory: &[u8]) -> bool {
     }
 }
 
-/// A path as one line for a person: control characters and bytes that are not UTF-8 are escaped.
+/// A path as one line of text: control characters and bytes that are not UTF-8 are escaped.
 pub fn show(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {

@@ -1,19 +1,19 @@
-//! The records of a chunk (protocol 7.2): what the chunk's data is and where it belongs.
+//! The records of a chunk (protocol 7.2), which describe the chunk's data.
 
 use serde::{Deserialize, Serialize};
 
 use super::path::{self, PATH_LEN_MAX};
 
-/// Longest reason in a `Failed` record, bytes; the sender cuts longer ones.
+/// Longest reason in a `Failed` record, bytes; the sender truncates longer ones.
 pub const REASON_LEN_MAX: usize = 4096;
-/// No record is longer, bytes: two paths (or a path and a reason) and some varints.
+/// Longest record, bytes: two paths (or a path and a reason) and some varints.
 pub const RECORD_LEN_MAX: usize = 2 * PATH_LEN_MAX + 128;
-/// No file is longer, bytes: the kernel's `off_t`.
+/// Longest file, bytes: the kernel's `off_t`.
 const FILE_LEN_MAX: u64 = i64::MAX as u64;
 /// Nanoseconds in a second: a record's are below. Linux gives larger values a meaning of their own.
 pub(super) const NANOSECONDS: u32 = 1_000_000_000;
 
-/// What is kept of a file besides its content.
+/// The mode and time of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Meta {
     /// Permission bits, setuid, setgid and sticky among them (`st_mode & 0o7777`).
@@ -27,13 +27,13 @@ pub struct Meta {
 /// One record. Paths are borrowed from the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {
-    /// A directory begins: what follows may lie in it.
+    /// A directory begins; later records may be in it.
     Directory {
         /// Path within the transfer.
         #[serde(borrow, with = "serde_bytes")]
         path: &'a [u8],
     },
-    /// Everything in the directory has been said.
+    /// The directory is complete.
     DirectoryEnd {
         /// Path within the transfer.
         #[serde(borrow, with = "serde_bytes")]
@@ -46,7 +46,7 @@ pub enum Record<'a> {
         /// Path within the transfer.
         #[serde(borrow, with = "serde_bytes")]
         path: &'a [u8],
-        /// What it points to: stored, never followed.
+        /// Its target: stored, never followed.
         #[serde(borrow, with = "serde_bytes")]
         target: &'a [u8],
         /// Its time.
@@ -71,7 +71,7 @@ pub enum Record<'a> {
     },
     /// The current file is complete.
     End,
-    /// The sender gave this path up; the current file, if it is that one, with it.
+    /// The sender failed to read this path, which may be the current file.
     Failed {
         /// Path within the transfer.
         #[serde(borrow, with = "serde_bytes")]
@@ -89,7 +89,7 @@ impl<'a> Record<'a> {
         postcard::to_io(self, to).expect("writing to a Vec does not fail");
     }
 
-    /// Takes one record off the front of `bytes`: the record and what follows it.
+    /// Splits the first record off `bytes`. Returns it and the rest.
     pub fn decode(bytes: &'a [u8]) -> Result<(Record<'a>, &'a [u8]), &'static str> {
         let (record, rest) =
             postcard::take_from_bytes::<Record<'a>>(bytes).map_err(|_| "a record cannot be read")?;
@@ -97,7 +97,7 @@ impl<'a> Record<'a> {
         Ok((record, rest))
     }
 
-    /// What both sides hold a record to, whatever its context.
+    /// The rules for a record by itself, checked by both sides.
     fn check(&self) -> Result<(), &'static str> {
         match *self {
             Record::Directory { path } => path::check(path),
@@ -129,7 +129,7 @@ impl Meta {
     }
 }
 
-/// Files and links have names of their own: they are never the destination itself.
+/// Files and links have a name: their path is not empty.
 fn named(path: &[u8]) -> Result<(), &'static str> {
     match path.is_empty() {
         true => Err("a file or symbolic link has no name"),
@@ -137,7 +137,7 @@ fn named(path: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// `reason` cut to what a record holds.
+/// `reason`, truncated to the longest that a record holds.
 pub fn bounded_reason(reason: &str) -> &str {
     let mut end = reason.len().min(REASON_LEN_MAX);
     while !reason.is_char_boundary(end) {

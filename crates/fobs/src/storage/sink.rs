@@ -29,36 +29,36 @@ pub struct SinkSpec {
     pub base: Base,
     /// The destination, raw bytes; empty means the base itself.
     pub destination: Vec<u8>,
-    /// What the sources look like.
+    /// The sources.
     pub shape: SourceShape,
     /// Keep exact modes, and modification times.
     pub preserve: bool,
-    /// Have the device keep each file before it gets its name, and its name after.
+    /// Fsync each file before renaming it, then its directory.
     pub fsync: bool,
 }
 
-/// What became of one path.
+/// An event while storing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SinkEvent {
-    /// A file is verified and in place.
+    /// A file is verified and stored under its name.
     FileDone(FileDone),
-    /// This side could not store it; the rest goes on.
+    /// This side could not store a file; the others go on.
     FileFailed(FileError),
-    /// The sender gave it up (and knows); the rest goes on.
+    /// The sender reported a file as failed; the others go on.
     SourceFailed(FileError),
-    /// From now on the device is waited for.
+    /// A wait for the device begins.
     SyncBegins,
-    /// It is done.
+    /// The wait for the device is over.
     SyncEnds,
 }
 
-/// What a transfer came to on this side.
+/// The result of storing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkSummary {
-    /// The transfer's root (protocol 7.6): over everything that the sender completed and this side verified, stored
-    /// or not.
+    /// The transfer's root (protocol 7.6), over everything that the sender completed and this side verified,
+    /// even if it could not be stored.
     pub root: [u8; 32],
-    /// Files in place.
+    /// Files stored.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -94,12 +94,12 @@ struct CurrentFile {
 enum Storing {
     File(Placing),
     Stream,
-    /// It was given up: its data is verified and dropped.
+    /// It failed: its data is verified and dropped.
     Discarded,
 }
 
 impl Sink {
-    /// Finds the destination and makes sure, as far as can be known now, that it can be written.
+    /// Resolves the destination and checks, as far as possible now, that it can be written.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
         let keeping = match spec.preserve {
             true => Keeping::Exact,
@@ -127,16 +127,16 @@ impl Sink {
         Sink { target, file: None, root: TransferRoot::default(), files: 0, bytes: 0 }
     }
 
-    /// For a client that pulls: refuses every name that these sources, as they were asked for, cannot have brought
-    /// about, so that a hostile server cannot slip other files in.
+    /// For a client that pulls: refuses every name that the requested sources cannot contain, so that a
+    /// hostile server cannot add other files.
     pub fn expect_sources(&mut self, sources: &[Vec<u8>]) {
         if let Target::Tree(tree) = &mut self.target {
             tree.expect_sources(sources);
         }
     }
 
-    /// Stores a chunk. Chunks come in order; `scratch` is what the chunk was verified with. Per-file trouble is an
-    /// event; an error is the transfer's end.
+    /// Stores the next chunk in order; `scratch` is the one that the chunk was verified with. Failures of
+    /// single files are events; an error ends the transfer.
     pub fn apply(
         &mut self,
         chunk: &[u8],
@@ -162,7 +162,7 @@ impl Sink {
         }
     }
 
-    /// Everything has been applied: the final chunk too.
+    /// Completes the transfer after the final chunk.
     pub fn finish(mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<SinkSummary> {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
@@ -277,7 +277,7 @@ impl Sink {
 }
 
 impl Target {
-    /// The tree, for what a stream cannot take.
+    /// The tree; an error for records that a stream cannot store.
     fn tree(&mut self) -> Attempt<&mut Tree> {
         match self {
             Target::Tree(tree) => Ok(tree),
@@ -297,7 +297,8 @@ impl Target {
     }
 }
 
-/// Says what trouble there was; only the transfer's own is passed on. `None`: it was not stored.
+/// Reports a failure of a single path as an event; returns only errors of the whole transfer. `None`: not
+/// stored.
 fn settle<T>(attempt: Attempt<T>, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<Option<T>> {
     match attempt {
         Ok(value) => Ok(Some(value)),
@@ -310,7 +311,7 @@ fn settle<T>(attempt: Attempt<T>, path: &[u8], events: &mut dyn FnMut(SinkEvent)
     }
 }
 
-/// Does something that waits for the device, and says so before and after.
+/// Runs something that waits for the device, with an event before and after.
 fn synced<T>(events: &mut dyn FnMut(SinkEvent), sync: impl FnOnce() -> T) -> T {
     events(SinkEvent::SyncBegins);
     let result = sync();
@@ -338,8 +339,8 @@ fn mixed_up() -> Error {
     Error::new(ErrorKind::Internal, "a chunk was stored with another chunk's verification; report this bug")
 }
 
-/// The process's umask. Reading it from `/proc` changes nothing; the call that also returns it sets it, which other
-/// threads could notice.
+/// The process's umask, from `/proc`: the system call can only return it by changing it, which other threads
+/// could notice.
 fn current_umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));

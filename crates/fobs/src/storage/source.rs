@@ -20,46 +20,46 @@ use crate::event::FileError;
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
-/// What to send.
+/// What to read, and how.
 #[derive(Debug)]
 pub struct SourceSpec {
-    /// Where `paths` are looked up.
+    /// What `paths` are relative to.
     pub base: Base,
     /// The sources, raw bytes. `dir/` and `dir/.` mean the directory's contents.
     pub paths: Vec<Vec<u8>>,
-    /// Directories too.
+    /// Copy directories too.
     pub recursive: bool,
     /// Send modification times. Modes are always sent.
     pub preserve: bool,
-    /// zstd each chunk where it helps.
+    /// Compress each chunk with zstd where it becomes smaller.
     pub compress: bool,
 }
 
 /// A chunk that [`Source::next_chunk`] made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilledChunk {
-    /// Bytes of the buffer that are the chunk.
+    /// Length of the chunk in the buffer, bytes.
     pub len: usize,
     /// Whether it is the object's last.
     pub is_final: bool,
-    /// Files that were read to their end in it.
+    /// Files whose end is in it.
     pub files: Vec<FileDone>,
-    /// What was given up while filling it. Its records say so too.
+    /// Files that failed while it was filled; its records say so too.
     pub failures: Vec<FileError>,
     /// File data in it, bytes, before compression.
     pub data_bytes: u64,
-    /// The first file with data in it: what to call the chunk for people.
+    /// The first file with data in it, for messages about the chunk.
     pub first_file: Option<Vec<u8>>,
 }
 
-/// What is known of the object so far.
+/// The extent of the object, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Known {
     /// Sizes of all files that have been opened, bytes.
     pub bytes: u64,
     /// Files that have been opened.
     pub files: u64,
-    /// Whether there is nothing more to find.
+    /// Whether all files have been found.
     pub scan_complete: bool,
 }
 
@@ -91,11 +91,11 @@ impl SourceShape {
     }
 }
 
-/// Reads sources into chunks, lazily: the first chunk leaves before the scan ends.
+/// Reads sources into chunks, lazily: the first chunk is filled before the scan ends.
 pub struct Source {
     shape: SourceShape,
     feed: Feed,
-    /// What was wrong with sources before the first entry.
+    /// Sources that failed before the first entry.
     early_failures: std::vec::IntoIter<FileError>,
     file: Option<OpenFile>,
     preserve: bool,
@@ -105,19 +105,19 @@ pub struct Source {
     root: TransferRoot,
     /// Files begun.
     files: u64,
-    /// Bytes read of files that are over.
+    /// Bytes of complete files.
     bytes: u64,
     finished: bool,
 }
 
 enum Feed {
     Walk(Walk),
-    /// Taken when its one entry is made.
+    /// `None` once its only entry is made.
     Stream(Option<Box<dyn Read + Send>>),
 }
 
 impl Feed {
-    /// Whether no further file can come. How long a stream is, its end tells.
+    /// Whether no further file can come. The length of a stream is unknown until its end.
     fn is_exhausted(&self) -> bool {
         match self {
             Feed::Walk(walk) => walk.is_exhausted(),
@@ -127,8 +127,8 @@ impl Feed {
 }
 
 impl Source {
-    /// Looks at every source. Those that cannot be used are reported with the first chunk; if none can, that is the
-    /// error.
+    /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
+    /// be used.
     pub fn open(spec: SourceSpec) -> Result<Source> {
         let shape = SourceShape::Paths {
             count: u32::try_from(spec.paths.len()).unwrap_or(u32::MAX),
@@ -164,7 +164,7 @@ impl Source {
         Source::new(shape, Feed::Walk(walk), failures, spec.preserve, spec.compress)
     }
 
-    /// One file of unknown length out of `reader`, such as standard input.
+    /// One file of unknown length from `reader`, such as standard input.
     pub fn from_stream(reader: Box<dyn Read + Send>, compress: bool) -> Result<Source> {
         Source::new(SourceShape::Stream, Feed::Stream(Some(reader)), Vec::new(), true, compress)
     }
@@ -216,8 +216,8 @@ impl Source {
         self.root.finish()
     }
 
-    /// Fills the next chunk into `buf`, which holds at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of file data: a
-    /// [`GROUP`] to [`CHUNK_DATA_MAX`]. Not to be called again after the final one.
+    /// Fills the next chunk into `buf`, of at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of
+    /// file data, from [`GROUP`] to [`CHUNK_DATA_MAX`]. Must not be called again after the final one.
     pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
         if self.finished || buf.len() < CHUNK_LEN_MAX {
             let message =
@@ -230,10 +230,10 @@ impl Source {
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;
-        // A turn writes one record, or an `Extent` and its `End`: less than the longest record.
+        // Each iteration writes one record, or an `Extent` and its `End`: less than the longest record.
         while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
             match self.file.take() {
-                // Data is taken up in whole groups or to a file's end, so less room than a group is none.
+                // Data comes in whole groups or up to a file's end, so at least one group must fit.
                 Some(file) if data_max - data_len < GROUP as usize => {
                     self.file = Some(file);
                     break;
@@ -252,7 +252,7 @@ impl Source {
         Ok(filled)
     }
 
-    /// Goes on to the next entry and writes the record that it begins with; false where there is none.
+    /// Advances to the next entry and writes its first record; false if there is none.
     fn begin_next(&mut self, filled: &mut FilledChunk) -> bool {
         if let Some(failure) = self.early_failures.next() {
             self.fail(failure, filled);
@@ -296,7 +296,7 @@ impl Source {
         self.file = Some(OpenFile::new(path, input, size));
     }
 
-    /// What the receiver is told: a time only if it is wanted, for eight bytes less a file.
+    /// Mode and time for the receiver; without `preserve` no time, which saves eight bytes per file.
     fn told(&self, meta: Meta) -> Meta {
         match self.preserve {
             true => meta,
@@ -310,15 +310,15 @@ impl Source {
         filled.failures.push(failure);
     }
 
-    /// Reads the file in work into `room` and says so in the records. Returns the bytes used.
+    /// Reads the current file into `room` and writes its records. Returns the bytes used.
     fn read_on(&mut self, mut file: OpenFile, room: &mut [u8], filled: &mut FilledChunk) -> usize {
         let offset = file.tree.len();
-        // Whole groups, and `offset` is one: so that a file that goes on, goes on at a group.
+        // Whole groups, like `offset`, so that the file continues at a group.
         let room_len = room.len() - room.len() % GROUP as usize;
         let (len, tail) = match file.read(&mut room[..room_len], &mut self.values) {
             Ok(read) => read,
             Err(message) => {
-                // What this call read is left where it is and written over: the receiver discards the file.
+                // The data of this call is overwritten: the receiver discards the file.
                 self.bytes += offset;
                 self.fail(FileError { path: file.path, message }, filled);
                 return 0;
@@ -342,7 +342,8 @@ impl Source {
         len
     }
 
-    /// Appends records and trailer to the data and compresses the body where that helps. Returns the chunk's length.
+    /// Appends records and trailer to the data and compresses the body if it becomes smaller. Returns the
+    /// chunk's length.
     fn seal(&mut self, buf: &mut [u8], data_len: usize) -> usize {
         let body_len = data_len + self.records.len();
         buf[data_len..body_len].copy_from_slice(&self.records);
@@ -365,7 +366,7 @@ impl Source {
     }
 }
 
-/// A stream has no mode and no time of its own: those of a file written now.
+/// Mode and time of a stream: those of a file written now.
 fn stream_meta() -> Meta {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Meta {

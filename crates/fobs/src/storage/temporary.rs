@@ -1,4 +1,5 @@
-//! Files under a temporary name in their own directory until they are complete (and links until they are in place).
+//! Files under a temporary name in their own directory until they are complete (and links until they are in
+//! place).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,36 +12,36 @@ use rustix::io::{Errno, pwrite};
 use super::beneath::{Links, kind, open_inside};
 use super::record::Meta;
 
-/// Longest name that Linux's file systems take, bytes.
+/// Longest file name on Linux, bytes.
 const NAME_LEN_MAX: usize = 255;
 /// `.` before the name, `.fobs-XXXXXX` behind it, bytes.
 const DECORATION_LEN: usize = 1 + 6 + SUFFIX_LEN;
-/// Characters that tell temporary names apart.
+/// Random characters in a temporary name.
 const SUFFIX_LEN: usize = 6;
-/// The characters: legal everywhere, and no two alike on file systems without case.
+/// Those characters: legal everywhere, and distinct on file systems that ignore case.
 const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// Names tried before giving up; 36^6 exist.
+/// Most names tried; 36^6 exist.
 const NAME_TRIES: usize = 100;
-/// Files above this size are preallocated, bytes: below, the call costs more than one extent on disk saves.
+/// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
-/// What `statfs` says of a file system in memory (`linux/magic.h`).
+/// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
-/// Files are their owner's only until they are complete.
+/// Only the owner may access files until they are complete.
 const TEMPORARY_MODE: u32 = 0o600;
 
-/// How modes and times end up.
+/// How modes and times are set.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Keeping {
-    /// `-p`: exactly the source's.
+    /// `-p`: as at the source.
     Exact,
-    /// Permissions less this umask, no setuid or setgid, the time of writing.
+    /// Permissions reduced by this umask, no setuid or setgid, the time of writing.
     Ordinary {
         /// The process's umask.
         umask: u32,
     },
 }
 
-/// Makes temporary names, different ones each.
+/// Makes distinct temporary names.
 #[derive(Debug)]
 pub(super) struct Names {
     next: u64,
@@ -48,7 +49,7 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn new() -> Names {
-        // Only a start: a name that is taken is passed over. So no randomness is no trouble.
+        // Only a start, because names that exist are skipped; so it may fail.
         Names { next: getrandom::u64().unwrap_or(0) }
     }
 
@@ -67,7 +68,7 @@ impl Names {
         temporary
     }
 
-    /// Makes something under a name that is not taken.
+    /// Makes something under a name that does not exist.
     fn make<T>(
         &mut self,
         name: &[u8],
@@ -85,7 +86,7 @@ impl Names {
     }
 }
 
-/// A name in a directory that is removed unless it is moved into place.
+/// A name in a directory that is removed on drop, unless it was renamed.
 struct Temporary {
     directory: Arc<OwnedFd>,
     name: Vec<u8>,
@@ -95,7 +96,7 @@ struct Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.in_place {
-            // Nobody is left to be told.
+            // An error cannot be reported here.
             let _ = fs::unlinkat(&self.directory, &self.name[..], AtFlags::empty());
         }
     }
@@ -116,7 +117,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// What stands at `to`: only regular files and links are ever replaced.
+    /// The existing file at `to`: only regular files and links are replaced.
     fn replaced(&self, to: &[u8]) -> Result<Replaced, Errno> {
         match fs::statat(&self.directory, to, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(Replaced::Nothing),
@@ -125,7 +126,7 @@ impl Temporary {
                 FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
-                // Its like is never sent, so it is not ours to remove.
+                // Devices and the like are never sent, so they are not replaced.
                 _ => Err(Errno::EXIST),
             },
         }
@@ -133,20 +134,20 @@ impl Temporary {
 }
 
 enum Replaced {
-    /// Nothing whose mode is kept.
+    /// Nothing whose mode would be kept.
     Nothing,
-    /// A file: cp keeps its mode.
+    /// A file, whose mode is kept as cp does.
     File { mode: u32 },
 }
 
-/// Reserves room for a file and returns how much was reserved. Full is full, and better known now than after the last
-/// gigabyte; anything else that goes wrong only means that this file system cannot.
+/// Preallocates a file and returns how many bytes. A full disk is an error at once rather than after the last
+/// gigabyte; other errors mean that the file system does not support it.
 fn reserve(file: &OwnedFd, len: u64) -> Result<u64, Errno> {
     if let Ok(stat) = fs::fstatfs(file)
         && stat.f_type == TMPFS_MAGIC
     {
-        // In memory there is nothing to lay out well, and reserving means clearing every page before anything is
-        // stored: 0.3 s for each GB, in which the whole transfer stands still.
+        // On tmpfs preallocation has no benefit and clears every page first: 0.3 s per GB, during which the
+        // transfer waits.
         let room = stat.f_bavail.saturating_mul(u64::try_from(stat.f_bsize).unwrap_or(1));
         return if stat.f_blocks > 0 && len > room { Err(Errno::NOSPC) } else { Ok(0) };
     }
@@ -165,7 +166,7 @@ pub(super) struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Makes a file that shall become `name` in `directory`, of about `size_hint` bytes.
+    /// Makes a file that is to become `name` in `directory`, of about `size_hint` bytes.
     pub(super) fn create(
         names: &mut Names,
         directory: Arc<OwnedFd>,
@@ -197,18 +198,18 @@ impl TemporaryFile {
         Ok(())
     }
 
-    /// Where it is.
+    /// Its directory.
     pub(super) fn directory(&self) -> &Arc<OwnedFd> {
         &self.temporary.directory
     }
 
-    /// Has the device keep what was written.
+    /// Fsyncs the file.
     pub(super) fn sync(&self) -> Result<(), Errno> {
         fs::fsync(&self.file)
     }
 
-    /// Gives the file, now of `len` bytes, its mode and time and moves it to `name`. `Ok(Err(_))`: it is in place,
-    /// but could not be given those.
+    /// Sets mode and time of the file, now of `len` bytes, and renames it to `name`. `Ok(Err(_))`: renamed,
+    /// but mode or time could not be set.
     pub(super) fn commit(
         mut self,
         name: &[u8],
@@ -220,7 +221,7 @@ impl TemporaryFile {
             fs::ftruncate(&self.file, len)?;
         }
         let mut kept = set_meta(&self.file, TEMPORARY_MODE, meta, keeping);
-        // Nearly always there is nothing at `name`, and asking first would cost each small file a call.
+        // Nearly always `name` does not exist, and a check first would cost one call per small file.
         match self.temporary.rename_to_new(name) {
             Ok(()) => return Ok(kept),
             // INVAL: a file system without this kind of rename.
@@ -248,7 +249,7 @@ pub(super) fn place_symlink(
     let (temporary, ()) = names.make(name, |temporary| fs::symlinkat(target, directory, temporary))?;
     let mut temporary = Temporary { directory: Arc::clone(directory), name: temporary, in_place: false };
     if let Keeping::Exact = keeping {
-        // A link's time is no one's loss where it cannot be set.
+        // The time of a link does not matter enough to fail.
         let times = timestamps(meta);
         let _ = fs::utimensat(directory, &temporary.name[..], &times, AtFlags::SYMLINK_NOFOLLOW);
     }
@@ -261,7 +262,7 @@ pub(super) fn place_symlink(
     }
 }
 
-/// Gives an open file or directory, which has `mode` now, its mode and time.
+/// Sets mode and time of an open file or directory, which now has `mode`.
 pub(super) fn set_meta(file: impl AsFd, mode: u32, meta: Meta, keeping: Keeping) -> Result<(), Errno> {
     let wanted = match keeping {
         Keeping::Exact => meta.mode & 0o7777,
@@ -277,7 +278,7 @@ pub(super) fn set_meta(file: impl AsFd, mode: u32, meta: Meta, keeping: Keeping)
     }
 }
 
-/// The modification time; the access time stays.
+/// Sets the modification time, not the access time.
 fn timestamps(meta: Meta) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

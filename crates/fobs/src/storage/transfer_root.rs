@@ -1,9 +1,10 @@
-//! The transfer's root (protocol 7.6): one hash over every entry, in order of appearance, computed on both sides.
+//! The transfer's root (protocol 7.6): one hash over every entry, in order of appearance, computed on both
+//! sides.
 
 use blake3::Hasher;
 
-/// Takes entries in order. Each is its kind byte, the length of its path (`u32`, little-endian) and the path; then
-/// a file's root, or a link's target after its length.
+/// Takes entries in order. Each is its kind byte, the length of its path (`u32`, little-endian) and the path;
+/// then a file's root, or a link's target after its length.
 #[derive(Debug, Clone, Default)]
 pub struct TransferRoot(Hasher);
 
@@ -28,7 +29,7 @@ impl TransferRoot {
         self.0.update(root);
     }
 
-    /// The root of everything taken so far.
+    /// The root of all entries so far.
     pub fn finish(&self) -> [u8; 32] {
         *self.0.finalize().as_bytes()
     }

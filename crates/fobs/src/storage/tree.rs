@@ -1,4 +1,4 @@
-//! The destination's side of the tree: directories, links and files, all opened below one directory.
+//! The destination tree: directories, links and files, all opened below one directory.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,17 +16,17 @@ use super::temporary::{Keeping, Names, TemporaryFile, place_symlink, set_meta};
 use super::walk::{means_contents, name_in_transfer};
 use crate::error::{Error, ErrorKind};
 
-/// Directories are their owner's only until everything in them is there.
+/// Only the owner may access directories until they are complete.
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// Why something was not stored.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// This path is given up, the rest goes on. One sentence.
+    /// This path failed, the others go on. One sentence.
     Path(String),
-    /// It lies in a directory that was given up, and that has been said.
+    /// It is in a directory that failed, which has been reported.
     Skipped,
-    /// The whole transfer is over.
+    /// The whole transfer failed.
     Transfer(Error),
 }
 
@@ -38,7 +38,7 @@ impl From<Error> for Trouble {
 
 pub(super) type Attempt<T> = Result<T, Trouble>;
 
-/// A file on its way to its place.
+/// A file under its temporary name.
 pub(super) struct Placing {
     pub(super) file: TemporaryFile,
     /// Its last component there.
@@ -47,28 +47,28 @@ pub(super) struct Placing {
 
 /// The destination's tree.
 pub(super) struct Tree {
-    /// The directory that nothing leads out of.
+    /// The directory that no path may leave.
     top: Arc<OwnedFd>,
     naming: Naming,
     keeping: Keeping,
     names: Names,
-    /// First components that may appear; any, if none are named.
+    /// First components that are accepted; empty accepts any.
     expected: Option<HashSet<Vec<u8>>>,
-    /// The directory last used, by its path at the destination.
+    /// The directory used last, with its path at the destination.
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
-    /// Whether the device is asked to keep what was stored.
+    /// Whether files and directories are fsynced.
     fsync: bool,
-    /// The directory whose names it may not have then: where something was put last.
+    /// The directory that was written last and is not fsynced yet.
     unsynced: Option<Arc<OwnedFd>>,
-    /// The directories that have begun and not ended, each below the one before: at most one per two bytes of path.
+    /// The directories that have not ended, each below the one before: at most one per two bytes of path.
     levels: Vec<Level>,
 }
 
-/// How paths in the transfer become paths at the destination.
+/// How paths in the transfer map to paths at the destination.
 enum Naming {
-    /// As they are.
+    /// Unchanged.
     Kept,
-    /// The first component, the same in all of them, becomes `name`.
+    /// The first component, which all have in common, becomes `name`.
     First { seen: Option<Vec<u8>>, name: Vec<u8> },
 }
 
@@ -85,7 +85,7 @@ enum LevelState {
 }
 
 impl Tree {
-    /// A tree below `top`; with `name`, of one source that gets this name.
+    /// A tree below `top`; `name` is the new name of a single source.
     pub(super) fn new(top: OwnedFd, name: Option<Vec<u8>>, keeping: Keeping, fsync: bool) -> Tree {
         Tree {
             top: Arc::new(top),
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    /// Refuses everything that these sources cannot have brought about.
+    /// Refuses every name that these sources cannot contain.
     pub(super) fn expect_sources(&mut self, sources: &[Vec<u8>]) {
         let any_name = sources.iter().any(|source| means_contents(source));
         self.expected = (!any_name).then(|| sources.iter().map(|source| name_in_transfer(source)).collect());
@@ -143,7 +143,7 @@ impl Tree {
                     "cannot make the directory '{shown}': there is something else of that name; move it away"
                 );
                 match self.naming {
-                    // The destination itself: nothing at all can be stored.
+                    // The destination itself: nothing can be stored.
                     Naming::First { .. } if !place.contains(&b'/') => {
                         Err(Error::new(ErrorKind::Destination, message).into())
                     }
@@ -154,19 +154,19 @@ impl Tree {
         }
     }
 
-    /// With `-p`, a directory that an earlier copy left read-only is opened for this one; its end sets its mode.
+    /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
     fn make_writable(&self, directory: &OwnedFd) {
         let Keeping::Exact = self.keeping else { return };
         let Ok(stat) = fs::fstat(directory) else { return };
         let mode = stat.st_mode & 0o7777;
         if mode & DIRECTORY_MODE != DIRECTORY_MODE {
-            // Where it cannot be, what is to be written in it will say why.
+            // If that fails, so do the writes in it, with a reason.
             let _ = open_self(directory)
                 .and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
         }
     }
 
-    /// The directory that began last has ended.
+    /// Ends the innermost directory.
     pub(super) fn directory_end(&mut self, path: &[u8], meta: Meta) -> Attempt<()> {
         let level = self.levels.pop().filter(|level| level.path == path);
         let Some(level) = level else {
@@ -175,7 +175,7 @@ impl Tree {
         let mode_now = match (level.state, self.keeping) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
             (LevelState::Existing, Keeping::Ordinary { .. }) => return Ok(()),
-            // Whatever it is, it is set.
+            // Not known, so it is always set.
             (LevelState::Existing, Keeping::Exact) => u32::MAX,
             (LevelState::Created, _) => DIRECTORY_MODE,
         };
@@ -211,14 +211,14 @@ impl Tree {
             .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
     }
 
-    /// Has the device keep a file's content, and the names given elsewhere before.
+    /// Fsyncs a file, and the directory written before if it is another one.
     pub(super) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
         self.names_in(placing.file.directory())
             .and_then(|()| placing.file.sync())
             .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
     }
 
-    /// Something gets a name in `directory`: where the last one was in another, the device is asked to keep that first.
+    /// Records that `directory` is written; fsyncs the one written before if it is another one.
     fn names_in(&mut self, directory: &Arc<OwnedFd>) -> Result<(), Errno> {
         if !self.fsync || self.unsynced.as_ref().is_some_and(|last| Arc::ptr_eq(last, directory)) {
             return Ok(());
@@ -228,12 +228,12 @@ impl Tree {
         synced
     }
 
-    /// Has the device keep the names that were given last.
+    /// Fsyncs the directory that was written last.
     pub(super) fn sync_names(&mut self) -> Result<(), Errno> {
         self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
     }
 
-    /// Moves a complete file of `len` bytes into place.
+    /// Renames a complete file of `len` bytes to its name.
     pub(super) fn commit(&self, placing: Placing, path: &[u8], len: u64, meta: Meta) -> Attempt<()> {
         match placing.file.commit(&placing.name, len, meta, self.keeping) {
             Ok(Ok(())) => Ok(()),
@@ -244,17 +244,17 @@ impl Tree {
         }
     }
 
-    /// Whether the device is asked to keep what was stored.
+    /// Whether files and directories are fsynced.
     pub(super) fn syncs(&self) -> bool {
         self.fsync
     }
 
-    /// Whether every directory that began has ended.
+    /// Whether every directory has ended.
     pub(super) fn is_complete(&self) -> bool {
         self.levels.is_empty()
     }
 
-    /// Where a path of the transfer lies at the destination, relative to `top`.
+    /// The path at the destination, relative to `top`, of a path in the transfer.
     fn place<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
         let (first, rest) = path::split_first(path);
         if self.expected.as_ref().is_some_and(|expected| !expected.contains(first)) {
@@ -273,8 +273,8 @@ impl Tree {
         }
     }
 
-    /// The directory at `place`, held from the last time or opened now; it must exist. No link is followed: one that this very
-    /// transfer brought could lead beside the tree that was asked for.
+    /// The directory at `place`, cached or opened now; it must exist. No link is followed, because one of
+    /// this transfer could lead out of the requested tree.
     fn hold(&mut self, place: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
         match &self.held {
             _ if place.is_empty() => Ok(Arc::clone(&self.top)),
@@ -298,12 +298,12 @@ impl Tree {
     }
 }
 
-/// A held directory opened so that its mode and time can be set.
+/// A directory reopened so that its mode and time can be set.
 fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_inside(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
 }
 
-/// The sender broke the protocol.
+/// The sender violated the protocol.
 pub(super) fn protocol(what: &str) -> Error {
     Error::new(
         ErrorKind::Protocol,

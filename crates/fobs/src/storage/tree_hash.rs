@@ -1,21 +1,21 @@
 //! Hashing of extents as rows of whole BLAKE3 subtrees (protocol 7.3), so that a file's root is the standard
-//! BLAKE3 hash of its content although no side ever hashes a byte twice.
+//! BLAKE3 hash of its content and no side hashes a byte twice.
 //!
-//! An extent is cut into the largest subtrees that lie whole in it: each starts at a multiple of its own length,
-//! a power of two; only the piece that ends its file may be shorter. A file's root must come out of a *root*
-//! finalisation, so an extent that is its whole file is hashed as root directly, and an extent that begins a file
-//! without ending it is cut into at least two pieces. The row of values is merged as in section 2.1 of the BLAKE3
-//! paper: a value waits on a stack until its sibling is complete, and one more, because the very last merge is the
-//! root's.
+//! An extent is cut into the largest subtrees that it contains whole: each starts at a multiple of its own
+//! length, a power of two; only the piece that ends its file may be shorter. A file's root must come out of a
+//! *root* finalisation, so an extent that is its whole file is hashed as root directly, and an extent that
+//! begins a file without ending it is cut into at least two pieces. The row of values is merged as in section
+//! 2.1 of the BLAKE3 paper: a value waits on a stack until its sibling is complete, and one more, because the
+//! very last merge is the root's.
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
-/// Where extents may start, bytes: a file's offset is always a multiple of it (protocol 7.3). 64 BLAKE3 chunks:
-/// enough for its widest SIMD, small enough to fill chunks well.
+/// Where extents may start, bytes: a file's offset is always a multiple of it (protocol 7.3). 64 BLAKE3
+/// chunks: enough for its widest SIMD, small enough to fill chunks well.
 pub const GROUP: u64 = 64 << 10;
 
-/// Most values that wait to be merged: one per bit of the count of 1 KiB BLAKE3 chunks in 2^63 bytes, and one.
+/// Most values waiting for a merge: one per bit of the number of 1 KiB BLAKE3 chunks in 2^63 bytes, and one.
 const STACK_MAX: usize = 54;
 
 /// Whether an extent is the last of its file.
@@ -23,12 +23,12 @@ const STACK_MAX: usize = 54;
 pub enum Tail {
     /// The file ends with it.
     EndsFile,
-    /// More may follow, or nothing: an end that becomes known only later.
+    /// More may follow; whether it does is not known yet.
     Continues,
 }
 
-/// The lengths of the pieces that an extent is cut into, in order. `offset` is a multiple of [`GROUP`], and so is
-/// `len` where the file continues; the sum never overflows (`Record` and `chunk::Items` see to it).
+/// The lengths of the pieces that an extent is cut into, in order. `offset` is a multiple of [`GROUP`], and
+/// so is `len` where the file continues; the sum never overflows (`Record` and `chunk::Items` see to it).
 pub fn pieces(offset: u64, len: u64, tail: Tail) -> Pieces {
     Pieces { at: offset, end: offset + len, tail }
 }
@@ -50,7 +50,7 @@ impl Iterator for Pieces {
             (0, _) => return None,
             (_, Tail::EndsFile) if at == 0 => left,
             (_, Tail::EndsFile) => left.min(alignment(at)),
-            // Two pieces at least, so that the file's root is made by a merge.
+            // At least two pieces, so that a merge makes the file's root.
             (_, Tail::Continues) if at == 0 && left.is_power_of_two() => left / 2,
             (_, Tail::Continues) => alignment(at).min(1 << left.ilog2()),
         };
@@ -59,7 +59,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// The largest power of two that divides `offset`: what a subtree that starts there may span.
+/// The largest power of two that divides `offset`: the longest subtree that may start there.
 fn alignment(offset: u64) -> u64 {
     match offset {
         0 => 1 << 63,
@@ -75,11 +75,11 @@ pub fn hash_extent(data: &[u8], offset: u64, tail: Tail, values: &mut Vec<Chaini
     values.append(&mut hasher.finish().expect("the whole extent was given"));
 }
 
-/// Hashes an extent while it comes, so that each part is hashed as long as a CPU's cache has it.
+/// Hashes an extent part by part, while each part is in the CPU's cache.
 pub struct ExtentHasher {
     pieces: Pieces,
     values: Vec<ChainingValue>,
-    /// The piece in work, and what it still lacks, bytes.
+    /// The current piece, and the bytes that it still lacks.
     hasher: Hasher,
     lacks: u64,
     at: u64,
@@ -100,7 +100,7 @@ impl ExtentHasher {
         }
     }
 
-    /// Takes up what comes next; what is more than was announced is left out.
+    /// Hashes the next part; bytes beyond the announced length are ignored.
     pub fn update(&mut self, mut data: &[u8]) {
         while !data.is_empty() && self.lacks > 0 {
             let (now, later) = data.split_at(self.lacks.min(data.len() as u64) as usize);
@@ -114,7 +114,7 @@ impl ExtentHasher {
         }
     }
 
-    /// The values, if as much came as was announced.
+    /// The values, if the announced length was reached.
     pub fn finish(mut self) -> Option<Vec<ChainingValue>> {
         // The empty file is one empty piece.
         if self.whole_file && self.values.is_empty() && self.lacks == 0 {
@@ -141,7 +141,7 @@ fn hasher_at(offset: u64) -> Hasher {
     hasher
 }
 
-/// What is known of a file's tree so far. Bounded by [`STACK_MAX`] values whatever the file's size.
+/// The tree of a file as far as it is hashed. Bounded by [`STACK_MAX`] values whatever the file's size.
 #[derive(Debug, Clone, Default)]
 pub struct FileTree {
     len: u64,
@@ -156,7 +156,7 @@ impl FileTree {
         self.len
     }
 
-    /// Takes the values of the next extent, of `len` bytes, off `values`. `None` where there are too few.
+    /// Takes the values of the next extent, of `len` bytes, from `values`. `None` if there are too few.
     pub fn extend(
         &mut self,
         len: u64,
@@ -170,8 +170,8 @@ impl FileTree {
         }
         for piece in pieces(self.len, len, tail) {
             let value = values.next()?;
-            // Siblings that are complete below this piece are merged before it is pushed and not after, so that
-            // the last merge of all is left for `root`. 1024 is the BLAKE3 chunk.
+            // Complete siblings are merged before this piece is pushed and not after, so that the very last
+            // merge is left for `root`. 1024 is the BLAKE3 chunk.
             while self.stack.len() > (self.len / 1024).count_ones() as usize {
                 self.merge_top();
             }
@@ -192,7 +192,7 @@ impl FileTree {
         }
         match self.stack[..] {
             [left, right] => *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes(),
-            // No extent at all: the empty file. One value alone never is: `pieces` makes two or a root.
+            // No extent: the empty file. A single value does not occur, as `pieces` makes two or a root.
             _ => *blake3::hash(b"").as_bytes(),
         }
     }

@@ -10,7 +10,7 @@ use super::tree_hash::hash_extent;
 /// Why a chunk is `rejected` (protocol 7.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum VerifyError {
-    /// It is well formed and hashes to something else.
+    /// It is well formed and has another digest.
     #[error("the chunk's content does not match its digest")]
     Mismatch,
     /// It is not a chunk.
@@ -24,7 +24,8 @@ impl From<&'static str> for VerifyError {
     }
 }
 
-/// Proof that a chunk is what its sender made, with the hashes that the sink goes on from: no byte is hashed twice.
+/// Proof that a chunk is what its sender made, with the hashes that the sink continues with: no byte is
+/// hashed twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
     pub(super) layout: Layout,
@@ -38,7 +39,7 @@ impl Verified {
         self.layout.data_len as u64
     }
 
-    /// The chunk's body, data and records, out of the chunk or out of the scratch that it was verified with.
+    /// The chunk's body, data and records, from the chunk or from the scratch that it was verified with.
     pub(super) fn body<'a>(&self, chunk: &'a [u8], scratch: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let body = match self.layout.encoding {
             Encoding::Plain => chunk,
@@ -48,9 +49,9 @@ impl Verified {
     }
 }
 
-/// Checks everything about a chunk that can be checked without its neighbours, hashes its extents and compares the
-/// digest. A compressed body is unpacked into `scratch`, which never grows beyond a chunk and must be kept, with
-/// the chunk, for [`Sink::apply`](super::Sink::apply).
+/// Checks a chunk independently of the others, hashes its extents and compares the digest. A compressed body
+/// is unpacked into `scratch`, which is at most as long as a chunk and is needed, with the chunk, for
+/// [`Sink::apply`](super::Sink::apply).
 pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
     let (layout, stored) = Layout::decode(chunk)?;
     let body = match layout.encoding {
@@ -77,12 +78,13 @@ pub fn needs_scratch(chunk: &[u8]) -> bool {
 
 /// Unpacks exactly `len` bytes (at most a chunk's body) to the front of `scratch`.
 fn decompress<'a>(stored: &[u8], len: usize, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], VerifyError> {
-    // Grown once and kept: filling it with zeros for every chunk would cost as much as a copy.
+    // Grown once and reused: zeroing it for every chunk would cost as much as a copy.
     if scratch.len() < len {
         scratch.resize(len, 0);
     }
     let body = &mut scratch[..len];
-    // In one go into a buffer of the declared size: zstd allocates no window, and a bomb ends at the buffer's end.
+    // In one call into a buffer of the declared size: zstd allocates no window, and a bomb fails at the
+    // buffer's end.
     let unpacked = Decompressor::new().and_then(|mut zstd| zstd.decompress_to_buffer(stored, body));
     match unpacked {
         Ok(unpacked) if unpacked == len => Ok(body),

@@ -1,5 +1,5 @@
-//! The walk over the sources: one entry at a time, at most two directories and one file open, and no more of the
-//! tree in memory than the names of directories still to be entered.
+//! The walk over the sources: one entry at a time, with at most two directories and one file open, and only
+//! the names of directories still to be entered in memory.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -11,7 +11,7 @@ use super::path::{self, PATH_LEN_MAX, show};
 use super::record::Meta;
 use crate::event::FileError;
 
-/// What the walk comes to next. Paths are within the transfer.
+/// An entry of the walk. Paths are within the transfer.
 pub(super) enum Entry {
     Directory { path: Vec<u8> },
     DirectoryEnd { path: Vec<u8>, meta: Meta },
@@ -20,10 +20,10 @@ pub(super) enum Entry {
     Failed(FileError),
 }
 
-/// A source that exists and can be read, as far as is known before it is its turn.
+/// A source that exists and could be read when it was checked.
 #[derive(Debug)]
 pub(super) struct Named {
-    /// As the caller named it.
+    /// Its path in the request.
     path: Vec<u8>,
     /// Its name in the transfer; empty for a directory's contents.
     name: Vec<u8>,
@@ -36,7 +36,7 @@ enum NamedKind {
     Directory,
 }
 
-/// Flags for reading a file: never wait for a fifo's writer, never take a terminal.
+/// Flags for reading a file: do not wait for the writer of a fifo, do not acquire a terminal.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -44,20 +44,20 @@ const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// The walk.
 pub(super) struct Walk {
     base: Base,
-    /// Still to come, next first.
+    /// The remaining sources, next first.
     named: std::vec::IntoIter<Named>,
-    /// The directory that was named, while it is walked.
+    /// The source directory, while it is walked.
     root: Option<OwnedFd>,
-    /// Length of what [`Level::path`] has in front of the path below `root`.
+    /// Length of the prefix of [`Level::path`] before the path below `root`.
     prefix_len: usize,
-    /// From the named directory down to the one in work.
+    /// From the source directory down to the current one.
     levels: Vec<Level>,
 }
 
 struct Level {
     path: Vec<u8>,
     meta: Meta,
-    /// Open while its entries are read; closed before the first subdirectory is entered.
+    /// Open while its entries are read; closed before a subdirectory is entered.
     reading: Option<Dir>,
     /// Names of the subdirectories found.
     subdirectories: Vec<Vec<u8>>,
@@ -67,14 +67,14 @@ struct Level {
 pub(super) enum Unusable {
     /// It is a directory and `-r` was not given.
     NeedsRecursive,
-    /// It leads out of the directory that is served.
+    /// It leads out of the served root.
     Outside,
     /// Anything else.
     Other,
 }
 
 impl Named {
-    /// Looks at a source without opening a fifo or device, and makes sure that it can be read.
+    /// Checks a source without opening a fifo or device, and that it can be read.
     pub(super) fn look(base: &Base, path: Vec<u8>, recursive: bool) -> Result<Named, (Unusable, FileError)> {
         let name = name_in_transfer(&path);
         let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
@@ -100,14 +100,15 @@ impl Named {
             return failed(errno);
         }
         if path::check(&name).is_err() {
-            // Only its length can be wrong, and the kernel takes no such name; but a daemon's caller wrote it.
+            // Only its length can be wrong, which the kernel excludes; but the name comes from a client.
             return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
         }
         Ok(Named { name, path, kind })
     }
 }
 
-/// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`, `/`.
+/// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`,
+/// `/`.
 pub(super) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
     match path::split(path).1 {
         b"" | b"." | b".." => Vec::new(),
@@ -120,7 +121,7 @@ pub(super) fn means_contents(path: &[u8]) -> bool {
     name_in_transfer(path).is_empty()
 }
 
-/// A path that a record can carry and that a person recognises the source by.
+/// A path that fits a record and by which a user recognises the source.
 fn name_for_messages(path: &[u8]) -> Vec<u8> {
     let mut components = path.split(|&byte| byte == b'/').rev();
     let name = components.find(|component| !matches!(*component, b"" | b"." | b".."));
@@ -136,12 +137,12 @@ impl Walk {
         Walk { base, named: named.into_iter(), root: None, prefix_len: 0, levels: Vec::new() }
     }
 
-    /// Whether nothing more can come.
+    /// Whether the walk is at its end.
     pub(super) fn is_exhausted(&self) -> bool {
         self.levels.is_empty() && self.named.len() == 0
     }
 
-    /// The next named source: a file, or the directory that the walk goes down from.
+    /// The next source: a file, or a directory to walk.
     fn next_named(&mut self, named: Named) -> Entry {
         let Named { path, name, kind } = named;
         let failed = |errno| {
@@ -164,7 +165,7 @@ impl Walk {
         }
     }
 
-    /// Opens a directory of the walk and begins to read it.
+    /// Opens a directory and begins to read it.
     fn enter(&mut self, path: Vec<u8>) -> Entry {
         let Some(root) = &self.root else {
             return failed(&path, "read", Errno::BADF);
@@ -220,7 +221,7 @@ impl Iterator for Walk {
 }
 
 impl Level {
-    /// What an entry of the directory being read is; none for a subdirectory, which waits for its turn.
+    /// The entry for a name in the current directory; none for a subdirectory, which is entered later.
     fn child(&mut self, entry: &DirEntry) -> Option<Entry> {
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {
@@ -235,7 +236,7 @@ impl Level {
         let directory = self.reading.as_ref()?.fd().ok()?;
         let stat = || fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
         let file_type = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not report the type.
             FileType::Unknown => match stat() {
                 Ok(stat) => kind(&stat),
                 Err(errno) => return Some(failed(&path, "read", errno)),
@@ -273,10 +274,10 @@ fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<(Vec<u8>, Meta), 
     }
 }
 
-/// The entry of a file that has just been opened.
+/// The entry of a newly opened file.
 fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
     match fs::fstat(&file) {
-        // It may have been replaced since it was looked at.
+        // It may have been replaced since it was checked.
         Ok(stat) if kind(&stat) != FileType::RegularFile => {
             Entry::Failed(FileError { message: not_regular(&path), path })
         }

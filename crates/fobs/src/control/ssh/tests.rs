@@ -1,16 +1,18 @@
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 
 use super::super::frame;
 use super::super::message::Message;
 use super::*;
+use crate::options::AddressFamily;
 
 fn remote(host: &str) -> Remote {
     Remote { carrier: Carrier::Ssh, user: None, host: host.to_owned(), port: None, path: b"/data".to_vec() }
 }
 
-/// Puts a script in the place of `ssh`. It is installed by another process: while this one held it open for writing,
-/// a fork in another test's thread would hold it too, and it could not be run.
+/// A script in place of `ssh`. Another process installs it: if this one held it open for writing, a fork in
+/// another test's thread would inherit that, and it could not be run.
 fn fake_ssh(directory: &tempfile::TempDir, script: &str) -> TransferOptions {
     let (source, program) = (directory.path().join("source"), directory.path().join("ssh"));
     std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -38,7 +40,7 @@ fn the_plain_argument_list() {
 }
 
 #[test]
-fn everything_that_was_given_is_handed_on() {
+fn every_option_is_passed_on() {
     let mut options = TransferOptions {
         compress: true,
         address_family: AddressFamily::V6,
@@ -209,7 +211,7 @@ fn the_client_is_named_after_its_address() {
     assert_eq!(client_address(None), None);
 }
 
-/// Set for the process that plays the server in [`the_server_speaks_over_its_standard_streams`].
+/// Set for the process that is the server in [`the_server_speaks_over_its_standard_streams`].
 const PLAY_SERVER: &str = "FOBS_TEST_PLAY_SERVER";
 
 /// Runs this test again in a process of its own, which becomes the server.
@@ -240,7 +242,7 @@ fn the_server_speaks_over_its_standard_streams() {
     let printed = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{printed}");
     assert!(printed.contains("stray output"), "{printed}");
-    // The test harness has spoken before; the channel is what follows, and nothing else does.
+    // The test harness prints first; only the channel follows.
     let start = output.stdout.iter().position(|byte| *byte == 0).expect("a frame");
     let mut frames = frame::FrameReader::new(&output.stdout[start..]);
     assert!(matches!(frames.read(), Ok(Some(Message::Hello(hello))) if hello.protocol == 1));

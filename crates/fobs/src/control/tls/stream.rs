@@ -1,7 +1,8 @@
 //! An established TLS connection as two halves for two threads.
 //!
-//! The connection's state is behind a lock that is only held while bytes are encrypted or decrypted in memory, never
-//! while the socket blocks. So a thread that waits for the peer does not stop another from speaking.
+//! The connection's state is behind a lock that is only held while bytes are encrypted or decrypted in
+//! memory, never while the socket blocks. So a thread that waits for the peer does not keep another from
+//! sending.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,19 +14,19 @@ use rustls::Connection;
 
 use super::super::Outlet;
 
-/// Bytes asked of the socket at once: the largest TLS record.
+/// Bytes of one read from the socket: the largest TLS record.
 const READ_BYTES: usize = 16 << 10;
 /// How long a peer may leave our bytes unread before it counts as gone. Messages are small and read at once.
 const WRITE_WAIT: Duration = Duration::from_secs(60);
-/// How long saying goodbye may take.
+/// How long sending the close notification may take.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// An established connection.
 pub(super) struct TlsStream {
     connection: Mutex<Connection>,
     socket: TcpStream,
-    /// Bytes on their way to the socket. Whoever holds this lock may encrypt and write, so that records leave in the
-    /// order in which they were made. Taken before `connection`, never after.
+    /// Encrypted bytes not yet written. Its lock covers encryption and writing, so that records leave in
+    /// order. Taken before `connection`, never after.
     outgoing: Mutex<Vec<u8>>,
     closed: AtomicBool,
     /// When the reader stops waiting.
@@ -45,7 +46,7 @@ impl TlsStream {
         })
     }
 
-    /// The half that hears and the half that speaks.
+    /// The receiving and the sending half.
     pub(super) fn split(self) -> (TlsReader, Arc<dyn Outlet>) {
         let stream = Arc::new(self);
         (TlsReader { stream: stream.clone(), incoming: vec![0; READ_BYTES], start: 0, end: 0 }, stream)
@@ -55,8 +56,7 @@ impl TlsStream {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for bytes from the peer, until the deadline at most. Says `TimedOut` for a wait that was in vain, which
-    /// leaves the connection as it was.
+    /// Waits for bytes from the peer until the deadline. `TimedOut` leaves the connection usable.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let deadline = *self.read_deadline.lock().unwrap_or_else(PoisonError::into_inner);
         let late = || io::Error::new(io::ErrorKind::TimedOut, "nothing came in time");
@@ -82,7 +82,7 @@ impl TlsStream {
         let written = (&self.socket).write_all(outgoing);
         outgoing.clear();
         if written.is_err() {
-            // Part of a record may have left; nothing that follows could be understood.
+            // Part of a record may have been sent, so the peer could not decrypt anything that follows.
             let _ = self.socket.shutdown(Shutdown::Both);
         }
         written
@@ -109,11 +109,11 @@ impl Outlet for TlsStream {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        // A thread that is stuck in the middle of a write leaves no room for a goodbye; the peer then sees the
-        // connection break, which is what happened.
+        // While another thread is blocked in a write, no close notification can be sent; the peer sees a
+        // broken connection.
         if let Ok(mut outgoing) = self.outgoing.try_lock() {
             self.connection().send_close_notify();
-            // Nothing can be done for a peer that no longer takes our goodbye.
+            // A peer that no longer reads cannot be notified.
             let _ = self.socket.set_write_timeout(Some(CLOSE_WAIT));
             let _ = self.flush(&mut outgoing);
         }
@@ -126,7 +126,7 @@ impl Outlet for TlsStream {
     }
 }
 
-/// The half that hears.
+/// The receiving half.
 pub(super) struct TlsReader {
     stream: Arc<TlsStream>,
     /// Encrypted bytes from the socket; those in `start..end` are not decrypted yet.
@@ -163,7 +163,7 @@ impl Read for TlsReader {
                 return Ok(count);
             }
             match self.stream.receive(&mut self.incoming) {
-                // After our own close the end of the socket is our doing, not the peer's.
+                // After our own close, the end of the stream is not the peer's error.
                 _ if self.stream.closed.load(Ordering::Acquire) => return Ok(0),
                 Ok(0) => {
                     return Err(io::Error::new(

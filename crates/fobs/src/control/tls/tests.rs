@@ -132,8 +132,8 @@ fn both_halves_work_at_once() {
         path: Bytes(vec![chunk as u8; 3 * chunk as usize * 100]),
         reason: chunk.to_string(),
     };
-    // Each side sends more than socket buffers hold and reads at the same time; if a lock were held while a socket
-    // blocks, both would stand still.
+    // Each side sends more than socket buffers hold and reads at the same time; if a lock were held while a
+    // socket blocks, both would stand still.
     let sides: Vec<_> = [client, server]
         .into_iter()
         .flat_map(|channel| {

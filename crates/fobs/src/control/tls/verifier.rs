@@ -1,4 +1,4 @@
-//! Proof of possession of raw Ed25519 keys, and nothing more: which key is welcome is judged elsewhere.
+//! Proof of possession of raw Ed25519 keys. Which keys are accepted is decided elsewhere.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
@@ -10,7 +10,7 @@ use rustls::{
 
 use crate::secure::identity::PublicKey;
 
-/// Demands a raw Ed25519 key and a signature by it, of servers and of clients alike.
+/// Requires a raw Ed25519 key and a signature by it, from servers and clients.
 #[derive(Debug)]
 pub(super) struct RawKeyVerifier {
     algorithms: WebPkiSupportedAlgorithms,

@@ -7,7 +7,8 @@ use super::support::*;
 use crate::engine::failure::PeerName;
 use crate::error::ErrorKind;
 use crate::event::Summary;
-use crate::session::{Role, summary};
+use crate::secure::datagram::Direction;
+use crate::session::summary;
 use crate::storage::Source;
 use fobs_proto::session::{Silence, UDP_SILENCE_MAX};
 use std::time::Duration;
@@ -63,8 +64,8 @@ fn an_empty_tree_has_figures_without_holes() {
         let (sent, received) = (sent.unwrap(), received.unwrap());
         world.expect_copied();
         for (role, complete, finished) in [
-            (Role::Sender, &sent.complete, &sent.finished),
-            (Role::Receiver, &received.complete, &received.finished),
+            (Direction::Sender, &sent.complete, &sent.finished),
+            (Direction::Receiver, &received.complete, &received.finished),
         ] {
             let began = std::time::Instant::now();
             let summary = summary(
@@ -108,7 +109,7 @@ fn figures_of_a_lying_peer_make_no_holes() {
         let ours = Finished { cpu_seconds: 1.0, ..finished.clone() };
         let began = std::time::Instant::now();
         let cipher = crate::secure::datagram::Cipher::Aes128Gcm;
-        let summary = summary(Role::Sender, &complete, &ours, cipher, began, Vec::new());
+        let summary = summary(Direction::Sender, &complete, &ours, cipher, began, Vec::new());
         assert!(figures(&summary).iter().all(|figure| figure.is_finite() && *figure >= 0.0), "{summary:?}");
         assert_eq!(summary.datagrams_rejected, u64::MAX);
         assert!(summary.root.len() <= 64 && !summary.root.contains('\u{1b}'));

@@ -1,4 +1,4 @@
-//! Where things end up, and with which modes and times.
+//! Destination paths, modes and times.
 
 use std::fs::{self, File, FileTimes};
 use std::os::fd::OwnedFd;
@@ -63,7 +63,7 @@ fn destinations_that_cannot_be() {
     let stream = SourceShape::Stream;
     for (destination, shape, words) in [
         ("file", sources(2), "not a directory"),
-        ("file", contents.clone(), "not a directory"),
+        ("file", contents, "not a directory"),
         ("file/", sources(1), "not a directory"),
         ("file/x", sources(1), "not a directory"),
         ("new", sources(2), "does not exist"),

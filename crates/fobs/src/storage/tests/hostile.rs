@@ -1,4 +1,4 @@
-//! A sender that means harm, or has lost its mind.
+//! Malicious and faulty senders.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -143,7 +143,7 @@ fn what_stands_in_the_way_fails_its_path_only() {
     fs::create_dir_all(world.to("directory/inner")).expect("a directory");
     let mut sink = sink(&world.to(""), contents_shape());
     let records = [
-        // A file where a directory should be: what lies in it is left out without more words.
+        // A file where a directory should be: entries below it are skipped without further events.
         &[Record::Directory { path: b"file" }][..],
         &file(b"file/x"),
         &[Record::Directory { path: b"file/y" }],
@@ -152,7 +152,7 @@ fn what_stands_in_the_way_fails_its_path_only() {
         // A directory where a file or link should be.
         &file(b"directory"),
         &[Record::Symlink { path: b"directory", target: b"t", meta: META }],
-        // A directory that nobody made, and one that is a file.
+        // A directory that was not made, and one that is a file.
         &file(b"missing/x"),
         &file(b"file/x"),
         &file(b"fine"),
@@ -291,7 +291,7 @@ fn names_that_were_not_asked_for_are_refused() {
         let result = feed(&mut sink, &chunk_of(&file(path), b"data"));
         assert_eq!(result.is_ok(), fine, "{}: {result:?}", show_path(path));
     }
-    // Contents have whatever names they have.
+    // The contents of a directory may have any names.
     let mut sink = sink(&world.to(""), contents_shape());
     sink.expect_sources(&[b"dir/".to_vec()]);
     feed(&mut sink, &chunk_of(&file(b"any"), b"data")).expect("contents");

@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Copies equal their sources.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ use super::support::*;
 
 const GROUP_LEN: usize = GROUP as usize;
 
-/// Sizes around every boundary there is.
+/// Sizes around every boundary.
 const SIZES: [usize; 13] = [
     0,
     1,
@@ -51,7 +51,7 @@ fn files_of_every_size() {
 }
 
 #[test]
-fn each_file_is_synced_before_it_is_done_and_the_last_names_at_the_end() {
+fn files_are_synced_before_they_are_done_and_directories_after() {
     let world = World::new();
     for name in ["tree/a/b/one", "tree/a/two", "tree/c/three", "tree/four"] {
         world.write(name, name.as_bytes());
@@ -104,7 +104,7 @@ fn the_first_byte_leaves_early_and_later_chunks_are_full() {
     }
 }
 
-/// As where the path's window grows and shrinks while a file goes on: chunks then begin anywhere in it.
+/// As with a congestion window that changes during a file: chunks then begin at any group.
 #[test]
 fn chunks_of_changing_size_make_the_same_file() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! What is read: how sources are named, and files that change or fail while they are read.
+//! Sources: their paths, and files that change or fail while they are read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Cursor, Write};
@@ -34,7 +34,7 @@ fn sources_that_cannot_be() {
     assert_eq!(error.kind, ErrorKind::Usage);
     assert!(error.message.contains("d' is a directory; give -r to copy it"), "{error}");
 
-    // With something that can be read, the rest is reported and it goes on.
+    // If one can be read, the others are reported.
     let spec = SourceSpec { recursive: false, ..spec(&[&missing, &directory, &file]) };
     let mut source = Source::open(spec).expect("one can be read");
     assert_eq!(source.shape(), SourceShape::Paths { count: 3, contents: false });
@@ -111,7 +111,7 @@ fn a_file_that_cannot_be_read_on_fails_alone() {
     assert_eq!(outcome.stored.len(), 1);
     assert_eq!(tree(&world.to("")).len(), 1);
 
-    // Everything may fail: the object is empty and whole.
+    // If every file fails, the object is empty and complete.
     let outcome = copy(&[memory], &world.to("new"));
     assert_eq!((outcome.summary.files, outcome.summary.bytes, outcome.chunk_lens.len()), (0, 0, 1));
     assert_eq!(outcome.root, outcome.summary.root);

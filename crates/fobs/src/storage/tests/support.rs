@@ -1,4 +1,4 @@
-//! What the storage tests share.
+//! Shared by the storage tests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -119,16 +119,16 @@ pub fn sink(destination: &Path, shape: SourceShape) -> Sink {
     Sink::open(sink_spec(destination, shape)).expect("the destination can be written")
 }
 
-/// All that came of a transfer.
+/// The outcome of a transfer.
 #[derive(Debug)]
 pub struct Outcome {
     pub sent: Vec<FileDone>,
     pub source_failures: Vec<FileError>,
     pub stored: Vec<FileDone>,
     pub sink_failures: Vec<FileError>,
-    /// Failures of the source as the sink heard of them.
+    /// Failures of the source as reported by the sink.
     pub told_failures: Vec<FileError>,
-    /// How often the device was waited for.
+    /// Number of waits for the device.
     pub syncs: usize,
     pub chunk_lens: Vec<usize>,
     pub root: [u8; 32],
@@ -136,7 +136,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Everything arrived, and both sides agree about it.
+    /// Everything arrived, and both sides agree.
     pub fn assert_clean(&self) -> &Outcome {
         assert_eq!(self.source_failures, []);
         assert_eq!(self.told_failures, []);
@@ -154,7 +154,7 @@ pub fn transfer_with(source: &mut Source, sink: Sink, between: impl FnMut(usize)
     transfer_in(source, sink, |chunk| first_chunk_data_max(chunk as u64) as usize, between)
 }
 
-/// Likewise, in chunks of up to so much data each.
+/// Likewise, with a limit for the data of each chunk.
 pub fn transfer_in(
     source: &mut Source,
     mut sink: Sink,

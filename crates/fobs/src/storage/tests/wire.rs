@@ -1,4 +1,4 @@
-//! Chunks as bytes: damage, bombs and nonsense.
+//! Chunks as bytes: damaged, malicious and random ones.
 
 use proptest::prelude::*;
 
@@ -86,7 +86,7 @@ fn bombs_end_at_the_declared_length() {
         assert!(scratch.len() <= CHUNK_DATA_MAX + RECORDS_MAX);
         assert!(scratch.capacity() <= 2 * CHUNK_LEN_MAX);
     }
-    // Shorter than declared is no better.
+    // Shorter than declared is refused too.
     let short = zstd::bulk::compress(&[0; 10], 1).expect("zstd works");
     assert!(matches!(verify(&packed(&short, 11, 0), &mut scratch), Err(VerifyError::Malformed(_))));
     // And lengths beyond a chunk's are refused before anything is allocated.
@@ -123,7 +123,7 @@ proptest! {
         let mut chunk = seal(&data, &records);
         let at = chunk.len() - TRAILER_LEN + 8;
         chunk[at..at + 4].copy_from_slice(&flags.to_le_bytes());
-        // Whether it verifies is the body's luck; that it does not panic is the point.
+        // It may verify by chance; it must not panic.
         if let Ok(verified) = verify(&chunk, &mut Vec::new()) {
             prop_assert_eq!(verified.data_bytes(), data.len() as u64);
             prop_assert_eq!(flags, 0);

@@ -1,0 +1,147 @@
+use proptest::prelude::*;
+
+use super::super::message::{Bytes, Hello};
+use super::*;
+
+/// Hands out a stream in pieces of one to `step` bytes, with an interruption between any two.
+struct Dribble<'a> {
+    bytes: &'a [u8],
+    step: usize,
+    interrupted: bool,
+}
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.interrupted = !self.interrupted;
+        if self.interrupted {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let count = self.step.min(buffer.len()).min(self.bytes.len());
+        buffer[..count].copy_from_slice(&self.bytes[..count]);
+        self.bytes = &self.bytes[count..];
+        Ok(count)
+    }
+}
+
+fn hello() -> Message {
+    Message::Hello(Hello { protocol: 1, program: "fobs test".to_owned(), fast_aes: true })
+}
+
+fn raw(length: u32, body: &[u8]) -> Vec<u8> {
+    [length.to_be_bytes().as_slice(), body].concat()
+}
+
+fn framed(body: &str) -> Vec<u8> {
+    raw(body.len() as u32, body.as_bytes())
+}
+
+#[test]
+fn messages_survive_any_cutting() {
+    let failed = Message::Failed { path: Bytes(vec![0xff; 100_000]), reason: "läuft nicht".to_owned() };
+    let stream = [encode(&hello()).unwrap(), encode(&failed).unwrap(), encode(&hello()).unwrap()].concat();
+    for step in [1, 3, 1000, 1 << 20] {
+        let mut reader = FrameReader::new(Dribble { bytes: &stream, step, interrupted: false });
+        assert_eq!(reader.read(), Ok(Some(hello())));
+        assert_eq!(reader.read(), Ok(Some(failed.clone())));
+        assert!(reader.frame.capacity() <= READ_STEP_BYTES);
+        assert_eq!(reader.read(), Ok(Some(hello())));
+        assert_eq!(reader.read(), Ok(None));
+        assert_eq!(reader.read(), Ok(None));
+    }
+}
+
+#[test]
+fn a_stream_cut_inside_a_frame_is_an_error() {
+    let frame = encode(&hello()).unwrap();
+    for cut in 1..frame.len() {
+        let error = FrameReader::new(&frame[..cut]).read().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Connect, "cut at {cut}");
+    }
+}
+
+#[test]
+fn lengths_out_of_bounds_are_refused_unread() {
+    for length in [0, FRAME_BYTES_MAX as u32 + 1, u32::MAX] {
+        let mut reader = FrameReader::new(io::Cursor::new(raw(length, b"{}")));
+        assert_eq!(reader.read().unwrap_err().kind, ErrorKind::Protocol);
+        assert_eq!(reader.frame.capacity(), 0);
+    }
+}
+
+#[test]
+fn a_promised_frame_claims_only_a_step() {
+    let mut reader = FrameReader::new(io::Cursor::new(raw(FRAME_BYTES_MAX as u32, b"{\"type\"")));
+    assert_eq!(reader.read().unwrap_err().kind, ErrorKind::Connect);
+    assert!(reader.frame.capacity() <= READ_STEP_BYTES, "{} bytes", reader.frame.capacity());
+}
+
+#[test]
+fn unknown_messages_and_fields_are_ignored() {
+    let unknown = framed(r#"{"type":"telepathy","what":{"deep":[1,2,3]}}"#);
+    assert_eq!(FrameReader::new(unknown.as_slice()).read(), Ok(Some(Message::Unknown)));
+    let more = framed(r#"{"type":"rejected","chunk":7,"attempt":1,"mood":"sad"}"#);
+    assert_eq!(
+        FrameReader::new(more.as_slice()).read(),
+        Ok(Some(Message::Rejected { chunk: 7, attempt: 1 }))
+    );
+}
+
+#[test]
+fn anything_but_a_message_is_a_protocol_error() {
+    for body in [
+        "hello",
+        "{}",
+        "[]",
+        r#"["hello",1]"#,
+        r#"["rejected",{"chunk":1,"attempt":0}]"#,
+        r#"{"type":7}"#,
+        r#"{"type":"hello"}"#,
+        r#"{"type":"rejected","chunk":-1,"attempt":0}"#,
+        r#"{"type":"failed","path":"not base64!","reason":""}"#,
+        r#"{"type":"rejected","chunk":1,"attempt":0} trailing"#,
+        "null",
+        " ",
+    ] {
+        let error = FrameReader::new(framed(body).as_slice()).read().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Protocol, "{body}");
+    }
+    let deep = "{\"type\":\"x\",\"a\":".to_owned() + &"[".repeat(100_000);
+    assert!(FrameReader::new(framed(&deep).as_slice()).read().is_err());
+}
+
+#[test]
+fn a_message_too_large_is_not_sent() {
+    let message = Message::Abort { code: String::new(), message: "x".repeat(FRAME_BYTES_MAX) };
+    assert_eq!(encode(&message).unwrap_err().kind, ErrorKind::Usage);
+}
+
+proptest! {
+    #[test]
+    fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        // Errors are expected; what counts is that each read ends and takes bytes away.
+        let mut reader = FrameReader::new(bytes.as_slice());
+        for _ in 0..=bytes.len() {
+            if !matches!(reader.read(), Ok(Some(_))) {
+                break;
+            }
+        }
+        let mut framed = FrameReader::new(io::Cursor::new(raw(bytes.len() as u32, &bytes)));
+        prop_assert!(!matches!(framed.read(), Ok(None)));
+    }
+
+    #[test]
+    fn one_changed_byte_never_panics(index in 0_usize..80, value in any::<u8>()) {
+        let mut frame = encode(&hello()).unwrap();
+        let index = index % frame.len();
+        frame[index] = value;
+        let outcome = FrameReader::new(frame.as_slice()).read();
+        prop_assert!(!matches!(outcome, Ok(None)));
+    }
+
+    #[test]
+    fn texts_round_trip(program in any::<String>(), protocol in any::<u32>(), fast_aes in any::<bool>()) {
+        let message = Message::Hello(Hello { protocol, program, fast_aes });
+        let frame = encode(&message).unwrap();
+        prop_assert_eq!(FrameReader::new(frame.as_slice()).read(), Ok(Some(message)));
+    }
+}
