@@ -19,7 +19,7 @@ use crate::packet::{Cargo, Packet, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, ModeChange, PathHistory, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use receiving::Receiving;
@@ -53,6 +53,8 @@ pub struct FobsConfig {
     pub controller: CongestionControl,
     /// What `auto` claims of a shared link.
     pub priority: Priority,
+    /// Numbers of `auto`.
+    pub params: Params,
     /// What earlier transfers left of the path.
     pub history: PathHistory,
     /// When the object should be there, after the flow's start.
@@ -88,6 +90,7 @@ impl FobsConfig {
             object,
             controller,
             priority: Priority::Fair,
+            params: Params::default(),
             history: PathHistory::default(),
             deadline: None,
             loss_cause: JudgeMethod::On,

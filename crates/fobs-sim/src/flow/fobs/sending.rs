@@ -90,7 +90,7 @@ impl Sending {
             SenderConfig {
                 controller: config
                     .controller
-                    .controller_with(datagram, config.priority)
+                    .controller_tuned(datagram, config.priority, &config.params)
                     .unwrap_or_else(crawls),
                 judge: judge(config.loss_cause),
                 schedule,
