@@ -1,8 +1,8 @@
 //! The list of the controllers: the one place that knows all of them by name.
 
 use super::{
-    Auto, Bbr, Controller, Cubic, Fast, Fixed, Greedy, Hstfrc, HstfrcMode, Linear, Priority, Rbudp, Sabul,
-    Scalable, Tfrc, Tricolor, Udt,
+    Auto, Bbr, Controller, Cubic, Fast, Fixed, Greedy, Hstfrc, HstfrcMode, Linear, Params, Priority, Rbudp,
+    Sabul, Scalable, Tfrc, Tricolor, Udt,
 };
 use crate::Rate;
 use crate::sender::ScheduleKind;
@@ -138,10 +138,20 @@ impl CongestionControl {
         self.controller_with(packet_len, Priority::default())
     }
 
-    /// The same, with the claim that `auto` makes; the others claim what they claim.
+    /// The same with the claim of `auto`; the other controllers have none.
     pub fn controller_with(self, packet_len: u16, priority: Priority) -> Option<Box<dyn Controller>> {
+        self.controller_tuned(packet_len, priority, &Params::default())
+    }
+
+    /// The same with the numbers of `auto`, for experiments.
+    pub fn controller_tuned(
+        self,
+        packet_len: u16,
+        priority: Priority,
+        params: &Params,
+    ) -> Option<Box<dyn Controller>> {
         Some(match self {
-            CongestionControl::Auto => Box::new(Auto::with_priority(packet_len, priority)),
+            CongestionControl::Auto => Box::new(Auto::with_params(packet_len, priority, *params)),
             CongestionControl::Greedy => Box::new(Greedy::new()),
             CongestionControl::Fixed { bits_per_second: 0 } => return None,
             CongestionControl::Fixed { bits_per_second } => {

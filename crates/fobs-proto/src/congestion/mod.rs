@@ -39,7 +39,7 @@ mod tricolor;
 mod udt;
 mod window;
 
-pub use auto::{Auto, Priority, UnknownPriority};
+pub use auto::{Auto, ParamError, Params, Priority, UnknownPriority};
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use family::{CongestionControl, UnknownController};

@@ -273,6 +273,7 @@ fn refuse_foreign_keys(table: &Table, flow: &FlowTable) -> Result<()> {
         ("burst", flow.burst.is_some(), fobs),
         ("priority", flow.priority.is_some(), fobs),
         ("deadline_s", flow.deadline_s.is_some(), fobs),
+        ("params", !flow.params.is_empty(), fobs),
         ("loss_cause", flow.loss_cause.is_some(), fobs),
         ("circular", flow.circular.is_some(), fobs),
         ("ack_every", flow.ack_every.is_some(), fobs),
@@ -321,8 +322,16 @@ fn fobs(table: &Table, flow: &FlowTable) -> Result<FobsConfig> {
     if flow.deadline_s.is_some() && controller != CongestionControl::Auto {
         return Err(table.refuse("deadline_s", format!("cc = {cc:?} knows no deadline, only \"auto\" does")));
     }
+    let mut params = new.params;
+    for (name, value) in &flow.params {
+        if controller != CongestionControl::Auto {
+            return Err(table.refuse("params", format!("cc = {cc:?} has none, only \"auto\" does")));
+        }
+        params.set(name, *value).map_err(|error| table.refuse("params", error.to_string()))?;
+    }
     Ok(FobsConfig {
         priority: priority?,
+        params,
         deadline: flow.deadline_s.map(|at| table.seconds("deadline_s", at)).transpose()?,
         loss_cause: loss_cause?,
         rate_limit,

@@ -1,6 +1,7 @@
 //! What may stand in a scenario file. Units are the last word of a key; whatever is left out has the default of docs/simulator.md.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +165,8 @@ pub(super) struct FlowTable {
     pub(super) size_mb: Option<f64>,
     pub(super) cc: Option<String>,
     pub(super) priority: Option<String>,
+    #[serde(default)]
+    pub(super) params: BTreeMap<String, f64>,
     pub(super) deadline_s: Option<f64>,
     pub(super) loss_cause: Option<String>,
     pub(super) rate_mbit: Option<f64>,

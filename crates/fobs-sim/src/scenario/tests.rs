@@ -5,7 +5,7 @@ use crate::flow::Traffic;
 use crate::link::Faults;
 use crate::time::{MS, SEC};
 use crate::world::Happening;
-use fobs_proto::congestion::CongestionControl;
+use fobs_proto::congestion::{CongestionControl, Params};
 
 const GOOD: &str = r#"
 name = "good"
@@ -103,6 +103,24 @@ fn bad_files_are_refused_by_key_and_reason() {
             "flow[0].deadline_s",
             "knows no deadline",
         ),
+        (
+            "size_mb = 64",
+            "size_mb = 64\nparams = { queue_gainn = 0.4 }",
+            "flow[0].params",
+            "the nearest are queue_gain",
+        ),
+        (
+            "size_mb = 64",
+            "size_mb = 64\nparams = { queue_gain = 9 }",
+            "flow[0].params",
+            "must be 0.01 to 1.5",
+        ),
+        (
+            "size_mb = 64",
+            "size_mb = 64\ncc = \"cubic\"\nparams = { queue_gain = 0.4 }",
+            "flow[0].params",
+            "only \"auto\"",
+        ),
         ("size_mb = 64", "size_mb = 1e30", "flow[0].size_mb", "not possible"),
         ("size_mb = 64", "window_mb = 64", "flow[0].window_mb", "no such key"),
         ("size_mb = 64", "", "flow[0].size_mb", "needs it"),
@@ -125,6 +143,14 @@ fn bad_files_are_refused_by_key_and_reason() {
         assert!(error.key == key && error.reason.contains(reason), "{bad:?}: {error}");
         assert!(!error.to_string().contains('\n'), "one sentence: {error}");
     }
+}
+
+#[test]
+fn parameters_of_auto_are_set_by_name() {
+    let text = GOOD.replacen("size_mb = 64", "size_mb = 64\nparams = { queue_gain = 0.4 }", 1);
+    let config = Scenario::parse("file", &text).expect("it is good").config;
+    let Traffic::Fobs(fobs) = &config.flows[0].traffic else { panic!("not a transfer") };
+    assert_eq!(fobs.params, Params { queue_gain: 0.4, ..Params::default() });
 }
 
 #[test]

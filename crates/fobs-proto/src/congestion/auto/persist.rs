@@ -1,36 +1,34 @@
-//! Beside flows that do not answer losses, as BBR version 1 does not (Cardwell and others 2016, draft-cardwell-iccrg-bbr-congestion-control-00):
-//! whoever answers them there is left with nothing. It does as they do: sends the most that was delivered lately and now and
-//! then tries more. It tries less than BBR's quarter more, and keeps less on its way: two flows of BBR on a queue of one
+//! The law beside flows that do not back off at losses, as BBR version 1 does not (Cardwell and others 2016,
+//! draft-cardwell-iccrg-bbr-congestion-control-00); a flow that backs off there starves. It sends the most that was delivered
+//! lately and now and then probes for more, less than BBR's quarter and with fewer bytes in flight: two BBR flows on a queue of one
 //! bandwidth-delay product lose a fifth of what they send (measured in the simulator).
 
 use super::super::AckSample;
+use super::params::{PERSIST_CYCLE, PERSIST_ROUNDS as ROUNDS, Params};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// Gains of a cycle, a round trip each: the draft's section 4.3.4.2, gentler.
-const CYCLE: [f64; 8] = [1.1, 0.95, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Round trips for which a delivery counts (section 4.1.1.3): more than a cycle.
-const ROUNDS: usize = 10;
-/// Window over what the rate needs: room for acks that come late and together.
-const WINDOW_GAIN: f64 = 1.25;
-
 /// The law.
 #[derive(Debug)]
-pub(super) struct Persist {
+pub(crate) struct Persist {
     /// The most that was delivered in each of the last round trips; the first is the present one.
     rounds: [Rate; ROUNDS],
+    /// Gains of a cycle, and the window over what the rate needs.
+    gains: [f64; PERSIST_CYCLE],
+    window_gain: f64,
     phase: usize,
     since: Timestamp,
 }
 
 impl Persist {
     /// Begins with a rate that is taken for granted for as long as a delivery counts.
-    pub(super) fn new(now: Timestamp, rate: Rate) -> Persist {
-        Persist { rounds: [rate; ROUNDS], phase: 2, since: now }
+    pub(crate) fn new(now: Timestamp, rate: Rate, p: &Params) -> Persist {
+        let (gains, window_gain) = (p.persist_cycle(), p.persist_window);
+        Persist { rounds: [rate; ROUNDS], gains, window_gain, phase: 2, since: now }
     }
 
     /// Takes an ack and what is delivered.
-    pub(super) fn on_ack(&mut self, ack: &AckSample, delivered: Rate) {
+    pub(crate) fn on_ack(&mut self, ack: &AckSample, delivered: Rate) {
         if ack.round_start {
             self.rounds.rotate_right(1);
             self.rounds[0] = Rate::ZERO;
@@ -39,7 +37,7 @@ impl Persist {
             self.rounds[0] = self.rounds[0].max(delivered);
         }
         if ack.now - self.since >= ack.latest_rtt {
-            self.phase = (self.phase + 1) % CYCLE.len();
+            self.phase = (self.phase + 1) % PERSIST_CYCLE;
             self.since = ack.now;
         }
     }
@@ -50,13 +48,13 @@ impl Persist {
     }
 
     /// The rate of departures.
-    pub(super) fn pacing(&self) -> Rate {
-        self.bandwidth().scaled(CYCLE[self.phase])
+    pub(crate) fn pacing(&self) -> Rate {
+        self.bandwidth().scaled(self.gains[self.phase])
     }
 
     /// The window, bytes, for a round trip of so long.
-    pub(super) fn window(&self, rtt: Duration) -> u64 {
-        (self.bandwidth().bytes_in(rtt) as f64 * WINDOW_GAIN) as u64
+    pub(crate) fn window(&self, rtt: Duration) -> u64 {
+        (self.bandwidth().bytes_in(rtt) as f64 * self.window_gain) as u64
     }
 }
 
@@ -66,10 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_holds_what_was_delivered_and_forgets_it_after_ten_rounds() {
+    fn a_delivery_rate_counts_for_ten_round_trips() {
         let (mut acks, slow) = (Acks::new(Duration::from_millis(40)), Rate::bits_per_second(10_000_000));
         let fast = Rate::bits_per_second(30_000_000);
-        let mut law = Persist::new(acks.now(), fast);
+        let mut law = Persist::new(acks.now(), fast, &Params::default());
         for _ in 0..ROUNDS - 1 {
             law.on_ack(&acks.round(1), slow);
             assert!(law.pacing() >= fast.scaled(0.94), "{}", law.pacing());

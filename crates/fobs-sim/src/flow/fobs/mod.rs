@@ -24,7 +24,7 @@ use crate::packet::{Cargo, Packet, Way};
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
-use fobs_proto::congestion::{CongestionControl, ModeChange, PathHistory, Priority};
+use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::Rejection;
@@ -58,6 +58,8 @@ pub struct FobsConfig {
     pub controller: CongestionControl,
     /// Share of a bottleneck that `auto` claims beside other flows.
     pub priority: Priority,
+    /// Numbers of `auto`.
+    pub params: Params,
     /// What earlier transfers left of the path.
     pub history: PathHistory,
     /// Deadline, after the flow's start.
@@ -95,6 +97,7 @@ impl FobsConfig {
             object,
             controller,
             priority: Priority::Fair,
+            params: Params::default(),
             history: PathHistory::default(),
             deadline: None,
             loss_cause: JudgeMethod::On,

@@ -69,7 +69,10 @@ impl Sending {
         let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
         // `fixed` without a rate, which no scenario can say, is one that crawls.
         let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
-        let controller = config.controller.controller_with(datagram, config.priority).unwrap_or_else(crawls);
+        let controller = config
+            .controller
+            .controller_tuned(datagram, config.priority, &config.params)
+            .unwrap_or_else(crawls);
         let mut machine = Sender::new(
             stamp(me.start),
             SenderConfig {

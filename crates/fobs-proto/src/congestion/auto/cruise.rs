@@ -1,0 +1,179 @@
+//! Cruising: sends what the path delivers, a little more while the queue is below its target and less while it is above. A drain is part
+//! of it and looks for the same things.
+
+use super::super::{AckSample, ModeReason};
+use super::Auto;
+use super::detect::{Crowd, CrowdSample, Joined, Overload, Room};
+use super::drain::Growth;
+use super::model::{QueueLevel, Shortfall};
+use super::priority::Priority;
+use super::probe::ProbePlan;
+use super::state::{Progress, State, Why};
+use crate::Rate;
+
+/// What an ack comes to while cruising or draining; the first in this order counts.
+#[derive(Debug)]
+enum Finding {
+    /// The queue that the flow yielded to is gone; the rate to resume at.
+    QueuePassed(Rate),
+    /// Others hold the queue.
+    Crowded(Crowd),
+    /// The flow need not yield to all any more, and a queue stands.
+    ClaimRaised,
+    /// The path's rate may have risen.
+    Room(ProbePlan),
+    /// The base delay fell.
+    BaseFell,
+    /// A cycle is over.
+    DrainDue,
+    /// The phase is over.
+    PhaseOver,
+    /// None of these.
+    Steady,
+}
+
+impl Auto {
+    pub(super) fn on_cruise_ack(&mut self, ack: &AckSample, progress: Progress) {
+        self.model.estimate(ack, self.detect.policer.finding(&self.model.params), self.bursts);
+        let finding = self.find(ack, progress);
+        self.decide(ack, finding);
+    }
+
+    fn find(&mut self, ack: &AckSample, progress: Progress) -> Finding {
+        if let Some(rate) = self.queue_passed(ack) {
+            return Finding::QueuePassed(rate);
+        }
+        let crowd = self.find_crowd(ack);
+        let raised = self.claims.is_raised() && self.model.level() == QueueLevel::Busy;
+        if self.claims.priority != Priority::Scavenger {
+            match crowd {
+                Some(crowd) => return Finding::Crowded(crowd),
+                None if raised => return Finding::ClaimRaised,
+                None => {}
+            }
+        }
+        if let Some(plan) = self.find_room(ack) {
+            return Finding::Room(plan);
+        }
+        match self.state {
+            State::Cruise(_) if self.base_fell() => Finding::BaseFell,
+            State::Cruise(_) if self.drain_is_due(ack.now) => Finding::DrainDue,
+            _ if progress == Progress::Over => Finding::PhaseOver,
+            _ => Finding::Steady,
+        }
+    }
+
+    fn decide(&mut self, ack: &AckSample, finding: Finding) {
+        match finding {
+            Finding::QueuePassed(rate) => {
+                self.model.shortfall = Shortfall::None;
+                self.model.capacity = rate;
+                self.transition(ack.now, State::resumed(ack.now), Why::QueuePassed, 1.0);
+            }
+            Finding::Crowded(Crowd { target, yielded }) => {
+                self.enter_compete(ack, Why::Crowded, ModeReason::QueueStays { target, yielded });
+            }
+            Finding::ClaimRaised => {
+                let reason = ModeReason::ClaimRaised { to: self.claims.priority };
+                self.enter_compete(ack, Why::ClaimRaised, reason);
+            }
+            Finding::Room(plan) => self.enter_probe(ack.now, plan, Why::Room),
+            Finding::BaseFell => self.enter_drain(ack.now, Why::BaseFell),
+            Finding::DrainDue => self.enter_drain(ack.now, Why::DrainDue),
+            Finding::PhaseOver => match self.state {
+                State::Cruise(cruise) => self.end_cruise_phase(ack, cruise.index),
+                _ => self.end_drain(ack.now),
+            },
+            Finding::Steady => match self.state {
+                State::Drain(drain) => self.set_rate(drain.gain),
+                _ => self.set_rate(self.cruise_gain()),
+            },
+        }
+    }
+
+    /// The rate to resume at, if the queue that the flow yielded to is gone.
+    fn queue_passed(&self, ack: &AckSample) -> Option<Rate> {
+        let best = self.model.best.rate().scaled(self.model.params.resume_share);
+        let passed = self.model.shortfall == Shortfall::Yielded
+            && !ack.app_limited
+            && self.model.level() == QueueLevel::Empty
+            && self.model.capacity < best;
+        passed.then_some(best)
+    }
+
+    fn find_crowd(&mut self, ack: &AckSample) -> Option<Crowd> {
+        let (model, p) = (&self.model, &self.model.params);
+        // Not the target at the rate that the flow has fallen to: on a slow share a few packets are a long delay.
+        let target = model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target));
+        // A flow at its least rate has nothing left to yield.
+        let sends = model.pacing.as_bytes() as f64 / model.newest.as_bytes().max(1) as f64;
+        let yields = if model.pacing > p.rate_min { 1.0 - sends } else { 1.0 };
+        let patience = model.cycle_len().mul_f64(p.patience_cycles).max(p.patience_rounds * model.min_rtt);
+        let sample = CrowdSample { queue: model.queue.delay(), target, yields, patience };
+        self.detect.crowd.on_ack(ack, &sample, p)
+    }
+
+    /// What to probe with, if the queue vanished as it does when the path's rate rises, or nothing was ever probed.
+    fn find_room(&mut self, ack: &AckSample) -> Option<ProbePlan> {
+        let target = self.model.queue_target();
+        if self.model.queue.delay() > self.model.params.calm_queue * target {
+            self.detect.rise.unsettle(ack.now);
+        }
+        let room = self.detect.rise.on_delay(ack.now, self.model.delay(), target, &self.model.params);
+        let follows = room == Room::Vanished && self.is_alone();
+        if (follows || !self.detect.rise.knows()) && !ack.app_limited {
+            return self.probe_plan(ack.now, 0);
+        }
+        None
+    }
+
+    fn end_cruise_phase(&mut self, ack: &AckSample, index: u32) {
+        let unexplained = self.model.loses();
+        let overload = self.detect.policer.on_phase(unexplained, &self.model.params);
+        if unexplained {
+            self.cycle.growth = Growth::Hold;
+            self.detect.rise.unsettle(ack.now);
+        }
+        let level = self.model.level();
+        if level != QueueLevel::Busy {
+            self.model.proven = self.model.capacity;
+            self.model.held.observe(ack.now, self.model.proven);
+        }
+        let share = self.model.share();
+        let joined = self.detect.joiner.on_phase(index, share, level, self.bursts, &self.model.params);
+        let creeps = self.cycle.growth == Growth::Creep && index > 1;
+        if overload == Overload::Persistent {
+            self.enter_drain(ack.now, Why::Overloaded);
+        } else if joined == Some(Joined) && !ack.app_limited {
+            self.yield_to_joiner(ack);
+        } else if creeps && self.model.level() == QueueLevel::Empty && !ack.app_limited {
+            // A whole phase of creeping has left the queue empty and lost nothing: go on as the ramp does.
+            let gain = self.model.params.ramp_gain(0);
+            self.transition(ack.now, State::ramp(ack.now, 1), Why::StillRoom, gain);
+        } else {
+            let next = State::cruise(ack.now, index + 1);
+            self.transition(ack.now, next, Why::NextPhase, self.cruise_gain());
+        }
+    }
+
+    /// What the flow had is the newcomer's now.
+    fn yield_to_joiner(&mut self, ack: &AckSample) {
+        self.model.shortfall = Shortfall::None;
+        self.model.forget_best();
+        self.detect.rise.unsettle(ack.now);
+        self.enter_drain(ack.now, Why::Joined);
+        self.detect.joiner.settle(self.model.share());
+    }
+
+    /// Rate over capacity, by the distance of the standing queue from its target (FAST's loop, on the rate).
+    pub(super) fn cruise_gain(&self) -> f64 {
+        let (model, p) = (&self.model, &self.model.params);
+        let path = model.latest_rtt.max(model.span).max(p.measure_min).as_secs_f64();
+        let short_of = model.queue_target().as_secs_f64() - model.queue.delay().as_secs_f64();
+        let creep = match self.cycle.growth {
+            Growth::Creep => p.creep_max,
+            Growth::Hold => 0.0,
+        };
+        1.0 + (p.queue_gain * short_of / path).clamp(-p.trim_max, creep)
+    }
+}

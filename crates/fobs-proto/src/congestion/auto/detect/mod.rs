@@ -1,0 +1,56 @@
+//! Detectors: each takes samples, keeps its own memory of them and returns a typed finding. None changes the model or the rate; what a
+//! finding leads to is the states' business.
+//!
+//! | detector | finding |
+//! |---|---|
+//! | [`QueueWatch`] | [`QueueEvent`]: the standing queue has just drained |
+//! | [`BurstDetector`] | [`Bursts`]: cross traffic that takes all of the link and passes |
+//! | [`CrowdDetector`] | [`Crowd`]: other flows hold the queue |
+//! | [`JoinDetector`] | [`Joined`]: another `auto` flow takes its part |
+//! | [`RiseDetector`] | [`Room`]: the queue vanished as it does when the path's rate rises |
+//! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer or a shallow queue |
+//! | [`RelapseDetector`] | [`Relapse`]: what was resumed brought the queue back |
+
+mod burst;
+mod crowd;
+mod joiner;
+mod policer;
+mod queue;
+mod relapse;
+mod rise;
+
+pub(crate) use burst::{BurstDetector, Bursts};
+pub(crate) use crowd::{Crowd, CrowdDetector, CrowdSample};
+pub(crate) use joiner::{JoinDetector, Joined};
+pub(crate) use policer::{Overload, PolicerDetector};
+pub(crate) use queue::{QueueEvent, QueueWatch};
+pub(crate) use relapse::{Relapse, RelapseDetector, ResumedPhase};
+pub(crate) use rise::{RiseDetector, Room};
+
+use super::params::Params;
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Detectors {
+    pub(crate) queue: QueueWatch,
+    pub(crate) bursts: BurstDetector,
+    pub(crate) crowd: CrowdDetector,
+    pub(crate) joiner: JoinDetector,
+    pub(crate) rise: RiseDetector,
+    pub(crate) policer: PolicerDetector,
+    pub(crate) relapse: RelapseDetector,
+}
+
+impl Detectors {
+    pub(crate) fn new(params: &Params) -> Detectors {
+        Detectors {
+            queue: QueueWatch::default(),
+            bursts: BurstDetector::default(),
+            crowd: CrowdDetector::default(),
+            joiner: JoinDetector::default(),
+            rise: RiseDetector::new(params),
+            policer: PolicerDetector::default(),
+            relapse: RelapseDetector::default(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Drains: from time to time, when another flow has joined and when the base delay turns out lower, the flow sends less for a phase. That
+//! shows the base delay to all flows of the path, and how much is lost when the queue holds nothing of this flow.
+
+use super::Auto;
+use super::state::{Drain, Phase, State, Why};
+use crate::Timestamp;
+use std::time::Duration;
+
+/// Whether sending a little more than is delivered is of use, until the next drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// It may find room.
+    Creep,
+    /// It was lost or marked.
+    Hold,
+}
+
+/// The time from drain to drain.
+#[derive(Debug)]
+pub(crate) struct Cycle {
+    /// When the flow last drained, or a standing queue was last seen to go: so flows that share a path drain in step.
+    pub(crate) drained: Timestamp,
+    /// The base delay as it was known at the last drain.
+    base: Duration,
+    pub(crate) growth: Growth,
+}
+
+impl Default for Cycle {
+    fn default() -> Cycle {
+        Cycle { drained: Timestamp::ZERO, base: Duration::ZERO, growth: Growth::Creep }
+    }
+}
+
+impl Cycle {
+    pub(crate) fn restart(&mut self, now: Timestamp, base: Duration) {
+        self.drained = now;
+        self.base = base;
+    }
+}
+
+impl Auto {
+    /// By how much the base delay has fallen since the last drain.
+    fn base_fell_by(&self) -> Duration {
+        self.cycle.base.saturating_sub(self.model.min_rtt)
+    }
+
+    /// Whether what was taken for the base delay had others' queue in it, and may still have.
+    pub(super) fn base_fell(&self) -> bool {
+        self.base_fell_by() > self.model.short_queue() / self.model.params.lower_share
+    }
+
+    /// Whether a cycle is over.
+    pub(super) fn drain_is_due(&self, now: Timestamp) -> bool {
+        now - self.cycle.drained >= self.model.cycle_len()
+    }
+
+    pub(super) fn enter_drain(&mut self, now: Timestamp, why: Why) {
+        let p = self.model.params;
+        let mut hidden = 0.0;
+        if self.base_fell() {
+            hidden = self.base_fell_by().as_secs_f64() * p.deeper;
+            self.detect.rise.unsettle(now);
+        }
+        self.cycle.restart(now, self.model.min_rtt);
+        self.cycle.growth = Growth::Creep;
+        self.detect.policer.forget();
+        let phase = self.model.phase().total().as_secs_f64();
+        // With a part of the link the flow can empty the queue of all only by so much more.
+        let queue =
+            (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
+        let gain = 1.0 - (p.drain_margin + queue / phase).min(p.drain_max);
+        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain }), why, gain);
+    }
+
+    /// A drain is over: what was lost in it is the path's own loss.
+    pub(super) fn end_drain(&mut self, now: Timestamp) {
+        self.model.losses.learn();
+        if self.base_fell() {
+            return self.enter_drain(now, Why::BaseFell);
+        }
+        match self.probe_after_drain(now) {
+            Some(plan) => self.enter_probe(now, plan, Why::AfterDrain),
+            None => self.transition(now, State::cruise(now, 1), Why::Drained, self.cruise_gain()),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! How many packets get lost, and which of the losses chance does not explain.
+
+use super::super::params::Params;
+use crate::Timestamp;
+use std::time::Duration;
+
+/// Packets acknowledged and lost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    acked: f64,
+    lost: f64,
+}
+
+impl Count {
+    fn all(self) -> f64 {
+        self.acked + self.lost
+    }
+}
+
+/// How many packets get lost, and how many would without this flow.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    phase: Count,
+    turn: Count,
+    turn_began: Timestamp,
+    /// Of drains, in which the queue holds nothing of this flow; each weighs half of the one after it.
+    unhindered: Count,
+}
+
+impl Losses {
+    /// Packets arrived.
+    pub(crate) fn on_acked(&mut self, packets: f64) {
+        self.phase.acked += packets;
+        self.turn.acked += packets;
+    }
+
+    /// Packets were lost.
+    pub(crate) fn on_lost(&mut self, packets: f64) {
+        self.phase.lost += packets;
+        self.turn.lost += packets;
+    }
+
+    /// Packets acknowledged in this phase.
+    pub(crate) fn acked(&self) -> f64 {
+        self.phase.acked
+    }
+
+    /// Another phase is measured.
+    pub(crate) fn begin_phase(&mut self) {
+        self.phase = Count::default();
+    }
+
+    /// The phase was a drain: what was lost is the path's own loss.
+    pub(crate) fn learn(&mut self) {
+        self.unhindered.acked = self.unhindered.acked / 2.0 + self.phase.acked;
+        self.unhindered.lost = self.unhindered.lost / 2.0 + self.phase.lost;
+    }
+
+    /// Share of packets that the path loses whatever is sent, at most `loss_share_max`.
+    pub(crate) fn share(&self, p: &Params) -> f64 {
+        if self.unhindered.all() < 1.0 {
+            0.0
+        } else {
+            (self.unhindered.lost / self.unhindered.all()).min(p.loss_share_max)
+        }
+    }
+
+    /// Whether more was lost in this phase than chance explains.
+    pub(crate) fn beyond_chance(&self, p: &Params) -> bool {
+        let expected = p.chance_share * self.share(p) * self.phase.all();
+        self.phase.lost > expected + p.chance_sigmas * expected.sqrt() + p.chance_packets
+    }
+
+    /// Whether so many losses of so many packets are more than the path's own share explains. A path that is not known to lose any
+    /// explains none.
+    pub(crate) fn beyond(&self, lost: f64, all: f64, p: &Params) -> bool {
+        let expected = p.chance_share * self.share(p) * all;
+        lost > expected + p.chance_sigmas * expected.sqrt()
+    }
+
+    /// Whether so much was lost in the last round trip that there is nothing left to measure; true at most once a round trip.
+    pub(crate) fn collapse(&mut self, now: Timestamp, round_trip: Duration, p: &Params) -> bool {
+        if now - self.turn_began < round_trip {
+            return false;
+        }
+        let turn = std::mem::take(&mut self.turn);
+        self.turn_began = now;
+        turn.lost >= p.collapse_packets && turn.lost > p.collapse_share * turn.all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u32) -> Timestamp {
+        Timestamp::ZERO + MS * ms
+    }
+
+    #[test]
+    fn only_loss_beyond_the_path_s_own_is_news() {
+        let (mut losses, p) = (Losses::default(), Params::default());
+        losses.on_acked(960.0);
+        losses.on_lost(40.0);
+        assert!(losses.beyond_chance(&p), "a path that is not known to lose");
+        losses.learn();
+        assert!(!losses.beyond_chance(&p));
+        assert_eq!(losses.share(&p), 0.04);
+        losses.begin_phase();
+        losses.on_acked(920.0);
+        losses.on_lost(80.0);
+        assert!(losses.beyond_chance(&p), "twice what the path loses");
+    }
+
+    #[test]
+    fn a_collapse_is_found_once_a_round_trip() {
+        let (mut losses, p) = (Losses::default(), Params::default());
+        losses.on_lost(100.0);
+        losses.on_acked(100.0);
+        assert!(!losses.collapse(at(5), 10 * MS, &p));
+        assert!(losses.collapse(at(10), 10 * MS, &p));
+        assert!(!losses.collapse(at(20), 10 * MS, &p));
+    }
+}

@@ -1,0 +1,115 @@
+//! The ramp: goes on faster each round while the path delivers what is sent and no queue grows. A wrong estimate costs one round.
+
+use super::super::AckSample;
+use super::Auto;
+use super::detect::{Relapse, ResumedPhase};
+use super::model::QueueLevel;
+use super::state::{Phase, Progress, Ramp, RampOrigin, Stage, State, Why};
+use crate::{Rate, Timestamp};
+
+/// What an ack comes to in a phase of the ramp.
+#[derive(Debug)]
+enum Finding {
+    /// The path delivers the jump that the train had contradicted.
+    JumpArrived,
+    /// All of this rate was delivered, without a queue.
+    Delivered(Rate),
+    /// Nothing was learnt: too little was sent. What was not delivered and is neither in a queue nor lost was not sent in time.
+    NotTried,
+    /// A queue grows, or packets are lost.
+    NotDelivered,
+    /// The phase goes on.
+    Steady,
+}
+
+impl Auto {
+    pub(super) fn on_ramp_ack(&mut self, ack: &AckSample, ramp: Ramp, progress: Progress) {
+        let finding = self.find_ramp(ack, progress);
+        if !matches!(finding, Finding::Steady) {
+            self.decide_ramp(ack.now, ramp, finding);
+        }
+    }
+
+    fn find_ramp(&self, ack: &AckSample, progress: Progress) -> Finding {
+        if self.jump_arrives() {
+            return Finding::JumpArrived;
+        }
+        let (model, p) = (&self.model, &self.model.params);
+        let queued = model.queue.delay() > p.ramp_queue * model.queue_target();
+        if progress == Progress::Goes && !queued {
+            return Finding::Steady;
+        }
+        let arrives = model.pacing.scaled(1.0 - model.loss_share());
+        let empty = model.level() == QueueLevel::Empty;
+        if model.is_idle(ack) {
+            Finding::NotTried
+        } else if empty && model.delivers(arrives) {
+            Finding::Delivered(arrives)
+        } else if empty && !model.loses() {
+            Finding::NotTried
+        } else {
+            Finding::NotDelivered
+        }
+    }
+
+    fn decide_ramp(&mut self, now: Timestamp, ramp: Ramp, finding: Finding) {
+        self.memory.end_jump();
+        match finding {
+            Finding::JumpArrived => {
+                // It was the train that was distorted.
+                let start = self.memory.start(self.model.newest, &self.model.params);
+                self.model.capacity = self.model.capacity.max(start);
+                self.model.proven = self.model.capacity;
+                self.transition(now, State::ramp(now, 0), Why::JumpArrived, 1.0);
+            }
+            Finding::Delivered(arrives) => {
+                self.detect.relapse.on_success();
+                self.model.capacity = arrives;
+                let gain = self.model.params.ramp_gain(ramp.step);
+                self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
+            }
+            Finding::NotTried => self.hold(now, ramp),
+            Finding::NotDelivered => {
+                self.judge_resumption(ramp);
+                let newest = self.model.newest;
+                self.model.capacity = newest;
+                // What others leave of the path at the moment may be less than it carries, but hardly less than half.
+                let most = newest.scaled(self.model.params.ramp_proven);
+                self.model.proven = self.model.proven.min(most).max(newest);
+                self.enter_drain(now, Why::NotDelivered);
+            }
+            Finding::Steady => {}
+        }
+    }
+
+    fn jump_arrives(&self) -> bool {
+        let (model, p) = (&self.model, &self.model.params);
+        let Some(rate) = self.memory.jump_rate() else { return false };
+        let delivered = model.newest >= rate.scaled(p.delivered_all) && model.span >= p.measure_min;
+        delivered && model.level() == QueueLevel::Empty && !model.loses()
+    }
+
+    /// A resumed rate that brings its own queue back again and again is forgotten: no burst had passed.
+    fn judge_resumption(&mut self, ramp: Ramp) {
+        if ramp.origin == RampOrigin::Measured {
+            return;
+        }
+        let phase = match ramp.phase.stage {
+            Stage::Waits => ResumedPhase::Early,
+            Stage::Measures => ResumedPhase::Measured,
+        };
+        if self.detect.relapse.on_queue(phase, &self.model.params) == Some(Relapse) {
+            self.model.forget_best();
+            self.forget_bursts();
+        }
+    }
+
+    /// Holds this rate to look again after another phase, unless it is more than may be claimed.
+    fn hold(&mut self, now: Timestamp, ramp: Ramp) {
+        if self.model.pacing >= self.claims.ceiling {
+            self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
+        } else {
+            self.state = State::Ramp(Ramp { phase: Phase::begin(now), ..ramp });
+        }
+    }
+}

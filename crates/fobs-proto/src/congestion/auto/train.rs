@@ -1,0 +1,77 @@
+//! The first flight: a short train of packets, whose dispersion at arrival is about the path's rate.
+
+use super::super::{AckSample, BurstSent};
+use super::Auto;
+use super::priority::Priority;
+use super::state::{State, Train, Why};
+use crate::Rate;
+
+/// What the train has found: a rate, and the ramp's step to go on with.
+struct Estimate {
+    rate: Rate,
+    step: usize,
+}
+
+impl Auto {
+    /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the path by now.
+    pub(super) fn on_train_sent(&mut self, sent: &BurstSent) {
+        if let Some(rate) = self.memory.jump_rate() {
+            self.model.pacing = rate;
+            return;
+        }
+        let whole = sent.bytes_in_flight + self.model.packet_len > self.window;
+        if !whole || self.claims.priority == Priority::Scavenger {
+            return;
+        }
+        let share = self.model.params.jump_share;
+        let Some((rate, window)) = self.memory.jump(share, self.claims.ceiling) else { return };
+        // Of the train's size or less, as on a short path, it is not worth a wait less.
+        if window > self.window {
+            self.memory.begin_jump(rate, sent.bytes_in_flight / self.model.packet_len);
+            self.window = window;
+            // The train's last burst is followed by a pause for all of the train, so that the train arrives by itself.
+            self.model.pacing = rate.scaled(sent.bytes as f64 / sent.bytes_in_flight.max(1) as f64);
+        }
+    }
+
+    /// Something was lost or marked before the train has come back: memory counts no more, and nothing leaves until then.
+    pub(super) fn retreat(&mut self) {
+        if matches!(self.state, State::Train(_)) && self.memory.jump_rate().is_some() {
+            self.memory.forget();
+            self.window = self.model.params.train_packets * self.model.packet_len;
+        }
+    }
+
+    pub(super) fn on_train_ack(&mut self, ack: &AckSample, train: Train) {
+        let first_ack = train.first_ack.unwrap_or(ack.now);
+        self.state = State::Train(Train { first_ack: Some(first_ack) });
+        let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
+        let Some(Estimate { rate, step }) = self.estimate_train(ack, waited) else { return };
+        self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);
+        self.memory.end_jump_below(rate);
+        self.model.proven = self.model.capacity;
+        self.transition(ack.now, State::ramp(ack.now, step), Why::TrainMeasured, 1.0);
+    }
+
+    /// What the train has found, if enough of it has arrived.
+    fn estimate_train(&mut self, ack: &AckSample, waited: bool) -> Option<Estimate> {
+        let p = &self.model.params;
+        // All of the train is accounted for, or all of it that will be: then what there is must do.
+        let acked = self.model.losses.acked() as u64;
+        let (slope, passed) = self.memory.of_train(acked, ack.rate, p);
+        let complete = waited || passed || acked >= p.train_packets || ack.bytes_in_flight == 0;
+        let sample = slope.filter(|s| {
+            let slow = s.packets >= p.train_slow_packets && s.span >= p.train_slow_span;
+            complete || slow || s.packets >= p.train_packets_min
+        });
+        // On a short path a ramp that goes too far is over in 10 ms.
+        match sample {
+            Some(sample) if sample.rate > p.train_fastest && self.model.min_rtt < p.measure_min => {
+                Some(Estimate { rate: sample.rate, step: p.ramp_fast })
+            }
+            Some(sample) => Some(Estimate { rate: sample.rate, step: 0 }),
+            None if complete => Some(Estimate { rate: p.train_fastest, step: p.ramp_blind }),
+            None => None,
+        }
+    }
+}
