@@ -12,6 +12,8 @@
 //! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`,
 //! `analyse` and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
 
+#![deny(unsafe_code)]
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};

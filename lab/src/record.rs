@@ -1,7 +1,7 @@
 //! Result records: what `run` writes and `report` reads, one JSON object a line.
 //!
-//! The first line of a file is the header, the others are runs and what was skipped. A reader takes a file of a
-//! newer [`SCHEMA`] for an error, and members that it does not know for news that do not concern it.
+//! The first line of a file is the header, the others are runs and what was skipped. A reader takes a file of
+//! a newer [`SCHEMA`] for an error, and members that it does not know for news that do not concern it.
 
 use std::collections::BTreeMap;
 
@@ -104,8 +104,8 @@ pub struct Run {
     /// The load that the plan put on a host, and what it did there; none without.
     #[serde(default)]
     pub load: Option<Load>,
-    /// Whether the figures mean something: the emulator was not the bottleneck and the runner saw nothing odd.
-    /// A tool that fails or does not finish is a result and leaves the run valid: see [`Flow::end`].
+    /// Whether the figures mean something: the emulator was not the bottleneck and the runner saw nothing
+    /// odd. A tool that fails or does not finish is a result and leaves the run valid: see [`Flow::end`].
     pub valid: bool,
     /// Why not.
     #[serde(default)]

@@ -1,8 +1,8 @@
 //! Rates, sizes, times and shares as people write them in plans, specs and on command lines, and back.
 //!
-//! Every quantity is written with its unit (`100Mbit`, `64KiB`, `32.5ms`, `1%`) and printed as the shortest text that
-//! reads back as the same value, so a spec that went through a record is the spec that was run. Numbers are plain
-//! decimals: no sign, no exponent, no grouping.
+//! Every quantity is written with its unit (`100Mbit`, `64KiB`, `32.5ms`, `1%`) and printed as the shortest
+//! text that reads back as the same value, so a spec that went through a record is the spec that was run.
+//! Numbers are plain decimals: no sign, no exponent, no grouping.
 
 use std::fmt;
 use std::str::FromStr;

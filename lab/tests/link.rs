@@ -1,5 +1,5 @@
-//! `fobs-lab link` from outside: a process, its hosts, its control socket, and real packets. What needs root and
-//! /dev/net/tun is skipped by name without.
+//! `fobs-lab link` from outside: a process, its hosts, its control socket, and real packets. What needs root
+//! and /dev/net/tun is skipped by name without.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -144,7 +144,8 @@ fn without_root_it_says_so_and_exits_77() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("link.toml");
     fs::write(&file, PATH).unwrap();
-    // Somebody else must be able to run the binary and read the file: both lie where their directories allow it.
+    // Somebody else must be able to run the binary and read the file: both lie where their directories allow
+    // it.
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let binary = folder.path().join("fobs-lab");
     fs::copy(env!("CARGO_BIN_EXE_fobs-lab"), &binary).unwrap();

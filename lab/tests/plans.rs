@@ -1,4 +1,5 @@
-//! Every committed plan is read, checked and multiplied out, as `fobs-lab run --dry-run` does; nothing is run.
+//! Every committed plan is read, checked and multiplied out, as `fobs-lab run --dry-run` does; nothing is
+//! run.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! `fobs-lab run` as a whole: a small plan over a slow path, on the kernel's own sockets. Without root there are no
-//! namespaces, and what is tested is that it says so.
+//! `fobs-lab run` as a whole: a small plan over a slow path, on the kernel's own sockets. Without root there
+//! are no namespaces, and what is tested is that it says so.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether this is root with all that the plan needs; if not, says what is missing, past the harness's capture.
+/// Whether this is root with all that the plan needs; if not, says what is missing, past the harness's
+/// capture.
 fn given(test: &str) -> bool {
     use std::io::Write;
     let missing = if !rustix::process::geteuid().is_root() {
@@ -108,7 +109,8 @@ fn a_small_plan_is_run_and_recorded() {
         let flow = &run["flows"][0];
         assert_eq!((&flow["end"], &flow["verified"]), (&"complete".into(), &true.into()), "{flow}");
         assert_eq!(flow["bytes"], 1_000_000);
-        // 1 MB at 20 Mbit/s takes 0.4 s, whatever the machine does; a path without a bottleneck would be faster.
+        // 1 MB at 20 Mbit/s takes 0.4 s, whatever the machine does; a path without a bottleneck would be
+        // faster.
         assert!(flow["wall_s"].as_f64().unwrap() > 0.4, "{flow}");
         assert!(run["wire"]["forward"]["bytes_by_protocol"]["tcp"].as_u64().unwrap() > 1_000_000, "{run}");
         assert!(run["rtt_ms"]["base"].as_f64().unwrap() >= 20.0, "{}", run["rtt_ms"]);
@@ -137,7 +139,7 @@ fn a_run_that_is_stopped_keeps_its_records_and_leaves_nothing_behind() {
     let runner = child.id();
     let groups = format!("fobs-lab-{runner}-");
     let out = lab.folder.path().join("small.jsonl");
-    // The second run is under way when the first is recorded and an sshd and an scp run beside the emulator.
+    // The second run has begun when the first is recorded and an sshd and an scp run beside the emulator.
     let under_way = || {
         let lines = fs::read_to_string(&out).map_or(0, |text| text.lines().count());
         lines == 2 && children(runner).len() == 3

@@ -1,6 +1,8 @@
 //! The program `fobs`: parses the command line, calls the `fobs` crate, prints events and results, and exits
 //! with a published exit code. It contains no algorithm of the transfer.
 
+#![forbid(unsafe_code)]
+
 mod args;
 mod exit;
 mod explain;

@@ -1,7 +1,8 @@
-//! What this host drops before any socket has it: at a network interface, and on the way from there to the sockets.
+//! What this host drops before any socket has it: at a network interface, and on the way from there to the
+//! sockets.
 //!
-//! The counters are the host's, not a socket's: they say that packets were dropped, not whose. Two small files of
-//! `/proc`, some microseconds a look.
+//! The counters are the host's, not a socket's: they say that packets were dropped, not whose. Two small
+//! files of `/proc`, some microseconds a look.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -12,18 +13,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 const FILE_MAX: u64 = 256 << 10;
 /// Addresses of this host that are looked through.
 const ADDRESSES_MAX: usize = 4096;
-/// Columns of `/proc/net/dev` after the interface's name (net/core/net-procfs.c): packets that nobody wanted or that
-/// had no buffer (`rx_dropped` and `rx_missed_errors`), and those that the ring had no room for, which some drivers
-/// count there and some in both.
+/// Columns of `/proc/net/dev` after the interface's name (net/core/net-procfs.c): packets that nobody wanted
+/// or that had no buffer (`rx_dropped` and `rx_missed_errors`), and those that the ring had no room for,
+/// which some drivers count there and some in both.
 const DEV_DROPPED: usize = 3;
 const DEV_FIFO: usize = 4;
 /// Column of `/proc/net/softnet_stat`, hexadecimal: packets that a CPU's backlog had no room for.
 const SOFTNET_DROPPED: usize = 1;
 
-/// Packets dropped since the counting began, whoever's they were.
+/// Packets dropped since the counting began, of any flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostDrops {
-    /// By the interface: its card had no room, or its driver no buffer. What the backlog dropped of it may be in it.
+    /// By the interface: its card had no room, or its driver no buffer. What the backlog dropped of it may be
+    /// in it.
     pub interface: u64,
     /// By the backlogs of the CPUs, of all interfaces.
     pub backlog: u64,
@@ -37,8 +39,8 @@ pub struct HostDropMeter {
 }
 
 impl HostDropMeter {
-    /// For the interface at which packets from `peer` arrive, as far as the routes back there say. `None` where that or the
-    /// counters cannot be read.
+    /// For the interface at which packets from `peer` arrive, as far as the routes back there say. `None`
+    /// where that or the counters cannot be read.
     pub fn towards(peer: SocketAddr) -> Option<HostDropMeter> {
         let interface = interface_of(local_address(peer).ok()?)?;
         let before = totals(&interface)?;
@@ -78,7 +80,8 @@ fn interface_of(address: IpAddr) -> Option<String> {
         // SAFETY: `next` is null or points to an entry of the list, which lives until it is freed below.
         let Some(entry) = (unsafe { next.as_ref() }) else { break };
         next = entry.ifa_next;
-        // SAFETY: `ifa_addr` is null or points to an address of the family that it names, as getifaddrs(3) has it.
+        // SAFETY: `ifa_addr` is null or points to an address of the family that it names, as getifaddrs(3)
+        // has it.
         if unsafe { address_at(entry.ifa_addr) } == Some(address) {
             // SAFETY: a name of an entry is a string that ends with a zero.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };

@@ -70,17 +70,17 @@ impl PageBuffer {
         Ok(PageBuffer { start, len, mapped_len })
     }
 
-    /// Asks the processor to have `len` bytes from `at` on in its cache, to be written soon. What lies outside of the
-    /// buffer is left out; a processor without such a request does nothing.
+    /// Asks the processor to have `len` bytes from `at` on in its cache, to be written soon. What lies
+    /// outside of the buffer is left out; a processor without such a request does nothing.
     #[inline]
     pub fn prefetch_for_write(&self, at: usize, len: usize) {
         let Some(bytes) = self.get(at..at.saturating_add(len).min(self.len)) else { return };
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_LEN) {
-            // Written out because `_MM_HINT_ET0` becomes a prefetch for reading unless all of the program is built for processors
-            // with this one, and a line that another core has read must then be asked for a second time.
-            // SAFETY: a prefetch is a hint that neither reads nor faults, and does nothing on processors that do not know it; the
-            // address lies in the buffer.
+            // Written out because `_MM_HINT_ET0` becomes a prefetch for reading unless all of the program is
+            // built for processors with this one, and a line that another core has read must then be asked
+            // for a second time. SAFETY: a prefetch is a hint that neither reads nor faults, and does nothing
+            // on processors that do not know it; the address lies in the buffer.
             unsafe {
                 std::arch::asm!("prefetchw [{line}]", line = in(reg) line.as_ptr(),
                     options(nostack, preserves_flags, readonly));

@@ -10,7 +10,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 /// Columns of `/proc/stat` in which a CPU has nothing to do: `idle` and `iowait` (proc_stat(5)).
 const IDLE_COLUMNS: std::ops::Range<usize> = 3..5;
 
-/// Slice that a [`ThreadDuty::Punctual`] thread asks for: the shortest that the kernel grants (Linux 6.12; older ones ignore it).
+/// Slice that a [`ThreadDuty::Punctual`] thread asks for: the shortest that the kernel grants (Linux 6.12;
+/// older ones ignore it).
 const PUNCTUAL_SLICE_NS: u64 = 100_000;
 
 /// What a CPU has done so far, in ticks.
@@ -40,7 +41,8 @@ pub fn cpu_ticks() -> Vec<(u32, CpuTicks)> {
     fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| parse_stat(&stat))
 }
 
-/// Moves the calling thread to `cpu`, which the kernel may change later: what it was allowed before it still is.
+/// Moves the calling thread to `cpu`, which the kernel may change later: what it was allowed before it still
+/// is.
 pub fn move_to_cpu(cpu: u32) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let index = cpu as usize;
@@ -73,12 +75,13 @@ pub enum ThreadDuty {
     Bulk,
 }
 
-/// Tells the kernel what the calling thread does: where processors are short, a punctual one runs as soon as it wakes, and a
-/// bulk one does not take the processor from others by waking. Neither takes more of the processor than before.
+/// Tells the kernel what the calling thread does: where processors are short, a punctual one runs as soon as
+/// it wakes, and a bulk one does not take the processor from others by waking. Neither takes more of the
+/// processor than before.
 ///
-/// A hint, for ordinary threads: what somebody gave another policy, and the niceness, stay as they are, and a kernel that refuses
-/// changes nothing. Measured at 1 Gbit/s over 65 ms with two processors for both ends and the path: 86% of the link without,
-/// 89% with punctual threads, 90% with bulk ones beside them.
+/// A hint, for ordinary threads: a policy or niceness that was set from outside stays as it is, and a kernel
+/// that refuses changes nothing. Measured at 1 Gbit/s over 65 ms with two processors for both ends and the
+/// path: 86% of the link without, 89% with punctual threads, 90% with bulk ones beside them.
 pub fn hint_scheduler(duty: ThreadDuty) {
     let Ok(mut attributes) = attributes() else { return };
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
@@ -92,7 +95,8 @@ pub fn hint_scheduler(duty: ThreadDuty) {
             attributes.sched_runtime = 0;
         }
     }
-    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and no flags.
+    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and
+    // no flags.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
@@ -109,7 +113,8 @@ fn attributes() -> io::Result<libc::sched_attr> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel writes at most `size` bytes to memory of that size; 0 is the calling thread, and no flags.
+    // SAFETY: the kernel writes at most `size` bytes to memory of that size; 0 is the calling thread, and no
+    // flags.
     match unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } {
         0 => Ok(attributes),
         _ => Err(io::Error::last_os_error()),

@@ -62,8 +62,8 @@ impl ThreadMeter {
     }
 }
 
-/// CPU time of the calling thread so far, µs: in its own code, and in the kernel for it (`RUSAGE_THREAD`). The sum is
-/// exact; on kernels that account by ticks the division is a sample.
+/// CPU time of the calling thread so far, µs: in its own code, and in the kernel for it (`RUSAGE_THREAD`).
+/// The sum is exact; on kernels that account by ticks the division is a sample.
 pub fn thread_times() -> (u64, u64) {
     // SAFETY: rusage is plain integers, for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

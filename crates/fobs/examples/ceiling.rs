@@ -125,6 +125,21 @@ fn send(to: SocketAddr, file: File) -> Result<(), Failure> {
     reader.join().map_err(|_| "the reader panicked")?
 }
 
+/// Opens a datagram's body into the beginning of `place`; returns the body's length, bytes.
+fn open(
+    key: &LessSafeKey,
+    number: u64,
+    header: &[u8],
+    sealed: &[u8],
+    place: &mut [u8],
+) -> Result<usize, Failure> {
+    let body_len = sealed.len().checked_sub(TAG_LEN).ok_or("a datagram is too short")?;
+    let (body, tag) = sealed.split_at(body_len);
+    key.open_separate_gather(nonce(number), Aad::from(header), body, tag, &mut place[..body_len])
+        .map_err(|_| "cannot open")?;
+    Ok(body_len)
+}
+
 /// Receives and opens in this thread, hashes and writes in another.
 fn receive(at: SocketAddr, file: File) -> Result<(), Failure> {
     let socket = UdpSocket::bind(at, &options())?;
@@ -171,11 +186,7 @@ fn receive(at: SocketAddr, file: File) -> Result<(), Failure> {
                 return Err(format!("datagram {expected} was lost: give the socket more buffer").into());
             }
             expected += 1;
-            let body_len = sealed.len().checked_sub(TAG_LEN).ok_or("a datagram is too short")?;
-            let (body, tag) = sealed.split_at(body_len);
-            let place = &mut buffer[len..len + body_len];
-            key.open_separate_gather(nonce(number), Aad::from(&*header), body, tag, place)
-                .map_err(|_| "cannot open")?;
+            let body_len = open(&key, number, header, sealed, &mut buffer[len..])?;
             len += body_len;
             got += body_len as u64;
             if len == CHUNK_LEN {

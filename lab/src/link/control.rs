@@ -1,7 +1,7 @@
 //! The control socket: a JSON object a line, a JSON answer a line.
 //!
-//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset": true}`. What
-//! cannot be done is answered with `{"error": ".."}`.
+//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset":
+//! true}`. What cannot be done is answered with `{"error": ".."}`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

@@ -8,11 +8,13 @@ use serde_json::Value;
 
 use super::clock::Nanos;
 
-/// Rule of validity: 99% of packets leave at most this much after they are due. It is half a percent of a round trip
-/// of 65 ms and below what a host's own scheduler adds; ticks of 50 us on an idle core stay within a third of it.
+/// Rule of validity: 99% of packets leave at most this much after they are due. It is half a percent of a
+/// round trip of 65 ms and below what a host's own scheduler adds; ticks of 50 us on an idle core stay within
+/// a third of it.
 pub const LATENESS_P99_MAX: Nanos = 300_000;
-/// Rule of validity: 99.9% leave within a tenth of the base round trip, or within 4 ms on a short path. A longer stall
-/// that often looks like one of the path to any controller; a single one, as a virtual machine has them, does not.
+/// Rule of validity: 99.9% leave within a tenth of the base round trip, or within 4 ms on a short path. A
+/// longer stall that often looks like one of the path to any controller; a single one, as a virtual machine
+/// has them, does not.
 const LATENESS_P999_SHARE: f64 = 0.1;
 const LATENESS_P999_FLOOR: Nanos = 4_000_000;
 

@@ -41,8 +41,8 @@ impl Source {
             Cross::Poisson { .. } => self.next += self.draw.exponential(distance as f64),
             Cross::OnOff { on, off, distribution, .. } => {
                 self.next += distance;
-                // What an on-time leaves over of a distance is taken into the next one, so that the mean is exact.
-                // Few turns: on-times hold a packet in the mean (the spec saw to it).
+                // What an on-time leaves over of a distance is taken into the next one, so that the mean is
+                // exact. Few turns: on-times hold a packet in the mean (the spec saw to it).
                 while self.next >= self.on_until {
                     let off = self.span(off.nanos(), distribution);
                     self.next += off;

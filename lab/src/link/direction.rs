@@ -2,8 +2,8 @@
 //!
 //! outage, loss, duplication, corruption -> policer -> bottleneck (with cross traffic) -> propagation
 //!
-//! No socket, no clock and no packet in here: an item stands for a packet, and every call says what time it is. The
-//! same code runs in the tests in virtual time.
+//! No socket, no clock and no packet in here: an item stands for a packet, and every call says what time it
+//! is. The same code runs in the tests in virtual time.
 
 use super::clock::Nanos;
 use super::counters::{DirectionCounters, Protocol};
@@ -15,7 +15,8 @@ use super::propagation::{Integrity, Order, Propagation, Release};
 use super::queue::{Bottleneck, Refusal, TokenBucket};
 use super::spec::{Settings, Way};
 
-/// Virtual packets are worked off at least this often, so that a quiet path does not owe a long stretch of them.
+/// Virtual packets are worked off at least this often, so that a quiet path does not owe a long stretch of
+/// them.
 const CROSS_STRETCH: Nanos = 2_000_000;
 
 /// A packet that comes to the path.
@@ -83,7 +84,8 @@ impl<T: Copy> Direction<T> {
         }
     }
 
-    /// Other settings from `now` on. What the queue has taken keeps its place; what did not change keeps its state.
+    /// Other settings from `now` on. What the queue has taken keeps its place; what did not change keeps its
+    /// state.
     pub fn reconfigure(&mut self, now: Nanos, settings: Settings) {
         self.advance(now);
         self.bottleneck.reconfigure(now, settings.queue, settings.rate);
@@ -101,8 +103,8 @@ impl<T: Copy> Direction<T> {
         self.settings = settings;
     }
 
-    /// Counters at zero, draws from the seed again, outages and cross traffic from their beginning. What is under way
-    /// stays under way.
+    /// Counters at zero, draws from the seed again, outages and cross traffic from their beginning. What is
+    /// in flight stays in flight.
     pub fn reset(&mut self, now: Nanos) {
         self.advance(now);
         self.draws = Draws::new(self.seed, self.way);
@@ -118,7 +120,7 @@ impl<T: Copy> Direction<T> {
         &self.counters
     }
 
-    /// A packet comes at `now`. The answer is how many copies of it are under way: 0, 1 or 2.
+    /// A packet comes at `now`. Returns how many copies of it are in flight: 0, 1 or 2.
     pub fn arrive(&mut self, now: Nanos, arrival: Arrival<T>) -> u32 {
         self.advance(now);
         self.counters.arrived(arrival.protocol, arrival.bytes);
@@ -188,7 +190,8 @@ impl<T: Copy> Direction<T> {
         self.counters.busy += self.bottleneck.take_busy();
     }
 
-    /// When something is to be done next, if nothing arrives before: a release, or cross traffic to be worked off.
+    /// When something is to be done next, if nothing arrives before: a release, or cross traffic to be worked
+    /// off.
     pub fn next_wake(&self) -> Option<Nanos> {
         let waiting = self.bottleneck.next_done().filter(|_| self.real_waiting > 0);
         let waiting = waiting.map(|done| done + self.propagation.delay_min());

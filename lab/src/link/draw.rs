@@ -1,5 +1,5 @@
-//! Random draws. Each purpose of each direction has a stream of its own from the one seed, so that switching one
-//! thing on does not change the draws of another.
+//! Random draws. Each purpose of each direction has a stream of its own from the one seed, so that switching
+//! one thing on does not change the draws of another.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -46,14 +46,16 @@ impl Draw {
             place.copy_from_slice(&word.to_le_bytes());
         }
         let mut generator = Pcg64::from_seed(key);
-        // Neighbouring keys give neighbouring first outputs: a few steps, and a generator seeded from them, part them.
+        // Neighbouring keys give neighbouring first outputs: a few steps, and a generator seeded from them,
+        // part them.
         for _ in 0..8 {
             generator.random::<u64>();
         }
         Draw { generator: Pcg64::from_seed(generator.random()) }
     }
 
-    /// True with the probability given, 0 to 1. Draws even where the answer is certain: the stream stays in step.
+    /// True with the probability given, 0 to 1. Draws even where the answer is certain: the stream stays in
+    /// step.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
     }

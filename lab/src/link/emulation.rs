@@ -1,8 +1,8 @@
-//! The path in motion: frames are read from devices, go through their direction as segments, and are written to other
-//! devices when they are due. One thread does all of it.
+//! The path in motion: frames are read from devices, go through their direction as segments, and are written
+//! to other devices when they are due. One thread does all of it.
 //!
-//! It wakes at most once in [`TICK`]: what comes or falls due in between is done together, which is what makes large
-//! reads, merged writes and an idle core. While nothing is due it sleeps on the devices.
+//! It wakes at most once in [`TICK`]: what comes or falls due in between is done together, which is what
+//! makes large reads, merged writes and an idle core. While nothing is due it sleeps on the devices.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -25,15 +25,16 @@ use super::realtime::become_realtime;
 use super::spec::{LinkSpec, Settings, Way};
 use super::store::{FrameId, Store};
 
-/// Least time between two wake-ups: four full packets at 1 Gbit/s leave together. Measured there with TCP on two cores:
-/// half a core and a p99 of lateness of 0.14 ms; twice the tick takes a fifth of a core less, but then the p99 is 0.17 ms
-/// on a quiet machine and above the rule on a busy one.
+/// Least time between two wake-ups: four full packets at 1 Gbit/s leave together. Measured there with TCP on
+/// two cores: half a core and a p99 of lateness of 0.14 ms; twice the tick takes a fifth of a core less, but
+/// then the p99 is 0.17 ms on a quiet machine and above the rule on a busy one.
 const TICK: Nanos = 50_000;
-/// Reading from one device stops after this long, so that what is due elsewhere is not late: some six super-packets
-/// of 64 KiB, read at 4 GB/s.
+/// Reading from one device stops after this long, so that what is due elsewhere is not late: some six
+/// super-packets of 64 KiB, read at 4 GB/s.
 const READ_BUDGET: Nanos = 100_000;
-/// A sleep of this long may let the core sleep as well, and then waking takes some 100 us (measured in a virtual
-/// machine): wake so much earlier and wait awake. Shorter sleeps are many, and waiting awake would cost a core.
+/// A sleep of this long may let the core sleep as well, and then waking takes some 100 us (measured in a
+/// virtual machine): wake so much earlier and wait awake. Shorter sleeps are many, and waiting awake would
+/// cost a core.
 const DEEP_SLEEP: Nanos = 1_000_000;
 const AWAKE: Nanos = 120_000;
 /// The longest sleep while nothing is due.
@@ -145,7 +146,8 @@ impl Emulation {
 
     /// Emulates until it is told to stop, and answers the last counters.
     pub fn run(mut self) -> Counters {
-        // A first touch of a page costs 10 us: have all of them now. Without the right to it, the first packets are late.
+        // A first touch of a page costs 10 us: have all of them now. Without the right to it, the first
+        // packets are late.
         let _ = mlockall(MlockAllFlags::CURRENT);
         if let Err(error) = become_realtime() {
             // Not fatal: the counters tell whether it was good enough.
@@ -195,7 +197,8 @@ impl Emulation {
         }
         let left = next.saturating_sub(self.clock.now());
         let asleep = if left > DEEP_SLEEP { left - AWAKE } else { left };
-        // An error is a signal, or nothing that could be done about: the turn after it finds out what there is.
+        // An error is a signal, or nothing that could be done about: the turn after it finds out what there
+        // is.
         let ready = poll(watched, Some(&timespec(asleep)));
         // Empties the counter behind it, if that was it; the command itself is in the channel.
         let _ = read(&*self.wake, &mut [0; 8]);
@@ -352,8 +355,8 @@ impl Writer {
         self.drops = 0;
     }
 
-    /// Writes the train, if there is one, to the device of the host that it is for; `devices` begins with the first
-    /// host of the side that packets go to.
+    /// Writes the train, if there is one, to the device of the host that it is for; `devices` begins with the
+    /// first host of the side that packets go to.
     fn flush(&mut self, store: &mut Store, devices: &[File]) {
         if self.train.is_empty() {
             return;

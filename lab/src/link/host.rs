@@ -1,6 +1,7 @@
 //! The hosts of a path: a network namespace each, with a TUN device whose other end the emulator holds.
 //!
-//! Names carry the process id, so that what a killed process left behind is found and removed by the next one.
+//! Names carry the process id, so that what a killed process left behind is found and removed by the next
+//! one.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -24,8 +25,9 @@ const NAMESPACES: &str = "/run/netns";
 const PREFIX: &str = "fobs-lab-";
 /// The device in each namespace.
 const DEVICE: &str = "link0";
-/// Packets that wait in a device while the emulator is busy elsewhere: at the emulator's own longest stall that still
-/// counts as valid (4 ms), 10 Gbit/s of full packets are 3300. 500, the kernel's own value, are gone in 0.6 ms.
+/// Packets that wait in a device while the emulator is busy elsewhere: at the emulator's own longest stall
+/// that still counts as valid (4 ms), 10 Gbit/s of full packets are 3300. 500, the kernel's own value, are
+/// gone in 0.6 ms.
 const DEVICE_QUEUE: u32 = 8192;
 /// Bytes of a namespace's table of devices: two lines of some 120 bytes, and a head.
 const TABLE_BYTES: u64 = 16 << 10;

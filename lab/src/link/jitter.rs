@@ -1,9 +1,10 @@
 //! Jitter: a delay that wanders.
 //!
-//! Drawing every packet's delay on its own and keeping the order would leave next to nothing of the jitter on a fast
-//! path: each packet waits for the slowest of its predecessors. So the extra delay is a function of time: every few
-//! milliseconds a new value is drawn, and it goes there in a straight line. A fall is never steeper than a quarter of
-//! a second per second, so that packets keep their order and come at most a third faster than they were sent.
+//! Drawing every packet's delay on its own and keeping the order would leave next to nothing of the jitter on
+//! a fast path: each packet waits for the slowest of its predecessors. So the extra delay is a function of
+//! time: every few milliseconds a new value is drawn, and it goes there in a straight line. A fall is never
+//! steeper than a quarter of a second per second, so that packets keep their order and come at most a third
+//! faster than they were sent.
 
 use super::clock::Nanos;
 use super::draw::Draw;

@@ -24,15 +24,16 @@ const TUN_F_USO: usize = 0x20 | 0x40;
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<libc::c_int>(b'T', 202);
 const TUNSETOFFLOAD: rustix::ioctl::Opcode = opcode::write::<libc::c_uint>(b'T', 208);
 
-/// Nanoseconds of each period that the thread may run: the kernel leaves 5% of a core to others by default, and at
-/// more than this the emulator is overloaded anyway.
+/// Nanoseconds of each period that the thread may run: the kernel leaves 5% of a core to others by default,
+/// and at more than this the emulator is overloaded anyway.
 const DEADLINE_RUNTIME: u64 = 900_000;
 /// Nanoseconds; a tick is well below it.
 const DEADLINE_PERIOD: u64 = 1_000_000;
 /// Of SCHED_FIFO: above every ordinary thread, and low among those of real time.
 const PRIORITY: libc::c_int = 10;
 
-/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 of which the flags are the first two.
+/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 of which the flags are the
+/// first two.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct InterfaceRequest {
@@ -41,8 +42,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Makes a TUN device of that name in the calling thread's network namespace; it lives as long as the file. Reads and
-/// writes do not block. The second value says what super-packets it takes and gives.
+/// Makes a TUN device of that name in the calling thread's network namespace; it lives as long as the file.
+/// Reads and writes do not block. The second value says what super-packets it takes and gives.
 ///
 /// # Errors
 ///
@@ -59,8 +60,8 @@ pub fn open_tun(name: &str) -> io::Result<(File, Merging)> {
     for (place, byte) in request.name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *place = byte;
     }
-    // SAFETY: the kernel copies a `struct ifreq` (40 bytes) in and out of the memory that it is given a pointer to;
-    // `InterfaceRequest` has its size and layout and lives in the setter during the call.
+    // SAFETY: the kernel copies a `struct ifreq` (40 bytes) in and out of the memory that it is given a
+    // pointer to; `InterfaceRequest` has its size and layout and lives in the setter during the call.
     unsafe { ioctl(&device, Setter::<TUNSETIFF, InterfaceRequest>::new(request)) }?;
     let merging = take_offloads(&device)?;
     Ok((device, merging))
@@ -84,8 +85,8 @@ fn take_offloads(device: &File) -> io::Result<Merging> {
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, no time left to give away, or a thread that may not run on every processor while the
-/// kernel accounts for real time.
+/// The kernel's: no permission, no time left to give away, or a thread that may not run on every processor
+/// while the kernel accounts for real time.
 pub fn schedule_by_deadline() -> io::Result<()> {
     let nobody_else = sched_attr {
         size: size_of::<sched_attr>() as u32,
@@ -97,7 +98,8 @@ pub fn schedule_by_deadline() -> io::Result<()> {
         sched_deadline: DEADLINE_PERIOD,
         sched_period: DEADLINE_PERIOD,
     };
-    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and no flags.
+    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and
+    // no flags.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const nobody_else, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

@@ -7,11 +7,11 @@ use super::spec::{Bernoulli, GilbertElliott, Loss};
 #[derive(Debug, Clone)]
 pub struct LossModel {
     model: Option<Loss>,
-    state: State,
+    state: ChannelState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChannelState {
     Good,
     Bad,
 }
@@ -19,7 +19,7 @@ enum State {
 impl LossModel {
     /// Starts in the good state.
     pub fn new(model: Option<Loss>) -> LossModel {
-        LossModel { model, state: State::Good }
+        LossModel { model, state: ChannelState::Good }
     }
 
     /// Whether the next packet is lost.
@@ -37,15 +37,15 @@ impl LossModel {
 
     fn loss_here(&self, model: &GilbertElliott) -> f64 {
         match self.state {
-            State::Good => model.loss_good.fraction(),
-            State::Bad => model.loss_bad.fraction(),
+            ChannelState::Good => model.loss_good.fraction(),
+            ChannelState::Bad => model.loss_bad.fraction(),
         }
     }
 
     fn step(&mut self, model: &GilbertElliott, draw: &mut Draw) {
         let (leave, other) = match self.state {
-            State::Good => (model.good_to_bad, State::Bad),
-            State::Bad => (model.bad_to_good, State::Good),
+            ChannelState::Good => (model.good_to_bad, ChannelState::Bad),
+            ChannelState::Bad => (model.bad_to_good, ChannelState::Good),
         };
         if draw.chance(leave.fraction()) {
             self.state = other;

@@ -7,7 +7,7 @@
 //! - What a path is: [`spec`]. What it is made of: `host` (namespaces, devices), `kernel` (the unsafe calls), [`realtime`].
 //! - One direction, without any I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`, `jitter`;
 //!   random numbers come from `draw`.
-//! - Packets: `packet` (cutting and merging), `store` (where they are while under way).
+//! - Packets: `packet` (cutting and merging), `store` (where they are while in flight).
 //! - In motion: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`] (what is
 //!   counted, and whether a run is valid), `self_test`.
 
@@ -22,6 +22,7 @@ mod emulation;
 pub mod emulator;
 pub mod host;
 mod jitter;
+#[expect(unsafe_code, reason = "TUN devices and real-time scheduling have no safe wrapper")]
 mod kernel;
 mod loss;
 mod outage;

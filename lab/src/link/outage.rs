@@ -32,7 +32,8 @@ impl Outages {
         ours.any(|outage| self.begin(outage) <= now && now < self.end(outage))
     }
 
-    /// When work that starts at `start` and takes `span` is done, if the link stands still in outages that hold.
+    /// When work that starts at `start` and takes `span` is done, if the link stands still in outages that
+    /// hold.
     pub fn held(&self, start: Nanos, span: Nanos) -> Nanos {
         let mut done = start + span;
         for outage in self.list.iter().filter(|outage| outage.what == OutageKind::Hold) {

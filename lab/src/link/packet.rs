@@ -1,6 +1,6 @@
-//! What one read from a TUN device gives: a `virtio_net_hdr` and an IP packet, often a super-packet that stands for
-//! many (TSO, USO). [`Layout`] says where its parts are and how long each MTU-sized segment is; [`train`] writes
-//! segments as packets and super-packets again.
+//! What one read from a TUN device gives: a `virtio_net_hdr` and an IP packet, often a super-packet that
+//! stands for many (TSO, USO). [`Layout`] says where its parts are and how long each MTU-sized segment is;
+//! [`train`] writes segments as packets and super-packets again.
 //!
 //! Formats: virtio 1.2 section 5.1.6 (native byte order on a TUN device), RFC 791, 8200, 9293, 768.
 
@@ -57,7 +57,8 @@ pub struct Segments {
     pub transport_at: u16,
     /// Where the payload begins.
     pub payload_at: u16,
-    /// Payload bytes of every segment but the last, which may be shorter; all of the payload if there is one segment.
+    /// Payload bytes of every segment but the last, which may be shorter; all of the payload if there is one
+    /// segment.
     pub size: u32,
     pub count: u32,
 }
@@ -74,8 +75,8 @@ pub enum IpVersion {
     V6,
 }
 
-/// Whom an address of the emulated network belongs to: the third and fourth byte of 10.77.x.y, or the last four of
-/// fd77::x:y; `None` for any other address.
+/// Whom an address of the emulated network belongs to: the third and fourth byte of 10.77.x.y, or the last
+/// four of fd77::x:y; `None` for any other address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station(pub Option<(u8, u8)>);
 

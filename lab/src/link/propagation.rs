@@ -58,7 +58,7 @@ struct Lane<T> {
 }
 
 impl<T: Copy> Propagation<T> {
-    /// Nothing is on its way at `now`; `access_delays` has one entry for each lane.
+    /// Nothing is in flight at `now`; `access_delays` has one entry for each lane.
     pub fn new(
         settings: &Settings,
         seed: u64,
@@ -93,18 +93,18 @@ impl<T: Copy> Propagation<T> {
         }
     }
 
-    /// Draws begin again from the seed; what is on its way stays so.
+    /// Draws begin again from the seed; what is in flight stays so.
     pub fn restart_draws(&mut self, now: Nanos) {
         self.reorder_draw = Draw::new(self.seed, self.way, Purpose::Reorder);
         self.jitter = Wander::new(self.jitter_most, Draw::new(self.seed, self.way, Purpose::Jitter), now);
     }
 
-    /// Sends a packet off at `at`; later calls have later times. A lane that does not exist drops nothing: the
-    /// caller knows how many there are.
+    /// Sends a packet off at `at`; later calls have later times. A lane that does not exist drops nothing:
+    /// the caller knows how many there are.
     pub fn launch(&mut self, at: Nanos, lane: usize, bytes: u32, item: T, integrity: Integrity) -> Order {
         let extra = self.jitter.at(at);
         let place = &mut self.lanes[lane];
-        // A delay that was made shorter while packets are on their way does not let later ones overtake.
+        // A delay that was made shorter while packets are in flight does not let later ones overtake.
         let due = (at + self.delay + place.access_delay + extra).max(place.last_due);
         let held_back = self.reorder.filter(|reorder| self.reorder_draw.chance(reorder.share.fraction()));
         if let Some(reorder) = held_back {
@@ -130,8 +130,8 @@ impl<T: Copy> Propagation<T> {
         flying.chain(held_back).min()
     }
 
-    /// A packet that is due by `now`. Those of one lane come one after another in their order, so that they can leave
-    /// together.
+    /// A packet that is due by `now`. Those of one lane come one after another in their order, so that they
+    /// can leave together.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Release<T>> {
         if let Some(Reverse(first)) = self.held_back.peek()
             && first.release.due <= now

@@ -10,7 +10,8 @@ use super::outage::Outages;
 use super::spec::{Discipline, Policer};
 use crate::units::Rate;
 
-/// Bytes that RED's idle time is counted in (Floyd and Jacobson 1993, section 4: packets that could have gone).
+/// Bytes that RED's idle time is counted in (Floyd and Jacobson 1993, section 4: packets that could have
+/// gone).
 const RED_TYPICAL_BYTES: u32 = 1500;
 
 /// Why the queue did not take a packet.
@@ -173,7 +174,8 @@ impl Red {
         Red { draw, average: 0.0, count: 0.0, idle_since: None }
     }
 
-    /// The queue ran empty at `now`; the average falls as if small packets had gone on arriving at an empty queue.
+    /// The queue ran empty at `now`; the average falls as if small packets had gone on arriving at an empty
+    /// queue.
     fn idle(&mut self, now: Nanos, mut pace: Pace) {
         self.idle_since = Some((now, pace.take(RED_TYPICAL_BYTES).max(1)));
     }

@@ -1,8 +1,9 @@
 //! The emulator's thread runs as soon as it wakes, on a processor of its own where there is one to spare.
 //!
-//! It wakes up to 20,000 times a second. Were it to do so on whatever processor it ran last, it would take that from a
-//! host's program each time, which no real network does to its hosts: at 1 Gbit/s a sending thread was put off 4,000 to
-//! 6,000 times a second, stood still for a quarter of the time and cost twice the CPU (measured on two processors).
+//! It wakes up to 20,000 times a second. Were it to do so on whatever processor it ran last, it would take
+//! that from a host's program each time, which no real network does to its hosts: at 1 Gbit/s a sending
+//! thread was put off 4,000 to 6,000 times a second, stood still for a quarter of the time and cost twice the
+//! CPU (measured on two processors).
 
 use std::fs;
 use std::io;
@@ -13,8 +14,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::kernel::{schedule_by_deadline, schedule_first};
 
-/// Microseconds of each second that real-time threads may have together; -1 is no account, and then a thread under
-/// deadline scheduling may be bound to a processor.
+/// Microseconds of each second that real-time threads may have together; -1 is no account, and then a thread
+/// under deadline scheduling may be bound to a processor.
 const ACCOUNT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const NO_ACCOUNT: &str = "-1";
 /// The kernel refuses to open the account again while one that it does not cover is being closed.
@@ -53,8 +54,8 @@ pub fn bind(processors: &[usize]) -> io::Result<()> {
 
 /// Runs the calling thread before all others, on [`own`] of its processors. It must sleep often.
 ///
-/// Deadline scheduling is tried first: recent kernels let ordinary threads that had too little of a core run before
-/// those of SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
+/// Deadline scheduling is tried first: recent kernels let ordinary threads that had too little of a core run
+/// before those of SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
 ///
 /// # Errors
 ///

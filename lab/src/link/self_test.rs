@@ -1,7 +1,7 @@
 //! `fobs-lab link --self-test`: real packets over a real path, and what became of them against what should.
 //!
-//! Counts are exact or within four standard deviations (draws come from the seed, so they are the same every time);
-//! times allow for a host's own scheduler. What a busy machine could spoil is repeated once.
+//! Counts are exact or within four standard deviations (draws come from the seed, so they are the same every
+//! time); times allow for a host's own scheduler. What a busy machine could spoil is repeated once.
 
 mod probe;
 
@@ -136,8 +136,8 @@ fn cross(probe: &Probe) -> Outcome {
     // Not twice the rate: in step with the link, one side would find every place in the queue.
     let hops = probe.stream(4000, FULL, RATE * 1.87)?;
     let report = probe.counters()?.forward;
-    // A place comes free each 0.6 ms. Ours come every 0.32 ms, so the next one is 0.16 ms away; theirs, at 1.2 ms in the
-    // mean, are there first in one case of eight: seven eighths of 20 Mbit/s are ours.
+    // A place comes free each 0.6 ms. Ours come every 0.32 ms, so the next one is 0.16 ms away; theirs, at
+    // 1.2 ms in the mean, are there first in one case of eight: seven eighths of 20 Mbit/s are ours.
     Ok(vec![
         within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 16.3, 18.7, "Mbit/s"),
         at_least("cross traffic dropped as well", report.cross_drops, 50),

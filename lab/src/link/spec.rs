@@ -1,7 +1,8 @@
 //! What a path is: a table of a TOML file, checked when it is read, and what the emulator makes of it.
 //!
-//! [`LinkSpec`] keeps what was written (it goes into plans and records); [`LinkSpec::settings`] gives one direction
-//! with every default filled in. A spec that exists is valid: reading checks it, and so does [`LinkSpec::changed`].
+//! [`LinkSpec`] keeps what was written (it goes into plans and records); [`LinkSpec::settings`] gives one
+//! direction with every default filled in. A spec that exists is valid: reading checks it, and so does
+//! [`LinkSpec::changed`].
 
 mod parts;
 mod text;
@@ -9,8 +10,8 @@ mod text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::parts::{
-    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Limit, Loss, OnOffTimes, Outage, OutageKind, Policer,
-    Queue, Reorder,
+    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Loss, OnOffTimes, Outage, OutageKind, Policer, Queue,
+    QueueLimit, Reorder,
 };
 use crate::units::{Rate, Share, Size, Time};
 
@@ -28,7 +29,7 @@ const DELAY_MAX_S: f64 = 120.0;
 /// Above this, one thread does not keep up and the figures would be noise.
 const RATE_MAX_BITS: u64 = 100_000_000_000;
 const QUEUE_MAX_BYTES: u64 = 1 << 30;
-/// Packets under way in one direction: beyond this a machine would swap instead of emulating.
+/// Packets in flight in one direction: beyond this a machine would swap instead of emulating.
 const MEMORY_MAX_BYTES: u64 = 4 << 30;
 /// Room for what no formula sees: bursts of small packets, headers, rounding.
 const MEMORY_SLACK_BYTES: u64 = 16 << 20;
@@ -184,8 +185,8 @@ impl LinkSpec {
         serde_json::from_value(value).map_err(|error| SpecError::new(error.to_string().trim_end()))
     }
 
-    /// The spec with keys of `forward` and `backward` replaced as `change` says; `null` takes a key back to its
-    /// default.
+    /// The spec with keys of `forward` and `backward` replaced as `change` says; `null` takes a key back to
+    /// its default.
     ///
     /// # Errors
     ///
@@ -240,8 +241,8 @@ impl LinkSpec {
         }
     }
 
-    /// Bytes that must be held for packets under way: what the path and its queue carry, twice (short packets take
-    /// more room than their length), and some room.
+    /// Bytes that must be held for packets in flight: what the path and its queue carry, twice (short packets
+    /// take more room than their length), and some room.
     pub fn memory_bytes(&self, way: Way) -> u64 {
         let written = self.direction(way);
         let access = |side: &[HostSpec]| side.iter().map(|host| host.delay.nanos()).max().unwrap_or(0);
@@ -279,7 +280,7 @@ impl LinkSpec {
         let mtu = u64::from(self.mtu);
         match &self.direction(way).queue {
             None => Discipline::DropTailBytes(bdp.max(QUEUE_DEFAULT_MIN_BYTES)),
-            Some(Queue::DropTail(Limit::Packets(packets))) => {
+            Some(Queue::DropTail(QueueLimit::Packets(packets))) => {
                 Discipline::DropTailPackets(u64::from(*packets))
             }
             Some(Queue::DropTail(limit)) => Discipline::DropTailBytes(limit.bytes(bdp, mtu)),

@@ -1,8 +1,8 @@
-//! Packets under way: one ring of memory that frames are read into, one after another, and stay in until their last
-//! segment has left.
+//! Packets in flight: one ring of memory that frames are read into, one after another, and stay in until
+//! their last segment has left.
 //!
-//! The ring is the bound of the emulator's memory. Frames are freed in the order they came in; a hole that a frame
-//! leaves early is not used before all older ones are gone, which jitter and reordering keep short.
+//! The ring is the bound of the emulator's memory. Frames are freed in the order they came in; a hole that a
+//! frame leaves early is not used before all older ones are gone, which jitter and reordering keep short.
 
 use std::collections::VecDeque;
 

@@ -353,7 +353,7 @@ impl Plan {
 }
 
 impl Contest {
-    /// How much a flow of this contest moves over this path: what the flow, the contest or the path says first.
+    /// How much a flow of this contest moves over this path: the flow's figure, else the contest's, else the path's.
     pub fn extent(&self, path: &PlannedPath, flow: &PlannedFlow) -> Result<Extent, String> {
         if flow.role == Role::Background {
             return Ok(Extent::Rest);

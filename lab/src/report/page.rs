@@ -6,7 +6,7 @@ use super::figure::{Figure, Kind};
 use super::panel::{Panel, panels};
 use super::plot::{DrawError, Marked, draw, legend_mark};
 use super::read::Results;
-use super::table::{self, Table, Verdict};
+use super::table::{self, BarVerdict, Table};
 use super::words;
 use super::{markdown, palette};
 
@@ -58,7 +58,7 @@ fn section(results: &Results, index: usize, titled: bool) -> Result<Markup, Draw
     }
     let everything = table::everything(results);
     let (bars, verdicts) = table::expectations(results);
-    let met = verdicts.iter().filter(|verdict| **verdict == Verdict::Met).count();
+    let met = verdicts.iter().filter(|verdict| **verdict == BarVerdict::Met).count();
     Ok(html! {
         section id={ "r" (index) } {
             @if titled { h2 { (markdown::title(results)) } }
@@ -195,14 +195,14 @@ fn explanation(figure: &Figure, panels: &[Panel]) -> String {
 }
 
 /// A table that scrolls sideways where the screen is narrow; a verdict colours its row's last cell.
-fn rows(table: &Table, verdicts: &[Verdict]) -> Markup {
+fn rows(table: &Table, verdicts: &[BarVerdict]) -> Markup {
     let class = |column: usize| (column >= table.names).then_some("n");
     let verdict = |row: usize, column: usize| {
         let last = column + 1 == table.head.len();
         verdicts.get(row).filter(|_| last).map(|verdict| match verdict {
-            Verdict::Met => "met",
-            Verdict::NotMet => "not-met",
-            Verdict::NotMeasured => "not-measured",
+            BarVerdict::Met => "met",
+            BarVerdict::NotMet => "not-met",
+            BarVerdict::NotMeasured => "not-measured",
         })
     };
     html! {

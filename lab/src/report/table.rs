@@ -199,7 +199,7 @@ fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
 
 /// Whether a bar was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BarVerdict {
     /// The median is on the right side.
     Met,
     /// It is not.
@@ -208,19 +208,19 @@ pub enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
+impl BarVerdict {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Met => "met",
-            Verdict::NotMet => "not met",
-            Verdict::NotMeasured => "not measured",
+            BarVerdict::Met => "met",
+            BarVerdict::NotMet => "not met",
+            BarVerdict::NotMeasured => "not measured",
         }
     }
 }
 
 /// The plan's bars with what was measured, and the verdict on each row.
-pub fn expectations(results: &Results) -> (Table, Vec<Verdict>) {
+pub fn expectations(results: &Results) -> (Table, Vec<BarVerdict>) {
     let head = ["Contest", "Path", "Measure", "Bar", "Measured", "Verdict"].map(str::to_owned).to_vec();
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
     for expect in &results.shown.expect {
@@ -245,11 +245,11 @@ pub fn expectations(results: &Results) -> (Table, Vec<Verdict>) {
     (Table { head, names: 3, rows }, verdicts)
 }
 
-fn verdict(expect: &Expect, spread: Option<Spread>) -> Verdict {
-    let Some(Spread { median, .. }) = spread else { return Verdict::NotMeasured };
+fn verdict(expect: &Expect, spread: Option<Spread>) -> BarVerdict {
+    let Some(Spread { median, .. }) = spread else { return BarVerdict::NotMeasured };
     let met =
         expect.at_least.is_none_or(|bar| median >= bar) && expect.at_most.is_none_or(|bar| median <= bar);
-    if met { Verdict::Met } else { Verdict::NotMet }
+    if met { BarVerdict::Met } else { BarVerdict::NotMet }
 }
 
 /// One line for each invalid run, or each run of a figure's choice that ended badly: which, and why.

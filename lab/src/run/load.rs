@@ -27,7 +27,7 @@ const BUSY: [&str; 3] = ["sh", "-c", "kill -STOP $$; while :; do :; done"];
 /// Bytes of `/proc/net/snmp` that are read: it has less than 4 KiB.
 const SNMP_BYTES: u64 = 16 << 10;
 
-/// A load that is under way; its competitors end when it is dropped.
+/// A load that is running; its competitors end when it is dropped.
 pub struct Load<'a> {
     spec: &'a LoadSpec,
     group: Group,

@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// Bytes of a table of devices that are read: a host has two or three of some 120 bytes each.
 const DEVICES_BYTES: u64 = 16 << 10;
 
-/// A network namespace that somebody else made.
+/// A network namespace that another process made.
 pub struct Namespace {
     name: String,
     file: File,

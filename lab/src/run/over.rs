@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Kept by whoever started a watching thread: dropping it tells the thread to end.
+/// Kept by the owner of a watching thread: dropping it ends the thread.
 #[derive(Default)]
 pub struct Over {
     flag: Arc<AtomicBool>,

@@ -126,7 +126,7 @@ impl Tool for Qcp {
             .args(["--rtt".to_owned(), (rtt_ms.ceil() as u16).max(1).to_string()])
             .args(["--initial-mtu", &packet, "--max-mtu", &packet, "--congestion", options.cc.word()])
             .args(&options.args)
-            // The configuration of whoever runs this is none of the experiment's.
+            // The user's own configuration must not change the experiment.
             .env("HOME", &task.directory)
             .env("XDG_CONFIG_HOME", &task.directory);
         let (source, arrival) = (&task.source, task.arrival());

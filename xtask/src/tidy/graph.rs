@@ -10,11 +10,12 @@ use std::process::Command;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("fobs-proto", &[]),
     ("fobs-sys", &[]),
-    ("fobs-diagnose", &["fobs-proto"]),
+    ("fobs-rng", &[]),
+    ("fobs-diagnose", &["fobs-proto", "fobs-rng"]),
     ("fobs", &["fobs-proto", "fobs-sys", "fobs-diagnose"]),
-    ("fobs-sim", &["fobs-proto", "fobs-diagnose"]),
+    ("fobs-sim", &["fobs-proto", "fobs-diagnose", "fobs-rng"]),
     ("fobs-cli", &["fobs"]),
-    ("fobs-lab", &["fobs-proto", "fobs-diagnose", "fobs-sim", "fobs-sys"]),
+    ("fobs-lab", &["fobs-proto", "fobs-diagnose", "fobs-sim", "fobs-sys", "fobs-rng"]),
     ("xtask", &[]),
 ];
 

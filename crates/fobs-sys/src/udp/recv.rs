@@ -37,7 +37,8 @@ pub struct Datagram<'a> {
     /// When it reached this host, in nanoseconds of [`monotonic_ns`], if the kernel stamped it. One
     /// stamp serves all datagrams that were merged.
     pub arrived_ns: Option<u64>,
-    /// What the socket had dropped when it queued this, modulo 2^32; merged datagrams count once (`SO_RXQ_OVFL`).
+    /// What the socket had dropped when it queued this, modulo 2^32; merged datagrams count once
+    /// (`SO_RXQ_OVFL`).
     pub drops: u32,
     /// Datagrams that were merged into one with this as the first; 0 for the others of them.
     pub merged: u16,
@@ -217,7 +218,7 @@ impl RecvBatch {
         }
         let from = self.names[index].decode(header.msg_namelen)?;
         let segment_len = segment_len.and_then(|len| usize::try_from(len).ok()).unwrap_or(len).max(1);
-        // Without a drop so far the kernel says nothing.
+        // The kernel sends no counter before the first drop.
         let drops = self.drops.unwrap_or(0);
         Some(Received { len, segment_len, from, ecn, arrived_ns, drops })
     }

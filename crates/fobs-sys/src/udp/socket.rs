@@ -106,7 +106,8 @@ impl UdpSocket {
         self.recv_buffer.load(Ordering::Relaxed)
     }
 
-    /// Asks for a receive buffer of `bytes` now; what the kernel grants, as [`recv_buffer`](Self::recv_buffer) says it.
+    /// Asks for a receive buffer of `bytes` now; what the kernel grants, as
+    /// [`recv_buffer`](Self::recv_buffer) says it.
     pub fn set_recv_buffer(&self, bytes: usize) -> io::Result<usize> {
         ask_recv_buffer(self.fd.as_fd(), bytes)?;
         let granted = sockopt::socket_recv_buffer_size(&self.fd)?;
@@ -131,7 +132,7 @@ impl UdpSocket {
         self.segments_max.store(1, Ordering::Relaxed);
     }
 
-    /// Whether the kernel says with what it queues how much it dropped before (`SO_RXQ_OVFL`); a sandbox's may not.
+    /// Whether the kernel attaches its drop counter to datagrams (`SO_RXQ_OVFL`); a sandbox's may not.
     pub fn counts_drops(&self) -> bool {
         self.counts_drops
     }

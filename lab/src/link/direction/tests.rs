@@ -154,8 +154,8 @@ fn changes_take_effect_at_once_and_reset_starts_again() {
 }
 
 proptest! {
-    /// Whatever the settings and the arrivals: nothing is lost without a name, times do not go back in a lane, and
-    /// nothing leaves early.
+    /// Whatever the settings and the arrivals: nothing is lost without a name, times do not go back in a
+    /// lane, and nothing leaves early.
     #[test]
     fn every_packet_is_accounted_for(
         seed in any::<u64>(),

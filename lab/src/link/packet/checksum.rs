@@ -1,4 +1,5 @@
-//! The Internet checksum (RFC 1071) and the sums of pseudo headers (RFC 9293 section 3.1, RFC 8200 section 8.1).
+//! The Internet checksum (RFC 1071) and the sums of pseudo headers (RFC 9293 section 3.1, RFC 8200 section
+//! 8.1).
 
 use super::IpVersion;
 

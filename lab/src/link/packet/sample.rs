@@ -88,8 +88,8 @@ impl Sample {
     }
 }
 
-/// What a receiver would see of a frame that is no super-packet: its sequence number (0 for UDP), flags and payload.
-/// Panics if lengths or checksums are wrong. A partial checksum must be the pseudo header's.
+/// What a receiver would see of a frame that is no super-packet: its sequence number (0 for UDP), flags and
+/// payload. Panics if lengths or checksums are wrong. A partial checksum must be the pseudo header's.
 pub fn received(frame: &[u8]) -> (u32, u8, Vec<u8>) {
     let (version, transport, at, payload_at) = opened(frame);
     let packet = &frame[VNET_BYTES..];

@@ -1,9 +1,9 @@
 //! Segments that leave together, as one packet or super-packet: what a network card's receive offload does.
 //!
-//! Segments that follow each other in a super-packet always go together; packets of one flow go together under the
-//! rules of the kernel's own GRO (equal headers, consecutive sequence numbers, equal sizes but for the last, nothing
-//! behind PSH or FIN). Only packets whose checksum was left to be filled in take part: no payload is ever summed,
-//! except of one that is to be damaged.
+//! Segments that follow each other in a super-packet always go together; packets of one flow go together
+//! under the rules of the kernel's own GRO (equal headers, consecutive sequence numbers, equal sizes but for
+//! the last, nothing behind PSH or FIN). Only packets whose checksum was left to be filled in take part: no
+//! payload is ever summed, except of one that is to be damaged.
 
 use std::io::IoSlice;
 
@@ -236,8 +236,8 @@ impl Train {
     }
 }
 
-/// Writes one segment with its checksum filled in and then one bit of it flipped, so that the receiving kernel finds
-/// a bad packet. The bit lies in the payload, or behind the IP header if there is none.
+/// Writes one segment with its checksum filled in and then one bit of it flipped, so that the receiving
+/// kernel finds a bad packet. The bit lies in the payload, or behind the IP header if there is none.
 pub fn damaged(layout: &Layout, frame: &[u8], index: u32, which: u32, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&VnetHeader::default().bytes());

@@ -77,8 +77,8 @@ fn a_holding_outage_stops_the_link() {
     assert_eq!(at, [MS, 2 * MS, 13 * MS, 14 * MS]);
 }
 
-/// Offers packets at `load` times the rate, evenly; returns the share that was dropped early and the mean backlog of
-/// the second half.
+/// Offers packets at `load` times the rate, evenly; returns the share that was dropped early and the mean
+/// backlog of the second half.
 fn red_under(load: f64) -> (f64, f64) {
     let (min_bytes, max_bytes) = (30_000, 90_000);
     let limit_bytes = 300_000;
@@ -101,8 +101,9 @@ fn red_under(load: f64) -> (f64, f64) {
 
 #[test]
 fn red_drops_what_is_too_much_and_keeps_the_queue_between_its_thresholds() {
-    // 5% too much: 4.8% must go. RED finds the average at which it drops just that: uniform gaps make the drop rate
-    // 2p / (1 + p) of the marking probability p (0.1 at the upper threshold), so about a quarter of the way up.
+    // 5% too much: 4.8% must go. RED finds the average at which it drops just that: uniform gaps make the
+    // drop rate 2p / (1 + p) of the marking probability p (0.1 at the upper threshold), so about a quarter of
+    // the way up.
     let (early, backlog) = red_under(1.05);
     assert!((0.043..0.053).contains(&early), "dropped {early}");
     assert!((30_000.0..70_000.0).contains(&backlog), "mean backlog {backlog}");

@@ -75,7 +75,7 @@ impl Probe {
     /// The path of the self-test with these keys of the forward direction, and counters at zero.
     pub fn fresh(&self, keys: Value) -> Result<(), String> {
         self.remote.set(&only(&keys)).map_err(|error| error.to_string())?;
-        // What is still under way belongs to the test before.
+        // What is still in flight belongs to the test before.
         thread::sleep(Duration::from_millis(60));
         self.west.set_nonblocking(true).map_err(said)?;
         while self.west.recv(&mut [0; 2048]).is_ok() {}
@@ -109,7 +109,8 @@ impl Probe {
         })
     }
 
-    /// Sends packets west to east at so many bits a second of whole IP packets; what arrives, in order of arrival.
+    /// Sends packets west to east at so many bits a second of whole IP packets; what arrives, in order of
+    /// arrival.
     pub fn stream(&self, count: u32, payload: usize, bits_per_second: f64) -> Result<Vec<Hop>, String> {
         let spacing = (payload + 28) as f64 * 8.0 / bits_per_second;
         thread::scope(|scope| {

@@ -34,13 +34,13 @@ pub struct HostSpec {
 /// A queue: the text of a limit (drop-tail), or `{ red = { .. } }`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Queue {
-    DropTail(Limit),
+    DropTail(QueueLimit),
     Red(Red),
 }
 
 /// A length of a queue: `1BDP`, `256KiB` or `100pkt`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
+pub enum QueueLimit {
     /// Times rate x base round trip.
     Bdp(f64),
     Bytes(Size),
@@ -51,11 +51,11 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
-    pub min: Limit,
-    pub max: Limit,
+    pub min: QueueLimit,
+    pub max: QueueLimit,
     /// Of a drop when the average reaches `max`.
     pub probability: Share,
-    pub limit: Limit,
+    pub limit: QueueLimit,
     #[serde(default = "red_weight")]
     pub weight: f64,
 }
@@ -160,13 +160,13 @@ pub enum OnOffTimes {
     Constant,
 }
 
-impl Limit {
+impl QueueLimit {
     /// In bytes, given the bytes of a bandwidth-delay product and of a packet.
     pub fn bytes(self, bdp: u64, packet: u64) -> u64 {
         match self {
-            Limit::Bdp(times) => (bdp as f64 * times).round() as u64,
-            Limit::Bytes(size) => size.bytes(),
-            Limit::Packets(packets) => u64::from(packets) * packet,
+            QueueLimit::Bdp(times) => (bdp as f64 * times).round() as u64,
+            QueueLimit::Bytes(size) => size.bytes(),
+            QueueLimit::Packets(packets) => u64::from(packets) * packet,
         }
     }
 }
@@ -270,19 +270,19 @@ impl FromStr for HostSpec {
     }
 }
 
-impl FromStr for Limit {
+impl FromStr for QueueLimit {
     type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Limit, SpecError> {
+    fn from_str(text: &str) -> Result<QueueLimit, SpecError> {
         let bare = text.trim();
         let whole = |number: &str| number.trim_end().parse::<u32>().ok().filter(|&count| count > 0);
         let limit = if let Some(number) = bare.strip_suffix("BDP") {
             let times = number.trim_end().parse::<f64>().ok();
-            times.filter(|times| (0.001..=1000.0).contains(times)).map(Limit::Bdp)
+            times.filter(|times| (0.001..=1000.0).contains(times)).map(QueueLimit::Bdp)
         } else if let Some(number) = bare.strip_suffix("pkt") {
-            whole(number).map(Limit::Packets)
+            whole(number).map(QueueLimit::Packets)
         } else {
-            bare.parse().ok().map(Limit::Bytes)
+            bare.parse().ok().map(QueueLimit::Bytes)
         };
         limit.ok_or_else(|| {
             let text: String = text.chars().take(40).collect();
@@ -291,24 +291,24 @@ impl FromStr for Limit {
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for QueueLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Limit::Bdp(times) => write!(f, "{times}BDP"),
-            Limit::Bytes(size) => write!(f, "{size}"),
-            Limit::Packets(count) => write!(f, "{count}pkt"),
+            QueueLimit::Bdp(times) => write!(f, "{times}BDP"),
+            QueueLimit::Bytes(size) => write!(f, "{size}"),
+            QueueLimit::Packets(count) => write!(f, "{count}pkt"),
         }
     }
 }
 
-impl Serialize for Limit {
+impl Serialize for QueueLimit {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Limit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Limit, D::Error> {
+impl<'de> Deserialize<'de> for QueueLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<QueueLimit, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
@@ -364,7 +364,7 @@ impl Serialize for Queue {
 
 impl<'de> Deserialize<'de> for Queue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Queue, D::Error> {
-        let limit = |text: &str| text.parse::<Limit>().map(Queue::DropTail);
+        let limit = |text: &str| text.parse::<QueueLimit>().map(Queue::DropTail);
         text_or_table(deserializer, "1BDP, 256KiB, 100pkt or { red = .. }", limit, |table: QueueTable| {
             Ok(Queue::Red(table.red))
         })

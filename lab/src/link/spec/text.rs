@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::SpecError;
 
-/// A text (a bare number counts as one), or a table of its own. Errors name what was wrong inside, which serde's
-/// untagged enums do not.
+/// A text (a bare number counts as one), or a table of its own. Errors name what was wrong inside, which
+/// serde's untagged enums do not.
 pub fn text_or_table<'de, D, Out, Table>(
     deserializer: D,
     expected: &'static str,
