@@ -162,7 +162,7 @@ pub struct AckSample {
     pub latest_rtt: Duration,
     /// Smoothed RTT (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
-    /// Smallest RTT of the last 10 s.
+    /// Smallest RTT of the last 5 to 10 s ([`Rtt::min`](crate::recovery::Rtt::min)).
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
     pub rate: Option<RateSample>,
