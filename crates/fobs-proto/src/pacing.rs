@@ -3,11 +3,12 @@
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// How far behind its schedule a sender may be and still catch up, by sending faster. A stalled thread would otherwise
-/// owe the path a burst: 4 ms off the CPU at 1 Gbit/s are 500 KB. Measured sleeps overrun by up to 2.6 ms in 0.1% of cases.
+/// How far behind its schedule a sender may be and still catch up, by sending faster. A stalled thread would
+/// otherwise send a long burst: 4 ms off the CPU at 1 Gbit/s are 500 kB. Measured sleeps overrun by up to 2.6
+/// ms in 0.1% of cases.
 const CATCH_UP_MAX: Duration = Duration::from_millis(2);
-/// What one burst should last on the wire: longer bursts hurt shallow queues (at 1 Gbit/s this is 31 kB, half of the smallest
-/// switch's buffer for a port), shorter ones cost system calls and wake-ups, which are 0.1 ms late.
+/// Length of a burst on the wire: longer bursts hurt shallow queues (at 1 Gbit/s this is 31 kB, half of the
+/// smallest switch's buffer for a port), shorter ones cost system calls and wake-ups, which are 0.1 ms late.
 const QUANTUM: Duration = Duration::from_micros(250);
 
 /// Departure times from a rate. Never switches itself off: without a rate there is no pacer.

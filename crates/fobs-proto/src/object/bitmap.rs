@@ -77,8 +77,8 @@ impl Bitmap {
         Some(word as u32 * 64 + 63 - self.words[word].leading_zeros())
     }
 
-    /// Appends bits `from..from + count` as bytes, bit `i` of the slice in bit `i mod 8` of byte `i / 8`; `from` is a
-    /// multiple of 8. Bits past the end are clear.
+    /// Appends bits `from..from + count` as bytes, bit `i` of the slice in bit `i mod 8` of byte `i / 8`;
+    /// `from` is a multiple of 8. Bits past the end are clear.
     pub fn write_bytes(&self, from: u32, count: u32, out: &mut Vec<u8>) {
         debug_assert_eq!(from % 8, 0);
         for byte in 0..count.div_ceil(8) {

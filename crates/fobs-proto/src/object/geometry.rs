@@ -8,10 +8,11 @@ pub const RECORDS_MAX: u32 = 256 << 10;
 pub const TRAILER_LEN: u32 = 4 + 4 + 4 + 32;
 /// Longest chunk on the wire, bytes (protocol 7.1).
 pub const CHUNK_LEN_MAX: u32 = CHUNK_DATA_MAX + RECORDS_MAX + TRAILER_LEN;
-/// Packets in one bitmap report (protocol 1.3). The papers' segment had 10,000; 4096 make a bitmap of 512 bytes, so
-/// that an ack with one stays well inside 1200 bytes.
+/// Packets in one bitmap report (protocol 1.3). The papers' segment had 10,000; 4096 make a bitmap of 512
+/// bytes, so that an ack with one stays well inside 1200 bytes.
 pub const BLOCK_PACKETS: u32 = 4096;
-/// Smallest payload of a packet, bytes: keeps `packet_index` within 16 bits for the longest chunk, and headers cheap.
+/// Smallest payload of a packet, bytes: keeps `packet_index` within 16 bits for the longest chunk, and
+/// headers cheap.
 pub const PAYLOAD_MIN: u16 = 512;
 /// Largest payload of a packet, bytes: UDP over IPv4 carries 65,507, less 28 of header and tag, rounded down.
 pub const PAYLOAD_MAX: u16 = 65_000;

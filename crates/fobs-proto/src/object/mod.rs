@@ -1,4 +1,4 @@
-//! What is moved: index arithmetic and sets of packets. Knows no time, no wire, no machine.
+//! The object: index arithmetic and sets of packets. Knows no time, no wire, no machine.
 
 mod bitmap;
 mod geometry;

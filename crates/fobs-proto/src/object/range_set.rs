@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// Inclusive ranges, ascending, never touching. At most `ranges_max`: past that the lowest is forgotten, because the
-/// newest numbers are the ones that a report is about.
+/// Inclusive ranges, ascending, never touching. At most `ranges_max`: past that the lowest is forgotten,
+/// because the newest numbers are the ones that a report is about.
 #[derive(Debug, Clone)]
 pub struct RangeSet {
     ranges: VecDeque<(u64, u64)>,

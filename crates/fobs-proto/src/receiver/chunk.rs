@@ -8,7 +8,7 @@ use crate::wire::{ATTEMPT_MAX, DataHeader};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Arriving,
-    /// All packets are here; the driver verifies.
+    /// All packets have arrived; the driver verifies.
     Complete,
     Verified,
 }
@@ -25,7 +25,7 @@ pub(super) struct Arriving {
     pub(super) progress: Progress,
 }
 
-/// What a packet did to its chunk.
+/// The effect of a packet on its chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
     /// New: its place, bytes from the chunk's start, and the chunk's length if that completed it.
@@ -56,8 +56,8 @@ impl Arriving {
         &self.received
     }
 
-    /// Where a packet of `len` payload bytes would go if it came now: bytes that no packet has filled, and only this one fills.
-    /// `None` if it would not be new, or must first lay out the chunk.
+    /// Where a packet of `len` payload bytes would go if it came now: bytes that no packet has filled, and
+    /// only this one fills. `None` if it would not be new, or must first lay out the chunk.
     pub(super) fn vacancy(&self, header: &DataHeader, len: usize) -> Option<u32> {
         let offset = u32::from(header.packet_index) * u32::from(self.payload_size);
         let vacant = self.progress == Progress::Arriving
@@ -77,7 +77,7 @@ impl Arriving {
             return Err(Reject::OldAttempt);
         }
         if self.progress != Progress::Arriving {
-            // The sender counts on what it hears acknowledged: should the verdict be bad, it is bad for this attempt too.
+            // The sender relies on acknowledged packets: a bad verdict applies to this attempt too.
             self.attempt = header.attempt;
             return Ok(Taken::Known);
         }
@@ -119,7 +119,7 @@ impl Arriving {
         Ok(Taken::New { offset, completes })
     }
 
-    /// The chunk did not verify: it must come again under a later attempt. False if there is none left.
+    /// The chunk did not verify: it must be sent again under a later attempt. False if there is none left.
     pub(super) fn reject(&mut self) -> bool {
         let again = self.attempt < ATTEMPT_MAX;
         self.attempt_min = self.attempt + 1;

@@ -1,31 +1,33 @@
-//! What this host lost itself: the kernel's count of drops at the socket, made a count of packets (protocol 6.4).
+//! Packets dropped at this host's socket, estimated from the kernel's count of buffers (protocol 6.4).
 //!
-//! The kernel notes with every buffer that it queues how many it has dropped before. So the drops between two buffers
-//! lie in one gap of packet numbers, which is exact where a buffer holds one datagram. Where the kernel merges
-//! datagrams (GRO) it counts a merged buffer once: how many packets that were is read from the gap, less the share
-//! that the network loses elsewhere, and believed as far as merged buffers are that long at present.
+//! The kernel notes with every buffer that it queues how many it has dropped before, so the drops between two
+//! buffers lie in one gap of packet numbers. That is exact where a buffer holds one datagram. Where the
+//! kernel merges datagrams (GRO) it counts a merged buffer once: its packets are estimated from the gap, less
+//! the share that the network loses elsewhere, and bounded by the lengths of merged buffers at present.
 
 use super::PacketMeta;
 use crate::{PacketNumber, Timestamp};
 use std::time::Duration;
 
-/// Buffers whose lengths are remembered, and whose longest bounds what a dropped one may have held: some
+/// Buffers whose lengths are remembered, and whose longest bounds the length of a dropped one: some
 /// milliseconds at 10 Gbit/s, tens of them at 1. (With 32, sizes mixed up to 44 were counted 0.24% too low.)
 const SIZES: usize = 256;
-/// How much longer than those that were queued a dropped one may have been: what is long is dropped first, because the kernel
-/// asks whether it fits. (At 1, sizes mixed up to 44 were counted 0.15% too low.)
+/// How much longer than the queued ones a dropped buffer may have been: long ones are dropped first, because
+/// the kernel checks whether they fit. (At 1, sizes mixed up to 44 were counted 0.15% too low.)
 const LONGER: f64 = 1.5;
-/// Share of the newest buffer in the mean length: what is dropped resembles what was queued just before.
+/// Weight of the newest buffer in the mean length: a dropped buffer resembles those queued just before.
 const MEAN_SHARE: f64 = 1.0 / 8.0;
-/// Packets after which the network's losses count half: long enough for a loss rate of 0.001, short enough to follow.
+/// Packets after which the network's losses count half: long enough for a loss rate of 0.001, short enough to
+/// follow.
 const QUIET_PACKETS: f64 = 65_536.0;
-/// What the socket is charged for a byte of payload: 1.57 for single datagrams of 1472 bytes, 1.02 for merged ones
-/// (measured). Between them: lags of starved receivers and of others lie far apart (`loss_cause::witness`).
+/// Bytes charged to the socket for a byte of payload: 1.57 for single datagrams of 1472 bytes, 1.02 for
+/// merged ones (measured). Between them: lags of starved receivers and of others lie far apart
+/// (`loss_cause::witness`).
 const CHARGE: f64 = 1.3;
 /// Shortest time over which the arrival rate is taken.
 const RATE_SPAN: Duration = Duration::from_millis(20);
 
-/// The account.
+/// The estimate.
 #[derive(Debug)]
 pub(super) struct DropLedger {
     expected: PacketNumber,
@@ -52,8 +54,9 @@ struct Sizes {
 #[derive(Debug, Default)]
 struct Lateness {
     buffer_bytes: u64,
-    /// Of the packets that arrived within the time in which the buffer fills, the latest: when it arrived, and how long after that
-    /// it was read. Not the newest: a buffer that has just run over took that in shortly before it was read.
+    /// Of the packets that arrived within the time in which the buffer fills, the latest: when it arrived,
+    /// and how long after that it was read. Not the newest: a buffer that has just run over took that in
+    /// shortly before it was read.
     latest: (Timestamp, Duration),
     /// Bytes per second, and since when and how many are counted for the next value.
     rate: f64,
@@ -126,7 +129,8 @@ impl DropLedger {
         Some(self.reported as u32)
     }
 
-    /// How late packets before the newest gap were read at worst, thousandths of the time in which the buffer fills; told once.
+    /// How late packets before the newest gap were read at worst, thousandths of the time in which the buffer
+    /// fills; taken once.
     pub(super) fn take_lag(&mut self) -> Option<u16> {
         self.lateness.before_gap.take()
     }
@@ -310,7 +314,7 @@ mod tests {
         assert_eq!(packet(100, 500), None);
         let lag = packet(110, 0).expect("a gap");
         assert!((450..=550).contains(&lag), "{lag}");
-        // The buffer is read empty: what came last waited least.
+        // The buffer is read empty: the last packets waited least.
         for (number, late_ms) in (111..150).zip((0..400).rev().step_by(10)) {
             assert_eq!(packet(number, late_ms), None);
         }

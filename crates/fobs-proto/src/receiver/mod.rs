@@ -1,7 +1,8 @@
 //! The receiving machine: decides what is new, where it belongs, and what to report (protocol 5 and 6).
 //!
-//! Told of packets ([`Receiver::handle_data`], [`Receiver::handle_probe`]), verdicts ([`Receiver::handle_verdict`]) and stored chunks
-//! ([`Receiver::handle_stored`]); asked for acks ([`Receiver::poll_ack`]). The driver owns the bytes.
+//! A driver hands it packets ([`Receiver::handle_data`], [`Receiver::handle_probe`]), verdicts
+//! ([`Receiver::handle_verdict`]) and stored chunks ([`Receiver::handle_stored`]), and takes acks
+//! ([`Receiver::poll_ack`]). The driver owns the bytes.
 
 mod ack_policy;
 mod chunk;
@@ -16,19 +17,19 @@ use ledger::DropLedger;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// New packets between acks unless the user says otherwise: one ack per 93 kB costs the sender little, and at 1 Gbit/s
-/// there is one every 0.75 ms.
+/// New packets between acks unless the user says otherwise: one ack per 93 kB costs the sender little, and at
+/// 1 Gbit/s there is one every 0.75 ms.
 pub const ACK_EVERY: u32 = 64;
 /// Longest time that a packet waits for its ack.
 pub const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
-/// Acks whose news each ack repeats: eight must be lost in a row before a bitmap has to help.
+/// Acks whose ranges each ack repeats: only after eight lost in a row does the sender need a bitmap.
 const ACKS_REPEATED: u64 = 8;
 /// Packet numbers that each ack covers at least.
 const SPAN_MIN: u64 = 1024;
 /// Every so many acks carry a bitmap of an incomplete block: they cost bytes and matter only after lost acks.
 const BITMAP_EVERY: usize = 16;
 
-/// What a receiver is made with.
+/// Configuration of a receiver.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiverConfig {
     /// New packets between acks.
@@ -39,7 +40,7 @@ pub struct ReceiverConfig {
     pub chunks_max: u32,
 }
 
-/// What arrived beside the header.
+/// What is known of a packet beside its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PacketMeta {
     /// Its number.
@@ -50,14 +51,15 @@ pub struct PacketMeta {
     pub len: u16,
     /// Its congestion mark.
     pub ecn: EcnCodepoint,
-    /// What the socket says with it.
+    /// What the socket noted with it.
     pub socket: SocketNote,
 }
 
-/// What the kernel notes with what it queues at a socket.
+/// What the kernel notes with a buffer that it queues at a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SocketNote {
-    /// Buffers that the socket had dropped when it queued this packet, modulo 2^32; `None` where nothing counts.
+    /// Buffers that the socket had dropped when it queued this packet, modulo 2^32; `None` where the kernel
+    /// does not count.
     pub drops: Option<u32>,
     /// Datagrams that were merged into the buffer that this packet begins; 0 for the others of a buffer.
     pub merged: u16,
@@ -85,7 +87,7 @@ pub enum Disposition {
         /// Length of the chunk, bytes, if this packet completed it.
         completes: Option<u32>,
     },
-    /// Known already.
+    /// Received before.
     Duplicate,
     /// Not taken.
     Reject(Reject),
@@ -118,7 +120,7 @@ pub struct ReceiverStats {
     pub packets: u64,
     /// Their datagram bytes.
     pub bytes: u64,
-    /// Data packets that were known already.
+    /// Data packets received before.
     pub duplicates: u64,
     /// Data packets that were not taken.
     pub rejected: u64,
@@ -185,7 +187,8 @@ impl Receiver {
         self.stats
     }
 
-    /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not acknowledged.
+    /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not
+    /// acknowledged.
     pub fn handle_data(
         &mut self,
         now: Timestamp,
@@ -210,9 +213,10 @@ impl Receiver {
         disposition
     }
 
-    /// Where in its chunk the payload of a data packet would be stored, in bytes, if the packet came now: a driver may open a
-    /// sealed packet straight into this place. Nothing is taken and nothing changes; whether it is genuine need not be known,
-    /// because nobody reads those bytes before a packet for them is taken. `None` where no such promise can be made.
+    /// Where in its chunk the payload of a data packet would be stored, in bytes, if the packet came now: a
+    /// driver may open a sealed packet straight into this place. Nothing is taken and nothing changes;
+    /// whether it is genuine need not be known, because those bytes are not read before a packet for them is
+    /// taken. `None` where there is no such place.
     pub fn vacancy(&self, header: &DataHeader, payload_len: usize) -> Option<u32> {
         let place = header.chunk.checked_sub(self.base)? as usize;
         self.chunks.get(place)?.vacancy(header, payload_len)
@@ -224,19 +228,20 @@ impl Receiver {
         self.policy.at_once();
     }
 
-    /// The kernel's count of what was dropped at the socket, as of now. Packets bring their own count
-    /// ([`SocketNote`]); this one also knows of drops behind the newest.
+    /// The kernel's count of drops at the socket, as of now. Packets bring their own count
+    /// ([`SocketNote`]); this one also has the drops behind the newest.
     pub fn handle_socket_drops(&mut self, drops: u32) {
         self.socket_drops = drops;
         self.ledger.on_count(drops);
     }
 
-    /// The socket's buffer holds so many bytes, as the kernel charges them; told at the start and when it changes.
+    /// Size of the socket's buffer, bytes as the kernel charges them; to be set at the start and after each
+    /// change.
     pub fn handle_socket_buffer(&mut self, bytes: u64) {
         self.ledger.on_buffer(bytes);
     }
 
-    /// Packets that this host has dropped at the socket, modulo 2^32; `None` where nothing counts.
+    /// Packets that this host has dropped at the socket, modulo 2^32; `None` where the kernel does not count.
     pub fn packets_dropped(&mut self) -> Option<u32> {
         self.ledger.packets()
     }
@@ -289,7 +294,7 @@ impl Receiver {
         self.policy.deadline()
     }
 
-    /// Whether an ack is due. Cheap: ask after every packet.
+    /// Whether an ack is due. Cheap enough for every packet.
     pub fn wants_ack(&self, now: Timestamp) -> bool {
         self.policy.is_due(now)
     }

@@ -1,8 +1,9 @@
-//! How fast the receiver gets what we send, by the receiver's own clock and counters.
+//! The delivery rate, by the receiver's clock and counters.
 //!
-//! Every ack carries the arrival time of the newest packet and the bytes received until then (protocol 6). The slope
-//! between two acks is the rate at which the path delivered, untouched by delayed, merged or lost acks: that
-//! is why no per-packet send state is kept, as sender-side estimators (draft-cheng-iccrg-delivery-rate) must.
+//! Every ack carries the arrival time of the newest packet and the bytes received until then (protocol 6).
+//! The slope between two acks is the rate at which the path delivered, untouched by delayed, merged or lost
+//! acks: that is why no per-packet send state is kept, as sender-side estimators
+//! (draft-cheng-iccrg-delivery-rate) must.
 
 use crate::Rate;
 use std::collections::VecDeque;
@@ -22,7 +23,7 @@ pub struct RateSample {
     pub packets: u64,
 }
 
-/// What an ack shows of the rate.
+/// The rates that an ack shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slopes {
     /// Over about the last window.
@@ -53,14 +54,15 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// Nothing was sent for so long since the last report: what was reported is moved up, so that no slope spans the pause.
+    /// Nothing was sent for so long since the last report: earlier reports are moved up, so that no slope
+    /// spans the pause.
     pub fn shift(&mut self, pause: Duration) {
         let pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
         self.reports.iter_mut().for_each(|report| report.time_us = report.time_us.saturating_add(pause_us));
     }
 
-    /// Takes the counters of an ack and gives the slopes over about the last `window` and since the last report; `None` while there is nothing to compare
-    /// with, or for an ack that was overtaken.
+    /// Takes the counters of an ack and gives the slopes over about the last `window` and since the last
+    /// report; `None` while there is nothing to compare with, or for an ack that was overtaken.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<Slopes> {
         let new = Report { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
@@ -73,7 +75,7 @@ impl DeliveryRate {
             return None;
         }
         let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        // Drop what is older than the window, but always keep one report to compare with.
+        // Drop reports older than the window, but always keep one to compare with.
         while self.reports.len() > 1 && self.reports[1].time_us.saturating_add(window_us) <= new.time_us {
             self.reports.pop_front();
         }

@@ -1,11 +1,11 @@
-//! Packets on their way, by packet number: what was acknowledged, what is lost (RFC 9002 section 6.1).
+//! Packets in flight, by packet number: which were acknowledged, which are lost (RFC 9002 section 6.1).
 
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most packets that are remembered. 262,144 full packets are 380 MB on their way: 30 Gbit/s at 100 ms. A sender waits when
-/// all of them are outstanding ([`InFlight::is_full`]); one that does not forgets the oldest.
+/// Most packets that are remembered. 262,144 full packets are 380 MB in flight: 30 Gbit/s at 100 ms. A sender
+/// waits when all of them are outstanding ([`InFlight::is_full`]); one that does not forgets the oldest.
 const ENTRIES_MAX: usize = 1 << 18;
 /// RFC 9002 section 6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
@@ -14,7 +14,7 @@ const PACKET_THRESHOLD_MAX: u64 = 256;
 /// Numbers below the largest acknowledged for which a late ack is still recognised as such.
 const LATE_ACK_SPAN: u64 = 1024;
 
-/// What a packet carried.
+/// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SentKind {
     /// A piece of a chunk.
@@ -33,7 +33,7 @@ pub enum SentKind {
 /// One transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// What it carried.
+    /// Its content.
     pub kind: SentKind,
     /// When.
     pub at: Timestamp,
@@ -130,8 +130,9 @@ impl InFlight {
         number
     }
 
-    /// Takes an acknowledged range (inclusive); tells each packet that is acknowledged for the first time, from the lowest.
-    /// Numbers that were never sent are ignored: a peer cannot acknowledge the future.
+    /// Takes an acknowledged range (inclusive); calls `acked` with each packet that is acknowledged for the
+    /// first time, from the lowest. Numbers that were never sent are ignored: a peer cannot acknowledge the
+    /// future.
     pub fn on_ack(&mut self, low: PacketNumber, high: PacketNumber, mut acked: impl FnMut(Acked)) {
         let Some(high) = self.next_number().checked_sub(1).map(|last| last.min(high)) else { return };
         if low > high {
@@ -159,7 +160,7 @@ impl InFlight {
         self.largest_acked = self.largest_acked.max(Some(high));
     }
 
-    /// Declares lost what later acks say is: by the packet threshold or by time; from the lowest.
+    /// Declares packets lost by the packet threshold or by time, from the lowest.
     pub fn detect_losses(&mut self, now: Timestamp, loss_delay: Duration, mut lost: impl FnMut(Lost)) {
         let Some(largest) = self.largest_acked else { return };
         self.skip_resolved();
@@ -179,7 +180,8 @@ impl InFlight {
         self.forget_resolved();
     }
 
-    /// Declares everything outstanding lost (two probe timeouts in a row: nothing comes back), from the lowest.
+    /// Declares everything outstanding lost (two probe timeouts in a row: nothing comes back), from the
+    /// lowest.
     pub fn lose_all(&mut self, mut lost: impl FnMut(Lost)) {
         self.skip_resolved();
         for (i, (sent, state)) in self.entries.iter_mut().enumerate() {

@@ -9,8 +9,9 @@ pub const BASE_DATAGRAM: u16 = 1200;
 const PROBES_MAX: u8 = 3;
 /// PMTU_RAISE_TIMER (RFC 8899 section 5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
-/// IP packet sizes that occur: 1380 and 1420 (tunnels), 1460 (cloud), 1492 (PPPoE), 1500 (Ethernet), 8996 and 9000 (jumbo
-/// frames, as clouds and campuses set them). All are probed at once, in the first flight: a search would cost round trips.
+/// IP packet sizes that occur: 1380 and 1420 (tunnels), 1460 (cloud), 1492 (PPPoE), 1500 (Ethernet), 8996 and
+/// 9000 (jumbo frames, as clouds and campuses set them). All are probed at once, in the first flight: a
+/// search would cost round trips.
 const PACKET_SIZES: [u16; 7] = [1380, 1420, 1460, 1492, 1500, 8996, 9000];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use crate::Timestamp;
 use std::time::Duration;
 
-/// RFC 9002 section 6.2.2: what is assumed before the first sample.
+/// RFC 9002 section 6.2.2: assumed before the first sample.
 const INITIAL_RTT: Duration = Duration::from_millis(333);
 /// RFC 9002 section 6.1.2: timers cannot be finer than this.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// A minimum is of the last one to two of these: long enough to outlive a queue that we or others hold, short enough to follow
-/// a route change. Twice this is BBR's value.
+/// Length of a window of [`Rtt::min`], which spans the present window and the one before: long enough to
+/// outlast a standing queue, short enough to follow a route change. Two windows are BBR's 10 s.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(5);
 
 /// The estimator.
@@ -43,7 +43,7 @@ impl Rtt {
     pub fn on_sample(&mut self, now: Timestamp, total: Duration, ack_delay: Duration) {
         self.min_ever = self.min_ever.min(total);
         if now - self.window_began >= MIN_RTT_WINDOW {
-            // After a longer silence the window before is of no time that counts.
+            // After a longer pause the window before is too old to count.
             let stale = now - self.window_began >= 2 * MIN_RTT_WINDOW;
             self.min_before = if stale { Duration::MAX } else { self.min };
             self.min = Duration::MAX;
@@ -72,7 +72,9 @@ impl Rtt {
         self.smoothed
     }
 
-    /// The smallest RTT of the last 5 to 10 s; `None` before the first sample.
+    /// The smallest RTT of the present window and of the one before; `None` before the first sample. A window
+    /// lasts until the first sample 5 s after its start: with steady acks that is the last 5 to 10 s, across
+    /// a pause up to 15 s.
     pub fn min(&self) -> Option<Duration> {
         self.latest.map(|_| self.min.min(self.min_before))
     }
@@ -82,13 +84,15 @@ impl Rtt {
         self.latest.map(|_| self.min_ever)
     }
 
-    /// After this time without a later packet being acknowledged a packet is lost (RFC 9002 section 6.1.2): 9/8 RTT.
+    /// After this time without a later packet being acknowledged a packet is lost (RFC 9002 section 6.1.2):
+    /// 9/8 RTT.
     pub fn loss_delay(&self) -> Duration {
         let rtt = self.latest.map_or(self.smoothed, |latest| latest.max(self.smoothed));
         (rtt * 9 / 8).max(GRANULARITY)
     }
 
-    /// The probe timeout (RFC 9002 section 6.2.1), not backed off; `ack_delay_max` is what the receiver may wait.
+    /// The probe timeout (RFC 9002 section 6.2.1), not backed off; `ack_delay_max` is the receiver's longest
+    /// wait.
     pub fn probe_timeout(&self, ack_delay_max: Duration) -> Duration {
         self.smoothed + (4 * self.variation).max(GRANULARITY) + ack_delay_max
     }

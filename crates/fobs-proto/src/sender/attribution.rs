@@ -1,11 +1,12 @@
 //! Which losses the controller responds to (protocol 5.10): the live part of `loss_cause/`.
 //!
-//! Losses that may be the receiver's are held until the round in which they were found is over, then judged together and
-//! passed to the controller as the network's or as the receiver's, at most one round trip late. With the receiver's counters,
-//! only as many losses are held as the counters cover; without them all are, because only the whole pattern shows a cause.
+//! Losses that may be the receiver's are held until the round in which they were found is over, then judged
+//! together and passed to the controller as the network's or as the receiver's, at most one round trip late.
+//! With the receiver's counters, only as many losses are held as the counters cover; without them all are,
+//! because only the whole pattern shows a cause.
 //!
-//! The counters are the receiver's claim. They are used only while the pattern of losses does not contradict them; after a
-//! contradiction nothing is held until [`TRUST_AFTER`] patterns in a row were without one.
+//! The counters are the receiver's claim. They are used only while the pattern of losses does not contradict
+//! them; after a contradiction nothing is held until [`TRUST_AFTER`] patterns in a row were without one.
 
 use super::drain::{Count, DrainLimit};
 use super::lessons::{self, Lessons};
@@ -26,7 +27,8 @@ const WINDOW_PACKETS: u64 = 10_000;
 const WINDOW_LOST: u64 = 32;
 /// Packets that it may reach back.
 const WINDOW_LONG: u64 = 70_000;
-/// Packets that it may reach back to find eight lost ones; fewer show nothing (`loss_cause::mixture::LOST_MIN`).
+/// Packets that it may reach back to find eight lost ones; fewer show nothing
+/// (`loss_cause::mixture::LOST_MIN`).
 const WINDOW_LONGEST: u64 = 1 << 20;
 /// Lost packets that are held at most, 1 MB; those beyond count as the network's.
 const HELD_MAX: usize = 1 << 15;
@@ -34,7 +36,8 @@ const HELD_MAX: usize = 1 << 15;
 const REPORTS_MAX: usize = 64;
 /// Lags of a round that are kept for their median.
 const LAGS_MAX: usize = 64;
-/// Patterns with at least eight losses that must agree with the receiver's counters before those are used again.
+/// Patterns with at least eight losses that must agree with the receiver's counters before those are used
+/// again.
 const TRUST_AFTER: u32 = 8;
 /// Weight of the newest burst in the mean burst length, which the features are corrected for.
 const BURST_SHARE: f64 = 1.0 / 16.0;
@@ -153,8 +156,8 @@ impl Attribution {
         }
     }
 
-    /// Takes packets declared lost, in the order of their numbers, and the missed ones among them, whose data no report has
-    /// acknowledged; `next_number` is sent next.
+    /// Takes packets declared lost, in the order of their numbers, and the missed ones among them, whose data
+    /// no report has acknowledged; `next_number` is sent next.
     pub(super) fn on_losses(
         &mut self,
         lost: &[Lost],

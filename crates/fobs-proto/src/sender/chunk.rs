@@ -5,7 +5,7 @@ use crate::object::{BLOCK_PACKETS, Bitmap, Geometry};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 
-/// A chunk in hand.
+/// A chunk that the sender holds.
 #[derive(Debug)]
 pub(super) struct Chunk {
     len: u32,
@@ -14,14 +14,15 @@ pub(super) struct Chunk {
     layout: Option<Layout>,
 }
 
-/// How a chunk is cut, and what has become of its packets.
+/// How a chunk is cut, and the state of its packets.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) geometry: Geometry,
     acked: Bitmap,
     /// First packet that was never sent under this layout.
     next_new: u32,
-    /// Low 32 bits of the number of each packet's newest transmission: an older one's loss is no news.
+    /// Low 32 bits of the number of each packet's newest transmission: the loss of an older one changes
+    /// nothing.
     newest: Vec<u32>,
     /// Whole passes of the circular schedule, and where the next one stands.
     passes: u32,
@@ -98,14 +99,14 @@ impl Chunk {
     }
 }
 
-/// The row of chunks in hand, ascending without gaps.
+/// The chunks that the sender holds, ascending without gaps.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     base: ChunkId,
     chunks: VecDeque<Chunk>,
     /// Sum of what each chunk has unsent.
     unsent: u64,
-    /// What became of blocks and chunks, to be told; at most what the chunks in hand consist of.
+    /// Outcomes of blocks and chunks, to be reported; bounded by the chunks held.
     outcomes: Vec<(Unit, Tally)>,
 }
 
@@ -115,7 +116,7 @@ impl Chunks {
         self.base + self.chunks.len() as u32
     }
 
-    /// The oldest chunk in hand.
+    /// The oldest chunk held.
     pub(super) fn base(&self) -> ChunkId {
         self.base
     }
@@ -124,7 +125,7 @@ impl Chunks {
         self.chunks.len()
     }
 
-    /// Bytes in hand that were never sent.
+    /// Bytes held that were never sent.
     pub(super) fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -139,7 +140,7 @@ impl Chunks {
         let chunk = self.chunks.pop_front()?;
         self.base += 1;
         self.unsent -= chunk.unsent();
-        // The receiver has verified what no ack has named: told late, but told.
+        // The receiver has verified packets that no ack has named: their outcome is reported late.
         if let Some(layout) = chunk.layout.as_ref().filter(|l| !l.acked.is_full()) {
             let open = layout.tallies.iter().filter(|t| t.missing > 0);
             self.outcomes.extend(open.map(|t| (Unit::Block, *t)));
@@ -148,7 +149,7 @@ impl Chunks {
         Some(chunk)
     }
 
-    /// Blocks and chunks of which the receiver has every packet, each told once.
+    /// Blocks and chunks of which the receiver has every packet, each reported once.
     pub(super) fn take_outcomes(&mut self) -> Vec<(Unit, Tally)> {
         std::mem::take(&mut self.outcomes)
     }
@@ -176,7 +177,8 @@ impl Chunks {
         (chunk.attempt == 0).then(|| geometry.packets())
     }
 
-    /// Forgets a chunk's layout, so that it is cut and sent anew under the next attempt. False if the attempts are used up.
+    /// Forgets a chunk's layout, so that it is cut and sent anew under the next attempt. False if the
+    /// attempts are used up.
     pub(super) fn start_over(&mut self, id: ChunkId) -> bool {
         match self.get_mut(id) {
             Some(chunk) if chunk.attempt < crate::wire::ATTEMPT_MAX => {
@@ -234,7 +236,8 @@ impl Chunks {
         }
     }
 
-    /// The chunk whose circular pass goes on: of the fewest passes, the oldest, among those with something unacknowledged.
+    /// The chunk whose circular pass goes on: of the fewest passes, the oldest, among those with something
+    /// unacknowledged.
     pub(super) fn least_passed(&self) -> Option<ChunkId> {
         let open = self.iter().filter_map(|(id, c)| Some((c.layout.as_ref()?, id)));
         open.filter(|(l, _)| l.next_unacked_sent(0).is_some())
@@ -253,14 +256,14 @@ impl Chunks {
         next
     }
 
-    /// The pass over a chunk has come past `index`.
+    /// The pass over a chunk has reached `index`.
     pub(super) fn on_circled(&mut self, id: ChunkId, index: u16) {
         if let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) {
             layout.circle = u32::from(index) + 1;
         }
     }
 
-    /// Whether the loss of this transmission leaves the packet with none on its way.
+    /// Whether the loss of this transmission leaves the packet with none in flight.
     pub(super) fn needs_again(&self, id: ChunkId, index: u16, attempt: u8, number: PacketNumber) -> bool {
         match self.get(id) {
             Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
@@ -271,7 +274,7 @@ impl Chunks {
     }
 }
 
-/// The layout of a chunk in hand, if it is still cut as `attempt` says.
+/// The layout of a chunk, if it is still that of `attempt`.
 fn layout_of(chunks: &mut VecDeque<Chunk>, base: ChunkId, id: ChunkId, attempt: u8) -> Option<&mut Layout> {
     let chunk = chunks.get_mut(id.checked_sub(base)? as usize)?;
     chunk.layout.as_mut().filter(|_| chunk.attempt == attempt)

@@ -6,10 +6,11 @@ use crate::loss_cause::Judge;
 use crate::{ChunkId, Rate};
 use std::time::Duration;
 
-/// Most packets of one burst. The kernel takes 64 as one GSO super-packet, of which 65,507 bytes leave 44 at 1472 bytes; the
-/// measured rate over the burst flattens between 32 and 44.
+/// Most packets of one burst. The kernel takes 64 as one GSO super-packet, of which 65,507 bytes leave 44 at
+/// 1472 bytes; the measured rate over the burst flattens between 32 and 44.
 pub const BURST_MAX: u32 = 44;
-/// Most datagram bytes of one burst: what UDP over IPv4 carries, which the kernel takes as one GSO super-packet.
+/// Most datagram bytes of one burst: what UDP over IPv4 carries, which the kernel takes as one GSO
+/// super-packet.
 pub const BURST_BYTES_MAX: u64 = 65_507;
 
 /// Configuration of a sender.

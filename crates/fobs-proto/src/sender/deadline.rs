@@ -1,44 +1,49 @@
-//! A moment by which the object should be there: the sender takes what that needs and no more, and gives way for as long as
-//! it can afford to.
+//! A deadline for the object: the sender claims the share of the path that the deadline needs and no more,
+//! and gives way to other flows for as long as it can afford to.
 //!
-//! It aims at a moment a little before the deadline. What is left over the time until then is the *need*; the need at
-//! the start, and of whatever is added to the object later, is the *plan*. While the need is within the plan, and a small part of
-//! what the path carries, the transfer is a scavenger under a ceiling a little above the need: beside others it may get
-//! nothing for a while, and alone it makes up for that. When it does not know the path yet, and when it has fallen behind, it
-//! shares as `fair` does, still under the ceiling, so that beside others it gets what it needs where a fair part is
-//! enough. Greedy it becomes only for who asked for that.
+//! It aims a little before the deadline. The bytes left over the time until then are the *need*; the need at
+//! the start, and of bytes added to the object later, is the *plan*. While the need is within the plan, and a
+//! small part of the path's rate, the transfer is a scavenger under a ceiling a little above the need: beside
+//! other flows it may get nothing for a while, and alone it catches up. While the path is unknown, and when
+//! it is behind the plan, it shares as `fair` does, still under the ceiling. It becomes greedy only if the
+//! user allows that.
 //!
-//! A deadline that nobody can meet is no reason to fail: the transfer goes on with its full claim, and says so.
+//! A deadline that cannot be met is no failure: the transfer goes on with its full claim and reports how late
+//! it will be.
 
 use crate::congestion::{Claim, Priority};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// The part of the whole time that is kept for what cannot be planned, and its bounds: the last packets, verification and storing take
-/// some round trips and seconds, and nobody wants to wait for hours with a path idle.
+/// The part of the whole time that is kept as reserve, and its bounds: the last packets, verification and
+/// storing take some round trips and seconds, and an idle path for hours helps no flow.
 const RESERVE_SHARE: u32 = 20;
 const RESERVE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 /// The ceiling over the need: alone, it earns a quarter of its time as slack, headers and losses included.
 const CEILING: f64 = 1.25;
-/// Never below this, where little is left and much time: it disturbs nobody, and feedback stays alive.
+/// Lowest ceiling, where little is left and much time: it disturbs no other flow, and acks keep coming.
 const CEILING_MIN: Rate = Rate::bits_per_second(1_000_000);
-/// Need over plan from which the transfer is behind: after a fifth of the time without anything. And where it no longer is.
+/// Need over plan from which the transfer is behind: after a fifth of the time without progress. And below
+/// which it has caught up.
 const BEHIND: f64 = 1.25;
 const CAUGHT_UP: f64 = 1.1;
-/// Need over the best that the path delivered, from which waiting risks more than a fair part can make up for: beside one
-/// other that is 0.35 to 0.45 of a link (docs/controllers.md). And where it no longer does.
+/// Need over the best delivery rate, from which waiting risks more than a fair share can make up for: beside
+/// one other flow that share is 0.35 to 0.45 of a link (docs/controllers.md). And below which it no longer
+/// does.
 const TIGHT: f64 = 0.4;
 const LOOSE: f64 = 0.3;
-/// Who may be greedy is so at twice the plan, or where not even the whole path is enough.
+/// Need over plan from which a transfer that may be greedy is; it also is where the whole path would not
+/// suffice.
 const DESPERATE: f64 = 2.0;
-/// Round trips after which the best delivery tells what the path carries: a start doubles at each of the last of them.
+/// Round trips after which the best delivery rate shows the path's rate: ramp-up doubles it in each of the
+/// last of them.
 const LOOKS_MIN: u32 = 12;
-/// While the whole is not known, giving way ends after this part of the time.
+/// While the object's size is unknown, giving way ends after this part (1/n) of the time.
 const UNKNOWN_SHARE: u32 = 2;
-/// What is to come is judged by what was done with the full claim over at least this time: long enough for a controller to have
-/// taken its part.
+/// The progress to come is extrapolated from that with the full claim over at least this time: long enough
+/// for a controller to have taken its share.
 const JUDGED_AFTER: Duration = Duration::from_secs(3);
-/// And this part of the whole time.
+/// And over at least this part (1/n) of the whole time.
 const JUDGED_SHARE: u32 = 50;
 
 /// How much of an object is known.
@@ -54,7 +59,7 @@ pub enum Extent {
 #[derive(Debug)]
 pub(super) struct Deadline {
     at: Timestamp,
-    /// What is aimed at.
+    /// The moment aimed at.
     aim: Timestamp,
     began: Timestamp,
     /// The most that may be claimed.
@@ -66,19 +71,19 @@ pub(super) struct Deadline {
     extent: Extent,
     /// Bytes per second.
     plan: f64,
-    /// The best delivery of a round trip, bytes per second, and how many have been looked at.
+    /// The best delivery rate of a round trip, bytes per second, and how many were measured.
     best: f64,
     looks: u32,
-    /// When the last one was, and what had arrived by then.
+    /// When the last one was, and the bytes acknowledged by then.
     last: (Timestamp, u64),
     claim: Claim,
-    /// Since when the claim has been a full one, and what was left then.
+    /// Since when the claim has been a full one, and the bytes left then.
     full_since: Option<(Timestamp, u64)>,
     late: Option<Duration>,
 }
 
 impl Deadline {
-    /// A pursuit that begins now and may claim at most so much.
+    /// A deadline `at`, set now, that may claim at most `most`.
     pub(super) fn new(now: Timestamp, at: Timestamp, most: Priority) -> Deadline {
         let reserve = ((at - now) / RESERVE_SHARE).clamp(RESERVE.0, RESERVE.1);
         Deadline {
@@ -99,17 +104,17 @@ impl Deadline {
         }
     }
 
-    /// What is claimed at present.
+    /// The present claim.
     pub(super) fn claim(&self) -> Claim {
         self.claim
     }
 
-    /// By how much it will be late, as far as can be told.
+    /// By how much it will be late, if that is foreseeable.
     pub(super) fn late(&self) -> Option<Duration> {
         self.late
     }
 
-    /// So many bytes were handed over, and so many will be.
+    /// So many bytes were handed over, and so many will follow.
     pub(super) fn expect(&mut self, now: Timestamp, handed: u64, beyond: u64, extent: Extent) {
         let known = handed.saturating_add(beyond);
         if let Some(time) = self.time_left(now) {
@@ -118,10 +123,10 @@ impl Deadline {
         (self.beyond, self.known, self.extent) = (beyond, self.known.max(known), extent);
     }
 
-    /// Looks, once a round trip, at what is left: `in_hand` bytes were handed over and have not arrived, `arrived` have since the
-    /// beginning.
-    pub(super) fn look(&mut self, now: Timestamp, in_hand: u64, arrived: u64) -> Claim {
-        let left = in_hand.saturating_add(self.beyond);
+    /// Updates the claim, once a round trip: `held` bytes were handed over and are not acknowledged,
+    /// `arrived` bytes are since the start.
+    pub(super) fn look(&mut self, now: Timestamp, held: u64, arrived: u64) -> Claim {
+        let left = held.saturating_add(self.beyond);
         if let Some(rate) = Rate::of(arrived.saturating_sub(self.last.1), now - self.last.0) {
             self.best = self.best.max(rate.as_bytes() as f64);
             self.looks = self.looks.saturating_add(1);
@@ -161,7 +166,7 @@ impl Deadline {
         Claim { priority: wanted.min(self.most), ceiling }
     }
 
-    /// What becomes of the deadline if it goes on as it has with the full claim.
+    /// Whether the deadline will be met at the pace since the claim is full.
     fn judge(&mut self, now: Timestamp, left: u64) {
         if self.claim.priority < self.most.min(Priority::Fair) || self.extent == Extent::SoFar {
             (self.full_since, self.late) = (None, None);
@@ -187,7 +192,8 @@ mod tests {
         Timestamp::ZERO + Duration::from_secs_f64(seconds)
     }
 
-    /// A pursuit of 100 MB in 100 s, a tenth of a path that carries `path` megabytes a second, after its start.
+    /// A pursuit of 100 MB in 100 s, a tenth of a path that carries `path` megabytes a second, after its
+    /// start.
     fn begun(most: Priority, path: u64) -> Deadline {
         let mut deadline = Deadline::new(Timestamp::ZERO, at(100.0), most);
         deadline.expect(Timestamp::ZERO, 0, 100 * MB, Extent::Whole);

@@ -1,35 +1,35 @@
-//! What the receiver takes: a limit of the rate, apart from congestion control, which losses at the receiver do not touch
-//! (protocol 5.10).
+//! The drain rate: the rate at which the receiver empties its socket, as a limit beside congestion control,
+//! which losses at the receiver do not affect (protocol 5.10).
 //!
-//! A receiver that is too slow loses what exceeds its rate: sent at that rate it loses nothing and gets as much. One
-//! that stands still now and then loses the same share at any rate, and a lower one only costs. Which of them it is shows
-//! after the cut: one that only made less arrive is taken back. The limit never exceeds what was being sent when losses were
-//! found, so a loss that the receiver claims never lets the sender go faster.
+//! A receiver that is too slow drops the excess: at its own rate it loses nothing and gets as much. One that
+//! pauses now and then drops the same share at any rate, and a lower rate only costs. The effect of a cut
+//! tells them apart: one that only reduced the delivery rate is taken back. The limit never exceeds the rate
+//! at which losses were found, so a loss that the receiver claims never lets the sender go faster.
 
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
 /// Share of the packets that the receiver may lose: probing for more by [`GROWTH`] costs about as much.
 const TOLERATED: f64 = 0.01;
-/// Share from which on a cut stays even if it does not help: above it most of what the path carries is waste.
+/// Share from which a cut stays even if it does not help: above it most of the path's capacity is wasted.
 const TOO_MUCH: f64 = 0.33;
-/// Largest cut at once: a receiver that stood still does not say how fast it is.
+/// Largest cut at once: a receiver that paused does not show its rate.
 const CUT_MAX: f64 = 0.5;
-/// A cut has helped if the share lost fell below this much of what it was, or if what arrives fell by less than this
-/// much of the cut.
+/// A cut has helped if the share lost fell below this part of the share before, or if the rate taken fell by
+/// less than this part of the cut.
 const HELPED: f64 = 0.5;
-/// Cuts in vain after which the first of them is taken back. Not one: what a socket's buffer took in before it was full looks
-/// as if the receiver had taken it.
+/// Cuts without effect after which the first of them is taken back. Not one: the packets that fill a socket's
+/// buffer look as if the receiver had taken them.
 const VAIN_MAX: u32 = 2;
-/// How long a receiver that cuts do not help is left at its rate before that is tried again.
+/// How long a receiver that cuts do not help is left at its rate before the next cut.
 const RESPITE: Duration = Duration::from_secs(10);
-/// What the limit grows by where less than [`TOLERATED`] was lost: doubled in 15 periods.
+/// Growth of the limit per period with less than [`TOLERATED`] lost: doubled in 15 periods.
 const GROWTH: f64 = 1.05;
-/// A share is taken over at least so long and so many round trips: schedulers keep a thread off its CPU for tens of
-/// milliseconds.
+/// A share is taken over at least so long and so many round trips: schedulers keep a thread off its CPU for
+/// tens of milliseconds.
 const PERIOD: Duration = Duration::from_millis(250);
 const PERIOD_ROUND_TRIPS: u32 = 4;
-/// From this multiple of what the controller wants on the limit is gone.
+/// The limit is lifted from this multiple of the controller's rate on.
 const GONE_FROM: f64 = 2.0;
 /// Lowest limit, bytes per second: enough to notice that the receiver is back.
 const LOWEST: u64 = 125_000;
@@ -47,7 +47,8 @@ enum Phase {
     /// Nothing is being tried.
     #[default]
     Steady,
-    /// A cut was made: what came of the rate before it; and cuts in vain until then, the first of them from `full`.
+    /// A cut was made: the yield before it, and cuts without effect until then, the first of them from
+    /// `full`.
     Cut { full: Rate, before: Yield, vain: u32 },
     /// Cuts do not help; until then.
     Respite(Timestamp),
@@ -61,7 +62,7 @@ struct Period {
     before: Count,
 }
 
-/// What came of a period.
+/// The result of a period.
 #[derive(Debug, Clone, Copy)]
 struct Yield {
     /// Share of the packets that the receiver lost.
@@ -71,7 +72,7 @@ struct Yield {
 }
 
 impl Yield {
-    /// Whether a cut by `cut` (a share) from what was `before` has helped.
+    /// Whether a cut by `cut` (a share) from the result `before` has helped.
     fn helped(self, before: Yield, cut: f64) -> bool {
         self.share <= HELPED * before.share || self.taken >= before.taken * (1.0 - HELPED * cut)
     }
@@ -89,7 +90,7 @@ impl DrainLimit {
         self.limit
     }
 
-    /// A round trip has passed. `rate` is what is sent at, `wanted` what the controller would like.
+    /// A round trip has passed. `rate` is the sending rate, `wanted` the controller's.
     pub(super) fn on_round_trip(
         &mut self,
         now: Timestamp,
@@ -100,7 +101,7 @@ impl DrainLimit {
     ) {
         let period = self.period.get_or_insert(Period { from: now, began: now, before: count });
         if now < period.from {
-            // What left before a change is not counted.
+            // Packets that left before a change are not counted.
             *period = Period { began: now, before: count, ..*period };
             return;
         }
@@ -116,7 +117,7 @@ impl DrainLimit {
         if !changed && result.share <= TOLERATED && !matches!(self.phase, Phase::Respite(_)) {
             self.grow(wanted);
         }
-        // What is on its way when the rate changes belongs to the rate before.
+        // Packets in flight when the rate changes belong to the rate before.
         let from = if changed { now + rtt + rtt / 2 } else { now };
         self.period = Some(Period { from, began: now, before: count });
     }
@@ -173,7 +174,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(50);
     const WANTED: Rate = Rate::bytes_per_second(100_000_000);
 
-    /// A sender that sends what it may.
+    /// A sender at the highest rate allowed.
     #[derive(Default)]
     struct World {
         drain: DrainLimit,

@@ -1,4 +1,5 @@
-//! The object's packets: which there are, which are outstanding, acknowledged or lost. Knows no rate and no window.
+//! The object's packets: which there are, which are outstanding, acknowledged or lost. Knows no rate and no
+//! window.
 
 use super::attribution::Attribution;
 use super::packet::{Body, PacketOut};
@@ -10,8 +11,8 @@ use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HE
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::time::Duration;
 
-/// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart (protocol 4.1),
-/// halved again.
+/// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart
+/// (protocol 4.1), halved again.
 const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
 
 /// Chunks, their order of transmission, and the transmissions.
@@ -41,7 +42,8 @@ pub(super) struct Acknowledged {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departed {
     pub(super) number: PacketNumber,
-    /// It repeats a packet that may still arrive, because there is nothing else to send: the path is not loaded by demand.
+    /// It repeats a packet that may still arrive, because there is nothing else to send: the path is not
+    /// loaded by demand.
     pub(super) filler: bool,
 }
 
@@ -152,8 +154,8 @@ impl Flight {
         self.schedule.begin_tail(&tail, |count| newest_slots(sent, count));
     }
 
-    /// Takes an ack. Packets and chunks in it that were never sent are ignored. Packets found after they were declared lost are
-    /// also reported to `attribution`.
+    /// Takes an ack. Packets and chunks in it that were never sent are ignored. Packets found after they were
+    /// declared lost are also reported to `attribution`.
     pub(super) fn on_ack(&mut self, ack: &Ack, attribution: &mut Attribution) -> Acknowledged {
         self.stats.acks += 1;
         self.stats.socket_drops = self.stats.socket_drops.max(ack.socket_drops);
@@ -229,8 +231,8 @@ impl Flight {
         }
     }
 
-    /// The local host refused to send a packet, for its size or for want of room. The packet, unless that was a probe of a size
-    /// that does not pass.
+    /// The local host refused to send a packet, for its size or for want of room. The packet, unless that was
+    /// a probe of a size that does not pass.
     pub(super) fn on_refused(&mut self, number: PacketNumber, too_large: bool) -> Option<Lost> {
         let lost = self.sent.lose(number)?;
         self.stats.packets_refused += 1;
@@ -242,7 +244,8 @@ impl Flight {
         Some(lost)
     }
 
-    /// These losses were the receiver's: they do not count in the outcome of their chunks, which is the path's.
+    /// These losses were the receiver's: they do not count in the outcome of their chunks, which is the
+    /// path's.
     pub(super) fn spare(&mut self, lost: &[Lost]) {
         for packet in lost {
             if let SentKind::Data { chunk, index, attempt } = packet.sent.kind {

@@ -1,7 +1,8 @@
-//! Windows whose cause the receiver's counters tell, cut from the trail of losses: what a model can be trained with.
+//! Windows of losses whose cause the receiver's counters show, cut from the trail of losses: training data
+//! for a model.
 //!
-//! No packet is in two of them, and each is as long as the windows that patterns are judged by. Where the counters cover
-//! some of the losses and not others, a window teaches nothing and is left out.
+//! No packet is in two of them, and each is as long as the windows that patterns are judged by. Where the
+//! counters cover some of the losses and not others, a window teaches nothing and is left out.
 
 use crate::PacketNumber;
 use crate::loss_cause::mixture::LOST_MIN;
@@ -12,9 +13,9 @@ use std::collections::VecDeque;
 
 /// Packets of a window at least, the shorter of the models' two lengths.
 const WINDOW_PACKETS: u64 = 10_000;
-/// And at most, the longer one: what lost fewer than eight in so many is dropped.
+/// And at most, the longer one: windows with fewer than eight losses in so many packets are dropped.
 const WINDOW_LONG: u64 = 70_000;
-/// Windows that wait to be taken; the oldest goes first.
+/// Windows that wait to be taken; beyond that the oldest is dropped.
 const LESSONS_MAX: usize = 64;
 
 /// The window that is growing, and those that wait.
@@ -26,12 +27,12 @@ pub(super) struct Lessons {
     settled: PacketNumber,
     lost: u64,
     covered: u64,
-    /// The path marked packets: whatever was lost, the network was full.
+    /// The path marked packets: the network was congested.
     marked: bool,
     waiting: VecDeque<Lesson>,
 }
 
-/// What a round adds to the window.
+/// A round's addition to the window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settled {
     /// The first packet after the round.
@@ -62,7 +63,7 @@ impl Lessons {
         }
         if let Some(cause) = self.cause() {
             let signature = cut(self.from, round.end);
-            // Some may have turned up since.
+            // Some may have arrived since.
             if signature.lost() >= LOST_MIN {
                 if self.waiting.len() == LESSONS_MAX {
                     self.waiting.pop_front();
@@ -74,7 +75,7 @@ impl Lessons {
         self.begin(round.end);
     }
 
-    /// No pattern has what was on its way before this packet.
+    /// The next window begins with this packet.
     pub(super) fn begin(&mut self, from: PacketNumber) {
         *self =
             Lessons { from, settled: from, waiting: std::mem::take(&mut self.waiting), ..Lessons::default() };
@@ -109,7 +110,7 @@ mod tests {
         });
     }
 
-    fn told(lessons: &mut Lessons) -> Vec<(u32, Verdict, u32)> {
+    fn taken(lessons: &mut Lessons) -> Vec<(u32, Verdict, u32)> {
         let all = std::iter::from_fn(|| lessons.take());
         all.map(|lesson| (lesson.signature.packets(), lesson.cause, lesson.host_drops)).collect()
     }
@@ -118,12 +119,12 @@ mod tests {
     fn windows_grow_until_they_are_long_enough_and_lost_enough() {
         let mut lessons = Lessons::default();
         round(&mut lessons, 6_000, 20, 20, false);
-        assert_eq!(told(&mut lessons), [], "too short");
+        assert_eq!(taken(&mut lessons), [], "too short");
         round(&mut lessons, 12_000, 30, 30, false);
         round(&mut lessons, 30_000, 3, 0, false);
-        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 30)], "the second has lost too few");
+        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 30)], "the second has lost too few");
         round(&mut lessons, 40_000, 9, 0, false);
-        assert_eq!(told(&mut lessons), [(28_000, Verdict::Network, 0)]);
+        assert_eq!(taken(&mut lessons), [(28_000, Verdict::Network, 0)]);
     }
 
     #[test]
@@ -131,10 +132,10 @@ mod tests {
         let mut lessons = Lessons::default();
         round(&mut lessons, 12_000, 100, 90, false);
         round(&mut lessons, 24_000, 100, 100, true);
-        assert_eq!(told(&mut lessons), []);
+        assert_eq!(taken(&mut lessons), []);
         round(&mut lessons, 36_000, 100, 99, false);
         round(&mut lessons, 48_000, 100, 0, true);
-        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 99), (12_000, Verdict::Network, 0)]);
+        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 99), (12_000, Verdict::Network, 0)]);
     }
 
     #[test]
@@ -142,16 +143,16 @@ mod tests {
         let mut lessons = Lessons::default();
         round(&mut lessons, 5_000, 50, 50, false);
         round(&mut lessons, 500_000, 50, 0, false);
-        assert_eq!(told(&mut lessons), [(70_000, Verdict::Network, 0)], "the first round is not in it");
+        assert_eq!(taken(&mut lessons), [(70_000, Verdict::Network, 0)], "the first round is not in it");
         lessons.begin(600_000);
         round(&mut lessons, 612_000, 50, 50, false);
-        assert_eq!(told(&mut lessons), [(12_000, Verdict::Receiver, 50)]);
+        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 50)]);
     }
 
     #[test]
     fn windows_that_nobody_takes_are_bounded() {
         let mut lessons = Lessons::default();
         (1..=100).for_each(|i| round(&mut lessons, i * 10_000, 9, 9, false));
-        assert_eq!(told(&mut lessons).len(), LESSONS_MAX);
+        assert_eq!(taken(&mut lessons).len(), LESSONS_MAX);
     }
 }

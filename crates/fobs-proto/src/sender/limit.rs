@@ -1,6 +1,5 @@
-//! What keeps a sender from sending: the answer to "why not faster?" that only the machine can give.
-//!
-//! The machine has no clock of its own: who drives it measures for how long an answer stands.
+//! What keeps a sender from sending, as only the machine knows it. The driver measures for how long each
+//! limit applies.
 
 /// Why [`poll_transmit`](super::Sender::poll_transmit) gave no burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -10,7 +9,7 @@ pub enum Limit {
     Data,
     /// The next chunk lies beyond the receiver's credit.
     Credit,
-    /// Everything was sent; what is missing are answers.
+    /// Everything was sent; acks and verdicts are outstanding.
     Answers,
     /// The pacer, at the rate that the user capped.
     Cap,
@@ -22,7 +21,7 @@ pub enum Limit {
     Pacer,
     /// The controller's window is full, or as many packets are unanswered as the machine can keep.
     Window,
-    /// Nothing comes back: only the probe timeout lets packets out.
+    /// Nothing comes back: only the probe timeout admits packets.
     Silence,
 }
 
@@ -51,7 +50,7 @@ mod tests {
             Case { name, controller, cap: None, chunks, credit: 8, last: false, pauses: 0, expected }
         }
 
-        /// Sends from a fresh machine, without any answer, until it wants to wait; then says what it waits for.
+        /// Sends from a fresh machine, without any ack, until it wants to wait; its limit then.
         fn run(self) -> Limit {
             let config = SenderConfig {
                 controller: self.controller,
@@ -85,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_it_waits_for() {
+    fn a_waiting_sender_names_its_limit() {
         let fixed = |bits| -> Box<dyn Controller> { Box::new(Fixed::new(Rate::bits_per_second(bits))) };
         let auto = || -> Box<dyn Controller> { Box::new(Auto::new(1200)) };
         let (fast, slow) = (1 << 50, 80_000);

@@ -1,14 +1,14 @@
 //! The sending machine: decides which packet leaves when (protocol 5).
 //!
-//! A driver hands it chunks ([`Sender::push_chunk`]), acks ([`Sender::handle_ack`]) and time ([`Sender::handle_timeout`]), and asks
-//! for bursts ([`Sender::poll_transmit`]), for the next deadline ([`Sender::poll_timeout`]) and for chunks whose memory is free
-//! again ([`Sender::poll_freed`]).
+//! A driver hands it chunks ([`Sender::push_chunk`]), acks ([`Sender::handle_ack`]) and time
+//! ([`Sender::handle_timeout`]), and asks for bursts ([`Sender::poll_transmit`]), for the next deadline
+//! ([`Sender::poll_timeout`]) and for chunks whose memory is free again ([`Sender::poll_freed`]).
 //!
 //! ```text
 //!   flight       the object's packets: supply (chunks, credit), schedule (order), transmissions, path MTU
 //!   burst        how many of them leave together
 //!   rate, rounds what acks measure: delivery rate, round trips
-//!   attribution  whose losses they are; drain: the rate that a slow receiver takes; lessons: windows of known cause
+//!   attribution  whose losses they are; drain: a slow receiver's rate; lessons: windows of known cause
 //!   timers       the probe timeout
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
@@ -66,7 +66,8 @@ use timers::{Expiry, ProbeTimeout};
 
 /// Packets that one ack covers where none is due earlier (protocol 5.3).
 const ACK_PACKETS: u64 = crate::receiver::ACK_EVERY as u64;
-/// A window that is reported in so many parts flows evenly: it needs no room for packets whose report is held back.
+/// A window that is reported in so many parts flows evenly: it needs no room for packets whose report is held
+/// back.
 const ACKS_PER_WINDOW: u64 = 4;
 
 /// The machine.
@@ -121,7 +122,8 @@ impl Sender {
         self.flight.supply.wants_chunk()
     }
 
-    /// The next chunk of the object was read: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its number.
+    /// The next chunk of the object was read: `len` bytes (1 to [`crate::object::CHUNK_LEN_MAX`]). Its
+    /// number.
     pub fn push_chunk(&mut self, len: u32, is_final: bool) -> ChunkId {
         debug_assert!((1..=CHUNK_LEN_MAX).contains(&len), "a chunk of {len} bytes");
         self.flight.supply.push(len, is_final)
@@ -147,8 +149,9 @@ impl Sender {
         &self.rtt
     }
 
-    /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than that takes, at most
-    /// `most`. Only `auto` supports that. The driver reports what is left with [`expect`](Self::expect).
+    /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than
+    /// that takes, at most `most`. Only `auto` supports that. The driver reports what is left with
+    /// [`expect`](Self::expect).
     pub fn pursue(&mut self, now: Timestamp, at: Timestamp, most: Priority) {
         self.deadline = Some(Deadline::new(now, at, most));
         self.claim(now, 0, 0);
@@ -221,9 +224,10 @@ impl Sender {
         ACK_PACKETS * self.flight.datagram_len()
     }
 
-    /// Most datagram bytes outstanding: the controller's window, and on a path shorter than the ack delay also the packets that
-    /// have arrived and whose ack is held back. A controller's round trips, and so its window, are without that delay; the
-    /// window alone would leave only once in every [`ack_delay_max`](SenderConfig::ack_delay_max).
+    /// Most datagram bytes outstanding: the controller's window, and on a path shorter than the ack delay
+    /// also the packets that have arrived and whose ack is held back. A controller's round trips, and so its
+    /// window, are without that delay; the window alone would leave only once in every
+    /// [`ack_delay_max`](SenderConfig::ack_delay_max).
     fn window(&self) -> u64 {
         let window = self.controller.congestion_window();
         let (Some(rate), Some(round_trip)) = (self.rate.newest(), self.rtt.min()) else { return window };
@@ -237,7 +241,8 @@ impl Sender {
         let budget = match self.pacing_rate() {
             None => Budget::Bytes(u64::MAX),
             Some(rate) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
-            // A probe timeout's packets are few and must not wait: a slow pacer would let the next one overtake them.
+            // A probe timeout's packets are few and must not wait: a slow pacer would let the next one
+            // overtake them.
             Some(_) if self.probe_timeout.admits_packet() => Budget::TimerOnly,
             Some(rate) => {
                 let ceiling = self.deadline.as_ref().and_then(|deadline| deadline.claim().ceiling);
@@ -314,7 +319,8 @@ impl Sender {
         }
     }
 
-    /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was tried too often.
+    /// The receiver found that a chunk does not verify (control channel): it is sent anew. False if it was
+    /// tried too often.
     pub fn handle_rejected(&mut self, chunk: ChunkId, attempt: u8) -> bool {
         match self.flight.supply.chunks.get(chunk).map(|c| c.attempt()) {
             Some(current) if current == attempt => self.flight.start_over(chunk),
@@ -353,7 +359,8 @@ impl Sender {
     }
 
     fn probe_deadline(&self) -> Option<Timestamp> {
-        // Also while nothing is in flight but chunks wait for their verdict or for credit: the ack may have been lost.
+        // Also while nothing is in flight but chunks wait for their verdict or for credit: the ack may have
+        // been lost.
         let supply = &self.flight.supply;
         let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
         waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))

@@ -6,8 +6,9 @@ use crate::wire::Ack;
 use crate::{PacketNumber, Rate, Timestamp};
 use std::time::Duration;
 
-/// Window of the delivery rate: a quarter of a round trip, within bounds that are steady against batches and stamps (about
-/// 0.1 ms) on short paths and quick on long ones; and not shorter than the packets of one ack take.
+/// Window of the delivery rate: a quarter of a round trip, within bounds that are steady against batches and
+/// stamps (about 0.1 ms) on short paths and quick on long ones; and not shorter than the packets of one ack
+/// take.
 const RATE_WINDOW: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 const RATE_WINDOW_MAX: Duration = Duration::from_millis(200);
 
@@ -38,7 +39,8 @@ impl RateSampler {
         newest.number < self.app_limited_until || newest.sent.kind == SentKind::Probe
     }
 
-    /// Takes an ack whose newest packet is `newest`; one ack covers packets that take `ack_time` at the present rate.
+    /// Takes an ack whose newest packet is `newest`; one ack covers packets that take `ack_time` at the
+    /// present rate.
     pub(super) fn on_ack(
         &mut self,
         ack: &Ack,

@@ -8,20 +8,21 @@ use std::time::Duration;
 /// In what order packets leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduleKind {
-    /// The papers' (`seeds/000` section 3.1.1): first what was never sent, then whole passes over everything unacknowledged, so
-    /// that nothing is sent an n+1st time while anything unacknowledged was sent fewer than n times.
+    /// The papers' (`seeds/000` section 3.1.1): first packets never sent, then whole passes over everything
+    /// unacknowledged, so that no packet is sent an n+1st time while an unacknowledged one was sent fewer
+    /// than n times.
     Circular,
-    /// What was declared lost, then what was never sent, then a bounded redundant tail.
+    /// Packets declared lost, then packets never sent, then a bounded redundant tail.
     LossDriven,
 }
 
 /// Copies that the end of an object may cost: at least 8 packets, at most 1 in 100 of the object.
 const TAIL_BUDGET_MIN: u64 = 8;
 const TAIL_BUDGET_SHARE: u64 = 100;
-/// Last packets of the object that are sent once more: one more than the packet threshold, so that the loss of any of them is
-/// seen from the acks of the copies and not from a timer.
+/// Last packets of the object that are sent once more: one more than the packet threshold, so that the loss
+/// of any of them is seen from the acks of the copies and not from a timer.
 const TAIL_COPIES: usize = 4;
-/// Transmissions waiting for retransmission; more cannot be on their way (see `recovery::in_flight`).
+/// Transmissions waiting for retransmission; more cannot be in flight (see `recovery::in_flight`).
 const AGAIN_MAX: usize = 1 << 18;
 
 /// A packet of the object.
@@ -31,11 +32,11 @@ pub(super) struct Slot {
     pub(super) index: u16,
 }
 
-/// Where a candidate came from, to be taken from there.
+/// The queue that a candidate comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     Lost,
-    /// Asked for by the probe timeout, though nobody said that it is lost.
+    /// Sent again by the probe timeout, without being declared lost.
     Repeat,
     New,
     Circle,
@@ -102,7 +103,8 @@ impl Schedule {
         }
     }
 
-    /// The last transmission of a packet, `number`, was lost ([`Origin::Lost`]) or may have been ([`Origin::Repeat`]).
+    /// The last transmission of a packet, `number`, was lost ([`Origin::Lost`]) or may have been
+    /// ([`Origin::Repeat`]).
     pub(super) fn on_again(&mut self, slot: Slot, attempt: u8, number: u32, origin: Origin) {
         if self.kind == ScheduleKind::LossDriven && self.again.len() < AGAIN_MAX {
             self.again.push_back(Again { slot, attempt, number, origin });
@@ -136,7 +138,8 @@ impl Schedule {
         }
     }
 
-    /// The candidate of the last `peek` leaves; `copy_at` is when its redundant copy may follow, if the tail wants one.
+    /// The candidate of the last `peek` leaves; `copy_at` is when its redundant copy may follow, if the tail
+    /// has one.
     pub(super) fn take(&mut self, chunks: &mut Chunks, slot: Slot, origin: Origin, copy_at: Timestamp) {
         match origin {
             Origin::Lost | Origin::Repeat => {
@@ -155,9 +158,10 @@ impl Schedule {
         }
     }
 
-    /// Everything of the object has been sent at least once. From here on time is idle, and copies within the budget buy round
-    /// trips: of the last packets on a path that loses none, of the newest half of what is on its way on one that does. Those
-    /// copies follow their originals by half a round trip; the older half will have been heard of by then.
+    /// Everything of the object has been sent at least once. From here on time is idle, and copies within the
+    /// budget buy round trips: of the last packets on a path without losses, of the newest half of the
+    /// packets in flight on one with losses. Those copies follow their originals by half a round trip; the
+    /// older half will be acknowledged by then.
     pub(super) fn begin_tail(&mut self, tail: &Tail, newest: impl FnOnce(usize) -> Vec<Slot>) {
         if self.tail_begun || self.kind != ScheduleKind::LossDriven {
             return;
@@ -165,7 +169,7 @@ impl Schedule {
         self.tail_begun = true;
         let budget =
             *self.tail_budget.get_or_insert((tail.packets_needed / TAIL_BUDGET_SHARE).max(TAIL_BUDGET_MIN));
-        // A quarter of the budget is kept for what is declared lost later.
+        // A quarter of the budget is kept for packets declared lost later.
         let half = if tail.lossy { tail.packets_in_flight / 2 } else { 0 };
         let copies = half.min(budget as usize * 3 / 4).max(TAIL_COPIES);
         self.tail = newest(copies).into_iter().map(|slot| (slot, tail.copy_at)).collect();
@@ -208,7 +212,8 @@ impl Schedule {
     }
 
     fn peek_circle(&mut self, chunks: &mut Chunks) -> Option<Slot> {
-        // A pass that ends here leaves something for the next one, or another chunk has it: two turns find it.
+        // A pass that ends here leaves something for the next one, or another chunk has it: two turns find
+        // it.
         for _ in 0..=2 * chunks.count() {
             let chunk = match self.circle {
                 Some(chunk) => chunk,
@@ -236,7 +241,8 @@ impl Schedule {
     }
 }
 
-/// How long after a packet its redundant copy leaves: far enough not to share its fate, near enough to spare a round trip.
+/// How long after a packet its redundant copy leaves: far enough not to share its fate, near enough to spare
+/// a round trip.
 pub(super) fn copy_delay(smoothed_rtt: Duration) -> Duration {
     smoothed_rtt / 8
 }

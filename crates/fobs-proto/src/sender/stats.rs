@@ -13,9 +13,11 @@ pub struct SenderStats {
     pub packets_late: u64,
     /// Data packets lost at the receiver, so that they did not slow the sender down.
     pub packets_spared: u64,
-    /// Drops at the receiver's socket as its kernel counts them, as last reported; merged datagrams count once.
+    /// Drops at the receiver's socket as its kernel counts them, as last reported; merged datagrams count
+    /// once.
     pub socket_drops: u32,
-    /// Data packets sent again without being declared lost: by the circular schedule, by the tail, after a probe timeout.
+    /// Data packets sent again without being declared lost: by the circular schedule, by the tail, after a
+    /// probe timeout.
     pub packets_copied: u64,
     /// Packets that the local host refused to send.
     pub packets_refused: u64,

@@ -1,10 +1,10 @@
-//! What it took to move a block: transmissions and losses, for controllers that decide per block or chunk (`seeds/004`
+//! Transmissions and losses of a block, for controllers that decide per block or chunk (`seeds/004`
 //! section 2.2).
 
 use crate::Timestamp;
 use crate::object::BLOCK_PACKETS;
 
-/// What a tally is of.
+/// The unit that a tally counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Block,
@@ -20,7 +20,7 @@ pub(super) struct Tally {
     pub(super) sent: u32,
     /// Transmissions that were lost.
     pub(super) lost: u32,
-    /// Packets that nobody has acknowledged.
+    /// Packets not acknowledged.
     pub(super) missing: u32,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use crate::sender::chunk::Chunks;
 
     #[test]
-    fn blocks_and_chunks_are_told_once_with_what_they_took() {
+    fn blocks_and_chunks_are_reported_once() {
         let packets = BLOCK_PACKETS + 10;
         let mut chunks = Chunks::default();
         let id = chunks.push(packets * 512, true);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_whose_acks_were_lost_is_told_when_it_is_verified() {
+    fn a_chunk_whose_acks_were_lost_is_reported_when_verified() {
         let mut chunks = Chunks::default();
         let id = chunks.push(5120, true);
         chunks.lay_out(id, 512);

@@ -7,13 +7,14 @@ use std::time::Duration;
 const CREDIT: u32 = 2;
 /// Doublings of the probe timeout at most: 64 times.
 const BACKOFF_MAX: u32 = 6;
-/// Probe timeouts without acks after which one expires although packets leave all the time, as those of controllers without a
-/// window do; RFC 9002 counts only from the last packet sent.
+/// Probe timeouts without acks after which one expires although packets leave all the time, as those of
+/// controllers without a window do; RFC 9002 counts only from the last packet sent.
 const SILENCE: u32 = 3;
 /// Longest probe timeout: after an outage the transfer goes on within this time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(2);
-/// Probe timeouts without an ack of any packet above the base size after which an answer to a small one shows that only large
-/// packets vanish (RFC 8899 section 4.3). Without that answer it is an outage, whatever the size.
+/// Probe timeouts without an ack of any packet above the base size after which an answer to a small one shows
+/// that only large packets vanish (RFC 8899 section 4.3). Without that answer it is an outage, whatever the
+/// size.
 const BLACK_HOLE_AFTER: u32 = 3;
 
 /// The consequence of an expiry.
@@ -62,8 +63,8 @@ impl ProbeTimeout {
         self.credit = 0;
     }
 
-    /// Packets were acknowledged, among them one above the base size (`large`), a small probe (`ping`), or both. Whether that
-    /// shows that only large packets vanish.
+    /// Packets were acknowledged, among them one above the base size (`large`), a small probe (`ping`), or
+    /// both. Whether that shows that only large packets vanish.
     pub(super) fn shows_black_hole(&mut self, large: bool, ping: bool) -> bool {
         if large {
             self.large_silent = 0;

@@ -1,20 +1,24 @@
-//! How a sender cuts its object: small chunks where few bytes are in flight, so that the CPU still has in its cache what it
-//! hashed when it seals it; large ones where many are, so that [`CHUNKS_MAX`](super::CHUNKS_MAX) chunks suffice.
+//! How a sender cuts its object: small chunks where few bytes are in flight, so that the CPU still has in its
+//! cache what it hashed when it seals it; large ones where many are, so that
+//! [`CHUNKS_MAX`](super::CHUNKS_MAX) chunks suffice.
 
 use super::limits::HOST_DELAY;
 use crate::object::CHUNK_DATA_MAX;
 use crate::sender::Sender;
 
-/// Data of the smallest chunks, bytes: 1 MiB instead of 4 MiB takes both ends together 3 to 4% less CPU time per byte over a
-/// veth pair with segmented packets, and 0 to 5% less with super-packets. 256 KiB cost 4% more than 1 MiB (measured).
+/// Data of the smallest chunks, bytes: 1 MiB instead of 4 MiB takes both ends together 3 to 4% less CPU time
+/// per byte over a veth pair with segmented packets, and 0 to 5% less with super-packets. 256 KiB cost 4%
+/// more than 1 MiB (measured).
 pub(crate) const CHUNK_DATA_MIN: u32 = 1 << 20;
-/// Round trips' worth of bytes to hold: one in flight, two being retransmitted, one waiting for its turn at the receiver.
+/// Round trips' worth of bytes to hold: one in flight, two being retransmitted, one waiting for its turn at
+/// the receiver.
 const ROUND_TRIPS: u64 = 4;
-/// Chunks beyond those: being read and hashed, being verified and stored, and enough between them that neither CPU waits for
-/// the other. With 6 both ends take 2% less CPU time and leave 5% more of it idle; with 20 they take 3% more (measured).
+/// Chunks beyond those: being read and hashed, being verified and stored, and enough between them that
+/// neither CPU waits for the other. With 6 both ends take 2% less CPU time and leave 5% more of it idle; with
+/// 20 they take 3% more (measured).
 const CHUNKS_FOR_DISKS: u32 = 12;
-/// Most data in the first chunks, bytes. The first is small so that the first packet leaves early; together they hold 4 MiB,
-/// so that a large file's later full chunks are each one subtree of its hash tree.
+/// Most data in the first chunks, bytes. The first is small so that the first packet leaves early; together
+/// they hold 4 MiB, so that a large file's later full chunks are each one subtree of its hash tree.
 const FIRST_CHUNKS: [u32; 3] = [256 << 10, 768 << 10, 3 << 20];
 
 /// How much of its object a sender holds.

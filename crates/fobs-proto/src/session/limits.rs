@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-/// Chunks that each side holds at once. 40 x 4.25 MiB are 170 MiB: two and a half times a bandwidth-delay product of 64 MiB,
-/// which covers a window whose lost packets are retransmitted, and stays inside the 256 MiB that a process may use.
+/// Chunks that each side holds at once. 40 x 4.25 MiB are 170 MiB: two and a half times a bandwidth-delay
+/// product of 64 MiB, which covers a window whose lost packets are retransmitted, and stays inside the 256
+/// MiB that a process may use.
 pub const CHUNKS_MAX: u32 = 40;
 /// Empty buffers at the reader: one to fill while the one before is handed over.
 pub const GRANTS_MAX: u32 = 2;
@@ -11,8 +12,8 @@ pub const GRANTS_MAX: u32 = 2;
 pub const MISMATCHES_MAX: u8 = 3;
 /// Without an authenticated datagram for this long at the start, UDP is blocked (protocol 5.2).
 pub const UDP_SILENCE_MAX: Duration = Duration::from_secs(4);
-/// What the called side waits beyond [`UDP_SILENCE_MAX`]: the caller's error names the server as its user knows it, so the
-/// caller gives up first.
+/// What the called side waits beyond [`UDP_SILENCE_MAX`]: the caller's error names the server as its user
+/// knows it, so the caller gives up first.
 pub(super) const CALLED_EXTRA_WAIT: Duration = Duration::from_secs(2);
 /// Without any answer to outstanding packets for this long, the path is dead.
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -20,10 +21,10 @@ pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 pub const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long a side waits for the peer's last message before it ends the session.
 pub const FAREWELL_WAIT: Duration = Duration::from_secs(5);
-/// Shortest sleep between bursts. The pacer keeps its schedule, so bursts that become due meanwhile leave together: above
-/// 2 Gbit/s a wake-up for each would cost more than sending it.
+/// Shortest sleep between bursts. The pacer keeps its schedule, so bursts that become due meanwhile leave
+/// together: above 2 Gbit/s a wake-up for each would cost more than sending it.
 pub const PACE_GRAIN: Duration = Duration::from_micros(250);
-/// Part of a round trip that may be spent in the hosts. Few bytes wait there, and [`Holding`](super::Holding)'s spare chunks
-/// cover them. Between two busy hosts 30 us apart the smoothed round trip rises to 5 ms; at 12 Gbit/s the sender would
-/// hold 36 buffers for it instead of 20.
+/// Part of a round trip that may be spent in the hosts. Few bytes wait there, and
+/// [`Holding`](super::Holding)'s spare chunks cover them. Between two busy hosts 30 us apart the smoothed
+/// round trip rises to 5 ms; at 12 Gbit/s the sender would hold 36 buffers for it instead of 20.
 pub(super) const HOST_DELAY: Duration = Duration::from_millis(4);

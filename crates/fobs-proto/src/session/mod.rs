@@ -1,7 +1,8 @@
-//! Policy that the engine and the simulator share: what is decided around the sender and the receiver machines.
+//! Policy that the engine and the simulator share: what is decided around the sender and the receiver
+//! machines.
 //!
-//! Like the machines it is sans-I/O: time and measurements come in as arguments, decisions go out as values. A driver owns
-//! a machine and the policy of its side, and passes the machine to the policy's methods.
+//! Like the machines it is sans-I/O: time and measurements come in as arguments, decisions go out as values.
+//! A driver owns a machine and the policy of its side, and passes the machine to the policy's methods.
 //!
 //! ```text
 //!   limits    time limits, retry counts and buffer counts

@@ -1,4 +1,5 @@
-//! Why a sending thread waits: the machine's limit, seen together with what the session knows of reader and receiver.
+//! Why a sending thread waits: the machine's limit, seen together with what the session knows of reader and
+//! receiver.
 
 use super::Wait;
 use crate::congestion::RateSource;

@@ -90,7 +90,8 @@ impl ReceivePolicy {
         self.mismatches.get(&chunk).copied().unwrap_or(0)
     }
 
-    /// Whether a sender that was told of a hopeless chunk has had its time to end the session itself, with a better error.
+    /// Whether a sender that was told of a hopeless chunk has had its time to end the session itself, with a
+    /// better error.
     pub fn is_hopeless(&self, now: Timestamp) -> bool {
         self.hopeless_since.is_some_and(|since| now - since >= FAREWELL_WAIT)
     }
@@ -105,8 +106,8 @@ impl ReceivePolicy {
         Stored::All
     }
 
-    /// Whether the socket's drop counter must be read before the next ack, although no heartbeat is due: the socket is empty,
-    /// so no later packet carries the count of what was dropped behind the newest.
+    /// Whether the socket's drop counter must be read before the next ack, although no heartbeat is due: the
+    /// socket is empty, so no later packet carries the count of what was dropped behind the newest.
     pub fn wants_drop_count(&self, now: Timestamp, machine: &Receiver, socket_is_empty: bool) -> bool {
         socket_is_empty && machine.wants_ack(now)
     }
@@ -116,8 +117,8 @@ impl ReceivePolicy {
         self.last_message = now;
     }
 
-    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. A sender whose source is slow sends no
-    /// packets, but reports with every heartbeat of its own.
+    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. A sender whose
+    /// source is slow sends no packets, but reports with every heartbeat of its own.
     pub fn check_silence(&self, now: Timestamp, heard: Option<Timestamp>) -> Silence {
         match heard {
             Some(heard) => Silence::since(now, heard.max(self.last_message)),

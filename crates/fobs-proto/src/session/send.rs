@@ -67,8 +67,8 @@ pub enum Rejection {
     },
 }
 
-/// Policy of the sending side. The driver reads chunks when [`next_grant`](Self::next_grant) says so and hands them over with
-/// [`handle_chunk`](Self::handle_chunk).
+/// Policy of the sending side. The driver reads chunks when [`next_grant`](Self::next_grant) says so and
+/// hands them over with [`handle_chunk`](Self::handle_chunk).
 #[derive(Debug)]
 pub struct SendPolicy {
     config: SendPolicyConfig,
@@ -103,8 +103,9 @@ impl SendPolicy {
         }
     }
 
-    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data is sent.
-    /// `answered` is the time that the peer took to answer: in the session's set-up, or with its first datagram.
+    /// Hands the remembered path to the machine as soon as the present round trip is known, before any data
+    /// is sent. `answered` is the time that the peer took to answer: in the session's set-up, or with its
+    /// first datagram.
     pub fn recall(&mut self, machine: &mut Sender, answered: Option<Duration>) {
         if let Some(answered) = answered
             && let Some(history) = self.history.take()
@@ -188,8 +189,8 @@ impl SendPolicy {
         pause.reason()
     }
 
-    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. Only packets that are outstanding
-    /// wait for an answer.
+    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. Only packets that
+    /// are outstanding wait for an answer.
     pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, heard: Option<Timestamp>) -> Silence {
         let Some(heard) = heard else {
             return Silence::at_start(now, self.config.began, self.config.role);

@@ -17,7 +17,7 @@ const LAG_LEN: usize = 2;
 const NO_LAG: u16 = u16::MAX;
 const BITMAP_BYTES_MAX: usize = crate::object::BLOCK_PACKETS as usize / 8;
 
-/// What the receiver knows: newest arrivals, its clock, counters and credit.
+/// The receiver's report: newest arrivals, its clock, counters and credit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ack {
     /// Largest packet number received; `None` before the first packet.
@@ -34,7 +34,7 @@ pub struct Ack {
     pub ect0: u32,
     /// Datagrams that came with CE.
     pub ce: u32,
-    /// What the kernel counted as dropped at the socket, merged datagrams once.
+    /// Drops at the socket as the kernel counts them, merged datagrams once.
     pub socket_drops: u32,
     /// First chunk that has no room (credit).
     pub chunk_limit: ChunkId,
@@ -46,17 +46,19 @@ pub struct Ack {
     pub ranges: Vec<(PacketNumber, PacketNumber)>,
     /// Whole-block bitmaps of incomplete blocks.
     pub bitmaps: Vec<BlockBitmap>,
-    /// What the receiving host says of its own losses.
+    /// What the receiving host reports of its own losses.
     pub host: HostReport,
 }
 
-/// The receiving host's testimony (protocol 6.4). It is the receiver's word: what it may do is bounded there.
+/// The receiving host's own losses (protocol 6.4). The sender cannot check them, so their effect is bounded
+/// (5.10).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostReport {
-    /// Packets dropped at the socket so far, modulo 2^32; `None` where nothing counts them, or from one that is too old to tell.
+    /// Packets dropped at the socket so far, modulo 2^32; `None` where the kernel does not count, and from
+    /// versions without this field.
     pub dropped: Option<u32>,
-    /// How late packets before the newest gap were read at worst, thousandths of the time in which the socket's buffer fills;
-    /// `None` if there was no gap since the last ack. At most 65,534.
+    /// How late packets before the newest gap were read at worst, thousandths of the time in which the
+    /// socket's buffer fills; `None` if there was no gap since the last ack. At most 65,534.
     pub lag: Option<u16>,
 }
 
@@ -74,8 +76,8 @@ pub struct BlockBitmap {
 }
 
 impl Ack {
-    /// Appends the body to `out`, at most [`ACK_LEN_MAX`] bytes: the lowest ranges and the last bitmaps are left out where
-    /// they do not fit.
+    /// Appends the body to `out`, at most [`ACK_LEN_MAX`] bytes: the lowest ranges and the last bitmaps are
+    /// left out where they do not fit.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.largest.map_or(u64::MAX, |n| n).to_le_bytes());
@@ -92,7 +94,8 @@ impl Ack {
         let mut count = 0u16;
         let mut lowest = None;
         for &(low, high) in self.ranges.iter().take(RANGES_MAX) {
-            // The longest range takes 20 bytes; one more byte is the bitmap count, and the host's report is last.
+            // The longest range takes 20 bytes; one more byte is the bitmap count, and the host's report is
+            // last.
             if out.len() - start + 21 + HOST_LEN > ACK_LEN_MAX {
                 break;
             }
@@ -130,7 +133,7 @@ impl Ack {
         debug_assert!(out.len() - start <= ACK_LEN_MAX);
     }
 
-    /// Reads a body. Ranges come back descending, disjoint and not touching; whatever else the bytes say is refused.
+    /// Reads a body. Ranges come back descending, disjoint and not touching; any other input is refused.
     pub fn decode(mut input: &[u8]) -> Result<Ack, WireError> {
         let input = &mut input;
         let largest = u64::from_le_bytes(take(input)?);

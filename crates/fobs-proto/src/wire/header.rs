@@ -8,15 +8,15 @@ use crate::{ChunkId, PacketNumber};
 pub const PLAIN_HEADER_LEN: usize = 4;
 /// Header of data, bytes.
 pub const DATA_HEADER_LEN: usize = 12;
-/// What both AEADs add to every packet, bytes.
+/// Bytes that both AEADs add to every packet.
 pub const AEAD_TAG_LEN: usize = 16;
-/// What a data packet costs beside its payload, bytes: a 1500-byte path then carries no smaller a share of payload than
-/// TCP with timestamps does.
+/// Bytes of a data packet beside its payload: a 1500-byte path then carries no smaller a share of payload
+/// than TCP with timestamps does.
 pub const DATA_OVERHEAD: usize = DATA_HEADER_LEN + AEAD_TAG_LEN;
 /// Highest `attempt` (two bits, protocol 4.2).
 pub const ATTEMPT_MAX: u8 = 3;
-/// How far below the largest number received a packet is still accepted, packets (protocol 3.5). At 10 Gbit/s of 1472-byte
-/// packets that is 150 ms of reordering, far beyond what paths do; it costs 16 KiB.
+/// How far below the largest number received a packet is still accepted, packets (protocol 3.5). At 10 Gbit/s
+/// of 1472-byte packets that is 150 ms of reordering, far beyond what paths do; it costs 16 KiB.
 pub const REPLAY_WINDOW: u64 = 131_072;
 
 const TYPE_DATA: u8 = 0;
@@ -28,14 +28,14 @@ const FLAGS_DEFINED: u8 = 0b0_1111;
 const ATTEMPT_SHIFT: u32 = 2;
 const NUMBER_BITS: u32 = 24;
 
-/// What a packet says in the clear, its number truncated to 24 bits.
+/// The cleartext part of a packet; its number is truncated to 24 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     /// A piece of a chunk.
     Data(DataHeader),
     /// A report of the receiver.
     Ack,
-    /// Asks for an ack; padded to the size it probes.
+    /// Requests an ack; padded to the size it probes.
     Probe,
 }
 
@@ -70,7 +70,8 @@ impl Header {
         false
     }
 
-    /// Writes the header at the front of `out`, which holds at least [`len`](Self::len) bytes; the length written.
+    /// Writes the header at the front of `out`, which holds at least [`len`](Self::len) bytes; the length
+    /// written.
     pub fn encode(&self, number: PacketNumber, out: &mut [u8]) -> usize {
         let (kind, flags) = match self {
             Header::Data(d) => {

@@ -1,5 +1,5 @@
-//! Headers and acks as bytes (protocol 4 and 6). Reading never panics and never allocates more than the input's size
-//! allows.
+//! Headers and acks as bytes (protocol 4 and 6). Reading never panics and never allocates more than the
+//! input's size allows.
 
 mod ack;
 mod header;

@@ -1,4 +1,4 @@
-//! The engine's clock: the only place that asks what time it is.
+//! The engine's clock: the only place that reads the time.
 
 use fobs_proto::Timestamp;
 use fobs_sys::monotonic_ns;

@@ -1,13 +1,15 @@
-//! What the receiving host drops before its sockets: read while packets are missing, told with the samples, and evidence only.
+//! Packets that the receiving host drops before its sockets: read while packets are missing, reported with
+//! the samples, and used as evidence only.
 //!
-//! The counters are of all packets of the host, so they are no part of the ledger: what they count may be others', and a
-//! full ring or backlog is a queue that others share, as any on the path, which the sender does well to give way to. But
-//! where they rise, a window that the socket's counter has no part in is not surely the network's either.
+//! The counters are of all packets of the host, so no loss is attributed by them: they may count other flows'
+//! packets, and a full ring or backlog is a shared queue, as any on the path, to which the sender should back
+//! off. But while they rise, losses that the socket's counter does not cover are not surely the network's
+//! either.
 
 use fobs_sys::{HostDropMeter, HostDrops};
 use std::net::SocketAddr;
 
-/// Looks while something is missing.
+/// Reads the counters while packets are missing.
 #[derive(Debug, Default)]
 pub(super) struct HostWatch {
     meter: Option<HostDropMeter>,
@@ -17,7 +19,8 @@ pub(super) struct HostWatch {
 }
 
 impl HostWatch {
-    /// A heartbeat has passed; so many packets are missing by now. Begins to count where the peer is known first.
+    /// A heartbeat has passed; so many packets are missing by now. Counting begins as soon as the peer is
+    /// known.
     pub(super) fn on_heartbeat(&mut self, peer: Option<SocketAddr>, missing: u64) {
         if !self.begun {
             let Some(peer) = peer else { return };
@@ -32,7 +35,7 @@ impl HostWatch {
         self.missing = missing;
     }
 
-    /// What was dropped, as of the last look.
+    /// Packets dropped, as of the last reading.
     pub(super) fn drops(&self) -> HostDrops {
         self.seen
     }

@@ -1,9 +1,10 @@
 //! A lane: a thread that does nothing but empty the socket into memory.
 //!
-//! Where other processes use the receiving thread's CPU, its socket overflows while the thread waits for its time slice. Reading
-//! a datagram costs a fraction of decrypting, placing and acknowledging it, so a thread that only reads finishes within its
-//! slice, is scheduled early the next time, and moves to an idle CPU where there is one. Datagrams wait here, in order, in
-//! more memory than an unprivileged socket is granted. Nothing changes on the wire.
+//! Where other processes use the receiving thread's CPU, its socket overflows while the thread waits for its
+//! time slice. Reading a datagram costs a fraction of decrypting, placing and acknowledging it, so a thread
+//! that only reads finishes within its slice, is scheduled early the next time, and moves to an idle CPU
+//! where there is one. Datagrams wait here, in order, in more memory than an unprivileged socket is granted.
+//! Nothing changes on the wire.
 
 use super::Clock;
 use super::thread::be_punctual;
@@ -15,10 +16,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes and datagrams that wait at most; a full lane leaves the rest in the socket. There are two such stores: one is filled
-/// while the other is emptied. Twice 16 MiB hold a quarter of a second at 1 Gbit/s, seven turns of a scheduler that gives
-/// each of eight processes 4 ms, and together with the chunks ([`super::CHUNKS_MAX`]) fit into the 256 MiB that a process
-/// may use.
+/// Bytes and datagrams that wait at most; a full lane leaves the rest in the socket. There are two such
+/// stores: one is filled while the other is emptied. Twice 16 MiB hold a quarter of a second at 1 Gbit/s,
+/// seven turns of a scheduler that gives each of eight processes 4 ms, and together with the chunks
+/// ([`super::CHUNKS_MAX`]) fit into the 256 MiB that a process may use.
 const STORE_BYTES: usize = 16 << 20;
 const STORE_DATAGRAMS: usize = 1 << 16;
 
@@ -93,8 +94,8 @@ impl Store {
 }
 
 impl Lane {
-    /// Starts a thread that reads `socket`; no other thread may from now on. It wakes `owner` when a datagram has come. It is as
-    /// punctual as the calling thread, and has its priority.
+    /// Starts a thread that reads `socket`; no other thread may from now on. It wakes `owner` when a datagram
+    /// has come. It is as punctual as the calling thread, and has its priority.
     pub(super) fn start(
         socket: Arc<UdpSocket>,
         slots: usize,
@@ -111,8 +112,8 @@ impl Lane {
         Ok(Lane { shared, stop, thread: Some(thread), taken: Store::new(), next: 0 })
     }
 
-    /// Calls `take` with each datagram and the time at which it was read, in order of arrival, at most `max` times. Returns
-    /// their number.
+    /// Calls `take` with each datagram and the time at which it was read, in order of arrival, at most `max`
+    /// times. Returns their number.
     pub(super) fn receive(
         &mut self,
         max: usize,
@@ -297,7 +298,7 @@ mod tests {
         for sent in 0..STORE_DATAGRAMS {
             world.send(&(sent as u32).to_le_bytes());
             if sent % 64 == 63 {
-                // No faster than the lane: the socket shall drop nothing.
+                // No faster than the lane, so that the socket drops nothing.
                 world.await_stored(sent + 1);
             }
         }

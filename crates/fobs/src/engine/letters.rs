@@ -1,4 +1,5 @@
-//! The letters that the engine's threads exchange, and the mailboxes that they wait in. Threads know letters, not each other.
+//! The letters that the engine's threads exchange, and the mailboxes that they wait in. Threads know letters,
+//! not each other.
 
 use super::thread::spawn;
 use crate::control::ControlReader;
@@ -10,8 +11,8 @@ use fobs_proto::receiver::Verdict;
 use fobs_sys::{PageBuffer, Waker};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// Letters waiting for an engine thread. The thread that reads the control channel waits when the mailbox is full, and so, in
-/// the end, does the peer.
+/// Letters waiting for an engine thread. The thread that reads the control channel waits when the mailbox is
+/// full, and so, in the end, does the peer.
 pub(super) const MAILBOX_MAX: usize = 256;
 
 /// An empty buffer, and how much file data to read into it, bytes. To the reader.
@@ -72,7 +73,8 @@ pub(super) enum ControlEvent {
     Closed(Option<Error>),
 }
 
-/// The way into a thread's mailbox: a bounded channel, and the waker that ends the thread's wait for its socket.
+/// The way into a thread's mailbox: a bounded channel, and the waker that ends the thread's wait for its
+/// socket.
 pub(super) struct Post<T> {
     sender: SyncSender<T>,
     waker: Waker,

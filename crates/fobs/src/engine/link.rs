@@ -20,10 +20,10 @@ use std::time::Duration;
 
 /// Room for one burst, bytes.
 const OUT_LEN: usize = BURST_BYTES_MAX as usize;
-/// What probes are filled with.
+/// Payload of probes.
 static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
-/// Slots of a receive batch. With GRO each may hold a burst of the sender; eight of 44 packets are 0.8 ms at 5 Gbit/s, which is
-/// as long as acks should wait for each other.
+/// Slots of a receive batch. With GRO each may hold a burst of the sender; eight of 44 packets are 0.8 ms at
+/// 5 Gbit/s, which is as long as acks should wait for each other.
 const BATCH_SLOTS: usize = 8;
 /// Datagrams taken from a lane at once: as many.
 const LANE_BATCH: usize = BATCH_SLOTS * BURST_MAX as usize;
@@ -32,14 +32,14 @@ const CANDIDATES_MAX: usize = 4;
 /// Datagrams of a burst that also go to the other candidates until the peer's first datagram has come.
 const GREETING_LEN: usize = 1;
 
-/// What a link is made of.
+/// Parts of a link.
 pub(crate) struct LinkSetup {
     pub(crate) socket: UdpSocket,
     pub(crate) waker: Waker,
     pub(crate) clock: Clock,
     pub(crate) secret: SessionSecret,
     pub(crate) cipher: Cipher,
-    /// What this side emits.
+    /// The direction of this side's packets.
     pub(crate) direction: Direction,
     /// Addresses that the peer may have; empty if it sends first.
     pub(crate) candidates: Vec<SocketAddr>,
@@ -72,8 +72,9 @@ impl IncomingBody<'_> {
 
 /// Takes the packets that a link receives. A closure is one without places of its own.
 pub(crate) trait Inbox {
-    /// The place for the `len` bytes that a data packet claims to carry, to decrypt straight into: its content means nothing
-    /// until the packet is taken, and a forgery never is. `None` for a buffer of the link's.
+    /// The place for the `len` bytes that a data packet claims to carry, to decrypt straight into: its
+    /// content means nothing until the packet is taken, and a forgery never is. `None` for a buffer of the
+    /// link's.
     fn vacancy(&mut self, _header: &DataHeader, _len: usize) -> Option<&mut [u8]> {
         None
     }
@@ -133,7 +134,7 @@ struct Inbound {
     opener: Opener,
     replay: ReplayWindow,
     largest: Option<u64>,
-    /// Whether the socket counts what it drops.
+    /// Whether the kernel counts the socket's drops.
     counts_drops: bool,
     peer: Option<SocketAddr>,
     last_heard: Option<Timestamp>,
@@ -247,8 +248,8 @@ impl Link {
         })
     }
 
-    /// Seals a burst into the link's buffer; `chunk_bytes` gives a range of a chunk. `None` if a packet is of a chunk without
-    /// such a range, or if the burst is too long.
+    /// Seals a burst into the link's buffer; `chunk_bytes` gives a range of a chunk. `None` if a packet is of
+    /// a chunk without such a range, or if the burst is too long.
     pub(crate) fn seal<'a>(
         &mut self,
         packets: &[PacketOut],
@@ -301,7 +302,8 @@ impl Link {
         Ok(())
     }
 
-    /// Until its first datagram the peer may have any of its addresses: the others get the first datagram of a burst.
+    /// Until its first datagram the peer may have any of its addresses: the others get the first datagram of
+    /// a burst.
     fn greet(&mut self, sealed: Sealed) {
         let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
         for to in self.candidates.iter().filter(|to| Some(**to) != self.inbound.peer) {

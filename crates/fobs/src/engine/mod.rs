@@ -1,10 +1,11 @@
 //! The engine: threads that drive the protocol's machines over real sockets, clocks and files.
 //!
-//! A sending session is two threads and one that reads the control channel: `reader` fills chunks, `send` paces packets
-//! and takes acks. A receiving one likewise: `receive` takes packets and acknowledges them, `writer` verifies and stores. They
-//! share nothing but bounded channels (`letters`) and the chunk buffers that travel through them. A receiver that loses
-//! packets because it does not read its socket in time may get a third, the `lane`. What is decided around the machines is
-//! the policy of [`fobs_proto::session`], which the simulator drives too.
+//! A sending session is two threads and one that reads the control channel: `reader` fills chunks, `send`
+//! paces packets and takes acks. A receiving one likewise: `receive` takes packets and acknowledges them,
+//! `writer` verifies and stores. They share nothing but bounded channels (`letters`) and the chunk buffers
+//! that travel through them. A receiver that loses packets because it does not read its socket in time may
+//! get a third, the `lane`. What is decided around the machines is the policy of [`fobs_proto::session`],
+//! which the simulator drives too.
 
 mod causes;
 mod clock;

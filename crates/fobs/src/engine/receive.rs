@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 const GREETING_EVERY: Duration = Duration::from_millis(100);
 /// Batches read between two looks at the mailbox.
 const BATCHES_PER_TURN: usize = 8;
-/// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write to a disk or a pipe
-/// that has stopped, and then nothing can be cleaned up anyway.
+/// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write
+/// to a disk or a pipe that has stopped, and then nothing can be cleaned up anyway.
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
 /// How often it looks whether the writer is done.
 const CLEAN_UP_POLL: Duration = Duration::from_millis(2);

@@ -1,7 +1,8 @@
-//! What the receiving thread does about its own losses: one remedy after the other, each given time to show its effect.
+//! Remedies of the receiving thread for its own losses: one after the other, each given time to show its
+//! effect.
 //!
-//! In order: a larger socket buffer, a CPU with less to do, a higher priority, another lane. What none of them mends the
-//! sender's drain rate does (protocol 5.10).
+//! In order: a larger socket buffer, a less busy CPU, a higher priority, another lane. Losses that remain
+//! despite them are left to the sender's drain rate (protocol 5.10).
 
 use crate::cause::{Remedy, RemedyAction, RemedyResult};
 use fobs_proto::Timestamp;
@@ -11,31 +12,32 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
-/// Share of the packets dropped at the socket from which on something is done: a loss of one in a thousand already
-/// costs a controller that takes it for the network's most of a long path.
+/// Share of the packets dropped at the socket from which remedies are applied: a loss of one in a thousand,
+/// taken for the network's, already costs a controller most of a long path.
 const DROPS_MATTER: f64 = 0.001;
-/// How long a remedy is watched before its effect is told and the next one is tried: several turns of a scheduler that
-/// gives each of eight processes 4 ms, and of a load that comes and goes within seconds.
+/// How long a remedy is watched before its effect is reported and the next one is tried: several turns of a
+/// scheduler that gives each of eight processes 4 ms, and of a load that comes and goes within seconds.
 const EFFECT_AFTER: Duration = Duration::from_secs(1);
-/// What a buffer is multiplied by, and its largest size asked for, bytes: 64 MiB hold half a second at 1 Gbit/s.
+/// Growth factor of a buffer, and the largest size requested, bytes: 64 MiB hold half a second at 1 Gbit/s.
 const BUFFER_FACTOR: usize = 4;
 const BUFFER_MAX: usize = 64 << 20;
 /// A CPU must have been idle for this much more of the time than ours to be worth a move.
 const IDLER_BY: f64 = 0.3;
-/// The nice value that is asked for: with 7 competitors the thread is off its CPU for 4 ms instead of 28 (measured).
+/// The nice value that is requested: with 7 competitors the thread is off its CPU for 4 ms instead of 28
+/// (measured).
 const NICE: i32 = -20;
 
 /// Whether the receiver does anything about its losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RemedyPolicy {
-    /// Whatever is permitted.
+    /// Everything that is permitted.
     Apply,
     /// Nothing: the methods that only judge are compared with each other.
     Leave,
 }
 
 impl RemedyPolicy {
-    /// What belongs to the method that the sender judges by, in its peer's word. An unknown one is the sender's to refuse.
+    /// The policy that belongs to the sender's method of attribution. The sender refuses an unknown one.
     pub(crate) fn of(loss_cause: &str) -> RemedyPolicy {
         match loss_cause.parse() {
             Ok(JudgeMethod::Off | JudgeMethod::Paper | JudgeMethod::Signature) => RemedyPolicy::Leave,
@@ -51,7 +53,8 @@ pub(super) struct Remedies {
     watched: Option<Watched>,
     /// Packets received and dropped at the last look.
     seen: (u64, u64),
-    /// What the CPUs had done by then, if the next step asks for it: it is a file of the kernel's, read on the receiving thread.
+    /// CPU times by then, if the next step needs them: they come from a kernel file, read on the receiving
+    /// thread.
     ticks: Option<HashMap<u32, CpuTicks>>,
     /// To be restored: the thread may be the caller's.
     nice_before: Option<i32>,
@@ -76,11 +79,11 @@ struct Watched {
     seen: (u64, u64),
 }
 
-/// What takes packets: the link, or a test.
+/// A receiver of packets: the link, or a test.
 pub(super) trait Mendable {
     /// Bytes of buffer granted at present.
     fn buffer(&self) -> usize;
-    /// Asks for so many; what is granted then.
+    /// Requests so many; returns how many are granted.
     fn enlarge(&self, bytes: usize) -> io::Result<usize>;
     /// Has a thread of its own empty the socket from now on, as punctual as the calling one.
     fn add_lane(&mut self) -> io::Result<()>;
@@ -91,7 +94,8 @@ impl Remedies {
         Remedies { next: Step::Buffer, watched: None, seen: (0, 0), ticks: None, nice_before: None }
     }
 
-    /// A heartbeat has passed; packets received and dropped at the socket so far. What was done, or came of it.
+    /// A heartbeat has passed; packets received and dropped at the socket so far. Remedies applied, and
+    /// effects of earlier ones.
     pub(super) fn on_heartbeat(
         &mut self,
         now: Timestamp,
@@ -101,7 +105,7 @@ impl Remedies {
         link: &mut impl Mendable,
     ) -> Vec<Remedy> {
         let seconds = (now - began).as_secs_f64();
-        let told = |action, result| Remedy { seconds, action, result };
+        let remedy = |action, result| Remedy { seconds, action, result };
         let counts = (received, dropped);
         let drops = share(self.seen, counts);
         self.seen = counts;
@@ -109,7 +113,7 @@ impl Remedies {
         if let Some(watched) = self.watched.take_if(|watched| now - watched.since >= EFFECT_AFTER) {
             let drops_after = share(watched.seen, counts);
             let result = RemedyResult::Effect { drops_before: watched.drops_before, drops_after };
-            out.push(told(watched.action, result));
+            out.push(remedy(watched.action, result));
         }
         while self.watched.is_none() && self.next != Step::Done && drops >= DROPS_MATTER {
             if self.next == Step::Cpu && self.ticks.is_none() {
@@ -120,10 +124,10 @@ impl Remedies {
             match tried {
                 Ok(Some(action)) => {
                     self.watched = Some(Watched { action, since: now, drops_before: drops, seen: counts });
-                    out.push(told(action, RemedyResult::Applied));
+                    out.push(remedy(action, RemedyResult::Applied));
                 }
                 Ok(None) => {}
-                Err((action, reason)) => out.push(told(action, RemedyResult::Refused { reason })),
+                Err((action, reason)) => out.push(remedy(action, RemedyResult::Refused { reason })),
             }
             // A buffer grows until it is large enough; the others are done once.
             if !(step == Step::Buffer && self.watched.is_some()) {
@@ -135,13 +139,13 @@ impl Remedies {
         out
     }
 
-    /// Does what is next: what that was, nothing if there is no point in it, or why it could not be done.
+    /// Applies the next remedy: which that was, nothing if it would not help, or why it failed.
     fn apply(&mut self, link: &mut impl Mendable) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
         match self.next {
             Step::Buffer => enlarge(link),
             Step::Cpu => self.change_cpu(),
             Step::Priority => self.go_first(),
-            // After the priority: the lane has what the thread has that starts it.
+            // After the priority: the lane inherits that of the thread that starts it.
             Step::Lane => add_lane(link),
             Step::Done => Ok(None),
         }
@@ -215,7 +219,7 @@ fn add_lane(link: &mut impl Mendable) -> Result<Option<RemedyAction>, (RemedyAct
 
 fn enlarge(link: &impl Mendable) -> Result<Option<RemedyAction>, (RemedyAction, String)> {
     let from = link.buffer();
-    // The kernel grants twice what is asked, for its own overhead.
+    // The kernel grants twice the size requested, for its own overhead.
     let asked = (from / 2).saturating_mul(BUFFER_FACTOR).min(BUFFER_MAX);
     if asked <= from / 2 {
         return Ok(None);

@@ -53,8 +53,8 @@ pub(crate) struct SendJob {
     pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.
     pub(crate) remembered: RememberedPath,
-    /// Time from the question to the peer's answer in the session's set-up. `None` where the peer's first datagram is that
-    /// answer, and the link's clock began with the question.
+    /// Time from the question to the peer's answer in the session's set-up. `None` where the peer's first
+    /// datagram is that answer, and the link's clock began with the question.
     pub(crate) answered: Option<Duration>,
     /// What earlier transfers taught about the causes of losses.
     pub(crate) lessons: Lessons,

@@ -1,4 +1,5 @@
-//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order.
+//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in
+//! order.
 
 use super::Reporter;
 use super::letters::{Post, ToReceiver, ToWriter};
@@ -20,7 +21,8 @@ type Check = fn(&[u8], &mut Vec<u8>) -> Result<Verified, VerifyError>;
 struct Held {
     buffer: PageBuffer,
     len: usize,
-    /// `None`: still to be verified in its turn. A compressed chunk that is early would need a second buffer until then.
+    /// `None`: still to be verified in its turn. A compressed chunk that is early would need a second buffer
+    /// until then.
     verified: Option<Verified>,
 }
 
@@ -37,8 +39,8 @@ struct Writer {
     meter: Arc<WorkMeter>,
 }
 
-/// Stores until [`ToWriter::Finish`], until an error that ends the transfer, or until the receiving thread is gone. Holds at most
-/// the receiver's credit of chunks.
+/// Stores until [`ToWriter::Finish`], until an error that ends the transfer, or until the receiving thread is
+/// gone. Holds at most the receiver's credit of chunks.
 pub(super) fn start(
     sink: Sink,
     work: Receiver<ToWriter>,

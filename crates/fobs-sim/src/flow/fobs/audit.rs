@@ -1,4 +1,4 @@
-//! What the rules check of a sender's packets, beside the ledger of outstanding bytes.
+//! Rules for a sender's packets, beside the ledger of outstanding bytes.
 
 use super::object::Cut;
 use crate::check::rule;
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Audit {
     /// Retransmissions have causes: the schedule sends nothing twice without one.
     loss_driven: bool,
-    /// First chunk without credit, as the newest ack said.
+    /// First chunk without credit, as of the newest ack.
     credit: ChunkId,
     /// Layouts beyond the first that packets were seen of, and their packets.
     layouts: BTreeSet<(ChunkId, u8)>,

@@ -1,9 +1,10 @@
-//! A FOBS transfer: sender and receiver of `fobs-proto` with the session's policy, each on its host, driven as the engine's threads
-//! drive them.
+//! A FOBS transfer: sender and receiver of `fobs-proto` with the session's policy, each on its host, driven
+//! as the engine's threads drive them.
 //!
-//! Sending host: a thread that reads chunks ahead (`reading`), and one that paces packets and takes acks (`sending`). Receiving
-//! host: a thread that takes packets in batches and reports (`receiving`), and one that verifies chunks as they complete and
-//! stores them in order (`writer`). The control channel is reliable and takes the route's delay.
+//! Sending host: a thread that reads chunks ahead (`reading`), and one that paces packets and takes acks
+//! (`sending`). Receiving host: a thread that takes packets in batches and reports (`receiving`), and one
+//! that verifies chunks as they complete and stores them in order (`writer`). The control channel is reliable
+//! and takes the route's delay.
 
 mod audit;
 mod object;
@@ -35,7 +36,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use writer::WriterEvent;
 
-/// What the control channel adds to the route's delay: a write, a wake-up and a read at either end.
+/// Delay of the control channel beside the route's: a write, a wake-up and a read at either end.
 const CONTROL_DELAY: Nanos = MS;
 
 /// What a receiver reports of its own losses.
@@ -45,14 +46,15 @@ pub enum Honesty {
     Honest,
     /// No drops, because its kernel does not count them; only how late it reads.
     Uncounted,
-    /// Everything that did not arrive as dropped by itself: a receiver that wants the sender not to slow down.
+    /// Everything that did not arrive as dropped by itself: a receiver that wants the sender not to slow
+    /// down.
     ClaimsAllLosses,
 }
 
-/// What a FOBS flow is.
+/// Configuration of a FOBS flow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FobsConfig {
-    /// What is sent.
+    /// The object.
     pub object: Object,
     /// Congestion control algorithm; `fixed` with its rate.
     pub controller: CongestionControl,
@@ -60,7 +62,7 @@ pub struct FobsConfig {
     pub priority: Priority,
     /// Numbers of `auto`.
     pub params: Params,
-    /// What earlier transfers left of the path.
+    /// The path as earlier transfers found it.
     pub history: PathHistory,
     /// Deadline, after the flow's start.
     pub deadline: Option<Nanos>,

@@ -1,5 +1,5 @@
-//! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the engine's `receive` in virtual
-//! time, with the same machine and the same policy.
+//! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the
+//! engine's `receive` in virtual time, with the same machine and the same policy.
 
 use super::object::Cut;
 use super::replay::Seen;
@@ -124,7 +124,8 @@ impl Receiving {
         self.stored
     }
 
-    /// The thread runs: letters, one batch, one report. Chunks that must be sent anew; `None` for one that was tried too often.
+    /// The thread runs: letters, one batch, one report. Chunks that must be sent anew; `None` for one that
+    /// was tried too often.
     pub(super) fn on_due(
         &mut self,
         net: &mut Net,

@@ -16,7 +16,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Whether the number is new, and not too old to tell.
+    /// Whether the number is new, and within the window.
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= self.next {
             if number - self.next >= REPLAY_WINDOW {

@@ -1,5 +1,5 @@
-//! The sending thread: gives buffers to the reader, paces packets, takes acks; the engine's `send` in virtual time, with the same
-//! machine and the same policy.
+//! The sending thread: gives buffers to the reader, paces packets, takes acks; the engine's `send` in virtual
+//! time, with the same machine and the same policy.
 
 use super::audit::Audit;
 use super::object::Cut;
@@ -67,7 +67,7 @@ impl Sending {
         let datagram = config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16);
         let (own_schedule, own_burst) = config.controller.schedule();
         let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
-        // `fixed` without a rate, which no scenario can say, is one that crawls.
+        // `fixed` without a rate, which no scenario can configure, crawls.
         let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
         let controller = config
             .controller
@@ -288,7 +288,8 @@ impl Sending {
             }
         }
         while let Some(report) = self.machine.poll_loss_report() {
-            // Too few losses have no pattern: where no drops are counted they are the network's without a judgement.
+            // Too few losses have no pattern: where no drops are counted they are the network's without a
+            // judgement.
             if report.evidence.pattern.is_some() {
                 match report.verdict {
                     Verdict::Receiver => self.judged.receiver += 1,

@@ -1,5 +1,5 @@
-//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order; the engine's `writer`
-//! in virtual time.
+//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in
+//! order; the engine's `writer` in virtual time.
 
 use crate::flow::Outcome;
 use crate::host::{Disk, HostConfig, StoreError, work_time};
@@ -7,14 +7,14 @@ use crate::time::Nanos;
 use fobs_proto::ChunkId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the writer tells the flow.
+/// The writer's report to the flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriterEvent {
     Nothing,
     Failed(Outcome),
 }
 
-/// What the writer tells the receiving thread.
+/// A letter to the receiving thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Letter {
     Verdict { chunk: ChunkId, matches: bool },
@@ -55,12 +55,12 @@ impl Writer {
         }
     }
 
-    /// A chunk is complete; `matches` is what its verdict will be.
+    /// A chunk is complete; `matches` is its verdict to be.
     pub(super) fn push(&mut self, chunk: ChunkId, len: u32, matches: bool) {
         self.arrived.push_back((chunk, len, matches));
     }
 
-    /// Everything is stored: what is left is to make it durable, where that is wanted.
+    /// Everything is stored: the last step makes it durable, where that is configured.
     pub(super) fn finish(&mut self) {
         self.finishing = true;
         self.synced |= !self.disk.syncs_at_the_end();
@@ -71,7 +71,7 @@ impl Writer {
         self.finishing && self.synced
     }
 
-    /// Chunks in hand.
+    /// Chunks held.
     pub(super) fn chunks(&self) -> usize {
         let working = matches!(self.work, Some(Work::Verify { .. } | Work::Store { .. }));
         self.arrived.len() + self.held.len() + usize::from(working)
@@ -127,7 +127,7 @@ impl Writer {
     }
 }
 
-/// How a transfer ends whose disk does.
+/// The outcome of a transfer whose disk fails.
 pub(super) fn outcome_of(error: StoreError) -> Outcome {
     match error {
         StoreError::Full => Outcome::DiskFull,

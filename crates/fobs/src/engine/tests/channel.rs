@@ -1,4 +1,4 @@
-//! Who stands in the middle of the control channel.
+//! A relay in the middle of the control channel.
 
 use std::io::{self, BufReader, Write};
 use std::net::Shutdown;
@@ -12,10 +12,10 @@ use crate::control::message::Message;
 use crate::control::{ControlChannel, Peer};
 use crate::options::Carrier;
 
-/// Decides on a message of one end: what reaches the other.
+/// Maps a message of one end to the messages that reach the other.
 pub type Messages = Box<dyn FnMut(End, Message) -> Vec<Message> + Send>;
 
-/// The control channel of a session, with somebody in the middle.
+/// The control channel of a session, with a relay in the middle.
 pub struct Control {
     to_sender: Mutex<UnixStream>,
     to_receiver: Mutex<UnixStream>,
@@ -62,7 +62,7 @@ impl Control {
         }
     }
 
-    /// Says something to one end in the other's name. An end that is gone hears nothing.
+    /// Sends a message to one end in the other's name. An end that is gone gets nothing.
     pub fn say(&self, to: End, message: &Message) {
         self.say_bytes(to, &encode(message).unwrap());
     }
@@ -85,7 +85,7 @@ impl Control {
     }
 }
 
-/// A socket's end is told by shutting it down, because the reading half keeps it open.
+/// A socket's end is signalled by shutting it down, because the reading half keeps it open.
 struct ShutOnDrop(UnixStream);
 
 impl Write for ShutOnDrop {

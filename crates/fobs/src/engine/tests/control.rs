@@ -1,4 +1,4 @@
-//! What the control channel may bring in the middle of a session.
+//! Unexpected messages on the control channel in the middle of a session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn an_abort_ends_both_sides_and_leaves_nothing() {
             };
             session.control.say(to, &abort);
             let sentences = session.expect_failure(ErrorKind::FileIo);
-            // The other side hears it from this one.
+            // The other side gets it from this one.
             assert!(sentences.iter().all(|sentence| sentence.contains("is on fire")), "{sentences:?}");
             assert!(!sentences.concat().contains(char::is_control), "{sentences:?}");
             world.expect_nothing();
@@ -82,7 +82,7 @@ fn what_only_newer_peers_say_is_passed_over() {
     world.wait_for_storing();
     for to in End::BOTH {
         session.control.say_json(to, r#"{"type":"telepathy","thought":[1,{"two":3}]}"#);
-        // Known words out of their turn, or about what is not.
+        // Known messages out of turn, or about chunks that do not exist.
         session.control.say_json(to, r#"{"type":"hello","protocol":9,"program":"","mood":"fine"}"#);
         session.control.say_json(to, r#"{"type":"rejected","chunk":4000000000,"attempt":255}"#);
         session.control.say_json(

@@ -8,7 +8,7 @@ use crate::control::message::Message;
 use crate::error::ErrorKind;
 use crate::secure::datagram::TAG_LEN;
 
-/// Counts the messages that pass, by what they are.
+/// Counts the messages that pass, by type.
 fn counting(rejections: Arc<Mutex<Vec<(u32, u8)>>>) -> Messages {
     Box::new(move |_, message| {
         if let Message::Rejected { chunk, attempt } = message {
@@ -79,7 +79,8 @@ fn forged_cut_and_repeated_datagrams_are_counted_and_do_nothing() {
             changed
         };
         let last = datagram.len() - 1;
-        // A replay, in the peer's name and in a stranger's; changes of tag and number; an end missing, nearly all missing; noise.
+        // A replay, in the peer's name and in a stranger's; changes of tag and number; an end missing, nearly
+        // all missing; noise.
         out.push(Out::Peer(datagram.to_vec()));
         out.push(Out::Stranger(datagram.to_vec()));
         out.push(Out::Stranger(changed(last)));
@@ -110,7 +111,8 @@ fn forgeries_that_come_first_spoil_nothing() {
     let world = World::with_file("file", 3 << 20);
     let datagrams: Datagrams = Box::new(move |_, datagram| {
         let mut out = vec![Out::Peer(datagram.to_vec())];
-        // The right header, so that it is opened straight into the packet's place: another body, another tag, and one cut short.
+        // The right header, so that it is opened straight into the packet's place: another body, another tag,
+        // and one cut short.
         if data_header(datagram).is_some() {
             let changed = |at: usize| {
                 let mut changed = datagram.to_vec();

@@ -67,7 +67,7 @@ fn a_lane_that_comes_later_changes_nothing_but_who_reads() {
     let mut numbers = Vec::new();
     send(&mut ours, 0..100);
     take(&mut theirs, 200, &mut numbers);
-    // What is in the socket when the lane comes is not lost.
+    // Datagrams in the socket when the lane starts are not lost.
     send(&mut ours, 100..200);
     theirs.add_lane().unwrap();
     theirs.add_lane().unwrap();

@@ -1,4 +1,4 @@
-//! Who stands on the datagrams' way.
+//! A relay in the datagrams' path.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as PlainSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,15 +14,15 @@ use crate::secure::datagram::{Direction, Opener, Sealer, SessionSecret, TAG_LEN}
 /// How often a relay looks whether it is to end.
 const RELAY_LOOK: Duration = Duration::from_millis(10);
 
-/// What a meddler makes of one datagram.
+/// What the relay does with a datagram.
 pub enum Out {
     /// Delivered as if it came from the peer.
     Peer(Vec<u8>),
-    /// Delivered from an address that nobody knows.
+    /// Delivered from an unknown address.
     Stranger(Vec<u8>),
 }
 
-/// Decides on a datagram of one end: what reaches the other.
+/// Maps a datagram of one end to the datagrams that reach the other.
 pub type Datagrams = Box<dyn FnMut(End, &[u8]) -> Vec<Out> + Send>;
 /// Passes datagrams between client and server.
 pub struct Relay {
@@ -62,7 +62,7 @@ impl Relay {
                     };
                     let passed = (*decide.lock().unwrap())(end, &buffer[..len]);
                     for out in passed {
-                        // A peer that has gone hears nothing.
+                        // A peer that is gone gets nothing.
                         let _ = match out {
                             Out::Peer(datagram) => speak.send_to(&datagram, to),
                             Out::Stranger(datagram) => stranger.send_to(&datagram, to),
@@ -85,7 +85,7 @@ impl Drop for Relay {
     }
 }
 
-/// Whose datagram this is, as far as anyone can see.
+/// The end that sent a datagram, as far as its header shows.
 pub fn data_header(datagram: &[u8]) -> Option<DataHeader> {
     match Header::decode(datagram) {
         Ok((Header::Data(header), _)) => Some(header),
@@ -93,7 +93,8 @@ pub fn data_header(datagram: &[u8]) -> Option<DataHeader> {
     }
 }
 
-/// Lets everything pass but data of chunks above the first: so a session is in its middle for as long as it takes.
+/// Lets everything pass but data of chunks above the first: so a session is in its middle for as long as it
+/// takes.
 pub fn hold_back() -> Datagrams {
     Box::new(|_, datagram| match data_header(datagram) {
         Some(header) if header.chunk > 0 => Vec::new(),
@@ -110,7 +111,7 @@ pub fn hold_back_until(open: Arc<AtomicBool>) -> Datagrams {
     })
 }
 
-/// Changes packets before they are sealed, as a faulty memory would: one that knows the keys and stands on the way.
+/// Changes packets before they are sealed, as a faulty memory would: a relay that has the keys.
 pub struct FaultyMemory {
     opener: Opener,
     sealer: Sealer,

@@ -74,7 +74,7 @@ fn a_thread_that_panics_ends_both_sides() {
 /// Enough for 3 MiB to cross this host. Where it is not, a test sees less and does not fail.
 const SETTLING: Duration = Duration::from_millis(500);
 
-/// Takes what comes until it must wait for `gate` to open.
+/// Takes data until it must wait for `gate` to open.
 struct Gated {
     gate: mpsc::Receiver<()>,
     begun: mpsc::Sender<()>,
@@ -106,7 +106,8 @@ fn an_output_that_stalls_holds_nobody_back_from_ending() {
     // Both end while the output still stalls.
     session.expect_failure(ErrorKind::Timeout);
     drop(gate);
-    // The chunks that wait behind the one that stalled are not stored any more: the writer goes, and its output with it.
+    // The chunks that wait behind the one that stalled are not stored any more: the writer goes, and its
+    // output with it.
     assert!(has_begun.recv().is_err());
 }
 

@@ -1,4 +1,4 @@
-//! Two ends of a session, and what stands between them: a relay of datagrams and one of control messages.
+//! Two ends of a session, and between them a relay of datagrams and one of control messages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
 
 pub const SECRET: [u8; 32] = [7; 32];
 pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
-/// How long a test waits for what must come; only a failing one waits so long.
+/// How long a test waits for an event; only a failing one waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One end of the data's way.
@@ -46,11 +46,11 @@ impl End {
     pub const BOTH: [End; 2] = [End::Sender, End::Receiver];
 }
 
-/// What a session is made of.
+/// Parts of a session.
 pub struct Spec {
     pub source: Source,
     pub sink: Sink,
-    /// Who called: the client speaks first.
+    /// The end that called: the client sends first.
     pub client: End,
     pub datagrams: Option<Datagrams>,
     pub messages: Option<Messages>,
@@ -61,14 +61,14 @@ pub struct Session {
     sender: JoinHandle<Result<SendOutcome>>,
     receiver: JoinHandle<Result<ReceiveOutcome>>,
     pub control: Arc<Control>,
-    pub at_sender: Told,
-    pub at_receiver: Told,
+    pub at_sender: Reported,
+    pub at_receiver: Reported,
     _relay: Option<Relay>,
 }
 
-/// What one end told.
+/// Events and errors that one end reported.
 #[derive(Clone)]
-pub struct Told {
+pub struct Reported {
     events: Arc<Events>,
     reporter: Arc<OnceLock<Arc<Reporter>>>,
 }
@@ -82,9 +82,9 @@ impl EventSink for Events {
     }
 }
 
-impl Told {
-    fn new() -> Told {
-        Told { events: Arc::default(), reporter: Arc::default() }
+impl Reported {
+    fn new() -> Reported {
+        Reported { events: Arc::default(), reporter: Arc::default() }
     }
 
     fn reporter(&self, channel: &ControlChannel) -> Arc<Reporter> {
@@ -92,7 +92,7 @@ impl Told {
         self.reporter.get_or_init(new).clone()
     }
 
-    /// Names of the files that were told done, in order.
+    /// Names of the files that were reported as done, in order.
     pub fn files(&self) -> Vec<String> {
         let events = self.events.0.lock().unwrap();
         let done = events.iter().filter_map(|event| match event {
@@ -131,7 +131,7 @@ impl Session {
             candidates: if end == spec.client { vec![called] } else { Vec::new() },
         };
         let (control, sender_channel, receiver_channel) = Control::start(spec.messages);
-        let (at_sender, at_receiver) = (Told::new(), Told::new());
+        let (at_sender, at_receiver) = (Reported::new(), Reported::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
         let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
         let job = SendJob {
@@ -149,7 +149,7 @@ impl Session {
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };
-        // As client and server do: say why, then hang up.
+        // As client and server do: send the reason, then hang up.
         let sender = thread::spawn(move || {
             let writer = sender_channel.writer;
             let outcome = send(job).inspect_err(|error| tell_abort(&writer, error));
@@ -230,7 +230,7 @@ impl World {
         Source::open(self.source_spec()).unwrap()
     }
 
-    /// What makes a source of `from`.
+    /// Specification of a source of `from`.
     pub fn source_spec(&self) -> SourceSpec {
         let path = [self.from().as_os_str().as_bytes(), b"/"].concat();
         SourceSpec {
@@ -255,7 +255,7 @@ impl World {
         .unwrap()
     }
 
-    /// A session from `from` to `to`, pushed, with nobody between.
+    /// A session from `from` to `to`, pushed, without relays.
     pub fn spec(&self) -> Spec {
         let source = self.source();
         let sink = self.sink(&source);
@@ -291,7 +291,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 /// Everything below `top`: files with their content, directories with none.
 fn tree(top: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let walk = walkdir::WalkDir::new(top).min_depth(1).into_iter();
-    // What vanishes meanwhile was temporary.
+    // Files that vanish meanwhile were temporary.
     walk.filter_map(|entry| entry.ok())
         .filter_map(|entry| {
             let content = match entry.file_type().is_dir() {
