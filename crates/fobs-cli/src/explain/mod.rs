@@ -1,4 +1,4 @@
-//! Keeps the record of a copy (`--explain`, `--trace`), and reads it again (`fobs explain`).
+//! Records a copy (`--explain`, `--trace`) and explains a recorded one (`fobs explain`).
 
 mod page;
 
@@ -15,20 +15,21 @@ use fobs::{Error, ErrorKind, Result};
 use crate::args::ExplainArgs;
 use crate::output::Reporter;
 
-/// When a copy that goes on is explained for the first time; then at twice the time, and at least so often.
+/// Time of the first explanation of a running copy; each next one comes after twice the time.
 const FIRST: Duration = Duration::from_secs(5);
+/// Longest time between two explanations.
 const EVERY_MAX: Duration = Duration::from_secs(300);
 
-/// Whether a person wants to be told why while the copy goes on.
+/// Whether to explain a copy while it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// `--explain`.
+    /// As `--explain` asks.
     Explain,
-    /// Otherwise.
+    /// Not before its end.
     Silent,
 }
 
-/// A reporter that is overheard.
+/// A reporter whose events are also recorded.
 pub struct Recording {
     reporter: Arc<dyn Reporter>,
     recorder: Mutex<Recorder>,
@@ -37,13 +38,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records what `reporter` is told from now on.
+    /// Records the events that `reporter` gets from now on.
     pub fn new(reporter: Arc<dyn Reporter>, meanwhile: Meanwhile) -> Recording {
         let next = Mutex::new((meanwhile == Meanwhile::Explain).then_some(FIRST));
         Recording { reporter, recorder: Mutex::new(Recorder::new()), next }
     }
 
-    /// What limits the copy so far, if it is time to say so.
+    /// What limits the copy so far, if an explanation is due after `elapsed`.
     fn meanwhile(&self, elapsed: Duration) -> Option<String> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if elapsed < (*next)? {
@@ -54,17 +55,17 @@ impl Recording {
         Some(format!("after {:.0} s: {}", elapsed.as_secs_f64(), explain(&so_far).sentence))
     }
 
-    /// The record of a copy that ended like this.
+    /// The record of a copy with this outcome.
     pub fn trace(&self, outcome: &Outcome) -> Trace {
         self.recorder.lock().unwrap_or_else(PoisonError::into_inner).trace(outcome)
     }
 
-    /// Why a copy that ended like this was not faster.
+    /// Why a copy with this outcome was not faster.
     pub fn explanation(&self, outcome: &Outcome) -> Explanation {
         explain(&self.trace(outcome))
     }
 
-    /// Writes the record of a copy that ended like this, if there is a file for it.
+    /// Writes the record of a copy with this outcome to `path`, if there is one.
     ///
     /// # Errors
     /// `FileIo` if the file cannot be written.
@@ -96,7 +97,7 @@ impl EventSink for Recording {
 /// `fobs explain`.
 ///
 /// # Errors
-/// `NoSource` for a trace that cannot be read or is none, `FileIo` for what cannot be written.
+/// `NoSource` for a file that cannot be read as a trace, `FileIo` for one that cannot be written.
 pub fn run(args: &ExplainArgs) -> Result<()> {
     let shown = args.trace.display();
     let unreadable = |why: &dyn std::fmt::Display| {
@@ -128,26 +129,26 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
 mod tests {
     use super::*;
 
-    struct Deaf;
+    struct Silent;
 
-    impl EventSink for Deaf {
+    impl EventSink for Silent {
         fn event(&self, _: Event) {}
     }
 
-    impl Reporter for Deaf {
+    impl Reporter for Silent {
         fn finish(&self, _: &Outcome, _: Option<&Explanation>) -> Result<()> {
             Ok(())
         }
     }
 
     #[test]
-    fn who_asks_is_told_ever_less_often() {
-        let told = |meanwhile| {
-            let recording = Recording::new(Arc::new(Deaf), meanwhile);
+    fn explanations_come_at_growing_intervals() {
+        let times = |meanwhile| {
+            let recording = Recording::new(Arc::new(Silent), meanwhile);
             let seconds = (0..=1500).filter(|at| recording.meanwhile(Duration::from_secs(*at)).is_some());
             seconds.collect::<Vec<u64>>()
         };
-        assert_eq!(told(Meanwhile::Explain), [5, 10, 20, 40, 80, 160, 320, 620, 920, 1220]);
-        assert!(told(Meanwhile::Silent).is_empty());
+        assert_eq!(times(Meanwhile::Explain), [5, 10, 20, 40, 80, 160, 320, 620, 920, 1220]);
+        assert!(times(Meanwhile::Silent).is_empty());
     }
 }

@@ -9,7 +9,7 @@ mod signatures;
 mod tests;
 
 use fobs::explain::{At, End, Explanation, LossCause, SenderSample, Trace};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 use crate::units::show_rate;
 use chart::{Chart, Curve, Unit};
@@ -42,7 +42,7 @@ impl Colour {
 /// The page, complete.
 pub fn page(trace: &Trace, why: &Explanation) -> String {
     let page = html! {
-        (DOCTYPE)
+        (PreEscaped("<!doctype html>\n"))
         html lang="en" {
             head {
                 meta charset="utf-8";
@@ -69,7 +69,7 @@ fn findings(trace: &Trace, why: &Explanation) -> Markup {
     let losses = why
         .losses
         .iter()
-        .map(|loss| format!("{} {} ({})", loss.packets, LossCause::whose(loss.cause), loss.evidence));
+        .map(|loss| format!("{} {} ({})", loss.packets, LossCause::place(loss.cause), loss.evidence));
     let losses: Vec<String> = losses.collect();
     html! {
         dl {

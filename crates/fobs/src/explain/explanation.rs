@@ -148,8 +148,8 @@ impl Explanation {
                 Some(probability) => format!(" with probability {}", percent(probability)),
                 None => String::new(),
             };
-            let whose = LossCause::whose(loss.cause);
-            text += &format!("Lost packets: {} {whose}{probability} ({}).\n", loss.packets, loss.evidence);
+            let place = LossCause::place(loss.cause);
+            text += &format!("Lost packets: {} {place}{probability} ({}).\n", loss.packets, loss.evidence);
         }
         if !self.remedies.is_empty() {
             text += "Remedies for losses at the receiver:\n";

@@ -18,12 +18,12 @@ pub struct LossCause {
 }
 
 impl LossCause {
-    /// A verdict as it stands after a number of packets.
-    pub fn whose(cause: LossVerdict) -> &'static str {
+    /// Where packets with this verdict were lost, for people.
+    pub fn place(cause: LossVerdict) -> &'static str {
         match cause {
-            LossVerdict::Receiver => "the receiver's",
-            LossVerdict::Network => "the network's",
-            LossVerdict::Inconclusive => "of an unclear cause",
+            LossVerdict::Receiver => "at the receiver",
+            LossVerdict::Network => "in the network",
+            LossVerdict::Inconclusive => "for an unclear cause",
         }
     }
 }

@@ -10,7 +10,6 @@
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
 use super::interval::{Interval, share};
-use serde::Serialize;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
@@ -44,9 +43,8 @@ const OVERSHOOT: f64 = 1.3;
 const NO_MORE: f64 = 1.1;
 
 /// The kind of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PathKind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathKind {
     /// Its rate was reached.
     Narrow,
     /// It drops what exceeds a rate, without a queue.
@@ -59,21 +57,21 @@ pub enum PathKind {
 
 /// What the sender measured of the path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PathProfile {
+pub(super) struct PathProfile {
     /// Its kind.
-    pub kind: PathKind,
+    pub(super) kind: PathKind,
     /// Share of the time in which a queue stood.
-    pub queued: f64,
+    pub(super) queued: f64,
     /// Share of the packets that were lost.
-    pub loss: f64,
+    pub(super) loss: f64,
     /// Index of dispersion of the losses over time: 1 if chance spread them, 0 if too few to tell.
-    pub uneven: f64,
+    pub(super) uneven: f64,
     /// Share of the losses that came while more was sent than the median delivery rate.
-    pub excess: f64,
+    pub(super) excess: f64,
     /// Median delivery rate, datagram bits per second.
-    pub typical_bps: f64,
+    pub(super) typical_bps: f64,
     /// Highest delivery rate of any interval, datagram bits per second.
-    pub best_bps: f64,
+    pub(super) best_bps: f64,
 }
 
 impl PathProfile {

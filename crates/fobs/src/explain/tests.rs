@@ -183,8 +183,9 @@ fn a_trace_gives_the_text_of_its_copy() {
     assert_eq!(again, trace);
     assert_eq!(explain(&again).text(), explain(&trace).text());
     let text = explain(&again).text();
-    assert!(text.contains("Lost packets: 30 the network's with probability 99%"), "{text}");
-    let done = "Remedies for losses at the receiver:\n  at 1.6 s: a thread that only empties the socket: not possible: ask root\n";
+    assert!(text.contains("Lost packets: 30 in the network with probability 99%"), "{text}");
+    let done = "Remedies for losses at the receiver:\n  at 1.6 s: a thread that only empties the socket: not \
+                possible: ask root\n";
     assert!(text.contains(done), "{text}");
     assert!(file.lines().all(|line| line.starts_with('{') && line.ends_with('}')));
     // Members and records of a newer program are skipped.

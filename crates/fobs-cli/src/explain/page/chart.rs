@@ -125,7 +125,8 @@ impl Chart {
                     "seconds since the sender's session began"
                 }
                 @for curve in &self.curves {
-                    path.curve class=(curve.colour.class()) d=(path(curve, x, |value| y(values.place(value)))) {}
+                    path class={ "curve " (curve.colour.class()) }
+                        d=(path(curve, x, |value| y(values.place(value)))) {}
                 }
             }
         }

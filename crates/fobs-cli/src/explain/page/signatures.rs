@@ -13,7 +13,7 @@ const CELL: f64 = 5.0;
 const COLUMN_MAX: f64 = 24.0;
 const LEFT: f64 = 96.0;
 const RIGHT: f64 = 16.0;
-const BOTTOM: f64 = 38.0;
+const BOTTOM: f64 = 24.0;
 /// Most columns: of more windows, one from each stretch of as many.
 const COLUMNS_MAX: usize = 240;
 /// Opacity of a cell with one loss; a cell that lost everything is opaque.
@@ -39,11 +39,13 @@ pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
                 h2 { "Loss signatures" }
                 p.keys {
                     @for verdict in [LossVerdict::Receiver, LossVerdict::Network, LossVerdict::Inconclusive] {
-                        (key(colour(verdict), LossCause::whose(verdict)))
+                        (key(colour(verdict), LossCause::place(verdict)))
                     }
-                    "Each column is a window of packets with losses. The darker a cell, the more of it was lost."
+                    "Each column is a window of packets with losses. "
+                    "The stronger a cell's colour, the more was lost."
                 }
-                svg viewBox=(format!("0 0 {WIDTH} {}", bottom + BOTTOM)) role="img" aria-label="Loss signatures" {
+                svg viewBox=(format!("0 0 {WIDTH} {}", bottom + BOTTOM)) role="img"
+                    aria-label="Loss signatures" {
                     text.name x=(at(LEFT - 8.0)) y="11" text-anchor="end" { "first packet" }
                     text.name x=(at(LEFT - 8.0)) y=(at(bottom)) text-anchor="end" { "last packet" }
                     line.axis x1=(at(LEFT)) x2=(at(LEFT)) y1="0" y2=(at(bottom)) {}

@@ -63,9 +63,10 @@ fn assert_well_formed(page: &str) {
     let mut open = Vec::new();
     for tag in page.split('<').skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
         let name = tag.split_whitespace().next().unwrap_or_default();
+        assert!(tag.matches(" class=").count() <= 1, "<{tag}> has two classes");
         match name.strip_prefix('/') {
             Some(name) => assert_eq!(open.pop(), Some(name), "</{tag}> closes another element"),
-            None if matches!(name, "!DOCTYPE" | "meta") => {}
+            None if matches!(name, "!doctype" | "meta") => {}
             None => open.push(name),
         }
     }
@@ -89,6 +90,9 @@ fn a_page_has_every_chart_with_units() {
     for part in ["Where the time went", "Throughput", "Round trip", "Loss", "Loss signatures"] {
         assert!(page.contains(&format!("<h2>{part}</h2>")), "{part}");
         assert!(page.contains(&format!("aria-label=\"{part}\"")), "{part}");
+    }
+    for curve in ["curve orange", "curve blue", "curve red", "curve grey"] {
+        assert!(page.contains(&format!("class=\"{curve}\" d=\"M")), "{curve}");
     }
     for unit in [">Mbit/s<", ">ms<", ">%<", ">seconds since"] {
         assert!(page.contains(unit), "{unit}");

@@ -19,7 +19,8 @@ pub(super) const ROW: Row = Row {
     evidence: |facts, _| path_evidence(facts),
     fix: |facts| {
         format!(
-            "ask the network's operator for a higher rate; until then --rate {} keeps packets from being dropped",
+            "ask the network's operator for a higher rate; until then --rate {} keeps packets from being \
+             dropped",
             word(facts.path.typical_bps * BELOW_POLICER)
         )
     },
