@@ -250,7 +250,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: PathBuf,
 
-    /// Refuse all writes, whatever rights a key has
+    /// Refuse all writes, regardless of the rights of keys
     #[arg(long)]
     pub read_only: bool,
 

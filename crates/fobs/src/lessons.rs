@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, SystemTime};
 
-use fobs_diagnose::model::MixtureFile;
 use fobs_diagnose::learn::learn;
+use fobs_diagnose::model::MixtureFile;
 use fobs_diagnose::window::{self, Windows};
 use fobs_diagnose::{Cause, Window};
 use fobs_proto::loss_cause::{Judge, Lesson, Verdict};

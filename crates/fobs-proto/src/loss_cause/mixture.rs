@@ -295,8 +295,7 @@ pub fn whiten<const N: usize>(matrix: &[[f64; N]; N]) -> Option<([[f64; N]; N], 
     let mut inverse = [[0.0; N]; N];
     for i in 0..N {
         inverse[i][i] = 1.0 / factor[i][i];
-        let row: [f64; N] =
-            std::array::from_fn(|j| (j..i).map(|k| factor[i][k] * inverse[k][j]).sum());
+        let row: [f64; N] = std::array::from_fn(|j| (j..i).map(|k| factor[i][k] * inverse[k][j]).sum());
         for (cell, sum) in inverse[i][..i].iter_mut().zip(row) {
             *cell = -sum / factor[i][i];
         }
