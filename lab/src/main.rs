@@ -1,8 +1,7 @@
 //! `fobs-lab`: everything for research on FOBS that a user of `fobs` does not install.
 //!
 //! - `link` emulates a path between network namespaces ([`link`]),
-//! - `run` runs tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`],
-//! [`record`]),
+//! - `run` runs tools over such paths as a plan says, and writes records ([`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
 //! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials ([`analyse`]),

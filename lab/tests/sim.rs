@@ -128,8 +128,9 @@ fn flows_of_auto_share_a_short_virtual_link() {
     let output = sim(&[&short[..], &["--beside", "cubic", "--lasts", "45"]].concat(), &[]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.lines().count() == 2 && text.starts_with("cubic first , 20 Mbit/s"), "{text}");
-    for wrong in [["--beside", "warp"], ["--seeds", "9..1"], ["--counts", "0"], ["--lasts", "3"]] {
-        let output = sim(&[&["sharing"], &wrong[..]].concat(), &[]);
+    for wrong in ["--beside warp", "--seeds 9..1", "--counts 0", "--lasts 3", "--beside bbr --lasts 44"] {
+        let words: Vec<&str> = ["sharing"].into_iter().chain(wrong.split(' ')).collect();
+        let output = sim(&words, &[]);
         assert_eq!(output.status.code(), Some(1), "{wrong:?}");
     }
 }

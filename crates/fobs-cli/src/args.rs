@@ -23,7 +23,7 @@ Examples:
   fobs cp host:results.h5 .                    from host to the current directory
   fobs cp -r fobs://host/sets/2026 /scratch    from a daemon (fobs serve)
   tar c dir | fobs cp - host:dir.tar           standard input
-  fobs cp --deadline 06:00 -r set/ host:/data  complete by 06:00, giving way to other traffic until then
+  fobs cp --deadline 06:00 -r set/ host:/data  complete by 06:00; gives way to other traffic
   fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity";
 
 /// Examples of `fobs serve`.
@@ -57,10 +57,10 @@ pub enum Command {
     /// The remote end of a copy over SSH, on standard input and output.
     #[command(hide = true)]
     Server,
-    /// Moved to fobs-lab.
+    /// Moved to fobs-lab sim: build it with cargo build --release -p fobs-lab.
     #[command(hide = true)]
     Sim(MovedArgs),
-    /// Moved to fobs-lab.
+    /// Moved to fobs-lab diagnose: build it with cargo build --release -p fobs-lab.
     #[command(hide = true)]
     Diagnose(MovedArgs),
 }
@@ -250,7 +250,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: PathBuf,
 
-    /// Refuse all writes, whatever rights a key has
+    /// Refuse all writes, regardless of the rights of keys
     #[arg(long)]
     pub read_only: bool,
 

@@ -148,7 +148,7 @@ pub enum Length {
 }
 
 impl Length {
-    /// The reference length for windows of so many packets.
+    /// The reference length for windows of `packets`.
     pub fn of(packets: u32) -> Length {
         if packets < SHORT_WINDOW { Length::Short } else { Length::Long }
     }

@@ -67,15 +67,15 @@ struct Path {
 #[derive(Debug, clap::Args)]
 pub struct SharingArgs {
     /// Rates of the link, Mbit/s
-    #[arg(long, value_name = "LIST", default_value = "100,1000")]
+    #[arg(long, value_name = "LIST", value_parser = positive, default_value = "100,1000")]
     mbit: Numbers,
 
     /// Round-trip times, ms
-    #[arg(long, value_name = "LIST", default_value = "26,65,200")]
+    #[arg(long, value_name = "LIST", value_parser = positive, default_value = "26,65,200")]
     rtts: Numbers,
 
     /// Queue lengths, quarters of the bandwidth-delay product
-    #[arg(long, value_name = "LIST", default_value = "4")]
+    #[arg(long, value_name = "LIST", value_parser = positive, default_value = "4")]
     quarters: Numbers,
 
     /// Seeds
@@ -83,7 +83,7 @@ pub struct SharingArgs {
     seeds: Numbers,
 
     /// Numbers of flows
-    #[arg(long, value_name = "LIST", default_value = "2,4,8", conflicts_with = "beside")]
+    #[arg(long, value_name = "LIST", value_parser = positive, default_value = "2,4,8", conflicts_with = "beside")]
     counts: Numbers,
 
     /// One flow of auto beside one TCP flow with each of these congestion controls
@@ -114,9 +114,8 @@ impl FromStr for Numbers {
 
     fn from_str(text: &str) -> Result<Numbers, String> {
         let number = |text: &str| {
-            let number = text.parse::<u64>().ok().filter(|number| *number > 0);
-            number
-                .ok_or_else(|| format!("{text:?} is not a number above 0; write a list like 2,4,8 or 1..16"))
+            text.parse::<u64>()
+                .map_err(|_| format!("{text:?} is not a number; write a list like 2,4,8 or 1..16"))
         };
         let numbers = match text.split_once("..") {
             Some((first, last)) => (number(first)?..=number(last)?).collect(),
@@ -129,8 +128,20 @@ impl FromStr for Numbers {
     }
 }
 
+fn positive(text: &str) -> Result<Numbers, String> {
+    let numbers: Numbers = text.parse()?;
+    if numbers.0.contains(&0) {
+        return Err("0 is not possible; give numbers from 1 on".to_owned());
+    }
+    Ok(numbers)
+}
+
 /// Runs the command.
 pub fn run(args: &SharingArgs) -> Result<(), Failure> {
+    let beside_min = (BESIDE_AFTER + BESIDE_SHARES) / SEC;
+    if !args.beside.is_empty() && args.lasts.is_some_and(|lasts| lasts < beside_min) {
+        return Err(Failure::new(format!("--beside needs --lasts of at least {beside_min} seconds")));
+    }
     for mbit in &args.mbit.0 {
         for rtt in &args.rtts.0 {
             for queue_quarters in &args.quarters.0 {
@@ -326,8 +337,8 @@ fn traced(world: &mut World, at: Nanos, flows: usize) {
     let states = world.describe();
     let states: Vec<&str> =
         states.split("auto ").skip(1).filter_map(|rest| rest.split(" at ").next()).collect();
-    // A trace is read while it runs; the figures at the end report a closed pipe.
-    println!("{line} | {}", states.join(","));
+    // A failure to print also ends the figures that follow.
+    let _ = print(&format!("{line} | {}\n", states.join(",")));
 }
 
 fn mean(values: &[f64]) -> f64 {

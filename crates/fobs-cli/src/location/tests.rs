@@ -81,7 +81,7 @@ fn local_paths_and_standard_streams_are_parsed() {
 #[test]
 fn invalid_locations_are_refused_with_the_reason() {
     let table: &[(&[u8], &str)] = &[
-        (b"", "empty name"),
+        (b"", "name is empty"),
         (b"[]:x", "host name is missing"),
         (b"me@:x", "host name is missing"),
         (b"ssh://", "host name is missing"),
@@ -143,7 +143,7 @@ fn copies_not_between_two_hosts_are_refused() {
         (&["host:a"], "other:b", Some("copies between two other hosts")),
         (&["host:a"], "host:b", Some("copies between two other hosts")),
         (&["a", "host:a"], "host:b", Some("copies between two other hosts")),
-        (&["a", "host:a"], ".", Some("use cp for those")),
+        (&["a", "host:a"], ".", Some("use cp for the local ones")),
         (&["host:a", "other:b"], ".", Some("one copy per host")),
         (&["host:a", "me@host:b"], ".", Some("one copy per host")),
         (&["host:a", "ssh://host:22/b"], ".", Some("one copy per host")),

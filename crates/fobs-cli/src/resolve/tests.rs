@@ -107,7 +107,7 @@ fn daemon_copies_take_their_options() {
 }
 
 #[test]
-fn serving_is_resolved() {
+fn arguments_of_serve_become_options() {
     let served = |words: &str| {
         let words = format!("fobs serve --root r --authorized-keys k {words}");
         match Cli::try_parse_from(words.split_whitespace()) {
@@ -139,6 +139,6 @@ fn serving_is_resolved() {
     assert_eq!(served(given), Ok(expected));
     for words in ["--sessions-max 0", "--sessions-max 65", "--udp-ports 5 --sessions-max 2"] {
         let error = served(words).expect_err(words);
-        assert!(error.message.contains("every session needs a UDP port"), "{words}: {}", error.message);
+        assert!(error.message.contains("every session needs its own UDP port"), "{words}: {}", error.message);
     }
 }

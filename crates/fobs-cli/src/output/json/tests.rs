@@ -79,7 +79,7 @@ fn done_has_every_figure() {
 }
 
 #[test]
-fn failed_is_the_last_line_whatever_comes_after() {
+fn no_event_follows_failed() {
     for kind in ErrorKind::ALL {
         let json = Json::new(Vec::new());
         json.finish(&Err(Error::new(kind, "why")), None).expect("a vector takes everything");
@@ -114,7 +114,7 @@ impl Write for Refusing {
 }
 
 #[test]
-fn a_reader_that_left_is_no_error_but_a_full_disk_is() {
+fn a_full_disk_is_an_error_and_a_closed_pipe_is_not() {
     for (kind, expected) in
         [(io::ErrorKind::BrokenPipe, None), (io::ErrorKind::StorageFull, Some(ErrorKind::FileIo))]
     {
