@@ -35,10 +35,12 @@ lint: ## formatting and clippy, warnings are errors
 .PHONY: bench
 bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes and the build, root)
 	scripts/install-needs.sh bench
-	python3 -B bench/run.py --preflight
+	$(MAKE) lab
+	$(LAB) bench --preflight
 	$(MAKE) build
 	$(CARGO) build --release --locked -p fobs --example ceiling
-	python3 -B bench/run.py --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling
+	$(LAB) bench --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling \
+		--out $(TARGET)/bench/$$(date -u +%Y%m%dT%H%M%SZ).jsonl
 
 .PHONY: needs
 needs:
@@ -59,4 +61,3 @@ install: build ## install the binary, man pages and completions under PREFIX (de
 .PHONY: clean
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf bench/__pycache__

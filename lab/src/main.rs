@@ -1,10 +1,12 @@
 //! `fobs-lab`: a wide-area path on one machine, the papers' experiments over it, and reports of them.
 //!
 //! - `link` emulates a path between network namespaces ([`link`]),
-//! - `run` puts tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`], [`record`]),
+//! - `run` puts tools over such paths as a plan says and writes records ([`plan`], [`tool`], [`run`],
+//!   [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
-//! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials ([`analyse`]).
+//! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials
+//!   ([`analyse`]).
 //!
 //! For real sockets it drives installed binaries, FOBS among them; for virtual time it links the simulator.
 

@@ -1,9 +1,9 @@
 //! `fobs-lab run`: puts the tools of a plan over its paths, in turns, and writes a record of every run.
 //!
-//! A repetition goes over all paths and each path over all contests before anything comes a second time, so whatever
-//! disturbs the machine for a while disturbs all alike. For each path an [`emulator`] is started; a [`contest`] then
-//! runs its [`flow`]s over it. What a flow costs is counted by control groups, what crosses by the emulator, what
-//! arrives is compared, and the round trip is probed meanwhile.
+//! A repetition goes over all paths and each path over all contests before anything comes a second time, so
+//! whatever disturbs the machine for a while disturbs all alike. For each path an [`emulator`] is started; a
+//! [`contest`] then runs its [`flow`]s over it. What a flow costs is counted by control groups, what crosses
+//! by the emulator, what arrives is compared, and the round trip is probed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -45,7 +45,7 @@ use contest::{Common, NoRun};
 use data::Data;
 use stage::Stage;
 
-/// What disturbed a run may pass in this time.
+/// Pause after an invalid run: a disturbance of the machine may pass meanwhile.
 const CALM: Duration = Duration::from_secs(1);
 
 /// Options of `run`.
@@ -61,10 +61,11 @@ pub struct Args {
     /// Run only what has TEXT in its contest's label, its path's name or a tool's name
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Repeat everything N times, whatever the plan says
+    /// Repeat everything N times, instead of the plan's repetitions
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: Option<u32>,
-    /// Make a run that is not valid again, up to N times; every record is kept, the report counts the valid ones
+    /// Make a run that is not valid again, up to N times; every record is kept, the report counts the valid
+    /// ones
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(..=100))]
     again: u32,
     /// The fobs program to use [default: beside this program, then in PATH]
@@ -158,7 +159,7 @@ fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     }
 }
 
-/// Makes the runs, those that are not valid up to `again` times more, and says how many of them could not be made.
+/// Makes the runs, invalid ones up to `again` times more, and returns how many could not be made.
 fn play(plan: &Plan, turns: &[Turn], again: u32, common: &Common, out: &mut Out) -> Result<usize, String> {
     group::remove_leftovers();
     data::remove_leftovers();
@@ -244,7 +245,7 @@ fn survey(plan: &Plan, programs: &Programs) -> (BTreeMap<String, String>, BTreeM
 /// A turn in words.
 fn describe(plan: &Plan, turn: &Turn) -> String {
     let Contest { label, parameters, .. } = &plan.contests[turn.contest];
-    // What stands in the label already is not said twice.
+    // Values that the label has already are left out.
     let values = parameters.iter().map(|(name, value)| (name, value.to_string()));
     let more = values.filter(|(_, value)| !label.contains(value.trim_matches('"')));
     let values: Vec<String> = more.map(|(name, value)| format!(" {name}={value}")).collect();

@@ -1,9 +1,9 @@
-//! How threads that watch a run are told that it is over, whether it came to its end or not.
+//! Ends the threads that watch a run, whether the run was completed or not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Kept by whoever started a watching thread: dropping it tells the thread to end.
+/// Kept by the starter of a watching thread: dropping it ends the thread.
 #[derive(Default)]
 pub struct Over {
     flag: Arc<AtomicBool>,
