@@ -50,10 +50,12 @@ deny: ## licences and origins of everything that we link (installs cargo-deny)
 .PHONY: bench
 bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes and the build, root)
 	scripts/install-needs.sh bench
-	python3 -B bench/run.py --preflight
+	$(MAKE) lab
+	$(LAB) bench --preflight
 	$(MAKE) build
 	$(CARGO) build --release --locked -p fobs --example ceiling
-	python3 -B bench/run.py --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling
+	$(LAB) bench --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling \
+		--out $(TARGET)/bench/$$(date -u +%Y%m%dT%H%M%SZ).jsonl
 
 .PHONY: needs
 needs:
@@ -74,4 +76,3 @@ install: build ## install the binary, man pages and completions under PREFIX (de
 .PHONY: clean
 clean: ## remove what was built
 	$(CARGO) clean
-	rm -rf bench/__pycache__

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Runs the plan of paper 001's headline with the host that it is about: one whose administrator has changed nothing.
 #   [TRACES=DIR] scripts/headline.sh OUT.jsonl [further arguments of fobs-lab run]
-# With TRACES every copy leaves its trace there, which scripts/spared.py counts.
-# Root. A socket of an ordinary user may have `net.core.rmem_max` bytes of receive buffer, 212992 unless somebody raised
-# it; root may have more (CAP_NET_ADMIN) and a higher priority (CAP_SYS_NICE). So the limit is set to the kernel's own for
-# as long as this runs, and fobs runs without the two capabilities.
+# With TRACES every copy leaves its trace there, which `fobs-lab analyse spared` counts.
+# Needs root. A socket of an ordinary user may have `net.core.rmem_max` bytes of receive buffer, by default 212992; root
+# may exceed it (CAP_NET_ADMIN) and take a higher priority (CAP_SYS_NICE). So the limit is the kernel's default while this
+# runs, and fobs runs without the two capabilities.
 set -eu
 out=$1
 shift

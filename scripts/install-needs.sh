@@ -23,13 +23,14 @@ done
 
 # program:package, or file:package where there is no program
 wanted="sshd:openssh-server ssh:openssh-client rsync:rsync ip:iproute2 iptables:iptables tcpdump:tcpdump ethtool:ethtool \
-python3:python3 setpriv:util-linux cc:build-essential"
+setpriv:util-linux cc:build-essential"
 case "${1:-}" in
 "") ;;
-bench) wanted="$wanted iperf3:iperf3 tar:tar sysctl:procps" ;;
+bench) wanted="$wanted iperf3:iperf3 tar:tar" ;;
 lab | lab-peers)
     wanted="$wanted scp:openssh-client iperf3:iperf3 globus-url-copy:globus-gass-copy-progs \
-globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make"
+globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make \
+mkfs.ext4:e2fsprogs losetup:mount"
     ;;
 *)
     echo "unknown argument $1: give bench, lab, lab-peers or none" >&2

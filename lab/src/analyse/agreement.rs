@@ -1,8 +1,9 @@
 //! Goodput of the laboratory beside the simulator's, path by path.
 //!
-//! A path takes part if one flow of FOBS ran over it alone, without competing traffic or faults that the simulator has
-//! under another name. It is run again in virtual time with the same rate, delay, queue, loss, size and controller.
-//! Goodput is that of the data phase: medians of the valid runs here, of five seeds there.
+//! A path takes part if one flow of FOBS ran over it alone, without competing traffic or faults that the
+//! simulator has under another name. It is run again in virtual time with the same rate, delay, queue, loss,
+//! size and controller. Goodput is that of the data phase: medians of the valid runs here, of five seeds
+//! there.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,9 @@
-//! Every congestion control over the paths of a plan: in virtual time, or as the laboratory's valid runs have it.
+//! Every congestion control over the paths of a plan: in virtual time, or as the laboratory's valid runs have
+//! it.
 //!
-//! In virtual time a path has its rate, round trip, loss, size and time-out and a queue of one bandwidth-delay product;
-//! `fixed` sends at 95% of the link, a figure that no other controller gets. Paths with anything else (competing
-//! traffic, faults) are left out. Figures are medians of the seeds or runs.
+//! In virtual time a path has its rate, round trip, loss, size and time-out and a queue of one
+//! bandwidth-delay product; `fixed` sends at 95% of the link, a figure that no other controller gets. Paths
+//! with anything else (competing traffic, faults) are left out. Figures are medians of the seeds or runs.
 
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,9 @@ struct Cell {
     complete: bool,
 }
 
+/// What a table shows of its cells.
+type Figure = fn(&Cell) -> f64;
+
 /// Rows and columns in their order, and what stands where they meet.
 #[derive(Default)]
 struct Grid {
@@ -101,7 +105,8 @@ fn simulated(plan: &Path, chosen: &[String]) -> Result<Grid, String> {
     Ok(grid)
 }
 
-/// The names of a plan's paths and the paths themselves, without a controller: by table, then round trip, then loss.
+/// The names of a plan's paths and the paths themselves, without a controller: by table, then round trip,
+/// then loss.
 fn paths(plan: &Table) -> Result<Vec<(String, VirtualPath)>, String> {
     let tables = plan.get("path").and_then(|paths| paths.as_array()).ok_or("there is no [[path]]")?;
     let mut all = Vec::new();
@@ -156,7 +161,8 @@ fn quantity<T: std::str::FromStr<Err = crate::units::UnitError>>(
 /// The laboratory's valid runs; rows and columns also have what was valid in no run.
 fn measured(files: &[PathBuf]) -> Result<Grid, String> {
     let mut grid = Grid::default();
-    let mut runs: Vec<(String, String, f64, f64, bool)> = Vec::new();
+    // One cell for each run, which are then put together.
+    let mut runs: Vec<Cell> = Vec::new();
     for file in files {
         for run in results(file).map_err(|error| error.to_string())?.runs {
             let Some(flow) = run.flows.first() else { continue };
@@ -169,21 +175,21 @@ fn measured(files: &[PathBuf]) -> Result<Grid, String> {
             if run.valid {
                 // A copy that was cut off reports no waste, and no share if not one chunk was complete.
                 let waste = flow.report["waste"].as_f64().unwrap_or(f64::NAN);
-                let share = flow.share.unwrap_or(0.0);
-                runs.push((run.path, controller, share, waste, flow.end == End::Complete));
+                let (share, complete) = (flow.share.unwrap_or(0.0), flow.end == End::Complete);
+                runs.push(Cell { path: run.path, controller, share, waste, complete });
             }
         }
     }
     for path in &grid.paths {
         for controller in &grid.controllers {
-            let these = || runs.iter().filter(|run| run.0 == *path && run.1 == *controller);
+            let these = || runs.iter().filter(|run| run.path == *path && run.controller == *controller);
             if these().next().is_some() {
                 grid.cells.push(Cell {
                     path: path.clone(),
                     controller: controller.clone(),
-                    share: median(these().map(|run| run.2)),
-                    waste: median(these().map(|run| run.3)),
-                    complete: these().all(|run| run.4),
+                    share: median(these().map(|run| run.share)),
+                    waste: median(these().map(|run| run.waste)),
+                    complete: these().all(|run| run.complete),
                 });
             }
         }
@@ -199,7 +205,7 @@ impl Grid {
     /// Both tables, and where `auto` is below the best other controller.
     fn text(&self) -> String {
         let mut text = String::new();
-        let figures: [(&str, fn(&Cell) -> f64); 2] =
+        let figures: [(&str, Figure); 2] =
             [("Share of the link, %", |cell| cell.share), ("Waste, %", |cell| cell.waste)];
         for (title, figure) in figures {
             let columns = self.controllers.join(" | ");
@@ -229,7 +235,7 @@ impl Grid {
 }
 
 /// A cell of a table; a star marks one that was not complete in time.
-fn word(cell: Option<&Cell>, figure: fn(&Cell) -> f64) -> String {
+fn word(cell: Option<&Cell>, figure: Figure) -> String {
     match cell {
         Some(cell) if !figure(cell).is_nan() => {
             format!("{:.1}{}", 100.0 * figure(cell), if cell.complete { "" } else { "*" })

@@ -63,7 +63,8 @@ impl VirtualPath {
     }
 }
 
-/// Simulates every path with every seed, on all processors; the reports are in the order of the paths, then the seeds.
+/// Simulates every path with every seed, on all processors; the reports are in the order of the paths, then
+/// the seeds.
 ///
 /// # Errors
 /// That of the first simulation that failed.

@@ -26,9 +26,9 @@ const FOLDERS: u64 = 100;
 /// What the devices do to large sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offloads {
-    /// As on a real wire: the kernel cuts TCP and UDP super-packets into packets of 1500 bytes before the device
-    /// (software GSO), and the receiver's GRO puts them together again. veth runs no GRO for packets of a device
-    /// without TSO unless `gro` is on.
+    /// As on a real wire: the kernel cuts TCP and UDP super-packets into packets of 1500 bytes before the
+    /// device (software GSO), and the receiver's GRO puts them together again. veth runs no GRO for packets
+    /// of a device without TSO unless `gro` is on.
     Wire,
     /// veth as it comes: super-packets of up to 64 KiB cross whole. Flattering, so never quoted alone.
     Super,
@@ -102,7 +102,8 @@ impl Arena {
         WarmMemory::touch_whole().map_err(failed)
     }
 
-    /// A task that moves `source` from the first host to the second; its keys and logs lie in a directory of its own.
+    /// A task that moves `source` from the first host to the second; its keys and logs lie in a directory of
+    /// its own.
     pub fn task<'a>(
         &'a self,
         directory: PathBuf,
@@ -135,7 +136,8 @@ impl Arena {
     }
 }
 
-/// A pair of virtual devices has no rate and no delay of its own; no contestant of the bench reads these figures.
+/// A pair of virtual devices has no rate and no delay of its own; no contestant of the bench reads these
+/// figures.
 const UNLIMITED: PathFacts = PathFacts {
     rate_bps: f64::INFINITY,
     return_rate_bps: f64::INFINITY,

@@ -17,7 +17,7 @@ struct Row {
     outcome: Outcome,
 }
 
-/// What is to be said of a row.
+/// The outcome of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -81,7 +81,8 @@ impl Bars {
         bars
     }
 
-    /// One large file: bars are over the data's time, which is goodput and what iperf3 reports; whole commands follow.
+    /// One large file: bars are over the data's time, which is goodput and what iperf3 reports; whole
+    /// commands follow.
     fn large_file(&mut self, results: &Results, part: &str) {
         let data = |name: &str| results.data_rate(part, name);
         let whole = |name: &str| results.rate(part, name);
@@ -91,7 +92,8 @@ impl Bars {
                 self.add(format!("{part}: {carrier} / {peer}"), value, Asked::AtLeast(bar), "x");
             }
         }
-        // The most that any protocol around the same kernel calls, cipher and hash could reach on this machine.
+        // The most that any protocol around the same kernel calls, cipher and hash could reach on this
+        // machine.
         for (peer, _) in PEERS {
             self.context(format!("{part}: ceiling / {peer}"), ratio(whole("ceiling"), whole(peer)));
         }

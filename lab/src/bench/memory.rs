@@ -1,8 +1,8 @@
 //! Warm memory: free memory that the host of a virtual machine does not take back.
 //!
-//! A page that was returned to the host costs the next program that needs it up to 3 CPU seconds per GB, whichever
-//! contestant that is. The host takes back whole blocks only, so one page of each block stays in use for the whole
-//! bench, and every contestant writes into the same blocks.
+//! A page that was returned to the host costs the next program that needs it up to 3 CPU seconds per GB,
+//! whichever contestant that is. The host takes back whole blocks only, so one page of each block stays in
+//! use for the whole bench, and every contestant writes into the same blocks.
 
 use std::fs::File;
 use std::io::{self, Write};

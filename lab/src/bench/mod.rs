@@ -1,9 +1,11 @@
-//! `fobs-lab bench`: FOBS beside rsync, scp, tar over ssh and iperf3 on this machine, in one interleaved bench.
+//! `fobs-lab bench`: FOBS beside rsync, scp, tar over ssh and iperf3 on this machine, in one interleaved
+//! bench.
 //!
-//! Two network namespaces are joined by a pair of virtual devices, files lie in memory, and every contestant moves the
-//! same bytes: all of them once, then all of them again in the opposite order, so that a disturbance of the machine
-//! hits all alike and no contestant always follows the same other. A second `fobs` can run beside the first
-//! (`--baseline`): both are then measured within the same minutes of the same machine.
+//! Two network namespaces are joined by a pair of virtual devices, files lie in memory, and every contestant
+//! moves the same bytes: all of them once, then all of them again in the opposite order, so that a
+//! disturbance of the machine hits all alike and no contestant always follows the same other. A second `fobs`
+//! can run beside the first (`--baseline`): both are then measured within the same minutes of the same
+//! machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! One run of one contestant: its wall time, the CPU seconds of each end and the peak memory of each end.
 //!
-//! Each end runs in a control group of its own, so helpers (ssh, the children of sshd, tar) count, too. Kernel work in
-//! a process's name is in its CPU time; work in soft interrupts is charged to the process that was running.
+//! Each end runs in a control group of its own, so helpers (ssh, the children of sshd, tar) count, too.
+//! Kernel work in a process's name is in its CPU time; work in soft interrupts is charged to the process that
+//! was running.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -18,7 +19,7 @@ use crate::run::group::Group;
 use crate::run::over::Over;
 use crate::run::process::{Process, wait_any};
 use crate::run::ready::wait_ready;
-use crate::tool::{After, Launch, Output, Said, Task, by_name};
+use crate::tool::{After, Launch, Output, Outputs, Task, by_name};
 
 /// A run that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -127,8 +128,8 @@ impl Trial {
         match contestant.way {
             Way::Tool(tool @ ("fobs" | "iperf3")) => {
                 let tool = by_name(tool).ok_or_else(|| format!("there is no tool {tool}"))?;
-                let said = Said { end: End::Complete, client: self.client, servers: self.servers };
-                let figures = tool.figures(task, &said)?;
+                let outputs = Outputs { end: End::Complete, client: self.client, servers: self.servers };
+                let figures = tool.figures(task, &outputs)?;
                 record.data_gbps = figures.goodput_bps.map(|rate| rate / 1e9);
                 if tool.name() == "fobs" {
                     let peak = |key: &str| figures.report[key].as_u64().unwrap_or(0);

@@ -6,8 +6,8 @@
 //! vary = { "flow.0.ack_every" = [1, 4, 16], "flow.0.burst" = [1, 2] }   # six of them
 //! ```
 //!
-//! The last part of a key is the parameter's name in records (the whole key where two would have the same name), and
-//! `{name}` in the label is its value.
+//! The last part of a key is the parameter's name in records (the whole key where two would have the same
+//! name), and `{name}` in the label is its value.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +26,8 @@ pub struct Variant {
     pub parameters: BTreeMap<String, Json>,
 }
 
-/// The tables that `table` stands for, in the order of the values, the last key fastest. `label` is the key whose
-/// text may have braces.
+/// The tables that `table` stands for, in the order of the values, the last key fastest. `label` is the key
+/// whose text may have braces.
 pub fn variants(table: &Table, label: &str, most: usize) -> Result<Vec<Variant>, String> {
     let mut plain = table.clone();
     let varied = match plain.remove("vary") {
@@ -71,7 +71,7 @@ fn name(key: &str, all: &Table) -> String {
     if alone { short } else { key.to_owned() }
 }
 
-/// Puts a value where a key like `flow.0.ack_every` or `forward.loss` says; tables on the way are made.
+/// Puts a value at the place of a key like `flow.0.ack_every` or `forward.loss`; missing tables are made.
 fn set(table: &mut Table, key: &str, value: &Value) -> Result<(), String> {
     let (parents, last) = key.rsplit_once('.').map_or((None, key), |(parents, last)| (Some(parents), last));
     let mut place = table;

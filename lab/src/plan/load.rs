@@ -17,7 +17,8 @@ const PERIODS_MAX: usize = 64;
 pub struct LoadSpec {
     /// The host under load.
     pub host: String,
-    /// The processor that its programs and the competitors are bound to, from 0. Not the last one: it is the emulator's.
+    /// The processor that its programs and the competitors are bound to, from 0. Not the last one: it is the
+    /// emulator's.
     pub cpu: usize,
     /// When there are how many competitors; in order, not overlapping. Besides there are none.
     pub periods: Vec<Period>,

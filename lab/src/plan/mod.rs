@@ -1,7 +1,7 @@
 //! Plan files: what is to be run, how often, over which paths.
 //!
-//! A plan is read and checked whole before anything runs: every key that nobody knows, every value that makes no
-//! sense and every host that is not there is an error that names its place.
+//! A plan is read and checked whole before anything runs: every unknown key, every value out of range and
+//! every missing host is an error that names its place.
 //!
 //! ```toml
 //! name = "example"                 # letters, digits, '-', '_', '.': the result is example.jsonl
@@ -10,7 +10,7 @@
 //! timeout = "60s"                  # of one run; a path or a contest may have its own
 //! seed = 1                         # of the files' content
 //!
-//! [[path]]                         # the keys of a LinkSpec, and what contests over it move unless they say so
+//! [[path]]                         # the keys of a LinkSpec, and the default amount of its contests
 //! name = "{rate}-65ms"
 //! rtt = "65ms"
 //! hosts = { west = ["a", "c"], east = ["b", "d"] }
@@ -30,9 +30,10 @@
 //! ]
 //! ```
 //!
-//! A flow's data goes from the first host in the west to the first in the east, unless `from` and `to` say otherwise.
-//! What is neither there nor `tool`, `label`, `start`, `role`, `bytes` or `duration` is an option of the tool. Flows
-//! whose rates are to be compared should go to different hosts: then the rates are the devices' and exact.
+//! A flow's data goes from the first host in the west to the first in the east, unless `from` and `to` are
+//! given. What is neither there nor `tool`, `label`, `start`, `role`, `bytes` or `duration` is an option of
+//! the tool. Flows whose rates are to be compared should go to different hosts: then the rates are the
+//! devices' and exact.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
@@ -41,13 +42,17 @@ use serde::Deserialize;
 use serde_json::Value;
 use toml::Table;
 
-use crate::link::spec::{LinkSpec, Way};
+use crate::link::spec::LinkSpec;
 use crate::report::{Shown, matches};
-use crate::tool::{self, Options, Tool};
+use crate::tool::{Options, Tool};
 use crate::units::{Rate, Size, Time};
 
+mod contest;
 mod expand;
 mod load;
+mod written;
+
+use written::{WrittenPlan, contest, path};
 
 use expand::Variant;
 pub use expand::variants;
@@ -55,13 +60,13 @@ pub use load::LoadSpec;
 
 /// Most flows at a time: more do not fit their distance of ports ([`tool::PORT_STRIDE`]).
 const FLOWS_MAX: usize = 32;
-/// Most paths or contests after `vary`: a slip of the pen in a product should not start a run of weeks.
+/// Most paths or contests after `vary`: a typing error in a product should not start a run of weeks.
 const VARIANTS_MAX: usize = 2000;
 /// Bytes of one flow's file: it lies in memory twice.
 const BYTES_MAX: u64 = 16 << 30;
 /// Most repetitions: medians need no more.
 const REPETITIONS_MAX: u32 = 1000;
-/// Time that a run may take if the plan does not say.
+/// Longest time of a run, unless the plan has another.
 const TIMEOUT: &str = "60s";
 
 /// A plan that makes sense.
@@ -81,10 +86,10 @@ pub struct Plan {
     pub text: String,
 }
 
-/// A path, and what contests do over it unless they say otherwise.
+/// A path, and the defaults of contests over it.
 #[derive(Clone, Debug)]
 pub struct PlannedPath {
-    /// What the emulator is told.
+    /// What the emulator makes.
     pub spec: LinkSpec,
     /// What `vary` changed.
     pub parameters: BTreeMap<String, Value>,
@@ -144,7 +149,7 @@ pub enum Role {
     /// The run lasts until it is done.
     #[default]
     Main,
-    /// It is there as long as others run, and then stopped.
+    /// It runs as long as the others, and is then stopped.
     Background,
 }
 
@@ -168,73 +173,6 @@ pub struct Turn {
     pub path: usize,
     /// Index of the contest.
     pub contest: usize,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenPlan {
-    name: String,
-    repetitions: u32,
-    timeout: Option<Time>,
-    #[serde(default = "default_seed")]
-    seed: u64,
-    path: Vec<Table>,
-    contest: Vec<Table>,
-    // What the report reads; checked by its own type.
-    #[serde(default, rename = "title")]
-    _title: String,
-    #[serde(default, rename = "reading")]
-    _reading: Option<String>,
-    #[serde(default, rename = "figure")]
-    _figure: Vec<Table>,
-    #[serde(default, rename = "expect")]
-    _expect: Vec<Table>,
-}
-
-/// What a `[[path]]` has beside the keys of a [`LinkSpec`].
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct WrittenPathKeys {
-    host_rate: Option<Rate>,
-    bytes: Option<Size>,
-    duration: Option<Time>,
-    timeout: Option<Time>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenContest {
-    label: String,
-    flow: Vec<Table>,
-    #[serde(default)]
-    paths: Vec<String>,
-    load: Option<LoadSpec>,
-    bytes: Option<Size>,
-    duration: Option<Time>,
-    timeout: Option<Time>,
-}
-
-/// The keys of a flow that are not its tool's.
-#[derive(Deserialize)]
-struct WrittenFlow {
-    tool: String,
-    label: Option<String>,
-    #[serde(default)]
-    start: Time,
-    #[serde(default)]
-    role: Role,
-    from: Option<String>,
-    to: Option<String>,
-    bytes: Option<Size>,
-    duration: Option<Time>,
-}
-
-/// The names of [`WrittenFlow`]'s members, and of [`WrittenPathKeys`]'s: what is left is for the tool, and the link.
-const FLOW_KEYS: [&str; 8] = ["tool", "label", "start", "role", "from", "to", "bytes", "duration"];
-const PATH_KEYS: [&str; 4] = ["host_rate", "bytes", "duration", "timeout"];
-
-fn default_seed() -> u64 {
-    1
 }
 
 impl Plan {
@@ -269,8 +207,9 @@ impl Plan {
         patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, &path.spec.name))
     }
 
-    /// Every run, in the order in which they are made: repetition outermost, then path, then contest. Contests go
-    /// forward in odd repetitions and backward in even ones, so that none always follows the same other.
+    /// Every run, in the order in which they are made: repetition outermost, then path, then contest.
+    /// Contests go forward in odd repetitions and backward in even ones, so that none always follows the same
+    /// other.
     pub fn turns(&self) -> Vec<Turn> {
         let mut turns = Vec::new();
         for repetition in 1..=self.repetitions {
@@ -352,86 +291,12 @@ impl Plan {
     }
 }
 
-impl Contest {
-    /// How much a flow of this contest moves over this path: the flow's figure, else the contest's, else the path's.
-    pub fn extent(&self, path: &PlannedPath, flow: &PlannedFlow) -> Result<Extent, String> {
-        if flow.role == Role::Background {
-            return Ok(Extent::Rest);
-        }
-        let said = [(flow.bytes, flow.duration), (self.bytes, self.duration), (path.bytes, path.duration)];
-        match said.into_iter().find(|(bytes, duration)| bytes.is_some() || duration.is_some()) {
-            Some((Some(bytes), None)) if (1..=BYTES_MAX).contains(&bytes.bytes()) => {
-                Ok(Extent::Bytes(bytes.bytes()))
-            }
-            Some((Some(bytes), None)) => {
-                Err(format!("bytes is {bytes}: 1B to {} GiB are possible", BYTES_MAX >> 30))
-            }
-            Some((None, Some(duration))) if duration.nanos() > 0 => Ok(Extent::Time(duration.duration())),
-            Some((None, Some(_))) => Err("duration is 0".to_owned()),
-            Some((Some(_), Some(_))) => Err("there are both bytes and duration: give one of them".to_owned()),
-            _ => {
-                Err("there is neither bytes nor duration: give one to the contest or to the path".to_owned())
-            }
-        }
-    }
-
-    /// Names of the hosts that a flow's data comes from and goes to.
-    pub fn hosts(&self, path: &PlannedPath, flow: &PlannedFlow) -> Result<(String, String), String> {
-        let side = |way: Way| match way {
-            Way::Forward => &path.spec.hosts.west,
-            Way::Backward => &path.spec.hosts.east,
-        };
-        let find = |key: &str, name: &Option<String>, default: Way| -> Result<(String, Way), String> {
-            let Some(name) = name else {
-                let first = side(default).first().ok_or("the path has no hosts on one side")?;
-                return Ok((first.name.clone(), default));
-            };
-            let way = Way::BOTH.into_iter().find(|way| side(*way).iter().any(|host| host.name == *name));
-            way.map(|way| (name.clone(), way))
-                .ok_or_else(|| format!("{key} is {name:?}, which is no host of it"))
-        };
-        let opposite = |way| if way == Way::Forward { Way::Backward } else { Way::Forward };
-        // Whichever end is given decides where the other is looked for.
-        let (from, to) = match (&flow.from, &flow.to) {
-            (None, Some(_)) => {
-                let to = find("to", &flow.to, Way::Backward)?;
-                (find("from", &None, opposite(to.1))?, to)
-            }
-            _ => {
-                let from = find("from", &flow.from, Way::Forward)?;
-                let to = find("to", &flow.to, opposite(from.1))?;
-                (from, to)
-            }
-        };
-        if from.1 == to.1 {
-            return Err(format!("from {:?} to {:?} does not cross the link", from.0, to.0));
-        }
-        Ok((from.0, to.0))
-    }
-
-    /// Longest time of a run over this path.
-    pub fn timeout(&self, path: &PlannedPath) -> Duration {
-        self.timeout.or(path.timeout).unwrap_or_default().duration()
-    }
-
-    /// Whether a text given to choose runs chooses those of this contest over a path of that name.
-    pub fn chosen_by(&self, text: &str, path: &str) -> bool {
-        let names = self.flows.iter().map(|flow| flow.tool.name());
-        names.chain([self.label.as_str(), path]).any(|name| name.contains(text))
-    }
-
-    /// The direction of a flow's data.
-    pub fn way(path: &PlannedPath, from: &str) -> Way {
-        let west = path.spec.hosts.west.iter().any(|host| host.name == from);
-        if west { Way::Forward } else { Way::Backward }
-    }
-}
-
 fn parameters_text(contest: &Contest) -> String {
     contest.parameters.iter().map(|(name, value)| format!("{name}={value} ")).collect()
 }
 
-/// Every variant of every table, made into what it stands for; errors name the table by its place and its label.
+/// Every variant of every table, made into what it stands for; errors name the table by its place and its
+/// label.
 fn all_variants<T>(
     what: &str,
     label: &str,
@@ -448,68 +313,6 @@ fn all_variants<T>(
         }
     }
     if made.is_empty() { Err(format!("there is no [[{what}]]")) } else { Ok(made) }
-}
-
-/// A message of the TOML reader in one line.
-fn sentence(error: &toml::de::Error) -> String {
-    error.to_string().trim().replace('\n', ", ")
-}
-
-fn path(variant: Variant, timeout: Time) -> Result<PlannedPath, String> {
-    let (keys, spec) = split(variant.table, &PATH_KEYS);
-    let keys = WrittenPathKeys::deserialize(keys).map_err(|error| sentence(&error))?;
-    // Not `LinkSpec::deserialize`, which is the derived function beneath the trait's and checks nothing.
-    let spec: LinkSpec = spec.try_into().map_err(|error| sentence(&error))?;
-    let WrittenPathKeys { host_rate, bytes, duration, timeout: own } = keys;
-    let parameters = variant.parameters;
-    Ok(PlannedPath { spec, parameters, host_rate, bytes, duration, timeout: own.or(Some(timeout)) })
-}
-
-fn contest(variant: Variant) -> Result<Contest, String> {
-    let written = WrittenContest::deserialize(variant.table).map_err(|error| sentence(&error))?;
-    if written.flow.is_empty() || written.flow.len() > FLOWS_MAX {
-        return Err(format!("it has {} flows: 1 to {FLOWS_MAX} are possible", written.flow.len()));
-    }
-    let mut flows = Vec::new();
-    for (index, table) in written.flow.into_iter().enumerate() {
-        let alone = flow(table, &written.label).map_err(|error| format!("flow {index}: {error}"))?;
-        flows.push(alone);
-    }
-    let WrittenContest { label, paths, load, bytes, duration, timeout, .. } = written;
-    load.as_ref().map_or(Ok(()), LoadSpec::check)?;
-    Ok(Contest { label, parameters: variant.parameters, flows, load, paths, bytes, duration, timeout })
-}
-
-fn flow(table: Table, contest: &str) -> Result<PlannedFlow, String> {
-    let (keys, options) = split(table, &FLOW_KEYS);
-    let written = WrittenFlow::deserialize(keys).map_err(|error| sentence(&error))?;
-    let tool = tool::by_name(&written.tool).ok_or_else(|| {
-        format!(
-            "tool is {:?}, which is none of {}",
-            written.tool,
-            tool::names().collect::<Vec<_>>().join(", ")
-        )
-    })?;
-    tool.check(&options).map_err(|error| format!("{}: {error}", written.tool))?;
-    if written.role == Role::Background && (written.bytes.is_some() || written.duration.is_some()) {
-        return Err("a background flow lasts as long as the others: leave out bytes and duration".to_owned());
-    }
-    Ok(PlannedFlow {
-        tool,
-        label: written.label.unwrap_or_else(|| contest.to_owned()),
-        start: written.start.duration(),
-        role: written.role,
-        options,
-        from: written.from,
-        to: written.to,
-        bytes: written.bytes,
-        duration: written.duration,
-    })
-}
-
-/// The members with these names, and the others.
-fn split(table: Table, names: &[&str]) -> (Table, Table) {
-    table.into_iter().partition(|(name, _)| names.contains(&name.as_str()))
 }
 
 #[cfg(test)]

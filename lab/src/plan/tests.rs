@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::link::spec::Way;
 
 /// A plan with two paths, and contests to be added.
 const HEAD: &str = r#"

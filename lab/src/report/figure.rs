@@ -1,4 +1,4 @@
-//! What a plan asks to be shown of its runs: `[[figure]]` and `[[expect]]`.
+//! What a plan wants shown of its runs: `[[figure]]` and `[[expect]]`.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub struct Figure {
     /// And along the vertical one; `even` makes no sense there and is taken for `linear`.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Title of the horizontal axis, if the name of the parameter says too little.
+    /// Title of the horizontal axis, if the name of the parameter is too short.
     #[serde(default)]
     pub x_label: Option<String>,
     /// Only contests that one of these patterns (`*` stands for anything) matches. None: all.
@@ -99,7 +99,8 @@ pub struct Reference {
     pub y: f64,
 }
 
-/// A bar that the plan's author set: a measure of a contest over a path, and what it must be at least or at most.
+/// A bar that the plan's author set: a measure of a contest over a path, and what it must be at least or at
+/// most.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {

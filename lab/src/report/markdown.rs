@@ -8,7 +8,7 @@ use super::read::Results;
 use super::table;
 use super::words;
 
-/// What a result file says, as one section of Markdown.
+/// A result file as one section of Markdown.
 pub fn section(results: &Results) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "## {}\n", table::escaped(&title(results)));
@@ -107,8 +107,8 @@ pub fn facts(results: &Results) -> Vec<String> {
 mod tests {
     use super::super::{read, sample};
 
-    /// The report of the sample, as it was once looked at. `FOBS_GOLDEN=write cargo test -p fobs-lab golden` writes
-    /// it anew; read the difference before you commit it.
+    /// The report of the sample, as it was once looked at. `FOBS_GOLDEN=write cargo test -p fobs-lab golden`
+    /// writes it anew; read the difference before you commit it.
     #[test]
     fn golden_markdown_of_the_sample() {
         let directory = tempfile::tempdir().unwrap();

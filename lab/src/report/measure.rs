@@ -1,4 +1,4 @@
-//! What can be said of a run in a number.
+//! The numbers that describe a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,8 +7,8 @@ use crate::record::{End, Flow, LoadSample, Run};
 
 /// Something that is measured, in the unit that [`Measure::title`] names.
 ///
-/// Of a contest with several flows the figures of the flows are added up (rates, CPU seconds), or the longest counts
-/// (times); a figure per flow takes one flow alone.
+/// Of a contest with several flows the figures of the flows are added up (rates, CPU seconds), or the longest
+/// counts (times); a figure per flow takes one flow alone.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -19,8 +19,8 @@ pub enum Measure {
     WallShare,
     /// Payload of all flows from the first start to the last end, as a share of the link's rate.
     TotalShare,
-    /// Payload of the data phase as a share of what cross traffic really left of the link in this run: its nominal mean says
-    /// little about a few seconds of a random process. None where there is none.
+    /// Payload of the data phase as a share of what cross traffic really left of the link in this run: its
+    /// nominal mean says little about a few seconds of a random process. None where there is none.
     ShareOfLeft,
     /// While all flows ran: what a flow got, as a share of an equal part of the link's payload rate.
     FairShare,
@@ -32,7 +32,8 @@ pub enum Measure {
     LossSeen,
     /// Datagrams that the receiver's full socket buffer dropped (FOBS only).
     SocketDrops,
-    /// Datagrams that the receiving host's sockets dropped, of all that reached it (under a load of the plan only).
+    /// Datagrams that the receiving host's sockets dropped, of all that reached it (under a load of the plan
+    /// only).
     SocketLoss,
     /// Processes that compete for the receiver's processor (under a load of the plan only).
     Competitors,
@@ -202,8 +203,9 @@ fn of_data(run: &Run) -> &DirectionReport {
     if west_to_east { &run.wire.forward } else { &run.wire.backward }
 }
 
-/// What cross traffic offered in the direction of the data, as a share of the link: what of it the full queue dropped is nobody's
-/// merit. Dropped packets are counted as of the path's full size, which is what plans send.
+/// What cross traffic offered in the direction of the data, as a share of the link: what of it the full queue
+/// dropped is nobody's merit. Dropped packets are counted as of the path's full size, which is what plans
+/// send.
 fn taken_by_cross(run: &Run) -> f64 {
     let wire = of_data(run);
     let bytes = wire.cross_bytes + wire.cross_drops * u64::from(run.link.mtu);

@@ -1,9 +1,9 @@
 //! `fobs-lab report`: from result files to tables and a page with figures.
 //!
-//! Only valid runs are shown, as medians with their spread; the others are counted and named. What is plotted is
-//! declared in the plan ([`figure`]), which stands in the result file's header, so a file can be reported on without
-//! the plan. The way: [`read`] a file, gather runs into [`panel`]s by [`measure`]s, [`plot`] them, make [`table`]s,
-//! and write [`markdown`] or a [`page`].
+//! Only valid runs are shown, as medians with their spread; the others are counted and named. What is plotted
+//! is declared in the plan ([`figure`]), which stands in the result file's header, so a file can be reported
+//! on without the plan. The way: [`read`] a file, gather runs into [`panel`]s by [`measure`]s, [`plot`] them,
+//! make [`table`]s, and write [`markdown`] or a [`page`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -79,7 +79,7 @@ fn report(args: &Args) -> Result<(), ReportError> {
             Some(file) => fs::write(file, text)
                 .map_err(|error| ReportError::Write { file: file.display().to_string(), error })?,
             None => match io::stdout().write_all(text.as_bytes()) {
-                // Whoever reads may have seen enough.
+                // A reader that left has seen enough.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written
                     .map_err(|error| ReportError::Write { file: "to standard output".to_owned(), error })?,

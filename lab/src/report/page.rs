@@ -131,7 +131,7 @@ fn drawn(figure: &Figure, results: &Results) -> Result<Markup, DrawError> {
     })
 }
 
-/// The drawing with a name for those who do not see it.
+/// The drawing with a name for screen readers.
 fn described(svg: &str, figure: &Figure, panel: &Panel) -> String {
     let name = match panel.heading.as_str() {
         "" => figure.title.clone(),

@@ -1,7 +1,8 @@
 //! The colours of the figures: each has one value for a light ground and one for a dark ground.
 //!
-//! Figures are drawn once, in the light colours. The page's style sheet exchanges them on a dark ground: a rule of
-//! CSS is stronger than an attribute of SVG, so a rule for `[fill="#0072B2"]` recolours what was drawn with it.
+//! Figures are drawn once, in the light colours. The page's style sheet exchanges them on a dark ground: a
+//! rule of CSS is stronger than an attribute of SVG, so a rule for `[fill="#0072B2"]` recolours what was
+//! drawn with it.
 
 use std::fmt::Write;
 
@@ -24,8 +25,8 @@ pub const GRID: Ink = ink((0xE3, 0xE6, 0xEA), (0x2E, 0x34, 0x3C));
 pub const EMPTY: Ink = ink((0xF1, 0xF3, 0xF5), (0x22, 0x27, 0x2E));
 
 /// Colours of series, in order of use: after Okabe and Ito (2008), which people with any of the common colour
-/// blindnesses tell apart; their yellow is left out (nothing thin can be read in it on white) and their orange is
-/// darker here, for a contrast of 3 to 1 on both grounds. Marks differ in shape as well.
+/// blindnesses tell apart; their yellow is left out (nothing thin can be read in it on white) and their
+/// orange is darker here, for a contrast of 3 to 1 on both grounds. Marks differ in shape as well.
 pub const SERIES: [Ink; 7] = [
     ink((0x00, 0x72, 0xB2), (0x4F, 0xB0, 0xEE)),
     ink((0xD5, 0x5E, 0x00), (0xF0, 0x82, 0x33)),
@@ -69,8 +70,9 @@ fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// The colour of a share from 0 (none) to 1 (all) in a heat map, and that of the text upon it. The same on both
-/// grounds. The scale is a straight line between two blues, whose lightness alone tells the value.
+/// The colour of a share from 0 (none) to 1 (all) in a heat map, and that of the text upon it. The same on
+/// both grounds. The scale is a straight line between two blues, of which the lightness alone shows the
+/// value.
 pub fn heat(share: f64) -> (RGBColor, RGBColor) {
     /// Nothing and everything.
     const ENDS: [(f64, f64, f64); 2] = [(247.0, 243.0, 233.0), (8.0, 64.0, 129.0)];

@@ -96,8 +96,8 @@ pub fn panels(figure: &Figure, runs: &[Run]) -> Vec<Panel> {
     panels
 }
 
-/// Gives all panels the same series in the same order, so that a series has one mark; those without a value in any
-/// panel go.
+/// Gives all panels the same series in the same order, so that a series has one mark; those without a value
+/// in any panel go.
 fn align(panels: &mut [Panel]) {
     let mut labels: Vec<String> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {

@@ -16,7 +16,7 @@ const LINE_MAX_BYTES: u64 = 64 << 20;
 /// Most records of a file: the largest plan makes about 2000 runs.
 const RECORDS_MAX: usize = 100_000;
 
-/// What a result file says.
+/// The content of a result file.
 #[derive(Debug)]
 pub struct Results {
     /// The file's first line.

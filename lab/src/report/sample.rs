@@ -1,4 +1,5 @@
-//! A small result file for the tests: made up, and by its names nothing that could be taken for a measurement.
+//! A small result file for the tests: made up, and by its names nothing that could be taken for a
+//! measurement.
 
 use std::collections::BTreeMap;
 

@@ -72,8 +72,8 @@ pub fn shown(spread: Option<Spread>) -> String {
     }
 }
 
-/// What a panel shows, in figures: a row for each place, a column for each series (of a heat map the other way
-/// round, as it is drawn).
+/// What a panel shows, in figures: a row for each place, a column for each series (of a heat map the other
+/// way round, as it is drawn).
 pub fn of_panel(figure: &Figure, panel: &Panel) -> Table {
     let title = figure.x_label.clone().unwrap_or_else(|| figure.x.title());
     let mut rows: Vec<Vec<String>> =
@@ -159,7 +159,7 @@ impl Cell<'_> {
         run.path == self.path && run.contest == self.contest && run.parameters == *self.parameters
     }
 
-    /// The contest's name, with the parameters that it does not tell itself.
+    /// The contest's name, with the parameters that are not part of it.
     fn name(&self) -> String {
         let untold = self.parameters.iter().filter_map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -175,8 +175,8 @@ impl Cell<'_> {
     }
 }
 
-/// All cells: those of a path together, in the order in which they first came in odd repetitions (even ones go
-/// backwards).
+/// All cells: those of a path together, in the order in which they first came in odd repetitions (even ones
+/// go backwards).
 fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
     let mut known: Vec<Cell> = Vec::new();
     let (odd, even): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.repetition % 2 == 1);

@@ -21,7 +21,7 @@ use crate::plan::{Contest, PlannedPath};
 use crate::record::{self, End, RoundTrips, Run, SeriesOf};
 use crate::tool::{Amount, Figures, Programs, Stores, Task};
 
-/// The runner looks around at least this often, for a signal to itself.
+/// A signal to the runner is noticed within this time.
 const ATTENTION: Duration = Duration::from_millis(200);
 
 /// What all runs have in common.
@@ -34,7 +34,7 @@ pub struct Common<'a> {
 
 /// Why there is no record of a run.
 pub enum NoRun {
-    /// The runner was asked to end.
+    /// The runner got a signal to end.
     Interrupted,
     /// It could not be made, and why.
     Failed(String),
@@ -91,7 +91,8 @@ pub fn run(
     })
 }
 
-/// Sets the hosts' kernels up, puts the load in place, starts the servers and lets those meet the path that shall know it.
+/// Sets the hosts' kernels up, puts the load in place, starts the servers and makes the uncounted copies of
+/// flows that remember the path.
 fn set_up<'a>(
     stage: &Stage,
     contest: &'a Contest,
@@ -106,7 +107,7 @@ fn set_up<'a>(
     for flow in flows.iter() {
         for name in [&flow.task().sender.name, &flow.task().receiver.name] {
             let host = stage.host(name)?;
-            // Who asks for nothing does not inherit what the last run asked for.
+            // A host whose flows want nothing does not inherit the settings of the last run.
             let tcp = settings.get(name.as_str()).cloned().unwrap_or_default();
             host.tuning.apply(&host.namespace, &tcp, &flow.task().path)?;
         }
@@ -143,7 +144,7 @@ fn watch(
 ) -> Result<Seen, NoRun> {
     let receivers = flows.iter().map(|flow| flow.task().receiver.name.as_str());
     let different: BTreeSet<&str> = receivers.clone().collect();
-    // Where two flows go to one host, its counters do not tell them apart.
+    // The counters of a host do not tell two flows to it apart.
     let series_of = if different.len() == flows.len() { SeriesOf::Interface } else { SeriesOf::Tool };
     let devices = receivers.map(|name| stage.host(name)?.namespace.devices());
     let devices: Vec<_> = devices.collect::<Result<_, String>>()?;
@@ -189,7 +190,7 @@ fn compare(flows: &[Flow], records: &mut [record::Flow], figures: &[Figures], se
     jain(&rates?).map(flow::to_micro)
 }
 
-/// What complete flows say that they moved, and how.
+/// Bytes and protocol of the complete flows, as their tools report them.
 fn crossings(path: &PlannedPath, flows: &[Flow], records: &[record::Flow]) -> Vec<Crossing> {
     let complete = flows.iter().zip(records).filter(|(_, record)| record.end == End::Complete);
     let crossing = |(flow, record): (&Flow, &record::Flow)| Crossing {

@@ -52,7 +52,8 @@ impl Data {
         self.folder.path().join(format!("data-{bytes}"))
     }
 
-    /// The file of `bytes` bytes, made when it is asked for first. `copies` are what the run will make of it.
+    /// The file of `bytes` bytes, made at the first call. `copies` are the copies that the run will make of
+    /// it.
     pub fn source(&mut self, bytes: u64, copies: u64) -> Result<Source, String> {
         let have = self.sources.contains_key(&bytes);
         let needed = bytes.saturating_mul(copies + u64::from(!have));
@@ -90,7 +91,7 @@ impl Data {
 }
 
 impl Source {
-    /// Whether a file has the same content; if not, one sentence that says how it differs.
+    /// Whether a file has the same content; if not, one sentence on how it differs.
     pub fn compare(&self, copy: &Path) -> Result<(), String> {
         let mut file = File::open(copy).map_err(|error| format!("no file arrived: {error}"))?;
         let bytes = file.metadata().map_or(0, |metadata| metadata.len());
@@ -132,7 +133,7 @@ fn free_bytes(folder: &Path) -> Result<u64, String> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Writes content that does not compress, the same for the same seed and length, and says its hash.
+/// Writes content that does not compress, the same for the same seed and length; returns its hash.
 fn write_random(path: &Path, bytes: u64, seed: u64) -> io::Result<Hash> {
     let mut random = content(bytes, seed).take(bytes);
     let mut file = BufWriter::with_capacity(0, File::create(path)?);

@@ -24,7 +24,7 @@ const START: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Namespaces are removed in this time.
 const STOP: Duration = Duration::from_secs(10);
-/// Longest line that the emulator says: counters are a few kilobytes.
+/// Longest line of the emulator: counters are a few kilobytes.
 const LINE_BYTES: u64 = 1 << 20;
 
 /// A path that is being emulated; removed when it is dropped.
@@ -36,7 +36,7 @@ pub struct Emulator {
     control: PathBuf,
 }
 
-/// What the emulator says once its hosts are there.
+/// The emulator's first line, once its hosts exist.
 #[derive(Deserialize)]
 struct Ready {
     hosts: Vec<ReadyHost>,
@@ -82,7 +82,7 @@ impl Emulator {
             return Err(format!("the emulator did not start: {}", why.join("; ")));
         };
         let ready: Ready = serde_json::from_str(&first)
-            .map_err(|error| format!("the emulator said something unexpected, {first:?}: {error}"))?;
+            .map_err(|error| format!("the emulator printed something unexpected, {first:?}: {error}"))?;
         let hosts = ready.hosts.into_iter().map(|host| Host {
             name: host.name,
             namespace: host.namespace,
@@ -157,18 +157,18 @@ impl Drop for Emulator {
     }
 }
 
-/// The lines of a pipe as they come; the pipe is read to its end whether anybody listens or not.
+/// The lines of a pipe as they come; the pipe is read to its end even if the receiver is gone.
 fn lines(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     if let Some(pipe) = pipe {
         thread::spawn(move || {
             let mut pipe = BufReader::new(pipe);
             let mut line = String::new();
             while (&mut pipe).take(LINE_BYTES).read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-                let _ = said.send(line.trim().to_owned());
+                let _ = sender.send(line.trim().to_owned());
                 line.clear();
             }
         });
     }
-    heard
+    receiver
 }

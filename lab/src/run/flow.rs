@@ -15,7 +15,7 @@ use super::ready::wait_ready;
 use super::stage::Stage;
 use crate::plan::{Extent, PlannedFlow, Role};
 use crate::record::{End, Flow as Record};
-use crate::tool::{After, Amount, Figures, History, Launch, Output, Said, Side, Stop, Stores, Task};
+use crate::tool::{After, Amount, Figures, History, Launch, Output, Outputs, Side, Stop, Stores, Task};
 
 /// A server that ends by itself after its client does so within this time: some round trips of a long path.
 const LAST: Duration = Duration::from_secs(5);
@@ -32,12 +32,12 @@ pub struct Flow<'a> {
     servers: Vec<Process>,
     client: Option<Process>,
     started: Option<Instant>,
-    /// When and how the client ended, or was told to.
+    /// When and how the client ended, or was stopped.
     over: Option<(Instant, Over)>,
 }
 
-/// One end's control group, its CPU seconds before the client was started, and the processors that it is bound to; to
-/// none where it may run anywhere.
+/// One end's control group, its CPU seconds before the client was started, and the processors that it is
+/// bound to; to none where it may run anywhere.
 struct FlowEnd {
     group: Group,
     before: Option<f64>,
@@ -48,7 +48,7 @@ struct FlowEnd {
 enum Over {
     /// By itself, with or without success.
     Itself,
-    /// The runner stopped it, as the plan says.
+    /// The runner stopped it, by the plan.
     Stopped,
     /// The runner stopped it because it took too long.
     TimedOut,
@@ -100,8 +100,8 @@ impl<'a> Flow<'a> {
         self.receiver.on = places.of(&self.task.receiver.name, Side::Receiver);
     }
 
-    /// Starts the servers, each once the one before is ready, makes the copy that is not counted, if there is to be one,
-    /// and notes the CPU time that this took.
+    /// Starts the servers, each once the one before is ready, makes the copy that is not counted, if there is
+    /// to be one, and notes the CPU time that this took.
     pub fn prepare(&mut self, stage: &Stage, timeout: Duration) -> Result<(), String> {
         for server in &self.launch.servers {
             let host = stage.host(&self.task.host(server.side).name)?;
@@ -123,7 +123,7 @@ impl<'a> Flow<'a> {
         Ok(())
     }
 
-    /// Lets the client run to its end for what it learns of the path, and removes what it stored.
+    /// Runs the client once so that it learns the path, and removes what it stored.
     fn meet_path(&self, stage: &Stage, timeout: Duration) -> Result<(), String> {
         let host = stage.host(&self.task.host(self.launch.side).name)?;
         let end = self.end(self.launch.side);
@@ -193,7 +193,7 @@ impl<'a> Flow<'a> {
         Some((seconds(self.started?), seconds(self.over.as_ref()?.0)))
     }
 
-    /// Tells a client that still runs to end: in the background it is stopped, otherwise it took too long.
+    /// Stops a client that still runs: a background flow as planned, a main flow because it took too long.
     pub fn finish(&mut self) {
         if self.over.is_none() {
             match (self.planned.role, self.started) {
@@ -207,7 +207,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Waits for the programs' ends, and ends what does not: the servers' last words count.
+    /// Waits for the programs' ends, and ends what does not: the servers' last output counts.
     pub fn settle(&mut self) {
         if let Some(client) = &mut self.client
             && client.wait(Instant::now() + GRACE).is_none()
@@ -232,8 +232,8 @@ impl<'a> Flow<'a> {
         let client = self.client.as_mut().map(|client| client.output(started)).unwrap_or_default();
         let servers = self.servers.iter_mut().map(|server| server.output(started)).collect();
         let (mut end, mut error) = self.ending(&client, timeout);
-        let said = Said { end, client, servers };
-        let figures = self.planned.tool.figures(&self.task, &said).unwrap_or_else(|why| {
+        let outputs = Outputs { end, client, servers };
+        let figures = self.planned.tool.figures(&self.task, &outputs).unwrap_or_else(|why| {
             if end == End::Complete {
                 end = End::Failed;
             }
@@ -277,7 +277,7 @@ impl<'a> Flow<'a> {
             cpu_receiver_s: cpu(&self.receiver),
             verified,
             end,
-            exit: said.client.exit,
+            exit: outputs.client.exit,
             error,
             report: figures.report.clone(),
             series_of: None,
@@ -286,7 +286,7 @@ impl<'a> Flow<'a> {
         (record, figures)
     }
 
-    /// How the client ended, before anybody looked at what it did.
+    /// How the client ended, before its output is interpreted.
     fn ending(&self, client: &Output, timeout: Duration) -> (End, Option<String>) {
         let name = self.planned.tool.name();
         match &self.over {
@@ -332,7 +332,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// What a tool is told to move; `timeout` is the run's.
+/// What a tool has to move; `timeout` is the run's.
 pub fn amount(planned: &PlannedFlow, extent: Extent, timeout: Duration) -> Amount {
     match extent {
         Extent::Bytes(bytes) => Amount::Bytes(bytes),
@@ -341,8 +341,8 @@ pub fn amount(planned: &PlannedFlow, extent: Extent, timeout: Duration) -> Amoun
     }
 }
 
-/// Bytes of the file for an amount: for a time, what the path carries in it, headers included, so that no payload
-/// can be done before.
+/// Bytes of the file for an amount: for a time, what the path carries in it, headers included, so that no
+/// payload can be done before.
 pub fn source_bytes(amount: Amount, rate_bps: f64) -> u64 {
     match amount {
         Amount::Bytes(bytes) => bytes,

@@ -1,7 +1,8 @@
 //! Control groups: the CPU time of everything that one end of a flow starts, and a sure way to end all of it.
 //!
-//! Helpers count and end with the rest (ssh, a session of sshd, the other side that sshd starts), whatever process
-//! group or session they moved to. Where no group can be made there are no figures, and process groups have to do.
+//! Helpers count and end with the rest (ssh, a session of sshd, the other side that sshd starts), whatever
+//! process group or session they moved to. Where no group can be made there are no figures, and process
+//! groups have to do.
 
 use std::fs;
 use std::path::{Path, PathBuf};

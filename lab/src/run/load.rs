@@ -1,8 +1,9 @@
-//! Load on a host: processes that compete with its programs for one processor, and what its sockets lose meanwhile.
+//! Load on a host: processes that compete with its programs for one processor, and what its sockets lose
+//! meanwhile.
 //!
-//! Paper 004 (section 4.1, Figures 1 and 2) sent at a constant rate and saw losses follow the load of the receiving
-//! host. Here the load is made: the host's programs are bound to one processor, and competitors that never sleep come
-//! and go on it as the plan says.
+//! Paper 004 (section 4.1, Figures 1 and 2) sent at a constant rate and saw losses follow the load of the
+//! receiving host. Here the load is made: the host's programs are bound to one processor, and competitors
+//! that never sleep come and go on it by the plan.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -53,7 +54,8 @@ impl<'a> Load<'a> {
         Ok(Load { spec, group, competitors, running: 0, counters, last, next_sample: INTERVAL, series })
     }
 
-    /// Brings the competitors to their number and samples, if it is time. `start` is the run's start.
+    /// Brings the competitors to their planned number, and samples when a sample is due. `start` is the run's
+    /// start.
     pub fn look(&mut self, start: Instant, now: Instant) -> Result<(), String> {
         let since = now.saturating_duration_since(start);
         if since >= self.next_sample && self.series.len() < SAMPLES_MAX {
@@ -71,13 +73,13 @@ impl<'a> Load<'a> {
         Ok(())
     }
 
-    /// When it wants to be looked at next.
+    /// When [`Load::look`] is due next.
     pub fn next(&self, start: Instant, now: Instant) -> Instant {
         let since = now.saturating_duration_since(start);
         start + self.spec.change(since).map_or(self.next_sample, |change| change.min(self.next_sample))
     }
 
-    /// What was seen; the competitors end, as they do when it is dropped.
+    /// The samples; the competitors end, as they do when it is dropped.
     pub fn finish(mut self, start: Instant) -> Result<record::Load, String> {
         self.sample(start.elapsed())?;
         self.group.kill();

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 
 use crate::record::Machine;
 
-/// This machine, now. What the kernel does not tell stays empty.
+/// This machine, now. What the kernel does not report stays empty.
 pub fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     Machine {

@@ -1,9 +1,9 @@
 //! `fobs-lab run`: puts the tools of a plan over its paths, in turns, and writes a record of every run.
 //!
-//! A repetition goes over all paths and each path over all contests before anything comes a second time, so whatever
-//! disturbs the machine for a while disturbs all alike. For each path an [`emulator`] is started; a [`contest`] then
-//! runs its [`flow`]s over it. What a flow costs is counted by control groups, what crosses by the emulator, what
-//! arrives is compared, and the round trip is probed meanwhile.
+//! A repetition goes over all paths and each path over all contests before anything comes a second time, so
+//! whatever disturbs the machine for a while disturbs all alike. For each path an [`emulator`] is started; a
+//! [`contest`] then runs its [`flow`]s over it. What a flow costs is counted by control groups, what crosses
+//! by the emulator, what arrives is compared, and the round trip is probed meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -45,7 +45,7 @@ use contest::{Common, NoRun};
 use data::Data;
 use stage::Stage;
 
-/// What disturbed a run may pass in this time.
+/// Pause after an invalid run: a disturbance of the machine may pass meanwhile.
 const CALM: Duration = Duration::from_secs(1);
 
 /// Options of `run`.
@@ -160,7 +160,7 @@ fn run(plan: &Plan, args: &Args) -> Result<ExitCode, String> {
     }
 }
 
-/// Makes the runs, those that are not valid up to `again` times more, and says how many of them could not be made.
+/// Makes the runs, invalid ones up to `again` times more, and returns how many could not be made.
 fn play(plan: &Plan, turns: &[Turn], again: u32, common: &Common, out: &mut Out) -> Result<usize, String> {
     group::remove_leftovers();
     data::remove_leftovers();
@@ -246,7 +246,7 @@ fn survey(plan: &Plan, programs: &Programs) -> (BTreeMap<String, String>, BTreeM
 /// A turn in words.
 fn describe(plan: &Plan, turn: &Turn) -> String {
     let Contest { label, parameters, .. } = &plan.contests[turn.contest];
-    // What stands in the label already is not said twice.
+    // Values that the label has already are left out.
     let values = parameters.iter().map(|(name, value)| (name, value.to_string()));
     let more = values.filter(|(_, value)| !label.contains(value.trim_matches('"')));
     let values: Vec<String> = more.map(|(name, value)| format!(" {name}={value}")).collect();

@@ -1,8 +1,8 @@
-//! Network namespaces by name: work done inside one, and what a namespace's kernel settings and devices say.
+//! Network namespaces by name: work done inside one, its kernel settings and its devices.
 //!
-//! A thread enters a namespace for its lifetime, so the work is done on threads of its own. Children that such a
-//! thread starts, sockets that it makes and files of `/proc/thread-self/net` and `/proc/sys/net` that it opens belong
-//! to the namespace.
+//! A thread enters a namespace for its lifetime, so the work is done on threads of its own. Children that
+//! such a thread starts, sockets that it makes and files of `/proc/thread-self/net` and `/proc/sys/net` that
+//! it opens belong to the namespace.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -46,7 +46,7 @@ impl Namespace {
         })
     }
 
-    /// What a sysctl says, as `net/ipv4/tcp_rmem`.
+    /// The value of a sysctl, as `net/ipv4/tcp_rmem`.
     pub fn sysctl(&self, name: &str) -> Result<String, String> {
         let text = self.within(|| fs::read_to_string(sysctl_path(name)))?;
         let text = text.map_err(|error| format!("cannot read sysctl {name} in {}: {error}", self.name))?;
@@ -78,7 +78,7 @@ impl Namespace {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
         let complaint = String::from_utf8_lossy(&done.stderr);
-        let why = complaint.lines().next().unwrap_or("it did not say why");
+        let why = complaint.lines().next().unwrap_or("no reason was given");
         Err(format!("{} failed in {}: {why}", words.join(" "), self.name))
     }
 
@@ -110,7 +110,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Bytes that all devices but the loopback took in so far: on a host of the path, IP packets that arrived.
+    /// Bytes that all devices but the loopback took in so far: on a host of the path, IP packets that
+    /// arrived.
     pub fn received_bytes(&mut self) -> io::Result<u64> {
         let mut table = String::new();
         self.file.seek(SeekFrom::Start(0))?;

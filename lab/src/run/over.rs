@@ -1,4 +1,4 @@
-//! How threads that watch a run are told that it is over, whether it came to its end or not.
+//! Ends the threads that watch a run, whether the run was completed or not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

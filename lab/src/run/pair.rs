@@ -25,7 +25,8 @@ impl Drop for Made {
 }
 
 impl Pair {
-    /// Makes the pair, after removing what killed processes left behind. `label` is part of the namespaces' names.
+    /// Makes the pair, after removing what killed processes left behind. `label` is part of the namespaces'
+    /// names.
     ///
     /// # Errors
     /// [`HostError::NoRoot`] without root, otherwise the complaint of `ip` or the kernel.

@@ -1,8 +1,9 @@
 //! Where on this machine a host's programs may run: not where the emulator does, if it can be helped.
 //!
-//! The emulator has a processor of its own ([`realtime`](crate::link::realtime)). What sends is kept away from it: to
-//! lose the processor for 20 us at every tick is not what networks do to senders. What receives waits for packets
-//! that the emulator writes, and may run beside it where there are only two processors. All tools are placed alike.
+//! The emulator has a processor of its own ([`realtime`](crate::link::realtime)). What sends is kept away
+//! from it: to lose the processor for 20 us at every tick is not what networks do to senders. What receives
+//! waits for packets that the emulator writes, and may run beside it where there are only two processors. All
+//! tools are placed alike.
 
 use crate::link::realtime::{own, processors};
 use crate::plan::LoadSpec;

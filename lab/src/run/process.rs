@@ -1,5 +1,5 @@
-//! One program under control: started inside a namespace, in a process group and a control group of its own, its
-//! output collected line by line with the time, its end seen at once.
+//! One program under control: started inside a namespace, in a process group and a control group of its own,
+//! its output collected line by line with the time, its end seen at once.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,9 +23,9 @@ const STDOUT_BYTES: usize = 16 << 20;
 const STDERR_BYTES: usize = 64 << 10;
 /// Longest line: a report in one line has to fit.
 const LINE_BYTES: u64 = 4 << 20;
-/// A program that was asked to end has this long to say its last words.
+/// Time from the request to end to the kill.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// Pipes are read for this long after a program's end: something that it left behind may hold them open.
+/// Pipes are read for this long after a program's end: a child of it may hold them open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A running program; ended when it is dropped.
@@ -34,14 +34,14 @@ pub struct Process {
     child: Child,
     pid: Pid,
     pidfd: OwnedFd,
-    /// Set once, when the end was seen.
+    /// Set once, when its end was noticed.
     ended: Option<(Instant, ExitStatus)>,
-    heard: Arc<Mutex<Heard>>,
+    captured: Arc<Mutex<Captured>>,
 }
 
-/// What was heard so far.
+/// The output so far.
 #[derive(Default)]
-struct Heard {
+struct Captured {
     lines: Vec<(Instant, String)>,
     stdout_bytes: usize,
     stderr: String,
@@ -79,16 +79,16 @@ impl Process {
             let _ = child.wait();
             failed(error.into())
         })?;
-        let heard = Arc::new(Mutex::new(Heard { open: 2, ..Heard::default() }));
+        let captured = Arc::new(Mutex::new(Captured { open: 2, ..Captured::default() }));
         if let Some(pipe) = child.stdout.take() {
-            let heard = Arc::clone(&heard);
-            thread::spawn(move || listen(pipe, &heard, Heard::stdout));
+            let captured = Arc::clone(&captured);
+            thread::spawn(move || listen(pipe, &captured, Captured::stdout));
         }
         if let Some(pipe) = child.stderr.take() {
-            let heard = Arc::clone(&heard);
-            thread::spawn(move || listen(pipe, &heard, Heard::stderr));
+            let captured = Arc::clone(&captured);
+            thread::spawn(move || listen(pipe, &captured, Captured::stderr));
         }
-        Ok(Process { name, child, pid, pidfd, ended: None, heard })
+        Ok(Process { name, child, pid, pidfd, ended: None, captured })
     }
 
     /// Its name without folders.
@@ -145,17 +145,18 @@ impl Process {
         }
     }
 
-    /// What it said, with times counted from `start`.
+    /// Its output, with times counted from `start`.
     pub fn output(&mut self, start: Instant) -> Output {
         let until = Instant::now() + LAST_WORDS;
-        while self.heard.lock().unwrap_or_else(PoisonError::into_inner).open > 0 && Instant::now() < until {
+        while self.captured.lock().unwrap_or_else(PoisonError::into_inner).open > 0 && Instant::now() < until
+        {
             thread::sleep(Duration::from_millis(1));
         }
         let exit = self.ended().and_then(|(_, status)| status.code());
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = |at: &Instant| at.saturating_duration_since(start).as_secs_f64();
-        let lines = heard.lines.iter().map(|(at, line)| (seconds(at), line.clone())).collect();
-        Output { exit, lines, stderr: heard.stderr.clone() }
+        let lines = captured.lines.iter().map(|(at, line)| (seconds(at), line.clone())).collect();
+        Output { exit, lines, stderr: captured.stderr.clone() }
     }
 }
 
@@ -166,7 +167,8 @@ impl Drop for Process {
     }
 }
 
-/// Waits until one of the programs has ended or `deadline` is there; a signal to the runner ends the wait, too.
+/// Waits until one of the programs has ended or `deadline` is there; a signal to the runner ends the wait,
+/// too.
 pub fn wait_any(ends: &[BorrowedFd], deadline: Instant) {
     let mut fds: Vec<PollFd> = ends.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let left = deadline.saturating_duration_since(Instant::now());
@@ -175,7 +177,7 @@ pub fn wait_any(ends: &[BorrowedFd], deadline: Instant) {
     let _ = poll(&mut fds, Some(&timeout));
 }
 
-impl Heard {
+impl Captured {
     fn stdout(&mut self, line: String) {
         self.stdout_bytes += line.len();
         if self.stdout_bytes <= STDOUT_BYTES {
@@ -196,9 +198,9 @@ impl Heard {
     }
 }
 
-/// Reads a pipe to its end, whatever comes: a program must never stand still because nobody reads.
-fn listen(pipe: impl Read, heard: &Mutex<Heard>, take: fn(&mut Heard, String)) {
-    let lock = || heard.lock().unwrap_or_else(PoisonError::into_inner);
+/// Reads a pipe to its end, whatever comes: a program must never block on a full pipe.
+fn listen(pipe: impl Read, captured: &Mutex<Captured>, take: fn(&mut Captured, String)) {
+    let lock = || captured.lock().unwrap_or_else(PoisonError::into_inner);
     let mut pipe = BufReader::new(pipe);
     let mut line = Vec::new();
     loop {
@@ -219,18 +221,18 @@ mod tests {
     use super::*;
 
     /// Lines through a pipe that is read like a program's.
-    fn heard(text: &[u8], take: fn(&mut Heard, String)) -> Heard {
-        let heard = Mutex::new(Heard { open: 1, ..Heard::default() });
-        listen(text, &heard, take);
-        heard.into_inner().unwrap()
+    fn captured(text: &[u8], take: fn(&mut Captured, String)) -> Captured {
+        let captured = Mutex::new(Captured { open: 1, ..Captured::default() });
+        listen(text, &captured, take);
+        captured.into_inner().unwrap()
     }
 
     #[test]
     fn output_is_kept_by_lines_up_to_its_bound() {
-        let short = heard(b"one\r\ntwo\n\nlast", Heard::stdout);
+        let short = captured(b"one\r\ntwo\n\nlast", Captured::stdout);
         let lines: Vec<&str> = short.lines.iter().map(|(_, line)| line.as_str()).collect();
         assert_eq!((lines, short.open), (vec!["one", "two", "", "last"], 0));
-        let long = heard(&[b'x'; STDOUT_BYTES + (1 << 20)], Heard::stdout);
+        let long = captured(&[b'x'; STDOUT_BYTES + (1 << 20)], Captured::stdout);
         let kept: usize = long.lines.iter().map(|(_, line)| line.len()).sum();
         assert!(kept <= STDOUT_BYTES && kept > STDOUT_BYTES / 2, "{kept} bytes");
     }
@@ -238,7 +240,9 @@ mod tests {
     #[test]
     fn of_too_many_complaints_the_last_are_kept() {
         let text: String = (0..20_000).map(|n| format!("complaint \u{e9} {n}\n")).collect();
-        let heard = heard(text.as_bytes(), Heard::stderr);
-        assert!(heard.stderr.len() <= STDERR_BYTES && heard.stderr.ends_with("complaint \u{e9} 19999\n"));
+        let captured = captured(text.as_bytes(), Captured::stderr);
+        assert!(
+            captured.stderr.len() <= STDERR_BYTES && captured.stderr.ends_with("complaint \u{e9} 19999\n")
+        );
     }
 }

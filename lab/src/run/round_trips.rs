@@ -1,5 +1,5 @@
-//! Round trips under load: small ICMP echoes through the same queues as the flows, answered by the other host's
-//! kernel. So they show the queue and nothing of any program's own scheduling, but the prober's.
+//! Round trips under load: small ICMP echoes through the same queues as the flows, answered by the other
+//! host's kernel. So they show the queue and nothing of any program's own scheduling, but the prober's.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ use crate::record::RoundTrips;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Echoes before the flows start, from which the path's own round trip is taken.
 const BEFORE: u16 = 4;
-/// Echoes that are waited for at a time: 50 s of them. Older ones count as lost.
+/// Unanswered echoes at a time: 50 s of them. Older ones count as lost.
 const WAITED_FOR: usize = 1000;
 /// ICMP types (RFC 792).
 const ECHO_REQUEST: u8 = 8;
@@ -27,7 +27,7 @@ const ECHO_REPLY: u8 = 0;
 /// Type, code, checksum, identifier, sequence number (RFC 792), and as much again so that no link pads it.
 const ECHO_BYTES: usize = 16;
 
-/// A prober that goes on until it is asked for its figures.
+/// A prober that runs until [`Prober::finish`].
 pub struct Prober {
     over: Over,
     thread: JoinHandle<Vec<Echo>>,
@@ -41,14 +41,15 @@ struct Echo {
 }
 
 impl Prober {
-    /// Measures the idle path between a host and an address, then starts to probe it. Takes a few round trips.
+    /// Measures the idle path between a host and an address, then starts to probe it. Takes a few round
+    /// trips.
     pub fn start(from: &Namespace, to: &str, rtt: Duration) -> Result<Prober, String> {
         let failed = |error: io::Error| format!("cannot send ICMP echoes: {error}");
         let address: Ipv4Addr = to.parse().map_err(|_| format!("{to:?} is no IPv4 address"))?;
         // Echo sockets without privileges, for every group (icmp(7)); root's own are not exempt.
         from.set_sysctls(&[("net/ipv4/ping_group_range", "0 2147483647".to_owned())])?;
         let socket = from.within(|| echo_socket(address))?.map_err(failed)?;
-        // A first answer that takes longer than this tells of nothing that could be called the path's own.
+        // A first answer that takes longer than this is not the idle path's round trip.
         let patience = rtt * 4 + Duration::from_millis(200);
         let mut probe = Probe { socket, echoes: Vec::new(), waiting: VecDeque::new() };
         for _ in 0..BEFORE {
@@ -77,8 +78,8 @@ impl Prober {
         Ok(Prober { over, thread, base })
     }
 
-    /// The figures of the echoes since `from`; none if nothing was answered. The last that were sent had no time to
-    /// be answered and count only if they were.
+    /// The figures of the echoes since `from`; none if nothing was answered. The last that were sent had no
+    /// time to be answered and count only if they were.
     pub fn finish(self, from: Instant, rtt: Duration) -> Option<RoundTrips> {
         drop(self.over);
         let echoes = self.thread.join().ok()?;

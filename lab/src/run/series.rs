@@ -14,7 +14,7 @@ const POINTS_MAX: usize = 600;
 /// Seconds after the run's start (end of an interval), bits per second in the interval.
 pub type Series = Vec<[f64; 2]>;
 
-/// Samples the byte counters of hosts until it is asked for what it saw.
+/// Samples the byte counters of hosts until [`Sampler::finish`].
 pub struct Sampler {
     over: Over,
     thread: JoinHandle<Vec<(Instant, Vec<u64>)>>,
@@ -70,8 +70,8 @@ pub fn rounded(series: &[[f64; 2]]) -> Series {
     series.iter().map(|[time, rate]| [(time * 1e3).round() / 1e3, rate.round()]).collect()
 }
 
-/// Mean rate within `from..until`; intervals that are only partly in it count for that part. None if the series does
-/// not reach into it.
+/// Mean rate within `from..until`; intervals that are only partly in it count for that part. None if the
+/// series does not reach into it.
 pub fn mean_rate(series: &[[f64; 2]], from: f64, until: f64) -> Option<f64> {
     let (mut bits, mut time, mut before) = (0.0, 0.0, 0.0);
     for [end, rate] in series {

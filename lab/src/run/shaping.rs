@@ -1,14 +1,14 @@
 //! Rate limits on a host's own device, with back-pressure as a network card has it.
 //!
-//! A TUN device accepts every packet at once, so a sender whose only brake is a full socket buffer (FOBS's `greedy`,
-//! the papers' senders) never slows down. An htb before the device holds packets back while they stay charged to
-//! their socket: the socket buffer fills, and writes block.
+//! A TUN device accepts every packet at once, so a sender whose only brake is a full socket buffer (FOBS's
+//! `greedy`, the papers' senders) never slows down. An htb before the device holds packets back while they
+//! stay charged to their socket: the socket buffer fills, and writes block.
 
 use super::namespace::Namespace;
 use crate::units::Rate;
 
-/// Packets that the queue before the device holds: far more than socket buffers hold, so that it never drops and the
-/// socket buffer is what fills.
+/// Packets that the queue before the device holds: far more than socket buffers hold, so that it never drops
+/// and the socket buffer is what fills.
 const WAITING: &str = "1000000";
 /// Bytes that a class may send at a time (htb's quantum): one super-packet.
 const QUANTUM: &str = "65536";

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use super::namespace::Namespace;
 use crate::tool::{Buffers, PathFacts, Tcp, Windows};
 
-/// Buffers of tuned TCP, in units of what path and queue hold. A buffer is counted with the kernel's overhead for
-/// each packet, and only a part of it becomes window (tcp_adv_win_scale: half); a sender keeps two windows.
+/// Buffers of tuned TCP, in units of what path and queue hold. A buffer is counted with the kernel's overhead
+/// for each packet, and only a part of it becomes window (tcp_adv_win_scale: half); a sender keeps two
+/// windows.
 const TUNED_TIMES: u64 = 8;
 /// Tuned TCP has at least this much: what careful administrators give to hosts on long paths.
 const TUNED_MIN_BYTES: u64 = 64 << 20;
@@ -70,7 +71,7 @@ fn tuned(kernel: &str, path: &PathFacts) -> String {
     fields.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// One setting for each host out of what its flows ask for. A flow that asks for none leaves the choice to the
+/// One setting for each host out of what its flows want. A flow that wants none leaves the choice to the
 /// others; two that ask for different ones are an error.
 pub fn merged<'a>(
     asked: impl Iterator<Item = (&'a str, &'a Option<Tcp>)>,
@@ -93,8 +94,8 @@ pub fn merged<'a>(
     Ok(settings)
 }
 
-/// The root namespace's list of the congestion controls that namespaces may choose, as long as it is ours: every
-/// one that the kernel has. The old list comes back when this is dropped.
+/// The root namespace's list of the congestion controls that namespaces may choose, as long as it is ours:
+/// every one that the kernel has. The old list comes back when this is dropped.
 pub struct AllAllowed {
     before: Option<String>,
 }

@@ -26,25 +26,25 @@ pub struct Crossing {
     pub way: Way,
     /// What its tool should have used.
     pub protocol: Protocol,
-    /// Payload bytes that its tool says it moved.
+    /// Payload bytes, as its tool reports them.
     pub bytes: u64,
 }
 
-/// What tools said they moved, and did not move by the protocol they should have used.
+/// Bytes that tools report but that did not cross by the expected protocol.
 fn protocol_doubts(wire: &Counters, flows: &[Crossing]) -> Vec<String> {
     let mut doubts = Vec::new();
     for way in Way::BOTH {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let these = flows.iter().filter(|flow| flow.way == way && flow.protocol == protocol);
-            let said: u64 = these.map(|flow| flow.bytes).sum();
+            let reported: u64 = these.map(|flow| flow.bytes).sum();
             let counters = if way == Way::Forward { &wire.forward } else { &wire.backward };
             let seen = match protocol {
                 Protocol::Tcp => counters.bytes_by_protocol.tcp,
                 Protocol::Udp => counters.bytes_by_protocol.udp,
             };
-            if seen < said {
+            if seen < reported {
                 doubts.push(format!(
-                    "{said} bytes should have crossed {} by {protocol:?}, {seen} did",
+                    "{reported} bytes should have crossed {} by {protocol:?}, {seen} did",
                     way.name()
                 ));
             }

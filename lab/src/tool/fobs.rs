@@ -1,4 +1,4 @@
-//! FOBS itself, as anybody would use it: `fobs cp --json` to or from a daemon, or over ssh.
+//! FOBS itself, as a user runs it: `fobs cp --json` to or from a daemon, or over ssh.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    After, Amount, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Ready, Said, Server,
-    Stop, Stores, Task, Tool, first_line,
+    After, Amount, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Ready,
+    Server, Stop, Stores, Task, Tool, first_line,
 };
 use crate::record::End;
 
@@ -131,8 +131,8 @@ impl Tool for Fobs {
         })
     }
 
-    fn figures(&self, _: &Task, said: &Said) -> Result<Figures, String> {
-        let events: Vec<(f64, Value)> = said
+    fn figures(&self, _: &Task, outputs: &Outputs) -> Result<Figures, String> {
+        let events: Vec<(f64, Value)> = outputs
             .client
             .lines
             .iter()
@@ -153,16 +153,17 @@ impl Tool for Fobs {
                 ));
             }
         } else {
-            // What was stored until the last progress line, in the time until then: the line may be a second old.
+            // What was stored until the last progress line, in the time until then: the line may be a second
+            // old.
             let time =
                 |name: &str| events.iter().rev().find(|(_, event)| event["event"] == name).map(|(at, _)| *at);
             figures.bytes = last("progress").and_then(|progress| progress["bytes"].as_u64());
             figures.data_s = time("progress").zip(time("start")).map(|(until, from)| until - from);
             figures.report = last("failed").cloned().unwrap_or_default();
-            if said.end == End::Complete {
+            if outputs.end == End::Complete {
                 return Err("fobs ended well without a done line".to_owned());
             }
-            if let (End::Failed, Some(message)) = (said.end, figures.report["message"].as_str()) {
+            if let (End::Failed, Some(message)) = (outputs.end, figures.report["message"].as_str()) {
                 return Err(format!("fobs: {message}"));
             }
         }
@@ -170,7 +171,7 @@ impl Tool for Fobs {
     }
 }
 
-/// Whether a FOBS with this help knows what the options ask for.
+/// Whether a FOBS with this help has everything that the options need.
 pub(super) fn understands(help: &str, options: &Options) -> Result<(), String> {
     let options: FobsOptions = super::options(options)?;
     let words = options.words();
@@ -213,8 +214,8 @@ fn daemon(
     let identity = folder.join("client");
     let words: [OsString; 4] = [fobs.into(), "keygen".into(), "--out".into(), (&identity).into()];
     // Where the key is stands on standard error, the line for the daemon begins with the key's kind.
-    let said = task.programs.ask(&words)?;
-    let public = first_line(&said);
+    let answer = task.programs.ask(&words)?;
+    let public = first_line(&answer);
     let authorized = folder.join("authorized_keys");
     fs::write(&authorized, format!("read-write {public}\n")).map_err(io)?;
 
@@ -246,8 +247,8 @@ fn daemon(
     Ok((Server { side, program, ready: Ready::Tcp(port), after: After::Stopped }, client))
 }
 
-/// Where FOBS keeps what it learnt of paths: a new place for each run, which must not know of others. All copies of a flow
-/// share it ([`History`]).
+/// Where FOBS keeps what it learned of paths: a new directory for each run, so that runs are independent. All
+/// copies of a flow share it ([`History`]).
 fn state(task: &Task) -> PathBuf {
     task.directory.join("fobs-state")
 }

@@ -1,8 +1,9 @@
 //! GridFTP: one file in several TCP streams, from `globus-url-copy` to an anonymous server of its own.
 //!
-//! Extended block mode (`-fast`), so that streams carry blocks in any order; buffers are left to the kernel unless a
-//! plan fixes them. There is no option for `-udt`: the Grid Community Toolkit takes it, and with or without the
-//! server's `-allow-udt` and the UDT driver installed not one datagram left the host: the bytes went by TCP.
+//! Extended block mode (`-fast`), so that streams carry blocks in any order; buffers are left to the kernel
+//! unless a plan fixes them. There is no option for `-udt`: the Grid Community Toolkit takes it, and with or
+//! without the server's `-allow-udt` and the UDT driver installed not one datagram left the host: the bytes
+//! went by TCP.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    After, Amount, Buffers, Figures, History, Launch, Options, Program, Programs, Protocol, Ready, Said,
+    After, Amount, Buffers, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Ready,
     Server, Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
@@ -32,10 +33,11 @@ const LOG_BYTES: u64 = 64 << 10;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct GridftpOptions {
-    /// TCP's congestion control; by default BBR: of those that kernels have, it suffers least from random loss.
+    /// TCP's congestion control; by default BBR: of those that kernels have, it suffers least from random
+    /// loss.
     cc: String,
-    /// Parallel streams (`-p`). By default the most that cost nothing on clean paths (measured with 1 to 16 at 65 ms:
-    /// 88% of 100 Mbit/s and 72% of 1 Gbit/s up to 4, then less).
+    /// Parallel streams (`-p`). By default the most that cost nothing on clean paths (measured with 1 to 16
+    /// at 65 ms: 88% of 100 Mbit/s and 72% of 1 Gbit/s up to 4, then less).
     streams: u16,
     /// Maxima of TCP's buffers.
     buffers: Buffers,
@@ -70,7 +72,7 @@ impl Tool for Gridftp {
 
     fn version(&self, programs: &Programs) -> Result<String, String> {
         programs.find("globus-url-copy", HOW)?;
-        // The client, of the same toolkit, tells its version as a failure: the server's stands for both.
+        // The client, of the same toolkit, fails when it prints its version: the server's stands for both.
         let server = programs.find("globus-gridftp-server", HOW)?;
         programs.ask(&[server.into_os_string(), "-version".into()]).map(|text| first_line(&text))
     }
@@ -86,9 +88,9 @@ impl Tool for Gridftp {
     fn launch(&self, task: &Task) -> Result<Launch, String> {
         let options: GridftpOptions = super::options(task.options)?;
         let (address, port) = (&task.receiver.address, task.port(PORT));
-        // Namespaces need root, so the server has it, and then insists on being told whom anonymous callers are.
-        // It looks its own name up at its start, and "localhost" is the one that every host has. After one caller
-        // (`-1`) it ends, and not before it has logged the transfer.
+        // Namespaces need root, so the server has it, and then requires a user for anonymous callers.
+        // It looks its own name up at its start, and "localhost" is the one that every host has. After one
+        // caller (`-1`) it ends, and not before it has logged the transfer.
         let server = Program::new([task.programs.find("globus-gridftp-server", HOW)?])
             .args(["-c", "/dev/null", "-aa", "-anonymous-user", "root", "-allow-root", "-1"])
             .args(["-p", &port.to_string(), "-data-interface", address, "-Z"])
@@ -132,7 +134,7 @@ impl Tool for Gridftp {
         })
     }
 
-    fn figures(&self, task: &Task, said: &Said) -> Result<Figures, String> {
+    fn figures(&self, task: &Task, outputs: &Outputs) -> Result<Figures, String> {
         let log = log(task);
         let mut text = Vec::new();
         // No log at all is the same as an empty one: the server writes it with the first transfer.
@@ -142,7 +144,7 @@ impl Tool for Gridftp {
         }
         match Transfer::last_of(&String::from_utf8_lossy(&text)) {
             Some(transfer) => Ok(transfer.figures()),
-            None if said.end == End::Complete => Err("the GridFTP server logged no transfer".to_owned()),
+            None if outputs.end == End::Complete => Err("the GridFTP server logged no transfer".to_owned()),
             None => Ok(Figures::default()),
         }
     }
@@ -167,7 +169,7 @@ fn url_path(path: &Path) -> String {
     text
 }
 
-/// What the server says of a transfer: the data phase from the store command to the last block, to a microsecond.
+/// The server's log of a transfer: the data phase from the store command to the last block, to a microsecond.
 #[derive(Debug, PartialEq)]
 struct Transfer {
     bytes: u64,

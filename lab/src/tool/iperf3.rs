@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    After, Amount, Buffers, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Ready,
-    Said, Server, Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
+    After, Amount, Buffers, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol,
+    Ready, Server, Side, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
 use crate::units::Size;
@@ -101,17 +101,18 @@ impl Tool for Iperf3 {
             client: client.args(&options.args),
             history: History::Fresh,
             stop: Stop::ByTool,
-            // Congestion control is a matter of its sockets (`-C`), so that flows of one host may have different ones.
+            // Congestion control is a matter of its sockets (`-C`), so that flows of one host may have
+            // different ones.
             tcp: Some(Tcp { congestion: None, buffers: options.buffers, windows: options.windows }),
             protocol: Protocol::Tcp,
             stores: Stores::Nothing,
         })
     }
 
-    fn figures(&self, task: &Task, said: &Said) -> Result<Figures, String> {
+    fn figures(&self, task: &Task, outputs: &Outputs) -> Result<Figures, String> {
         let options: Iperf3Options = super::options(task.options)?;
-        let client: Value = serde_json::from_str(&said.client.stdout()).unwrap_or_default();
-        let server: Value = said
+        let client: Value = serde_json::from_str(&outputs.client.stdout()).unwrap_or_default();
+        let server: Value = outputs
             .servers
             .first()
             .and_then(|server| serde_json::from_str(&server.stdout()).ok())
@@ -120,28 +121,29 @@ impl Tool for Iperf3 {
             Side::Sender => &server,
             Side::Receiver => &client,
         };
-        if let (End::Complete | End::Failed, Some(error)) = (said.end, client["error"].as_str()) {
+        if let (End::Complete | End::Failed, Some(error)) = (outputs.end, client["error"].as_str()) {
             return Err(format!("iperf3: {error}"));
         }
         let intervals = receiver["intervals"].as_array().map_or(&[][..], Vec::as_slice);
         let mut sums: Vec<&Value> = intervals.iter().map(|interval| &interval["sum"]).collect();
-        // A server whose client was stopped says its last interval twice (seen with 3.12).
+        // A server whose client was stopped prints its last interval twice (seen with 3.12).
         sums.dedup_by(|later, earlier| later["start"] == earlier["start"]);
         let series =
             sums.iter().filter_map(|sum| Some([sum["end"].as_f64()?, sum["bits_per_second"].as_f64()?]));
         let series: Vec<[f64; 2]> = series.collect();
-        // What the receiver read while the test ran. The last bytes of the sender's buffers are in neither figure:
-        // iperf3 ends the test when the sender has handed over its last byte to the kernel.
+        // What the receiver read while the test ran. The last bytes of the sender's buffers are in neither
+        // figure: iperf3 ends the test when the sender has handed over its last byte to the kernel.
         let received = &client["end"]["sum_received"];
         let (bytes, seconds) = match (received["bytes"].as_u64(), received["seconds"].as_f64()) {
             (Some(bytes), Some(seconds)) if bytes > 0 && seconds > 0.0 => (bytes, seconds),
-            // The client was stopped before it heard the server's figures: the server's intervals are what there is.
+            // The client was stopped before it got the server's figures: only the server's intervals are
+            // left.
             _ => {
                 let bytes = sums.iter().filter_map(|sum| sum["bytes"].as_u64()).sum();
                 (bytes, series.last().map_or(0.0, |[end, _]| *end))
             }
         };
-        if bytes == 0 && said.end == End::Complete {
+        if bytes == 0 && outputs.end == End::Complete {
             return Err("iperf3 ended well without a figure of the receiver's".to_owned());
         }
         let report = json!({

@@ -1,9 +1,10 @@
-//! The tools that are put over a path: each says which programs move a [`Task`], and what their output means.
+//! The tools of contests: each knows which programs move a [`Task`], and what their output means.
 //!
-//! A tool starts nothing and measures no time. It turns a task into words of command lines ([`Tool::launch`]), and
-//! what the programs printed into figures ([`Tool::figures`]); between the two, `run` starts the programs in their
-//! namespaces and control groups, bounds and times them, and looks for itself whether the bytes arrived and by
-//! which protocol they crossed. So a tool is tested without root, from captured output.
+//! A tool starts nothing and measures no time. It turns a task into words of command lines
+//! ([`Tool::launch`]), and what the programs printed into figures ([`Tool::figures`]); between the two, `run`
+//! starts the programs in their namespaces and control groups, bounds and times them, and looks for itself
+//! whether the bytes arrived and by which protocol they crossed. So a tool is tested without root, from
+//! captured output.
 //!
 //! A new tool is one file here and one line in [`ALL`].
 
@@ -40,7 +41,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|tool| tool.name())
 }
 
-/// The tool's own keys of a flow in a plan: all but those that `plan` reads itself (`tool`, `label`, `start`, ...).
+/// The tool's own keys of a flow in a plan: all but those that `plan` reads itself (`tool`, `label`, `start`,
+/// ...).
 pub type Options = toml::Table;
 
 /// Options as a tool's own type, which refuses keys that it does not know; errors name the key.
@@ -54,28 +56,27 @@ pub trait Tool: Sync {
     /// Its name in plans and records.
     fn name(&self) -> &'static str;
 
-    /// The line that it calls its version, or, where it is not installed, one sentence that says what is missing
-    /// and how to get it.
+    /// Its version line, or, where it is not installed, one sentence on what is missing and how to get it.
     fn version(&self, programs: &Programs) -> Result<String, String>;
 
     /// Whether the options of a flow make sense, before anything is run; errors name the key.
     fn check(&self, options: &Options) -> Result<(), String>;
 
-    /// Whether what is installed can do what the options ask for; if not, one sentence for the record of what is
-    /// skipped. It is asked only for options that passed [`Tool::check`] and a tool that is installed.
+    /// Whether the installed version has what the options need; if not, one sentence for the record of what
+    /// is skipped. Called only with options that passed [`Tool::check`], and for a tool that is installed.
     fn supports(&self, programs: &Programs, options: &Options) -> Result<(), String> {
         let _ = (programs, options);
         Ok(())
     }
 
-    /// The programs that move the task. It may write configuration and keys into [`Task::directory`], and nowhere
-    /// else; errors are one sentence.
+    /// The programs that move the task. It may write configuration and keys into [`Task::directory`], and
+    /// nowhere else; errors are one sentence.
     fn launch(&self, task: &Task) -> Result<Launch, String>;
 
-    /// What the programs' output means. An error, one sentence, says that the output is not that of a flow that
-    /// did what it should; it is asked for flows that were stopped or failed, too ([`Said::end`]), and then gives
-    /// what can be known.
-    fn figures(&self, task: &Task, said: &Said) -> Result<Figures, String>;
+    /// Figures from the programs' output; an error, one sentence, if it is not the output of a flow that did
+    /// its work. Called for flows that were stopped or failed, too ([`Outputs::end`]); then it returns what
+    /// is known.
+    fn figures(&self, task: &Task, outputs: &Outputs) -> Result<Figures, String>;
 }
 
 /// What has to be moved, from where to where and how.
@@ -92,8 +93,8 @@ pub struct Task<'a> {
     pub receiver: Host,
     /// How much.
     pub amount: Amount,
-    /// A regular file in memory for tools that move files: [`Amount::Bytes`] of random content, or, for a task by
-    /// time, more than the path can carry in that time.
+    /// A regular file in memory for tools that move files: [`Amount::Bytes`] of random content, or, for a
+    /// task by time, more than the path can carry in that time.
     pub source: PathBuf,
     /// An empty directory in memory where the source is to appear under its own name.
     pub destination: PathBuf,
@@ -104,8 +105,8 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// A port of this flow: `base` for the first, and each further flow has its ports [`PORT_STRIDE`] higher, so
-    /// that flows between the same hosts do not meet.
+    /// A port of this flow: `base` for the first, and each further flow has its ports [`PORT_STRIDE`] higher,
+    /// so that flows between the same hosts do not meet.
     pub fn port(&self, base: u16) -> u16 {
         base + self.index * PORT_STRIDE
     }
@@ -124,7 +125,8 @@ impl Task<'_> {
     }
 }
 
-/// Distance of two flows' ports: more than any tool uses (FOBS: 65). With at most 32 flows, the highest base is 62,000.
+/// Distance of two flows' ports: more than any tool uses (FOBS: 65). With at most 32 flows, the highest base
+/// is 62,000.
 pub const PORT_STRIDE: u16 = 100;
 
 /// A host of the emulated path.
@@ -220,7 +222,7 @@ pub struct Launch {
     pub side: Side,
     /// The program whose start and end are the flow's.
     pub client: Program,
-    /// What they know of the path before the client starts.
+    /// What they remember of the path before the client starts.
     pub history: History,
     /// Who ends a flow by time.
     pub stop: Stop,
@@ -232,14 +234,14 @@ pub struct Launch {
     pub stores: Stores,
 }
 
-/// What the programs know of the path when the client starts: an option of the tools that remember paths.
+/// What the programs remember of the path when the client starts: an option of tools that remember paths.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
     /// Nothing: a first contact.
     #[default]
     Fresh,
-    /// What they learnt from moving the same once: right before, not counted, and what arrived is removed.
+    /// What they learned from moving the same once: right before, not counted, and what arrived is removed.
     Remembered,
 }
 
@@ -290,7 +292,7 @@ pub struct Server {
     pub after: After,
 }
 
-/// When a server is ready; it is waited for, for ten seconds at most.
+/// When a server is ready; the runner waits for ten seconds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// As soon as something listens on this TCP port of its host.
@@ -302,16 +304,16 @@ pub enum Ready {
 /// What happens to a server after the client's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// It ends by itself and what it says then counts: it is waited for, for five seconds at most.
+    /// It ends by itself and its last output counts: the runner waits for it, for five seconds at most.
     Waited,
-    /// It would stay: it is asked to end (SIGTERM).
+    /// It would stay: it gets SIGTERM.
     Stopped,
 }
 
 /// Who ends a flow by time ([`Amount::Time`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The program was told the time and ends by itself.
+    /// The program has the time as an argument and ends by itself.
     ByTool,
     /// The program moves a file that is too long, and gets SIGINT when the time is over.
     ByRunner,
@@ -320,8 +322,8 @@ pub enum Stop {
 /// What the hosts' kernels are set to while a flow runs: sysctls of both namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
-    /// `tcp_congestion_control`; none leaves the kernel's. Every one that the kernel has may be chosen, by programs
-    /// for their own sockets, too.
+    /// `tcp_congestion_control`; none leaves the kernel's. Every one that the kernel has may be chosen, by
+    /// programs for their own sockets, too.
     pub congestion: Option<String>,
     /// Largest buffers.
     pub buffers: Buffers,
@@ -365,18 +367,18 @@ pub enum Protocol {
 pub enum Stores {
     /// It does: its size and content are compared with the source's.
     File,
-    /// It reads [`Task::source`], but nothing comes of it that could be compared: a transfer that its tool ends by
-    /// time.
+    /// It reads [`Task::source`], but nothing comes of it that could be compared: a transfer that its tool
+    /// ends by time.
     Discarded,
     /// The bytes come from memory and end in memory.
     Nothing,
 }
 
-/// What the programs of a flow said, and how they ended.
+/// The output of a flow's programs, and how they ended.
 #[derive(Clone, Debug)]
-pub struct Said {
-    /// How the flow ended, as far as the runner saw: never [`End::Complete`](crate::record::End::Complete) unless
-    /// the client's exit code is 0.
+pub struct Outputs {
+    /// How the flow ended, as far as the runner saw: never [`End::Complete`](crate::record::End::Complete)
+    /// unless the client's exit code is 0.
     pub end: crate::record::End,
     /// The client.
     pub client: Output,
@@ -384,13 +386,13 @@ pub struct Said {
     pub servers: Vec<Output>,
 }
 
-/// What one program said.
+/// The output of one program.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// Exit code; none if a signal ended it.
     pub exit: Option<i32>,
-    /// Lines of standard output, each with the time when it was read: seconds after the client's start. Bounded to
-    /// 16 MiB, the rest is thrown away.
+    /// Lines of standard output, each with the time when it was read: seconds after the client's start.
+    /// Bounded to 16 MiB, the rest is thrown away.
     pub lines: Vec<(f64, String)>,
     /// Standard error; of more than 64 KiB, the last.
     pub stderr: String,
@@ -413,17 +415,18 @@ impl Output {
     }
 }
 
-/// What the output means. What a tool does not say stays empty: the runner knows the wall time and the file's size.
+/// Figures from a tool's output. What a tool does not report stays empty: the runner has the wall time and
+/// the size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Payload bytes that arrived.
     pub bytes: Option<u64>,
     /// Seconds of the data phase, without hand-shakes.
     pub data_s: Option<f64>,
-    /// Payload bits per second of the data phase, by the receiver's figures where there are any; without it, it is
-    /// `bytes` in `data_s`, and without that in the wall time.
+    /// Payload bits per second of the data phase, by the receiver's figures where there are any; without it,
+    /// it is `bytes` in `data_s`, and without that in the wall time.
     pub goodput_bps: Option<f64>,
-    /// What is worth keeping of what the tool said, as it said it.
+    /// The parts of the tool's own report that are worth keeping, unchanged.
     pub report: Value,
     /// Seconds after the client's start (end of the interval), payload bits per second in it.
     pub series: Vec<[f64; 2]>,

@@ -1,4 +1,4 @@
-//! Where the installed binaries are, and what they say about themselves.
+//! Where the installed binaries are, and their versions.
 
 use std::env;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Where administrators' programs are that a user's `PATH` may lack (sshd, sysctl).
 const MORE: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin"];
-/// A program that is asked for its version has this long: some look around the system first.
+/// Longest time for a version: some programs probe the system first.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Bytes of an answer that are looked at: the help of the largest is a tenth of it.
 const ANSWER_BYTES: u64 = 256 << 10;
@@ -23,8 +23,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Looks beside this program (where cargo puts both), then in `PATH` and where administrators' programs are;
-    /// `fobs` is a FOBS to use instead of the one that would be found.
+    /// Looks beside this program (where cargo puts both), then in `PATH` and where administrators' programs
+    /// are; `fobs` is a FOBS to use instead of the one that would be found.
     pub fn new(fobs: Option<&Path>) -> Programs {
         let beside = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
         let path = env::var_os("PATH").unwrap_or_default();
@@ -38,7 +38,7 @@ impl Programs {
         Programs { fobs: None, search: vec![folder.to_owned()] }
     }
 
-    /// The program of that name, or an error that says `how` to get it.
+    /// The program of that name, or an error with `how` to get it.
     pub fn find(&self, name: &str, how: &str) -> Result<PathBuf, String> {
         if let ("fobs", Some(fobs)) = (name, &self.fobs) {
             let found = std::path::absolute(fobs).ok().filter(|path| path.is_file());
@@ -49,8 +49,8 @@ impl Programs {
         found.ok_or_else(|| format!("{name} is not installed: {how}"))
     }
 
-    /// What a program prints on both outputs when it is run to its end; an error if it cannot be run, fails or takes
-    /// longer than ten seconds.
+    /// What a program prints on both outputs when it is run to its end; an error if it cannot be run, fails
+    /// or takes longer than ten seconds.
     pub fn ask<W: AsRef<OsStr>>(&self, words: &[W]) -> Result<String, String> {
         let Some((program, arguments)) = words.split_first() else { return Ok(String::new()) };
         let name = Path::new(program).display().to_string();
@@ -87,7 +87,7 @@ impl Programs {
     }
 }
 
-/// The first line that says something, without surrounding blanks.
+/// The first line that is not blank, without surrounding blanks.
 pub fn first_line(text: &str) -> String {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }

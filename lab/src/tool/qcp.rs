@@ -1,7 +1,7 @@
 //! qcp: one file over QUIC, with a private sshd for its control channel.
 //!
-//! qcp takes the path's rates and round trip (`--tx`, `--rx`, `--rtt`) and makes its flow-control windows of them; the
-//! other side has no configuration and follows the client.
+//! qcp takes the path's rates and round trip (`--tx`, `--rx`, `--rtt`) and makes its flow-control windows of
+//! them; the other side has no configuration and follows the client.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::sshd::{self, PEER};
 use super::{
-    Call, Figures, History, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task, Tool,
+    Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Stop, Stores, Task, Tool,
     first_line,
 };
 
@@ -57,9 +57,9 @@ struct QcpOptions {
     call: Call,
     /// `--congestion`.
     cc: Congestion,
-    /// What qcp is told of the path's rate in the data's direction, in units of the truth: its flow-control window
-    /// grows with it. Measured at 65 ms with `bbr`: 1 gives 65% of a clean 1 Gbit/s and 40% of 100 Mbit/s that lose
-    /// 1%, 2 gives 62% and 64%.
+    /// The path's rate that qcp gets as an argument, as a multiple of the true one in the data's direction:
+    /// its flow-control window grows with it. Measured at 65 ms with `bbr`: 1 gives 65% of a clean 1 Gbit/s
+    /// and 40% of 100 Mbit/s that lose 1%, 2 gives 62% and 64%.
     times: f64,
     /// Further arguments.
     args: Vec<String>,
@@ -146,8 +146,8 @@ impl Tool for Qcp {
         })
     }
 
-    fn figures(&self, _: &Task, said: &Said) -> Result<Figures, String> {
-        Ok(figures(&said.client.stderr))
+    fn figures(&self, _: &Task, outputs: &Outputs) -> Result<Figures, String> {
+        Ok(figures(&outputs.client.stderr))
     }
 }
 
@@ -192,8 +192,8 @@ fn count(text: &str) -> Option<u64> {
     text.replace(',', "").parse().ok()
 }
 
-/// Bytes per second of `256MB in 2.13s; average 120.2MB/s; peak ...`. Both figures are rounded for people: the one
-/// with the smaller step counts.
+/// Bytes per second of `256MB in 2.13s; average 120.2MB/s; peak ...`. Both figures are rounded for people:
+/// the one with the smaller step counts.
 fn rate(text: &str, bytes: u64) -> Option<f64> {
     let (_, text) = text.split_once(" in ")?;
     let (time, text) = text.split_once("; average ")?;

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    Buffers, Call, Figures, History, Launch, Options, Program, Programs, Protocol, Said, Stop, Stores, Task,
-    Tcp, Tool, Windows, first_line,
+    Buffers, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Stop, Stores,
+    Task, Tcp, Tool, Windows, first_line,
 };
 
 /// Keys of a flow of rsync or scp.
@@ -15,8 +15,8 @@ use super::{
 pub(super) struct SshOptions {
     /// Which end calls the other.
     pub call: Call,
-    /// TCP's congestion control, of both hosts. By default BBR: of those that kernels have, it suffers least from
-    /// random loss.
+    /// TCP's congestion control, of both hosts. By default BBR: of those that kernels have, it suffers least
+    /// from random loss.
     pub cc: String,
     /// Maxima of TCP's buffers.
     pub buffers: Buffers,
@@ -92,8 +92,8 @@ impl Tool for Rsync {
         Ok(options.launch(ssh.server, client))
     }
 
-    fn figures(&self, _: &Task, _: &Said) -> Result<Figures, String> {
-        // rsync's own rate includes its start and its rounding: the wall time and the file say more.
+    fn figures(&self, _: &Task, _: &Outputs) -> Result<Figures, String> {
+        // rsync's own rate includes its start and its rounding: the wall time and the file are more exact.
         Ok(Figures { report: Value::Null, ..Figures::default() })
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::rsync::SshOptions;
 use super::sshd::{self, PEER};
-use super::{Call, Figures, Launch, Options, Program, Programs, Said, Task, Tool};
+use super::{Call, Figures, Launch, Options, Outputs, Program, Programs, Task, Tool};
 
 /// `scp`.
 pub struct Scp;
@@ -39,8 +39,8 @@ impl Tool for Scp {
         Ok(options.launch(ssh.server, client))
     }
 
-    fn figures(&self, _: &Task, _: &Said) -> Result<Figures, String> {
-        // scp says nothing: the wall time and the file are all there is.
+    fn figures(&self, _: &Task, _: &Outputs) -> Result<Figures, String> {
+        // scp prints nothing: the wall time and the file are all there is.
         Ok(Figures { report: Value::Null, ..Figures::default() })
     }
 }

@@ -1,6 +1,6 @@
 //! A private ssh server and the client's configuration for it, for the tools that need one.
 //!
-//! The server has its own host key and knows one user key, both made for the flow; nothing of the system's
+//! The server has its own host key and accepts one user key, both made for the flow; nothing of the system's
 //! configuration or of the user's home is read.
 
 use std::ffi::OsString;
@@ -38,7 +38,8 @@ pub fn version(programs: &super::Programs) -> Result<String, String> {
     programs.ask(&[ssh.into_os_string(), "-V".into()]).map(|text| super::first_line(&text))
 }
 
-/// Makes keys and configuration in the task's directory, with [`FASTEST_CIPHER`]; the server is to run on `side`.
+/// Makes keys and configuration in the task's directory, with [`FASTEST_CIPHER`]; the server is to run on
+/// `side`.
 pub fn prepare(task: &Task, side: Side) -> Result<Ssh, String> {
     prepare_with(task, side, FASTEST_CIPHER)
 }
@@ -80,8 +81,8 @@ pub fn prepare_with(task: &Task, side: Side, cipher: &str) -> Result<Ssh, String
     );
     fs::write(&config, text).map_err(|error| io("write the client's configuration", error))?;
 
-    // OpenSSH separates privileges in this directory and will not start without it; distributions make it at boot.
-    // Where it cannot be made, sshd says so itself.
+    // OpenSSH separates privileges in this directory and will not start without it; distributions make it at
+    // boot. If it cannot be made, sshd's own error names it.
     let _ = fs::create_dir_all("/run/sshd");
     let sshd = task.programs.find("sshd", HOW)?;
     let program = Program::new([sshd]).args(["-D", "-e", "-f"]).arg(server_config);

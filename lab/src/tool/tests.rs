@@ -15,7 +15,8 @@ struct Place {
 }
 
 impl Place {
-    /// A place where every program is `echo`, but for `ssh-keygen`, which does nothing: its key is there already.
+    /// A place where every program is `echo`, but for `ssh-keygen`, which does nothing: its key is there
+    /// already.
     fn new(options: &str, amount: Amount) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let programs = folder.path().join("bin");
@@ -61,15 +62,15 @@ impl Place {
         words.join(" ").replace(&self.folder.path().display().to_string(), "~")
     }
 
-    /// What a flow said: standard outputs of the client and the server, a line every 0.5 s.
-    fn said(end: End, client: &str, server: &str) -> Said {
+    /// The outputs of a flow: standard outputs of the client and the server, a line every 0.5 s.
+    fn outputs(end: End, client: &str, server: &str) -> Outputs {
         let output = |text: &str, exit| Output {
             exit,
             lines: text.lines().enumerate().map(|(n, line)| (0.5 * n as f64, line.to_owned())).collect(),
             stderr: String::new(),
         };
         let exit = if end == End::Complete { 0 } else { 1 };
-        Said { end, client: output(client, Some(exit)), servers: vec![output(server, Some(0))] }
+        Outputs { end, client: output(client, Some(exit)), servers: vec![output(server, Some(0))] }
     }
 }
 
@@ -135,8 +136,8 @@ fn what_an_installed_fobs_lacks_is_named() {
 #[test]
 fn fobs_says_what_it_did_in_its_done_line() {
     let place = Place::new("", Amount::Bytes(12_000_000));
-    let said = Place::said(End::Complete, include_str!("captured/fobs-done.jsonl"), "");
-    let figures = fobs::Fobs.figures(&place.task(), &said).unwrap();
+    let outputs = Place::outputs(End::Complete, include_str!("captured/fobs-done.jsonl"), "");
+    let figures = fobs::Fobs.figures(&place.task(), &outputs).unwrap();
     assert_eq!(figures.bytes, Some(12_000_000));
     assert_eq!(figures.data_s, Some(2.420_035_774_499_999_6));
     assert_eq!(figures.goodput_bps, Some(39_668_835.069_115_63));
@@ -151,7 +152,7 @@ fn fobs_says_what_it_did_in_its_done_line() {
 #[test]
 fn a_fobs_that_did_not_finish_says_how_far_it_came_or_why() {
     let place = Place::new("", ALL_OF_IT);
-    let figures = |end, text| fobs::Fobs.figures(&place.task(), &Place::said(end, text, ""));
+    let figures = |end, text| fobs::Fobs.figures(&place.task(), &Place::outputs(end, text, ""));
     let stopped = figures(End::Stopped, include_str!("captured/fobs-stopped.jsonl")).unwrap();
     assert_eq!((stopped.bytes, stopped.data_s), (Some(4_194_304), Some(1.0)));
     assert_eq!(stopped.report["code"], "interrupted");
@@ -185,8 +186,8 @@ fn iperf3_is_called_as_its_options_say() {
 fn iperf3s_receiver_has_the_last_word() {
     let place = Place::new("", Amount::Bytes(6_000_000));
     let client = include_str!("captured/iperf3-push-client.json");
-    let said = Place::said(End::Complete, client, include_str!("captured/iperf3-push-server.json"));
-    let push = iperf3::Iperf3.figures(&place.task(), &said).unwrap();
+    let outputs = Place::outputs(End::Complete, client, include_str!("captured/iperf3-push-server.json"));
+    let push = iperf3::Iperf3.figures(&place.task(), &outputs).unwrap();
     assert_eq!((push.bytes, push.data_s), (Some(5_767_168), Some(1.15478)));
     assert_eq!(push.goodput_bps.map(f64::round), Some(39_953_363.0));
     assert_eq!(push.series.len(), 3);
@@ -194,8 +195,8 @@ fn iperf3s_receiver_has_the_last_word() {
     assert_eq!(push.report["sender_tcp_congestion"], "cubic");
 
     let place = Place::new("call = \"pull\"", Amount::Bytes(6_000_000));
-    let said = Place::said(End::Complete, include_str!("captured/iperf3-pull-client.json"), "");
-    let pull = iperf3::Iperf3.figures(&place.task(), &said).unwrap();
+    let outputs = Place::outputs(End::Complete, include_str!("captured/iperf3-pull-client.json"), "");
+    let pull = iperf3::Iperf3.figures(&place.task(), &outputs).unwrap();
     assert_eq!((pull.bytes, pull.series.len()), (Some(6_029_312), 3));
 }
 
@@ -203,14 +204,14 @@ fn iperf3s_receiver_has_the_last_word() {
 fn an_iperf3_that_was_stopped_is_known_by_its_servers_intervals() {
     let place = Place::new("", ALL_OF_IT);
     let client = include_str!("captured/iperf3-stopped-client.json");
-    let said = Place::said(End::Stopped, client, include_str!("captured/iperf3-stopped-server.json"));
-    let figures = iperf3::Iperf3.figures(&place.task(), &said).unwrap();
+    let outputs = Place::outputs(End::Stopped, client, include_str!("captured/iperf3-stopped-server.json"));
+    let figures = iperf3::Iperf3.figures(&place.task(), &outputs).unwrap();
     // The server repeats its last interval; once is right.
     assert_eq!((figures.bytes, figures.data_s), (Some(7_602_176), Some(1.502793)));
     let failed = r#"{"error": "unable to connect to server: Connection refused"}"#;
-    let error = iperf3::Iperf3.figures(&place.task(), &Place::said(End::Failed, failed, "")).unwrap_err();
+    let error = iperf3::Iperf3.figures(&place.task(), &Place::outputs(End::Failed, failed, "")).unwrap_err();
     assert_eq!(error, "iperf3: unable to connect to server: Connection refused");
-    assert!(iperf3::Iperf3.figures(&place.task(), &Place::said(End::Complete, "", "")).is_err());
+    assert!(iperf3::Iperf3.figures(&place.task(), &Place::outputs(End::Complete, "", "")).is_err());
 }
 
 #[test]
@@ -281,12 +282,12 @@ fn gridftp_is_called_as_its_options_say() {
 #[test]
 fn gridftps_figures_are_its_servers_log() {
     let place = Place::new("", ALL_OF_IT);
-    let said = Place::said(End::Complete, "", "");
-    let error = gridftp::Gridftp.figures(&place.task(), &said).unwrap_err();
+    let outputs = Place::outputs(End::Complete, "", "");
+    let error = gridftp::Gridftp.figures(&place.task(), &outputs).unwrap_err();
     assert!(error.contains("logged no transfer"), "{error}");
     let line = "DATE=20261121231832.500000 HOST=h START=20261121231831.500000 FILE=/f NBYTES=1000 STREAMS=4 CODE=226\n";
     fs::write(place.folder.path().join("transfers.log"), line).unwrap();
-    let figures = gridftp::Gridftp.figures(&place.task(), &said).unwrap();
+    let figures = gridftp::Gridftp.figures(&place.task(), &outputs).unwrap();
     assert_eq!((figures.bytes, figures.goodput_bps), (Some(1000), Some(8000.0)));
 }
 

@@ -1,4 +1,5 @@
-//! UDT: one file over one UDT stream, by the laboratory's own pair of programs over Debian's libudt (`lab/peers/udt`).
+//! UDT: one file over one UDT stream, by the laboratory's own pair of programs over Debian's libudt
+//! (`lab/peers/udt`).
 //!
 //! The library's own congestion control (DAIMD); window and buffers from the path.
 
@@ -6,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    After, Amount, Figures, History, Launch, Options, Output, Program, Programs, Protocol, Ready, Said,
+    After, Amount, Figures, History, Launch, Options, Output, Outputs, Program, Programs, Protocol, Ready,
     Server, Side, Stop, Stores, Task, Tool, first_line,
 };
 use crate::record::End;
@@ -27,9 +28,9 @@ const TIMEOUT_S: &str = "3600";
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct UdtOptions {
-    /// Bytes in flight, and UDT's own buffers; by default what fills the path and its queue. UDT's slow start goes on
-    /// until it loses or meets this: measured at 1 Gbit/s and 65 ms, that gives 64% of the link, twice as much 54%,
-    /// four times as much 30%.
+    /// Bytes in flight, and UDT's own buffers; by default what fills the path and its queue. UDT's slow start
+    /// goes on until it loses or meets this: measured at 1 Gbit/s and 65 ms, that gives 64% of the link,
+    /// twice as much 54%, four times as much 30%.
     window: Option<Size>,
     /// The kernel's socket buffers; 4 MiB by default.
     udp_buffer: Option<Size>,
@@ -103,9 +104,9 @@ impl Tool for Udt {
         })
     }
 
-    fn figures(&self, _: &Task, said: &Said) -> Result<Figures, String> {
+    fn figures(&self, _: &Task, outputs: &Outputs) -> Result<Figures, String> {
         let nothing = Output::default();
-        figures(said.end, &said.client, said.servers.first().unwrap_or(&nothing))
+        figures(outputs.end, &outputs.client, outputs.servers.first().unwrap_or(&nothing))
     }
 }
 
@@ -129,7 +130,7 @@ fn figures(end: End, sender: &Output, receiver: &Output) -> Result<Figures, Stri
         let why = receiver.complaint().unwrap_or("it said nothing");
         return Err(format!("the UDT receiver did not report the end: {why}"));
     }
-    // A receiver that was stopped has told its half seconds.
+    // A receiver that was stopped has printed its half seconds.
     let (bytes, seconds) = total.unwrap_or_else(|| {
         intervals
             .iter()

@@ -1,7 +1,7 @@
 //! Least squares of sums of exponentials within bounds.
 //!
-//! The method is that of Levenberg and Marquardt (D. Marquardt, An algorithm for least-squares estimation of nonlinear
-//! parameters, 1963) with every step cut at the bounds.
+//! The method is that of Levenberg and Marquardt (D. Marquardt, An algorithm for least-squares estimation of
+//! nonlinear parameters, 1963) with every step cut at the bounds.
 
 use nalgebra::{DMatrix, DVector};
 

@@ -1,9 +1,9 @@
 //! The models of paper 001 fitted to recorded windows, and its figures 4, 5 and 6 drawn again.
 //!
-//! For windows of 70,000 and of 10,000 packets: the complexity C1 as two exponentials of the loss rate for network loss
-//! and one for a receiver without CPU (section 3.1.6), the success proportion below a loss rate of 0.0005 (3.1.5),
-//! Shapiro and Wilk's test of normality in each bin of loss rates, and 95% bands. Only what the paper measured is
-//! fitted: constant flows at a tail-drop queue, and multitasking.
+//! For windows of 70,000 and of 10,000 packets: the complexity C1 as two exponentials of the loss rate for
+//! network loss and one for a receiver without CPU (section 3.1.6), the success proportion below a loss rate
+//! of 0.0005 (3.1.5), Shapiro and Wilk's test of normality in each bin of loss rates, and 95% bands. Only
+//! what the paper measured is fitted: constant flows at a tail-drop queue, and multitasking.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -36,7 +36,8 @@ const COMPLEXITY_FROM: f64 = 5e-4;
 const LOSS_RATE_MAX: f64 = 5e-2;
 /// The standard deviation of the success proportion is not below this: few windows have a loss rate that low.
 const DEVIATION_MIN: f64 = 0.01;
-/// Bins of loss rates from [`COMPLEXITY_FROM`] to [`LOSS_RATE_MAX`], each as wide as the others on a logarithmic scale.
+/// Bins of loss rates from [`COMPLEXITY_FROM`] to [`LOSS_RATE_MAX`], each as wide as the others on a
+/// logarithmic scale.
 const BINS: usize = 8;
 /// Windows that a bin needs for a test of normality.
 const NORMALITY_MIN: usize = 8;

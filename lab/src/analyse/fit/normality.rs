@@ -3,8 +3,8 @@
 /// Smallest sample that the algorithm's approximations hold for.
 const SAMPLE_MIN: usize = 6;
 
-/// Probability of a sample as far from normal as this one if it came from a normal distribution; `None` for fewer than
-/// six values or values that are all equal.
+/// Probability of a sample as far from normal as this one if it came from a normal distribution; `None` for
+/// fewer than six values or values that are all equal.
 pub fn shapiro_wilk(sample: &[f64]) -> Option<f64> {
     let mut sorted = sample.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,6 +1,7 @@
 //! Numbers with so many significant digits, as C's `%g` writes them.
 
-/// `value` with `digits` significant digits: as a decimal without trailing zeros, or, far from 1, with an exponent.
+/// `value` with `digits` significant digits: as a decimal without trailing zeros, or, far from 1, with an
+/// exponent.
 pub fn significant(value: f64, digits: usize) -> String {
     let scientific = format!("{value:.*e}", digits - 1);
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };

@@ -23,7 +23,8 @@ pub enum Case {
     RateCap,
 }
 
-/// The cases, in the order of the tables: each with its name and with the word by which `explain.limit` names it.
+/// The cases, in the order of the tables: each with its name and with the word by which `explain.limit` names
+/// it.
 pub const CASES: [(Case, &str, &str); 9] = [
     (Case::SourceDisk, "slow source disk", "source"),
     (Case::DestinationDisk, "slow destination disk", "destination"),

@@ -152,7 +152,8 @@ impl Drop for ReceiveBuffers {
     }
 }
 
-/// Takes a process off its CPU for some milliseconds again and again, as a hypervisor does that has others to serve.
+/// Takes a process off its CPU for some milliseconds again and again, as a hypervisor does that has others to
+/// serve.
 pub struct Pauses {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -1,8 +1,9 @@
 //! One limit at a time put into real copies, and what `fobs cp --explain` names.
 //!
-//! Every trial is a copy between two network namespaces with one thing made scarce, drawn from its number: a disk (a
-//! loop device that blkio.throttle holds back), a CPU (a cpu cgroup's quota), the receive buffer (net.core.rmem_max,
-//! for a process that may not exceed it), the path (the emulator), or the rate (`--rate`).
+//! Every trial is a copy between two network namespaces with one thing made scarce, drawn from its number: a
+//! disk (a loop device that blkio.throttle holds back), a CPU (a cpu cgroup's quota), the receive buffer
+//! (net.core.rmem_max, for a process that may not exceed it), the path (the emulator), or the rate
+//! (`--rate`).
 
 use std::fs::OpenOptions;
 use std::io::Write;

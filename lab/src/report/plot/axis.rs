@@ -25,8 +25,8 @@ enum Placing {
 const MARGIN: f64 = 0.05;
 
 impl Axis {
-    /// Of measured values: from 0 (or the least power of ten on a logarithmic scale) to a round number at or above
-    /// the greatest, and at least to `full_scale`.
+    /// Of measured values: from 0 (or the least power of ten on a logarithmic scale) to a round number at or
+    /// above the greatest, and at least to `full_scale`.
     pub fn of_values(
         title: &str,
         values: impl Iterator<Item = f64>,
@@ -62,8 +62,8 @@ impl Axis {
 
     /// Of the places of a figure, each of which is written unless it would touch its neighbour.
     ///
-    /// `length` is the axis in pixels, `letter` the width of a letter. Names and an even scale stand at the whole
-    /// numbers ([`Axis::position`] then takes the index).
+    /// `length` is the axis in pixels, `letter` the width of a letter. Names and an even scale stand at the
+    /// whole numbers ([`Axis::position`] then takes the index).
     pub fn of_places(title: &str, places: &[Spot], scale: Scale, length: f64, letter: f64) -> Axis {
         let values: Vec<f64> = match numbers(places, scale) {
             Some(values) => values,

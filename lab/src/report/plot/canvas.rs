@@ -22,7 +22,7 @@ pub const WIDTH: i32 = 440;
 pub const HEIGHT: i32 = 290;
 /// Height of letters, pixels.
 pub const LETTERS: f64 = 13.0;
-/// Mean width of a letter of a sans-serif face, in heights: to keep room for text that nobody measures.
+/// Mean width of a letter of a sans-serif face, in heights: to keep room for text that is not measured.
 pub const LETTER_WIDTH: f64 = 0.56;
 /// The backend writes a font's size divided by this.
 const BACKEND_FONT: f64 = 1.24;
@@ -141,7 +141,7 @@ pub fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis, grid: Grid) -> Result<Fram
     Ok(chart)
 }
 
-/// What `plotters` asks an axis for: where a position is in the drawing, and where the ticks are.
+/// What `plotters` needs of an axis: where a position is in the drawing, and where the ticks are.
 pub struct Positions {
     ticks: Vec<f64>,
 }

@@ -83,8 +83,8 @@ fn whisker(area: &Area, low: (i32, i32), high: (i32, i32), style: ShapeStyle) ->
     Ok(())
 }
 
-/// Dashed lines across at the values to compare with, each with its name where most room is: above or below the line,
-/// at its left or its right end.
+/// Dashed lines across at the values to compare with, each with its name where most room is: above or below
+/// the line, at its left or its right end.
 fn references(area: &Area, chart: &Frame, figure: &Figure, panel: &Panel, y: &Axis) -> Result<(), AnyError> {
     /// Dashes and gaps across the whole panel.
     const DASHES: u32 = 48;

@@ -1,8 +1,9 @@
 //! Draws panels as SVG.
 //!
-//! `plotters` makes the SVG; what is drawn, where and in which colour is decided here and in the modules below. The
-//! drawing is made [`FINE`] times larger than it is shown, since the backend knows whole pixels only. Text keeps its
-//! size relative to the drawing, so panels are narrow: on a phone one fills the width and can still be read.
+//! `plotters` makes the SVG; what is drawn, where and in which colour is decided here and in the modules
+//! below. The drawing is made [`FINE`] times larger than it is shown, since the backend draws whole pixels
+//! only. Text keeps its size relative to the drawing, so panels are narrow: on a phone one fills the width
+//! and can still be read.
 
 pub mod axis;
 mod bars;
