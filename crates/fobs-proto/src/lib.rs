@@ -6,6 +6,7 @@
 //!   recovery/ what the path does: RTT, losses, delivery rate, packet size
 //!   loss_cause/ why packets were lost: the network, or a receiver without CPU
 //!   congestion/ how fast: one trait, one file per controller
+//!   math      floating-point functions that are the same on every host
 //!   pacing    when the next burst may leave
 //!   sender/   the machine that decides which packet leaves when
 //!   receiver/ the machine that decides what is new and what to report
@@ -21,6 +22,7 @@
 
 pub mod congestion;
 pub mod loss_cause;
+pub mod math;
 pub mod object;
 pub mod pacing;
 pub mod receiver;

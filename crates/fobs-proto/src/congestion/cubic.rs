@@ -5,6 +5,7 @@
 
 use super::window::{Reaction, Window};
 use super::{AckSample, Controller, EcnMark, LossEpisode};
+use crate::math;
 use crate::{Rate, Timestamp};
 
 /// RFC 9438 sections 4.6 and 5: beta_cubic, and C in packets per cubic second.
@@ -38,12 +39,12 @@ pub struct Cubic {
 
 /// RFC 9438 equation 1: the window `t` seconds into the epoch.
 fn w_cubic(t: f64, k: f64, w_max: f64) -> f64 {
-    C * (t - k).powi(3) + w_max
+    C * math::cube(t - k) + w_max
 }
 
 /// RFC 9438 equation 2: seconds from `window` to the plateau.
 fn plateau_time(w_max: f64, window: f64) -> f64 {
-    ((w_max - window).max(0.0) / C).cbrt()
+    math::cbrt((w_max - window).max(0.0) / C)
 }
 
 impl Cubic {
@@ -243,7 +244,7 @@ mod tests {
                 (sum, count) = (sum + cubic.window.packets(), count + 1.0);
             }
         }
-        let (average, expected) = (sum / count, 1.054 * (0.1f64 / p).powf(0.75));
+        let (average, expected) = (sum / count, 1.054 * math::powf(0.1 / p, 0.75));
         // The formula knows no fast convergence, which takes some.
         assert!((average / expected - 1.0).abs() < 0.1, "{average} for {expected}");
     }

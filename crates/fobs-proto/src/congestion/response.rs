@@ -1,6 +1,8 @@
 //! Response functions: what window a rate of loss allows, and HighSpeed TCP's increase and decrease by window. Windows are in
 //! packets, losses are shares of packets (congestion events where the caller counts those).
 
+use crate::math;
+
 /// Window above which HighSpeed TCP leaves standard TCP, packets (RFC 3649 section 5).
 pub const LOW_WINDOW: f64 = 38.0;
 /// Window of 10 Gbit/s at 100 ms with 1500-byte packets; at a loss of 1e-7.
@@ -17,7 +19,7 @@ pub fn standard_window(loss: f64) -> f64 {
 
 /// HighSpeed TCP: 0.12 / p^0.835 (RFC 3649 section 5; `seeds/001` equation 1).
 pub fn highspeed_window(loss: f64) -> f64 {
-    0.12 / share(loss).powf(0.835)
+    0.12 / math::powf(share(loss), 0.835)
 }
 
 /// `seeds/001` section 2.1: the HighSpeed response from [`LOW_WINDOW`] on, the standard one below, by the size of the window
@@ -37,7 +39,7 @@ pub fn highspeed_decrease(window: f64) -> f64 {
     if window <= LOW_WINDOW {
         return 0.5;
     }
-    let position = (window.ln() - LOW_WINDOW.ln()) / (HIGH_WINDOW.ln() - LOW_WINDOW.ln());
+    let position = (math::ln(window) - math::ln(LOW_WINDOW)) / (math::ln(HIGH_WINDOW) - math::ln(LOW_WINDOW));
     ((HIGH_DECREASE - 0.5) * position + 0.5).max(0.0)
 }
 
@@ -48,19 +50,19 @@ pub fn highspeed_increase(window: f64) -> f64 {
     }
     let b = highspeed_decrease(window);
     // p(w): the response function turned round, with the RFC's own rounding.
-    let loss = 0.078 / window.powf(1.2);
+    let loss = 0.078 / math::powf(window, 1.2);
     (window * window * loss * 2.0 * b / (2.0 - b)).max(1.0)
 }
 
 /// The loss at which a falling response function gives `window`.
 pub fn loss_for(window: f64, response: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut high) = (LOSS_MIN.ln(), 0.0);
+    let (mut low, mut high) = (math::ln(LOSS_MIN), 0.0);
     // Each turn halves 28 units of the logarithm: 40 leave no error that matters.
     for _ in 0..40 {
         let middle: f64 = (low + high) / 2.0;
-        if response(middle.exp()) > window { low = middle } else { high = middle }
+        if response(math::exp(middle)) > window { low = middle } else { high = middle }
     }
-    ((low + high) / 2.0).exp()
+    math::exp((low + high) / 2.0)
 }
 
 fn share(loss: f64) -> f64 {

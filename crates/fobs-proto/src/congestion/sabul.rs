@@ -8,6 +8,7 @@
 use super::opening::Opening;
 use super::rate::{bounded, safety_window};
 use super::{AckSample, Controller, EcnMark, LossEpisode};
+use crate::math;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub struct Sabul {
 
 /// Packets per SYN that a rate of `packets` per SYN grows by.
 fn increase(packets: f64) -> f64 {
-    (10f64.powf(packets.max(1e-3).log10().ceil()) * INCREASE).max(INCREASE_MIN)
+    (math::powf(10.0, math::log10(packets.max(1e-3)).ceil()) * INCREASE).max(INCREASE_MIN)
 }
 
 impl Sabul {

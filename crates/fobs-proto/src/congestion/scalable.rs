@@ -75,6 +75,7 @@ impl Controller for Scalable {
 mod tests {
     use super::super::testing::{Acks, PACKET};
     use super::*;
+    use crate::math;
     use std::time::Duration;
 
     /// Round trips from a loss at `window` packets until it is reached again.
@@ -97,7 +98,7 @@ mod tests {
     #[test]
     fn recovery_takes_the_same_time_at_any_window() {
         // log(1 - b) / log(1 + a) round trips, 13.4: 2.7 s at 200 ms from 1 Mbit/s to 10 Gbit/s.
-        let expected = ((1.0f64 - DECREASE).ln() / -(1.0 + INCREASE).ln()).ceil() as u32;
+        let expected = (math::ln(1.0 - DECREASE) / -math::ln(1.0 + INCREASE)).ceil() as u32;
         assert_eq!(expected, 14);
         for window in [100.0, 1_000.0, 10_000.0, 100_000.0] {
             let rounds = recovery(window);

@@ -7,6 +7,7 @@
 
 use super::rate::{RATE_MAX, bounded};
 use super::{AckSample, Controller, EcnMark, LossEpisode, LossEvidence};
+use crate::math;
 use crate::recovery::RateSample;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
@@ -60,7 +61,7 @@ fn increase(left_bits: f64, packet_len: f64) -> f64 {
     if left_bits <= 0.0 {
         return least;
     }
-    (10f64.powf(left_bits.log10().ceil()) * BETA / packet_len).max(least)
+    (math::powf(10.0, math::log10(left_bits).ceil()) * BETA / packet_len).max(least)
 }
 
 /// UDT draws from [0, 1) so that flows do not fall in step; the moment of a loss is as good a seed as any and the same in every

@@ -10,6 +10,7 @@
 //! packet, as long as runs are far apart (`cargo bench -p fobs-proto --bench loss_cause`).
 
 use super::Signature;
+use crate::math;
 
 /// Word length from which on there is little to gain (001 section 3.1.3).
 pub const WORD_LEN: u32 = 17;
@@ -48,7 +49,7 @@ impl WordCounter {
 
     /// C1 at [`WORD_LEN`]: 0 for a window without loss (or shorter than a word), towards 1 for a random one.
     pub fn complexity(&mut self, signature: &Signature) -> f64 {
-        f64::from(self.words(signature, WORD_LEN).max(1)).log2() / f64::from(WORD_LEN)
+        math::log2(f64::from(self.words(signature, WORD_LEN).max(1))) / f64::from(WORD_LEN)
     }
 
     /// Na: how many different words of `len` packets (1 to [`WORD_LEN`], others are moved there) occur.

@@ -7,6 +7,7 @@
 //! porous, at gaps that vary.
 
 use super::{Beat, LossRun, Signature};
+use crate::math;
 
 /// How many features there are.
 pub const FEATURES: usize = 6;
@@ -118,18 +119,18 @@ impl Features {
     pub fn values(&self) -> [f64; FEATURES] {
         let (lost, runs) = (f64::from(self.lost), f64::from(self.runs));
         [
-            ((lost - runs + 0.5) / (runs + 0.5)).log2(),
-            f64::from(self.median_run).log2(),
-            f64::from(self.longest_run).log2(),
-            runs.log2(),
-            ((lost + 0.5) / (f64::from(self.porous) + 0.5)).log2().min(SOLIDITY_MAX),
-            (f64::from(self.close_gap) + 1.0).log2(),
+            math::log2((lost - runs + 0.5) / (runs + 0.5)),
+            math::log2(f64::from(self.median_run)),
+            math::log2(f64::from(self.longest_run)),
+            math::log2(runs),
+            math::log2((lost + 0.5) / (f64::from(self.porous) + 0.5)).min(SOLIDITY_MAX),
+            math::log2(f64::from(self.close_gap) + 1.0),
         ]
     }
 
     /// What the expectation of [`values`](Self::values) is linear in.
     pub fn covariates(&self) -> [f64; COVARIATES] {
-        [1.0, f64::from(self.lost).log2(), f64::from(self.burst).log2()]
+        [1.0, math::log2(f64::from(self.lost)), math::log2(f64::from(self.burst))]
     }
 }
 

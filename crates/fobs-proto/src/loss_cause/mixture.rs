@@ -11,6 +11,7 @@
 
 use super::features::{COVARIATES, FEATURES};
 use super::{Features, Verdict};
+use crate::math;
 
 /// Fewer lost packets than this are never held against the receiver: a queue that drops one short run looks the same
 /// (measured, `docs/classifier.md`).
@@ -178,7 +179,7 @@ impl Mixture {
             }
             let (inverse, log_determinant) =
                 whiten(&sub.scale).ok_or_else(|| ModelError::Scale(sub.name.clone()))?;
-            log_weights.push(weight.ln() - log_determinant / 2.0);
+            log_weights.push(math::ln(weight) - log_determinant / 2.0);
             whitening.push(inverse);
         }
         Ok(Mixture { sub_causes, residual, log_weights, whitening })
@@ -203,7 +204,7 @@ impl Mixture {
             *group = log_sum(*group, log_density);
         }
         let all = groups.iter().copied().fold(f64::NEG_INFINITY, log_sum);
-        let [receiver, _, mixed] = groups.map(|group| (group - all).exp());
+        let [receiver, _, mixed] = groups.map(|group| math::exp(group - all));
         let withheld = if receiver > P_DOUBTFUL { self.objection(features) } else { None };
         Diagnosis {
             p_receiver: if withheld.is_some() { P_DOUBTFUL } else { receiver },
@@ -243,7 +244,7 @@ impl Mixture {
     fn log_density(&self, index: usize, values: &[f64; FEATURES], covariates: &[f64; COVARIATES]) -> f64 {
         let distance = self.distance(index, values, covariates);
         self.log_weights[index]
-            - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * (distance / DEGREES_OF_FREEDOM).ln_1p()
+            - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * math::ln_1p(distance / DEGREES_OF_FREEDOM)
     }
 
     /// Squared Mahalanobis distance from what a sub-cause expects.
@@ -265,7 +266,7 @@ impl Mixture {
 
 fn log_sum(a: f64, b: f64) -> f64 {
     let (high, low) = if a > b { (a, b) } else { (b, a) };
-    if low == f64::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
+    if low == f64::NEG_INFINITY { high } else { high + math::ln_1p(math::exp(low - high)) }
 }
 
 /// Inverse of the lower Cholesky factor of a matrix, and the logarithm of the matrix's determinant; `None` for a
@@ -286,7 +287,7 @@ pub fn whiten<const N: usize>(matrix: &[[f64; N]; N]) -> Option<([[f64; N]; N], 
                 factor[i][j] = rest / factor[j][j];
             } else if rest > 0.0 && rest.is_finite() {
                 factor[i][i] = rest.sqrt();
-                log_determinant += rest.ln();
+                log_determinant += math::ln(rest);
             } else {
                 return None;
             }

@@ -19,6 +19,7 @@
 use super::Signature;
 use super::complexity::WordCounter;
 use super::features::Features;
+use crate::math;
 
 /// Below this loss rate a window says too little (001 section 3.1.5).
 pub const LOSS_RATE_MIN: f64 = 0.000_08;
@@ -52,7 +53,7 @@ pub struct Curve {
 
 impl Curve {
     fn at(&self, loss_rate: f64) -> Normal {
-        let mean = self.terms.iter().map(|(factor, rate)| factor * (rate * loss_rate).exp()).sum();
+        let mean = self.terms.iter().map(|(factor, rate)| factor * math::exp(rate * loss_rate)).sum();
         Normal { mean, deviation: self.deviation }
     }
 }
@@ -111,7 +112,7 @@ impl Paper {
 
     /// The fit to windows of the most similar length.
     fn nearest(&self, packets: u32) -> &Fit {
-        let apart = |fit: &Fit| (f64::from(fit.packets) / f64::from(packets.max(1))).ln().abs();
+        let apart = |fit: &Fit| math::ln(f64::from(fit.packets) / f64::from(packets.max(1))).abs();
         let by_distance = |a: &&Fit, b: &&Fit| apart(a).total_cmp(&apart(b));
         self.fits.iter().min_by(by_distance).unwrap_or(&self.fits[0])
     }
@@ -120,7 +121,7 @@ impl Paper {
 /// Complementary error function of `x` >= 0, relative error below 1e-12: the series of erf below 2, Legendre's
 /// continued fraction from there on (Abramowitz and Stegun 7.1.6 and 7.1.14). The standard library has none.
 fn erfc(x: f64) -> f64 {
-    let gauss = (-x * x).exp();
+    let gauss = math::exp(-x * x);
     let root_pi = std::f64::consts::PI.sqrt();
     if x < 2.0 {
         let (mut term, mut sum) = (x, x);
