@@ -1,6 +1,9 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
 mod intake;
+mod job;
+
+pub(crate) use job::{ReceiveJob, ReceiveOutcome};
 
 use super::failure::{PeerName, aborted, closed_early, never_verified, tell_abort};
 use super::host::HostWatch;
@@ -8,15 +11,15 @@ use super::letters::{ControlEvent, MAILBOX_MAX, Post, ToReceiver, ToWriter, forw
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
-use super::{Link, LinkSetup, Reporter, thread, writer};
+use super::{Link, Reporter, thread, writer};
 use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
+use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
-use crate::control::{ControlReader, ControlWriter};
 use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
-use crate::storage::{Sink, SinkSummary};
-use fobs_proto::receiver::{Receiver, ReceiverConfig, Verdict};
+use crate::storage::SinkSummary;
+use fobs_proto::receiver::{Receiver, Verdict};
 use fobs_proto::session::{CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Stored, VerdictOutcome};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -36,29 +39,6 @@ const BATCHES_PER_TURN: usize = 8;
 const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
 /// How often it looks whether the writer is done.
 const CLEAN_UP_POLL: Duration = Duration::from_millis(2);
-
-/// What a receiving session needs.
-pub(crate) struct ReceiveJob {
-    pub(crate) link: LinkSetup,
-    pub(crate) sink: Sink,
-    pub(crate) config: ReceiverConfig,
-    pub(crate) remedies: RemedyPolicy,
-    pub(crate) reader: ControlReader,
-    pub(crate) writer: ControlWriter,
-    pub(crate) reporter: Arc<Reporter>,
-    pub(crate) cancel: CancelToken,
-    /// For messages to the user.
-    pub(crate) peer_name: String,
-    /// The ports named where UDP is blocked.
-    pub(crate) ports: String,
-}
-
-/// The result of a receiving session.
-#[derive(Debug)]
-pub(crate) struct ReceiveOutcome {
-    pub(crate) complete: Complete,
-    pub(crate) finished: Finished,
-}
 
 struct Receiving {
     link: Link,

@@ -2,7 +2,11 @@
 
 mod figures;
 mod held;
+mod job;
 mod outbox;
+mod telemetry;
+
+pub(crate) use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
 use super::failure::{PeerName, aborted, closed_early, never_verified};
@@ -10,18 +14,15 @@ use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender, f
 use super::link::{Incoming, IncomingBody};
 use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
-use super::{Link, LinkSetup, Reporter, reader, thread};
+use super::{Link, Reporter, reader, thread};
 use crate::cancel::CancelToken;
+use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
-use crate::control::{ControlReader, ControlWriter};
 use crate::error::Result;
 use crate::explain::Measured;
 use crate::history::RememberedPath;
-use crate::lessons::Lessons;
-use crate::mode::ModeChange;
-use crate::storage::{Known, Source};
-use fobs_proto::congestion::{PathHistory, Priority, RateSource};
-use fobs_proto::loss_cause::Lesson;
+use crate::storage::Known;
+use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
     CHUNKS_MAX, ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection,
@@ -35,43 +36,10 @@ use outbox::{Outbox, Put};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
+use telemetry::Telemetry;
 
 /// Bursts between two looks at the mailbox and the socket.
 const BURSTS_PER_TURN: usize = 8;
-
-/// What a sending session needs.
-pub(crate) struct SendJob {
-    pub(crate) link: LinkSetup,
-    pub(crate) source: Source,
-    /// The machine's configuration, without what the link knows.
-    pub(crate) config: SenderConfig,
-    pub(crate) reader: ControlReader,
-    pub(crate) writer: ControlWriter,
-    pub(crate) reporter: Arc<Reporter>,
-    pub(crate) cancel: CancelToken,
-    /// Time left until the deadline, and the highest priority that may be used to meet it.
-    pub(crate) deadline: Option<(Duration, Priority)>,
-    /// The path to the peer, as earlier transfers found it.
-    pub(crate) remembered: RememberedPath,
-    /// Time from the question to the peer's answer in the session's set-up. `None` where the peer's first
-    /// datagram is that answer, and the link's clock began with the question.
-    pub(crate) answered: Option<Duration>,
-    /// What earlier transfers taught about the causes of losses.
-    pub(crate) lessons: Lessons,
-    /// For messages to the user.
-    pub(crate) peer_name: String,
-    /// The ports named where UDP is blocked.
-    pub(crate) ports: String,
-}
-
-/// The result of a sending session.
-#[derive(Debug)]
-pub(crate) struct SendOutcome {
-    pub(crate) complete: Complete,
-    pub(crate) finished: Finished,
-    /// Windows of losses of known cause, for [`Lessons::keep`].
-    pub(crate) taught: Vec<Lesson>,
-}
 
 struct Sending {
     link: Link,
@@ -88,9 +56,7 @@ struct Sending {
     cancel: CancelToken,
     writer: ControlWriter,
     peer: PeerName,
-    meter: SenderMeter,
-    began: Timestamp,
-    causes: Causes,
+    telemetry: Telemetry,
     remembered: RememberedPath,
     answered: Option<Duration>,
 }
@@ -100,9 +66,10 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let mut history = job.remembered.recall();
     let mut sending = Sending::start(job, history.clone())?;
     let outcome = sending.run();
-    sending.measure(Audience::Both);
+    let now = sending.link.clock().now();
+    sending.telemetry.measure(now, &sending.machine, Audience::Both);
     let complete = outcome?;
-    sending.report_causes();
+    sending.telemetry.report_causes(now, &mut sending.machine);
     let finished = figures::finished(&sending.machine, sending.link.rejected());
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
@@ -116,7 +83,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     sending.machine.controller().remember(&mut history);
     // After the farewell, so that the peer does not wait for the disk.
     sending.remembered.keep(&history);
-    Ok(SendOutcome { complete, finished, taught: sending.causes.take_lessons() })
+    Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
 }
 
 impl Sending {
@@ -150,13 +117,16 @@ impl Sending {
             known: Known::default(),
             root: None,
             complete: None,
-            reporter: job.reporter,
+            reporter: job.reporter.clone(),
             cancel: job.cancel,
             writer: job.writer,
             peer: PeerName { name: job.peer_name, ports: job.ports },
-            meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
-            began,
-            causes: Causes::new(learned_from),
+            telemetry: Telemetry {
+                meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
+                causes: Causes::new(learned_from),
+                reporter: job.reporter,
+                began,
+            },
             remembered: job.remembered,
             answered: job.answered,
         })
@@ -177,8 +147,8 @@ impl Sending {
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
-            if let Some(audience) = self.meter.due.poll(now) {
-                self.measure(audience);
+            if let Some(audience) = self.telemetry.meter.due.poll(now) {
+                self.telemetry.measure(now, &self.machine, audience);
             }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
@@ -190,7 +160,7 @@ impl Sending {
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.link.last_heard()))?;
-        self.report_causes();
+        self.telemetry.report_causes(now, &mut self.machine);
         self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
         self.reporter.tell_progress();
         self.cancel.check()
@@ -198,7 +168,7 @@ impl Sending {
 
     /// Sends bursts until the machine wants to wait, then waits.
     fn transmit(&mut self, now: Timestamp, heartbeat: Timestamp) -> Result<()> {
-        let wake = heartbeat.min(self.meter.due.at());
+        let wake = heartbeat.min(self.telemetry.meter.due.at());
         let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
         if !self.link.has_peer() {
             return self.pause(Wait::Answers, until - now, Interest::Readable);
@@ -231,14 +201,8 @@ impl Sending {
     fn pause(&mut self, why: Wait, timeout: Duration, interest: Interest) -> Result<()> {
         let began = self.link.clock().now();
         self.link.wait(timeout, interest)?;
-        self.meter.waited(why, self.link.clock().now() - began);
+        self.telemetry.meter.waited(why, self.link.clock().now() - began);
         Ok(())
-    }
-
-    /// Takes a sample.
-    fn measure(&mut self, audience: Audience) {
-        let sample = self.meter.sample(self.link.clock().now(), &self.machine);
-        self.reporter.here(Measured::Sender(sample), audience);
     }
 
     fn take_acks(&mut self) -> Result<()> {
@@ -251,26 +215,12 @@ impl Sending {
                 machine.handle_ack(now, &ack);
             }
         })?;
-        self.causes.collect(&mut self.machine, self.began);
+        self.telemetry.collect(&mut self.machine);
         while self.policy.poll_freed(&mut self.machine).is_some() {
             let Some(done) = self.held.pop() else { break };
             self.settle(done);
         }
         Ok(())
-    }
-
-    /// Reports what was judged and changed since the last heartbeat.
-    fn report_causes(&mut self) {
-        while let Some(change) = self.machine.poll_mode_change() {
-            self.reporter.here(Measured::Mode(ModeChange::of(&change, self.began)), Audience::Both);
-        }
-        for window in self.causes.take_windows() {
-            self.reporter.here(Measured::Loss(window), Audience::Both);
-        }
-        let seconds = (self.link.clock().now() - self.began).as_secs_f64();
-        if let Some(remedy) = self.causes.take_drain(&self.machine, seconds) {
-            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
-        }
     }
 
     /// The receiver has verified a chunk.
@@ -325,7 +275,7 @@ impl Sending {
                 self.reporter.failed_there(path.0, &reason);
             }
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
-                self.causes.hear_receiver(sample.host_drops());
+                self.telemetry.causes.hear_receiver(sample.host_drops());
                 self.reporter.there(Measured::Receiver(*sample));
             }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),

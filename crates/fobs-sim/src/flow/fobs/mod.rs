@@ -8,6 +8,7 @@
 
 mod audit;
 mod object;
+mod observed;
 mod reading;
 mod receiving;
 mod replay;

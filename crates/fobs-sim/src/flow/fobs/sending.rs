@@ -3,10 +3,11 @@
 
 use super::audit::Audit;
 use super::object::Cut;
+use super::observed::Observed;
 use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
 use crate::check::{Ledger, rule};
-use crate::flow::{FlowFigures, Judged, Taught};
+use crate::flow::FlowFigures;
 use crate::host::{Cpu, HostConfig, Socket};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
@@ -14,16 +15,12 @@ use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
-use fobs_proto::loss_cause::Verdict;
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{Rejection, Role as SessionRole, SendPolicy, SendPolicyConfig};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Rate};
 use std::time::Duration;
-
-/// Mode changes of a controller that are kept; of more, the first.
-const MODES_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -50,10 +47,7 @@ pub(super) struct Sending {
     damaged: u64,
     ledger: Ledger,
     audit: Audit,
-    taught: Taught,
-    judged: Judged,
-    /// Mode changes of the controller, the first of them.
-    modes: Vec<ModeChange>,
+    observed: Observed,
 }
 
 impl Sending {
@@ -64,39 +58,7 @@ impl Sending {
         cpu_rng: Rng,
         rng: Rng,
     ) -> Sending {
-        let datagram = config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16);
-        let (own_schedule, own_burst) = config.controller.schedule();
-        let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
-        // `fixed` without a rate, which no scenario can configure, crawls.
-        let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
-        let controller = config
-            .controller
-            .controller_tuned(datagram, config.priority, &config.params)
-            .unwrap_or_else(crawls);
-        let mut machine = Sender::new(
-            stamp(me.start),
-            SenderConfig {
-                controller,
-                judge: judge(config.loss_cause),
-                schedule,
-                rate_limit: config.rate_limit.map(Rate::bits_per_second),
-                payload_size: config.payload,
-                ip_overhead: UDP_IP_OVERHEAD as u16,
-                burst: config.burst.or(own_burst),
-                chunk_limit: config.receiver_chunks,
-                chunks_max: config.sender_chunks as usize,
-                ack_delay_max: Duration::from_nanos(config.ack_delay),
-            },
-        );
-        let policy = SendPolicy::new(SendPolicyConfig {
-            began: stamp(me.start),
-            role: SessionRole::Caller,
-            chunks_max: config.sender_chunks,
-            history: config.history.clone(),
-        });
-        if let Some(deadline) = config.deadline {
-            machine.pursue(stamp(me.start), stamp(me.start.saturating_add(deadline)), config.priority);
-        }
+        let (machine, policy, schedule) = make(me, config);
         Sending {
             me,
             machine,
@@ -118,9 +80,7 @@ impl Sending {
             damaged: 0,
             ledger: Ledger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
-            taught: Taught::default(),
-            judged: Judged::default(),
-            modes: Vec::new(),
+            observed: Observed::default(),
         }
     }
 
@@ -209,11 +169,7 @@ impl Sending {
         let timer = self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until));
         let next = timer.map_or(next, |at| next.min(at));
         net.agenda.set(self.me.slot(Role::Send), (next < Nanos::MAX).then_some(next.max(now + 1)));
-        while let Some(change) = self.machine.poll_mode_change() {
-            if self.modes.len() < MODES_MAX {
-                self.modes.push(change);
-            }
-        }
+        self.observed.take(&mut self.machine);
         let in_flight = self.machine.bytes_in_flight();
         self.ledger.check(net, in_flight);
     }
@@ -281,23 +237,6 @@ impl Sending {
             }
             self.machine.handle_ack(stamp(net.now), &ack);
         }
-        while let Some(lesson) = self.machine.poll_lesson() {
-            match lesson.cause {
-                Verdict::Receiver => self.taught.receiver += 1,
-                Verdict::Network | Verdict::Inconclusive => self.taught.network += 1,
-            }
-        }
-        while let Some(report) = self.machine.poll_loss_report() {
-            // Too few losses have no pattern: where no drops are counted they are the network's without a
-            // judgement.
-            if report.evidence.pattern.is_some() {
-                match report.verdict {
-                    Verdict::Receiver => self.judged.receiver += 1,
-                    Verdict::Network => self.judged.network += 1,
-                    Verdict::Inconclusive => self.judged.inconclusive += 1,
-                }
-            }
-        }
         taken
     }
 
@@ -362,8 +301,8 @@ impl Sending {
         figures.began = self.began;
         figures.sent = stats.packets_sent;
         figures.repeated = self.audit.repeated();
-        figures.taught = self.taught;
-        figures.judged = self.judged;
+        figures.taught = self.observed.taught;
+        figures.judged = self.observed.judged;
         figures.lost = stats.packets_lost.saturating_sub(stats.packets_late);
         figures.spared = stats.packets_spared;
         figures.rtt_min = self.machine.rtt().min_ever().map(nanos);
@@ -371,11 +310,10 @@ impl Sending {
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
         figures.window = Some(controller.congestion_window()).filter(|window| *window < u64::MAX);
         figures.damaged += self.damaged;
-        figures.datagram = self.machine.payload_size() + DATA_OVERHEAD as u16;
     }
 
     pub(super) fn modes(&self) -> &[ModeChange] {
-        &self.modes
+        &self.observed.modes
     }
 
     pub(super) fn describe(&self) -> String {
@@ -390,6 +328,42 @@ impl Sending {
             self.machine.stats(),
         )
     }
+}
+
+/// The machine of a flow's sender, its policy and its schedule.
+fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind) {
+    let (start, priority) = (stamp(me.start), config.priority);
+    let datagram = config.payload.map_or(BASE_DATAGRAM, |payload| payload + DATA_OVERHEAD as u16);
+    let (own_schedule, own_burst) = config.controller.schedule();
+    let schedule = if config.circular { ScheduleKind::Circular } else { own_schedule };
+    // `fixed` without a rate, which no scenario can configure, crawls.
+    let crawls = || Box::new(Fixed::new(Rate::ZERO)) as Box<dyn Controller>;
+    let sender = SenderConfig {
+        controller: config
+            .controller
+            .controller_tuned(datagram, priority, &config.params)
+            .unwrap_or_else(crawls),
+        judge: judge(config.loss_cause),
+        schedule,
+        rate_limit: config.rate_limit.map(Rate::bits_per_second),
+        payload_size: config.payload,
+        ip_overhead: UDP_IP_OVERHEAD as u16,
+        burst: config.burst.or(own_burst),
+        chunk_limit: config.receiver_chunks,
+        chunks_max: config.sender_chunks as usize,
+        ack_delay_max: Duration::from_nanos(config.ack_delay),
+    };
+    let mut machine = Sender::new(start, sender);
+    if let Some(deadline) = config.deadline {
+        machine.pursue(start, stamp(me.start.saturating_add(deadline)), priority);
+    }
+    let policy = SendPolicy::new(SendPolicyConfig {
+        began: start,
+        role: SessionRole::Caller,
+        chunks_max: config.sender_chunks,
+        history: config.history.clone(),
+    });
+    (machine, policy, schedule)
 }
 
 /// The thread's next step.

@@ -1,0 +1,32 @@
+//! A receiving session as its caller describes it, and its result.
+
+use crate::cancel::CancelToken;
+use crate::control::message::{Complete, Finished};
+use crate::control::{ControlReader, ControlWriter};
+use crate::engine::{LinkSetup, RemedyPolicy, Reporter};
+use crate::storage::Sink;
+use fobs_proto::receiver::ReceiverConfig;
+use std::sync::Arc;
+
+/// What a receiving session needs.
+pub(crate) struct ReceiveJob {
+    pub(crate) link: LinkSetup,
+    pub(crate) sink: Sink,
+    pub(crate) config: ReceiverConfig,
+    pub(crate) remedies: RemedyPolicy,
+    pub(crate) reader: ControlReader,
+    pub(crate) writer: ControlWriter,
+    pub(crate) reporter: Arc<Reporter>,
+    pub(crate) cancel: CancelToken,
+    /// For messages to the user.
+    pub(crate) peer_name: String,
+    /// The ports named where UDP is blocked.
+    pub(crate) ports: String,
+}
+
+/// The result of a receiving session.
+#[derive(Debug)]
+pub(crate) struct ReceiveOutcome {
+    pub(crate) complete: Complete,
+    pub(crate) finished: Finished,
+}
