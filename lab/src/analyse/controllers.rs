@@ -51,7 +51,7 @@ struct Cell {
     controller: String,
     /// Median share of the link's rate.
     share: f64,
-    /// Median waste; not a number where no run reports it.
+    /// Median waste; not a number where a run does not report it.
     waste: f64,
     /// Whether every run moved everything in time.
     complete: bool,
@@ -188,7 +188,11 @@ fn measured(files: &[PathBuf]) -> Result<Grid, String> {
                     path: path.clone(),
                     controller: controller.clone(),
                     share: median(these().map(|run| run.share)),
-                    waste: median(these().map(|run| run.waste)),
+                    // A median over some of the runs would stand beside a share over all of them.
+                    waste: match these().all(|run| run.waste.is_finite()) {
+                        true => median(these().map(|run| run.waste)),
+                        false => f64::NAN,
+                    },
                     complete: these().all(|run| run.complete),
                 });
             }

@@ -53,17 +53,17 @@ impl Contestant {
         Contestant { name: name.to_owned(), way, options: Options::new(), programs: arena.programs.clone() }
     }
 
-    /// `fobs cp` to a daemon and over ssh; `who` is `fobs` or `baseline`.
-    pub fn fobs(who: &str, programs: &Programs) -> [Contestant; 2] {
+    /// `fobs cp` to a daemon and over ssh; `label` is `fobs` or `baseline`.
+    pub fn fobs(label: &str, programs: &Programs) -> [Contestant; 2] {
         ["daemon", "ssh"].map(|carrier| {
             let options = [("carrier", carrier.into()), ("args", vec!["-r"].into())];
-            Contestant::tool(&format!("{who}, {carrier}"), "fobs", programs, &options)
+            Contestant::tool(&format!("{label}, {carrier}"), "fobs", programs, &options)
         })
     }
 
     /// `fobs cp --cc greedy` to a daemon.
-    pub fn greedy(who: &str, programs: &Programs) -> Contestant {
-        Contestant::tool(&format!("{who} --cc greedy"), "fobs", programs, &[("cc", "greedy".into())])
+    pub fn greedy(label: &str, programs: &Programs) -> Contestant {
+        Contestant::tool(&format!("{label} --cc greedy"), "fobs", programs, &[("cc", "greedy".into())])
     }
 
     /// rsync.

@@ -272,7 +272,7 @@ fn large(
     let source = arena.data.source(bytes, 1)?.path;
     let mut contestants = Vec::new();
     if let Some(ours) = ours {
-        contestants.extend(ours.each().flat_map(|(who, programs)| Contestant::fobs(who, programs)));
+        contestants.extend(ours.each().flat_map(|(label, programs)| Contestant::fobs(label, programs)));
         contestants.push(Contestant::other("ceiling", Way::Ceiling(ours.ceiling.clone()), arena));
     }
     contestants.extend([
@@ -290,7 +290,8 @@ fn small(arena: &mut Arena, results: &mut Results, ours: Option<&Ours>, reps: u3
     let tree = arena.small_files()?;
     let source = (tree.as_path(), SMALL_FILES * SMALL_BYTES as u64);
     let fobs = ours.iter().flat_map(|ours| ours.each());
-    let mut contestants: Vec<_> = fobs.flat_map(|(who, programs)| Contestant::fobs(who, programs)).collect();
+    let mut contestants: Vec<_> =
+        fobs.flat_map(|(label, programs)| Contestant::fobs(label, programs)).collect();
     contestants.extend([Contestant::other("tar, ssh", Way::TarOverSsh, arena), Contestant::rsync(arena)]);
     contest(arena, results, Part::Small, &contestants, source, reps)?;
     // scp asks several questions for each file: one repetition shows enough.
@@ -304,7 +305,8 @@ fn greedy(arena: &mut Arena, results: &mut Results, ours: Option<&Ours>) -> Resu
     let source = arena.data.source(GREEDY_BYTES, 1)?.path;
     let rate = Rate::from_bits_per_second(GREEDY_BITS_PER_SECOND).ok_or("the rate is out of range")?;
     shaping::limit(&arena.pair.namespaces()[0], rate)?;
-    let contestants: Vec<_> = ours.each().map(|(who, programs)| Contestant::greedy(who, programs)).collect();
+    let contestants: Vec<_> =
+        ours.each().map(|(label, programs)| Contestant::greedy(label, programs)).collect();
     let done = contest(arena, results, Part::Greedy, &contestants, (&source, GREEDY_BYTES), 1);
     done.and(shaping::unlimit(&arena.pair.namespaces()[0]))
 }

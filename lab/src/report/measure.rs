@@ -19,8 +19,8 @@ pub enum Measure {
     WallShare,
     /// Payload of all flows from the first start to the last end, as a share of the link's rate.
     TotalShare,
-    /// Payload of the data phase as a share of what cross traffic really left of the link in this run: its
-    /// nominal mean says little about a few seconds of a random process. None where there is none.
+    /// Payload of the data phase as a share of what cross traffic left of the link in this run: its nominal
+    /// mean is far from that of a few seconds. None without cross traffic.
     ShareOfLeft,
     /// While all flows ran: what a flow got, as a share of an equal part of the link's payload rate.
     FairShare,
@@ -203,9 +203,8 @@ fn of_data(run: &Run) -> &DirectionReport {
     if west_to_east { &run.wire.forward } else { &run.wire.backward }
 }
 
-/// What cross traffic offered in the direction of the data, as a share of the link: what of it the full queue
-/// dropped is nobody's merit. Dropped packets are counted as of the path's full size, which is what plans
-/// send.
+/// What cross traffic offered in the direction of the data, as a share of the link: what the full queue
+/// dropped of it counts, too. A dropped packet counts with the path's full size, which is what plans send.
 fn taken_by_cross(run: &Run) -> f64 {
     let wire = of_data(run);
     let bytes = wire.cross_bytes + wire.cross_drops * u64::from(run.link.mtu);

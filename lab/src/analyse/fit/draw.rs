@@ -28,6 +28,8 @@ const POINTS: usize = 80;
 const MEAN_MIN: usize = 3;
 /// Height of a title with the legend below it, pixels.
 const HEAD: i32 = 40;
+/// The axis of loss rates is in percent.
+const PERCENT: f64 = 100.0;
 /// Which windows figure 4 shows.
 const SEED: u64 = 1;
 
@@ -65,7 +67,7 @@ impl Side {
 
 /// Complexity over the loss rate, of the windows of all scenarios: what the paper did not measure, too.
 fn complexity(fit: &Fit, rows: &[Row]) -> Result<String, AnyError> {
-    let title = format!("Complexity of {}-packet windows, all scenarios (cf. 001, figure 4)", fit.packets);
+    let title = format!("Complexity of {}-packet windows (001, figure 4)", fit.packets);
     let mut random = Pcg64::seed_from_u64(SEED);
     let points = Side::BOTH.map(|side| {
         let inside = |row: &&Row| (COMPLEXITY_FROM..=LOSS_RATE_MAX).contains(&row.loss_rate);
@@ -79,7 +81,7 @@ fn complexity(fit: &Fit, rows: &[Row]) -> Result<String, AnyError> {
     figure(&title, &Side::BOTH.map(|side| (side, side.label().to_owned())), (&x, &y), |area, chart| {
         for (side, points) in Side::BOTH.iter().zip(&points) {
             for (loss_rate, complexity) in points {
-                let at = chart.backend_coord(&(x.position(*loss_rate), y.position(*complexity)));
+                let at = chart.backend_coord(&(x.position(PERCENT * loss_rate), y.position(*complexity)));
                 area.draw(&Circle::new(at, FINE * 3 / 2, side.colour().mix(0.6).filled()))?;
             }
         }
@@ -87,7 +89,7 @@ fn complexity(fit: &Fit, rows: &[Row]) -> Result<String, AnyError> {
     })
 }
 
-/// How often each success proportion occurs at low loss rates.
+/// How often each success proportion occurs, in windows with loss rates of 0.008% to 0.05%.
 fn success(fit: &Fit) -> Result<String, AnyError> {
     let shares = fit.sides.each_ref().map(|side| {
         let mut bars = [0.0; BARS];
@@ -100,11 +102,11 @@ fn success(fit: &Fit) -> Result<String, AnyError> {
     let legend: Vec<(Side, String)> = fit
         .sides
         .iter()
-        .map(|side| (side.side, format!("{} ({} windows)", side.side.label(), side.successes.len())))
+        .map(|side| (side.side, format!("{} ({})", side.side.label(), side.successes.len())))
         .collect();
     let x = Axis::of_values("success proportion", [0.0].into_iter(), Scale::Linear, Some(1.0));
     let y = value_axis("share of windows", shares.iter().flatten().copied());
-    let title = "Success proportion at loss rates 0.00008 to 0.0005 (cf. 001, figure 5)";
+    let title = "Success proportion at low loss rates (001, figure 5)";
     figure(title, &legend, (&x, &y), |area, chart| {
         for (side, bars) in fit.sides.iter().zip(&shares) {
             for (index, share) in bars.iter().enumerate().filter(|(_, share)| **share > 0.0) {
@@ -120,7 +122,7 @@ fn success(fit: &Fit) -> Result<String, AnyError> {
 
 /// The fitted curves with their 95% bands, and the mean of each bin with its 95% interval.
 fn fits(fit: &Fit) -> Result<String, AnyError> {
-    let title = format!("Fits to {}-packet windows (cf. 001, figure 6)", fit.packets);
+    let title = format!("Fits to {}-packet windows (001, figure 6)", fit.packets);
     let grid: Vec<f64> = (0..POINTS)
         .map(|n| COMPLEXITY_FROM * (LOSS_RATE_MAX / COMPLEXITY_FROM).powf(n as f64 / (POINTS - 1) as f64))
         .collect();
@@ -130,7 +132,7 @@ fn fits(fit: &Fit) -> Result<String, AnyError> {
     figure(&title, &Side::BOTH.map(|side| (side, side.label().to_owned())), (&x, &y), |area, chart| {
         for side in &fit.sides {
             let place = |(loss_rate, value): (f64, f64)| {
-                chart.backend_coord(&(x.position(loss_rate), y.position(value.max(0.0))))
+                chart.backend_coord(&(x.position(PERCENT * loss_rate), y.position(value.max(0.0))))
             };
             let (curve, colour) = (&side.curve, side.side.colour());
             let upper = grid.iter().map(|x| place((*x, curve.at(*x) + curve.band(*x))));
@@ -160,7 +162,8 @@ fn means(area: &Area, side: &SideFit, place: impl Fn((f64, f64)) -> (i32, i32)) 
 }
 
 fn loss_axis() -> Axis {
-    Axis::of_values("loss rate", [COMPLEXITY_FROM, LOSS_RATE_MAX].into_iter(), Scale::Log, None)
+    let ends = [COMPLEXITY_FROM, LOSS_RATE_MAX].map(|rate| PERCENT * rate);
+    Axis::of_values("loss rate (%)", ends.into_iter(), Scale::Log, None)
 }
 
 fn value_axis(title: &str, values: impl Iterator<Item = f64>) -> Axis {

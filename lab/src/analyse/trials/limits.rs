@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, pidfd_send_signal};
 
-use crate::tool::Programs;
+use crate::tool::{Programs, first_line};
 
 /// Where the first version of control groups throttles block devices.
 const THROTTLE: &str = "/sys/fs/cgroup/blkio";
@@ -21,6 +21,8 @@ const CPU: &str = "/sys/fs/cgroup/cpu";
 const PERIOD_US: u32 = 100_000;
 /// The largest receive buffer of a socket, for the whole machine.
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
+/// A loop device of whole pages has whole sectors.
+const PAGE_BYTES: u64 = 4096;
 /// How to get what is missing.
 const HOW: &str = "apt-get install mount e2fsprogs";
 
@@ -49,11 +51,13 @@ impl SlowDisk {
         let io = |error: io::Error| format!("cannot make a disk in {}: {error}", folder.display());
         let (image, mount) = (folder.join("disk.img"), folder.join("disk"));
         fs::create_dir(&mount).map_err(io)?;
-        File::create(&image).and_then(|file| file.set_len(bytes)).map_err(io)?;
+        File::create(&image).and_then(|file| file.set_len(bytes.next_multiple_of(PAGE_BYTES))).map_err(io)?;
         let mut disk = SlowDisk { programs: programs.clone(), folder: mount.clone(), device: None };
         let (image, mount) = (image.display().to_string(), mount.display().to_string());
         disk.system(&["mkfs.ext4", "-q", "-O", "^has_journal", &image])?;
-        let device = disk.system(&["losetup", "-f", "--show", &image])?.trim().to_owned();
+        let device = first_line(&disk.system(&["losetup", "-f", "--show", &image])?);
+        // Known before anything else can fail: dropping the disk detaches it.
+        disk.device = Some(Device { path: device.clone(), number: String::new() });
         let number = fs::metadata(&device).map_err(io)?.rdev();
         let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         disk.device = Some(Device { path: device.clone(), number });
