@@ -92,6 +92,7 @@ pub(crate) fn serve_session(
     let outcome = hear_open(&mut channel).map_err(|error| cancel.explain(error)).and_then(|open| {
         // From here on the engine ends a cancelled session and sends the reason.
         drop(hook);
+        cancel.check()?;
         asked(&open);
         answer(channel, judged?, open, hello.fast_aes, cancel)
     });

@@ -36,7 +36,7 @@ use crate::options::{Location, TransferOptions};
 pub struct Transfer {
     cancel: CancelToken,
     progress: Arc<ProgressTap>,
-    /// Taken by the one who joins it.
+    /// `None` once it is joined.
     thread: Option<JoinHandle<Result<Summary>>>,
 }
 
