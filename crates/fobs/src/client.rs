@@ -151,7 +151,7 @@ impl Client<'_> {
         let (link, cipher) = self
             .link(&accept, Direction::Sender, Some(cc))
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        self.started(cipher, cc);
+        self.started(cipher, cc)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
@@ -190,7 +190,7 @@ impl Client<'_> {
         let (link, cipher) = self
             .link(&accept, Direction::Receiver, None)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        self.started(cipher, cc);
+        self.started(cipher, cc)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         let job = ReceiveJob {
             link,
@@ -275,10 +275,13 @@ impl Client<'_> {
         }
     }
 
-    fn started(&mut self, cipher: Cipher, cc: &'static str) {
+    /// Hands the session over to the engine, unless the hook has closed its channel.
+    fn started(&mut self, cipher: Cipher, cc: &'static str) -> Result<()> {
         self.hook = None;
+        self.cancel.check()?;
         let control = if self.ssh.is_some() { "ssh" } else { "tls" };
         self.events.event(Event::Started { control, transport: "udp", cipher: cipher.name(), cc });
+        Ok(())
     }
 }
 

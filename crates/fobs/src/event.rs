@@ -50,8 +50,8 @@ pub struct FileError {
 /// A snapshot of a running transfer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Progress {
-    /// Path of the file last completed, raw bytes; empty before the first.
-    pub path: Vec<u8>,
+    /// Path of the file last completed, raw bytes; `None` before the first.
+    pub path: Option<Vec<u8>>,
     /// File bytes verified so far.
     pub bytes: u64,
     /// File bytes known so far (the scan may still run).
@@ -62,8 +62,8 @@ pub struct Progress {
     pub files: u64,
     /// Verified file bits per second, smoothed.
     pub rate_bps: f64,
-    /// Smoothed round-trip time, ms; 0 if unknown.
-    pub rtt_ms: f64,
+    /// Smoothed round-trip time, ms; `None` until it is known.
+    pub rtt_ms: Option<f64>,
     /// Share of packets lost so far.
     pub loss_rate: f64,
     /// (packets sent - packets needed) / packets needed, so far.

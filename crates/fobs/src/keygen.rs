@@ -18,7 +18,7 @@ pub struct KeygenOutcome {
 /// Makes an identity and saves it at `out`, or at the default path. Never overwrites a file.
 ///
 /// # Errors
-/// `Usage` without a default path, `FileIo` or `Destination` if the file exists or cannot be written.
+/// `Usage` without a default path, `Denied` if the file exists or cannot be written.
 pub fn keygen(out: Option<&Path>) -> Result<KeygenOutcome> {
     let path = match out {
         Some(path) => path.to_path_buf(),

@@ -12,7 +12,8 @@ pub use fobs_proto::loss_cause::JudgeMethod;
 pub enum Location {
     /// A path on this host, of any bytes.
     Local(PathBuf),
-    /// Standard input (as a source) or standard output (as a destination).
+    /// Standard input (as the only source) or standard output (as a destination): for one transfer of a
+    /// process.
     Stdio,
     /// A path on another host.
     Remote(Remote),

@@ -50,7 +50,12 @@ pub(crate) struct SessionFigures {
     pub(crate) seconds: f64,
 }
 
-/// `fobs server`: one session over standard input and output, with the rights of the user who runs it.
+/// Serves one session over standard input and output, with the rights of the user who runs it: `fobs server`,
+/// which ssh starts. Takes both streams over: what is printed from here on goes to standard error.
+///
+/// # Errors
+/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation. The client has been sent the
+/// same.
 pub fn serve_stdio(cancel: &CancelToken) -> Result<()> {
     let channel = ssh::server_channel()?;
     // From sshd: "client-ip client-port server-ip server-port".
@@ -87,6 +92,7 @@ pub(crate) fn serve_session(
     let outcome = hear_open(&mut channel).map_err(|error| cancel.explain(error)).and_then(|open| {
         // From here on the engine ends a cancelled session and sends the reason.
         drop(hook);
+        cancel.check()?;
         asked(&open);
         answer(channel, judged?, open, hello.fast_aes, cancel)
     });

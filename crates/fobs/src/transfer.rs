@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Progress, Summary};
 use crate::options::{Location, TransferOptions};
 
-/// A transfer that runs in threads of its own. Any number of them may run in one process.
+/// A transfer that runs in threads of its own. Any number of them may run in one process; each buffers up to
+/// 170 MiB.
 ///
 /// ```no_run
 /// use fobs::{Carrier, Location, Remote, Transfer};
@@ -35,7 +36,7 @@ use crate::options::{Location, TransferOptions};
 pub struct Transfer {
     cancel: CancelToken,
     progress: Arc<ProgressTap>,
-    /// Taken by the one who joins it.
+    /// `None` once it is joined.
     thread: Option<JoinHandle<Result<Summary>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A daemon and its clients in one process, by the public interface alone.
+//! A server and its clients in one process, by the public interface.
 
 mod served;
 
@@ -88,10 +88,10 @@ fn a_deadline_goes_both_ways_and_what_became_of_it_is_told() {
     let pulled = served.pull("copy", &here, &options).unwrap();
     for summary in [pushed, pulled] {
         let margin = summary.deadline_margin_s.expect("there is a deadline");
-        // A megabyte is there before the path's rate is found, and does not wait for the hour.
+        // A megabyte is complete before the path's rate is known, and does not wait for the deadline.
         assert!((3000.0..3600.0).contains(&margin), "{margin}");
     }
-    // The shortest that is possible: it cannot be met, and is no reason to fail.
+    // The shortest deadline: it cannot be met, which is no error.
     let options = TransferOptions { deadline: Some(SystemTime::now() + Duration::from_millis(2)), ..options };
     let late = served.pull("copy", &here, &options);
     match late {
@@ -113,7 +113,7 @@ fn a_deadline_goes_both_ways_and_what_became_of_it_is_told() {
 }
 
 #[test]
-fn the_log_names_who_wanted_what_and_what_came_of_it() {
+fn the_log_has_key_request_and_outcome() {
     let served = Served::start(|options| options.read_only = true);
     fs::write(served.root().join("a\n[fake] line"), "12345").unwrap();
     let here = served.directory("here");
@@ -130,7 +130,7 @@ fn the_log_names_who_wanted_what_and_what_came_of_it() {
         let asked = format!("{fingerprint}: {request}");
         let line = served.wait_for_notice(|line| line.contains(&format!("{asked}: {outcome}")));
         assert!(line.starts_with("127.0.0.1:") && !line.contains('\n'), "{line:?}");
-        // And before it was done.
+        // The request is logged before its outcome.
         assert!(served.notices().iter().any(|line| line.ends_with(&asked)), "{:?}", served.notices());
     }
 }
@@ -149,7 +149,7 @@ fn a_read_only_daemon_gives_and_does_not_take() {
 }
 
 #[test]
-fn a_key_that_is_taken_out_is_out() {
+fn a_removed_key_is_refused_at_once() {
     let served = Served::start(|_| ());
     fs::write(served.root().join("file"), "content").unwrap();
     let here = served.directory("here");
@@ -160,7 +160,7 @@ fn a_key_that_is_taken_out_is_out() {
     assert!(error.message.contains(&served.fingerprint()), "{error}");
     assert!(!here.join("again").exists());
     served.wait_for_notice(|line| line.contains("denied") && line.contains("pull of 'file'"));
-    // A file that cannot be understood lets nobody in, and tells strangers nothing of itself.
+    // A file that cannot be parsed refuses everyone, and its content is not sent to clients.
     served.authorize("secret nonsense\n");
     let error = served.pull("file", &here, &served.options()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
@@ -171,7 +171,7 @@ fn a_key_that_is_taken_out_is_out() {
 }
 
 #[test]
-fn senseless_options_are_told_before_anyone_is_called() {
+fn impossible_options_are_refused_before_any_connection() {
     let served = Served::start(|_| ());
     let here = served.directory("here");
     for options in [
@@ -186,7 +186,7 @@ fn senseless_options_are_told_before_anyone_is_called() {
         let error = served.push(&here, "", &options).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Usage, "{error}");
     }
-    assert_eq!(served.notices().len(), 1, "someone called: {:?}", served.notices());
+    assert_eq!(served.notices().len(), 1, "a connection was made: {:?}", served.notices());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn several_clients_at_once_do_not_mix() {
 }
 
 #[test]
-fn every_file_is_told_on_the_client_s_side() {
+fn every_file_is_an_event_at_the_client() {
     let served = Served::start(|_| ());
     let here = served.directory("here");
     for number in 0..300 {

@@ -10,23 +10,23 @@ use fobs_sys::{Burst, Ecn, RecvBatch, UdpOptions, UdpSocket, monotonic_ns};
 use std::time::Duration;
 
 const PAYLOAD: usize = 1200;
-/// 96 Mbit/s: the smallest buffer that Linux grants anybody, 416 KiB, lasts 20 to 35 ms.
+/// 96 Mbit/s, at which the default maximum buffer of Linux, 416 KiB, lasts 20 to 35 ms.
 const BURST: u64 = 10;
 const TICK: Duration = Duration::from_millis(1);
-/// How often something goes wrong, how often in all, and for how long at least.
+/// Stretches, holes in all, and the shortest hole.
 const EVERY: Duration = Duration::from_millis(200);
 const TIMES: u32 = 12;
 const HOLE_MS: u128 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Cause {
-    /// Nobody reads for a while.
+    /// The receiver does not read for a while.
     Stall,
-    /// Numbers are passed over for as long, as if the network had lost them.
+    /// Packet numbers are skipped for as long, as if the network had lost them.
     Blackout,
 }
 
-/// What is known of a receiver that counts nothing.
+/// A receiver without a count of drops.
 fn evidence(cause: Cause) -> Evidence {
     let options = UdpOptions { recv_buffer: 212_992, send_buffer: 1 << 20, gro: false };
     let local = "127.0.0.1:0".parse().expect("an address");
@@ -81,7 +81,7 @@ fn is_hole(at: Duration) -> bool {
     stretch > 0 && (begin..begin + len).contains(&into)
 }
 
-/// Pairs of packets received and lost, and the lags that a sender would have been told.
+/// Pairs of packets received and lost, and the lags that a sender would receive.
 fn receive(socket: &UdpSocket, cause: Cause, go_on: impl Fn() -> bool) -> (Vec<(u64, u64)>, Vec<u16>) {
     let config = ReceiverConfig { ack_every: 64, ack_delay_max: Duration::from_millis(5), chunks_max: 1 };
     let (mut machine, mut batch) = (Receiver::new(config), RecvBatch::default());

@@ -203,13 +203,13 @@ impl<'a> From<&'a Progress> for ProgressLine<'a> {
         let Progress { path, bytes, bytes_known, scan_complete, files, rate_bps, rtt_ms, loss_rate, waste } =
             progress;
         ProgressLine {
-            path: path.as_slice().into(),
+            path: path.as_deref().unwrap_or_default().into(),
             bytes: *bytes,
             bytes_known: *bytes_known,
             scan_complete: *scan_complete,
             files: *files,
             rate_bps: *rate_bps,
-            rtt_ms: *rtt_ms,
+            rtt_ms: rtt_ms.unwrap_or(0.0),
             loss_rate: *loss_rate,
             waste: *waste,
         }

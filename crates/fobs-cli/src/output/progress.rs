@@ -35,7 +35,7 @@ impl Bar {
     pub fn show(&self, progress: &Progress) {
         let columns = columns();
         self.0.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
-        self.0.set_message(printable_path(&progress.path));
+        self.0.set_message(printable_path(progress.path.as_deref().unwrap_or_default()));
     }
 
     /// Runs `work` with the line removed from the terminal.
@@ -74,7 +74,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
         Some(show_bytes(progress.bytes)),
         Some(show_rate(progress.rate_bps)),
         time_left(progress).map(|left| format!("ETA {}", show_clock(left))),
-        (progress.rtt_ms > 0.0).then(|| format!("RTT {:.1} ms", progress.rtt_ms)),
+        progress.rtt_ms.map(|rtt_ms| format!("RTT {rtt_ms:.1} ms")),
         Some(format!("loss {}", show_share(progress.loss_rate))),
         Some(format!("waste {}", show_share(progress.waste))),
     ];
@@ -105,13 +105,13 @@ mod tests {
     use super::*;
 
     const HALF: Progress = Progress {
-        path: Vec::new(),
+        path: None,
         bytes: 5_000_000_000,
         bytes_known: 10_000_000_000,
         scan_complete: true,
         files: 1,
         rate_bps: 1e9,
-        rtt_ms: 20.04,
+        rtt_ms: Some(20.04),
         loss_rate: 0.001,
         waste: 0.0123,
     };
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn unknown_figures_are_not_shown() {
-        let scanning = Progress { scan_complete: false, rtt_ms: 0.0, ..HALF };
+        let scanning = Progress { scan_complete: false, rtt_ms: None, ..HALF };
         assert_eq!(figures(&scanning, 200), "5.00 GB  1.00 Gbit/s  loss 0.10%  waste 1.23%");
         assert_eq!(figures(&Progress::default(), 200), "0 bytes  0 bit/s  loss 0.00%  waste 0.00%");
         let nothing_to_do = Progress { scan_complete: true, ..Progress::default() };

@@ -59,7 +59,7 @@ impl Reporter {
     pub(crate) fn file_done(&self, file: FileDone) {
         self.with(|state| {
             state.progress.files += 1;
-            state.progress.path.clone_from(&file.path);
+            state.progress.path = Some(file.path.clone());
         });
         self.events.event(Event::FileDone { path: file.path, bytes: file.bytes, root: file.root });
     }
@@ -108,7 +108,7 @@ impl Reporter {
         self.with(|state| {
             state.progress.bytes_known = standing.bytes;
             state.progress.scan_complete = standing.scan_complete;
-            state.progress.rtt_ms = standing.rtt_ms;
+            state.progress.rtt_ms = (standing.rtt_ms > 0.0).then_some(standing.rtt_ms);
             state.progress.loss_rate = standing.loss_rate;
             state.progress.waste = standing.waste;
         });

@@ -78,7 +78,7 @@ pub enum SourceShape {
 }
 
 impl Default for SourceShape {
-    /// One path: what a peer that says nothing of its sources is taken to send.
+    /// One path: assumed of a peer that does not describe its sources.
     fn default() -> Self {
         SourceShape::Paths { count: 1, contents: false }
     }

@@ -16,12 +16,12 @@ use fobs::options::{Carrier, Location, Remote, ServeOptions, TransferOptions};
 use fobs::{CancelToken, KeygenOutcome, Transfer, keygen};
 use tempfile::TempDir;
 
-/// UDP ports of one daemon, and where those of all begin: below what the kernel gives out by itself.
+/// UDP ports of one daemon, and the first of all: below the kernel's ephemeral ports.
 const UDP_PORTS: u16 = 16;
 const UDP_PORTS_BEGIN: u16 = 20_000;
-/// Daemons of one process that have ports of their own; processes are told apart by their number.
+/// Most daemons of one process with ports of their own; each process has another range, by its id.
 const DAEMONS: u16 = 32;
-/// How long is waited for what must come; only a failing test waits so long.
+/// Longest wait; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running daemon. Its thread ends with the process.
@@ -104,7 +104,7 @@ impl Served {
         served
     }
 
-    /// Makes these the authorized keys.
+    /// Replaces the authorized keys.
     pub fn authorize(&self, lines: &str) {
         fs::write(self.directory.path().join("authorized_keys"), lines).unwrap();
     }
@@ -140,7 +140,7 @@ impl Served {
         path
     }
 
-    /// What a client of this daemon needs, and nothing else.
+    /// The options that a client of this daemon needs.
     pub fn options(&self) -> TransferOptions {
         TransferOptions {
             identity: Some(self.client_key()),
@@ -238,7 +238,7 @@ fn listen_address(line: &str) -> Option<SocketAddr> {
     line.strip_prefix("listening on ")?.split(", ").next()?.parse().ok()
 }
 
-/// Waits until there is something.
+/// Waits until `look` finds something.
 #[track_caller]
 pub fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;

@@ -20,7 +20,7 @@ fn events_become_lines() {
     let events = [
         Event::Started { control: "tls", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
         Event::Progress(Progress {
-            path: b"a".to_vec(),
+            path: Some(b"a".to_vec()),
             bytes: 1,
             rate_bps: f64::NAN,
             ..Progress::default()

@@ -211,7 +211,7 @@ fn a_connection_that_breaks_is_no_clean_end() {
 fn changed_bytes_on_the_way_are_refused() {
     let (listener, port) = listen();
     let (server_port, server) = serve(Identity::generate());
-    // A relay that flips a bit in what the client sends after the handshake, once told to.
+    // A relay that flips a bit of the client's data after the handshake, on request.
     let (flip, flips) = mpsc::channel::<()>();
     let relay = thread::spawn(move || {
         let mut client = listener.accept().unwrap().0;

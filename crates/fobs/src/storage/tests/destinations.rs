@@ -245,7 +245,7 @@ fn files_that_cannot_be_written_fail_alone() {
     assert_eq!(outcome.sink_failures.len(), 1, "{outcome:?}");
     assert_eq!(outcome.sink_failures[0].path, b"tree/a/x");
     assert_eq!(outcome.stored.len(), 1);
-    // The root is over what was verified: the failure is told apart.
+    // The root covers what was verified; the failure is reported separately.
     assert_eq!(outcome.root, outcome.summary.root);
 }
 

@@ -96,7 +96,7 @@ pub fn content(len: usize, seed: u64) -> Vec<u8> {
     data
 }
 
-/// What a source is asked for, with `-r` and without the rest.
+/// The specification of a source, with `-r` and no other option.
 pub fn spec(paths: &[&Path]) -> SourceSpec {
     SourceSpec {
         base: Base::Ambient,
