@@ -1,4 +1,5 @@
-//! The ramp: goes on faster each round while the path delivers what is sent and no queue grows. A wrong estimate costs one round.
+//! The ramp: goes on faster each round while the path delivers what is sent and no queue grows. A wrong
+//! estimate costs one round.
 
 use super::super::AckSample;
 use super::Auto;
@@ -14,7 +15,8 @@ enum Finding {
     JumpArrived,
     /// All of this rate was delivered, without a queue.
     Delivered(Rate),
-    /// Nothing was learnt: too little was sent. What was not delivered and is neither in a queue nor lost was not sent in time.
+    /// Nothing was learnt: too little was sent. What was not delivered and is neither in a queue nor lost
+    /// was not sent in time.
     NotTried,
     /// A queue grows, or packets are lost.
     NotDelivered,
@@ -73,7 +75,8 @@ impl Auto {
                 self.judge_resumption(ramp);
                 let newest = self.model.newest;
                 self.model.capacity = newest;
-                // What others leave of the path at the moment may be less than it carries, but hardly less than half.
+                // What others leave of the path at the moment may be less than it carries, but hardly less
+                // than half.
                 let most = newest.scaled(self.model.params.ramp_proven);
                 self.model.proven = self.model.proven.min(most).max(newest);
                 self.enter_drain(now, Why::NotDelivered);

@@ -1,4 +1,5 @@
-//! The states of `auto`, each with what is meaningful in it alone, and the one table of transitions between them.
+//! The states of `auto`, each with what is meaningful in it alone, and the one table of transitions between
+//! them.
 
 use super::competition::Competition;
 use super::model::PhaseLen;

@@ -13,7 +13,8 @@ struct Estimate {
 }
 
 impl Auto {
-    /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the path by now.
+    /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the
+    /// path by now.
     pub(super) fn on_train_sent(&mut self, sent: &BurstSent) {
         if let Some(rate) = self.memory.jump_rate() {
             self.model.pacing = rate;
@@ -29,12 +30,14 @@ impl Auto {
         if window > self.window {
             self.memory.begin_jump(rate, sent.bytes_in_flight / self.model.packet_len);
             self.window = window;
-            // The train's last burst is followed by a pause for all of the train, so that the train arrives by itself.
+            // The train's last burst is followed by a pause for all of the train, so that the train arrives
+            // by itself.
             self.model.pacing = rate.scaled(sent.bytes as f64 / sent.bytes_in_flight.max(1) as f64);
         }
     }
 
-    /// Something was lost or marked before the train has come back: memory counts no more, and nothing leaves until then.
+    /// Something was lost or marked before the train has come back: memory counts no more, and nothing
+    /// leaves until then.
     pub(super) fn retreat(&mut self) {
         if matches!(self.state, State::Train(_)) && self.memory.jump_rate().is_some() {
             self.memory.forget();
