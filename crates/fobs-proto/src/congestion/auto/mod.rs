@@ -245,7 +245,7 @@ impl Controller for Auto {
         self.model.update(ack);
         self.watch_queue(ack.now);
         match self.state {
-            State::Train(train) => self.on_train_ack(ack, train),
+            State::Train(_) => self.on_train_ack(ack),
             State::Compete(_) => self.on_compete_ack(ack),
             State::Ramp(_) | State::Drain(_) | State::Cruise(_) | State::Probe(_) => self.steer(ack),
         }

@@ -5,7 +5,7 @@ use super::super::AckSample;
 use super::Auto;
 use super::detect::{Relapse, ResumedPhase};
 use super::model::QueueLevel;
-use super::state::{Phase, Progress, Ramp, RampOrigin, Stage, State, Why};
+use super::state::{Progress, Ramp, RampOrigin, Stage, State, Why};
 use crate::{Rate, Timestamp};
 
 /// What an ack comes to in a phase of the ramp.
@@ -70,7 +70,7 @@ impl Auto {
                 let gain = self.model.params.ramp_gain(ramp.step);
                 self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
             }
-            Finding::NotTried => self.hold(now, ramp),
+            Finding::NotTried => self.hold(now),
             Finding::NotDelivered => {
                 self.judge_resumption(ramp);
                 let newest = self.model.newest;
@@ -108,11 +108,11 @@ impl Auto {
     }
 
     /// Holds this rate to look again after another phase, unless it is more than may be claimed.
-    fn hold(&mut self, now: Timestamp, ramp: Ramp) {
+    fn hold(&mut self, now: Timestamp) {
         if self.model.pacing >= self.claims.ceiling {
             self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
         } else {
-            self.state = State::Ramp(Ramp { phase: Phase::begin(now), ..ramp });
+            self.state.restart_phase(now);
         }
     }
 }

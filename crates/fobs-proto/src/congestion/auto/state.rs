@@ -117,6 +117,13 @@ impl State {
         }
     }
 
+    /// Waits and measures once more under the same rate.
+    pub(crate) fn restart_phase(&mut self, now: Timestamp) {
+        if let Some(phase) = self.phase_mut() {
+            *phase = Phase::begin(now);
+        }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         match self {
             State::Train(_) => Kind::Train,

@@ -3,7 +3,7 @@
 use super::super::{AckSample, BurstSent};
 use super::Auto;
 use super::priority::Priority;
-use super::state::{State, Train, Why};
+use super::state::{State, Why};
 use crate::Rate;
 
 /// What the train has found: a rate, and the ramp's step to go on with.
@@ -45,9 +45,9 @@ impl Auto {
         }
     }
 
-    pub(super) fn on_train_ack(&mut self, ack: &AckSample, train: Train) {
-        let first_ack = train.first_ack.unwrap_or(ack.now);
-        self.state = State::Train(Train { first_ack: Some(first_ack) });
+    pub(super) fn on_train_ack(&mut self, ack: &AckSample) {
+        let State::Train(train) = &mut self.state else { return };
+        let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
         let Some(Estimate { rate, step }) = self.estimate_train(ack, waited) else { return };
         self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);
