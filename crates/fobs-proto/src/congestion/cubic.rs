@@ -1,5 +1,5 @@
-//! CUBIC (RFC 9438): what most TCP flows run. After a loss the window comes back along a cubic curve of the time since then, flat
-//! where the loss was; where standard TCP would be faster, it is as fast.
+//! CUBIC (RFC 9438), the controller of most TCP flows. After a loss the window grows along a cubic function
+//! of time with its plateau at the window of the loss; where standard TCP would be faster, it is as fast.
 //!
 //! Slow start is HyStart++ (RFC 9438 section 4.10). Spurious losses (section 4.9) are not undone.
 
@@ -22,7 +22,7 @@ struct Epoch {
     began: Timestamp,
     /// Time to the plateau, seconds.
     k: f64,
-    /// What standard TCP would have.
+    /// The window that standard TCP would have.
     estimate: f64,
 }
 
@@ -53,7 +53,7 @@ impl Cubic {
         Cubic { window: Window::new(packet_len), w_max: 0.0, prior: 0.0, epoch: None }
     }
 
-    /// A controller that goes on in congestion avoidance where another left a window of so many packets.
+    /// A controller that starts in congestion avoidance with a window of so many packets.
     pub(super) fn at(packet_len: u16, packets: f64) -> Cubic {
         let mut cubic = Cubic::new(packet_len);
         cubic.window.reduce(packets);
@@ -71,7 +71,7 @@ impl Cubic {
             estimate: window,
         });
         let t = (ack.now - epoch.began).as_secs_f64();
-        // Section 4.3: once it is back where it was, standard TCP grows as always.
+        // Section 4.3: once the prior window is reached, standard TCP grows by one packet per round trip.
         let alpha = if epoch.estimate >= prior { 1.0 } else { ALPHA };
         epoch.estimate += alpha * acked / window;
         if w_cubic(t, epoch.k, w_max) < epoch.estimate {
@@ -104,7 +104,7 @@ impl Controller for Cubic {
         if acked > 0.0 {
             self.grow(ack, acked);
         } else if let (true, Some(epoch)) = (ack.app_limited, &mut self.epoch) {
-            // Section 5.8: time in which nothing was tried is not time on the curve.
+            // Section 5.8: application-limited time does not count as time of the epoch.
             epoch.began = epoch.began.max(ack.now.saturating_sub(ack.smoothed_rtt));
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn on_short_paths_it_is_as_fast_as_standard_tcp() {
+    fn on_short_paths_cubic_is_as_fast_as_standard_tcp() {
         // Section 4.3: the Reno-friendly region; at 10 ms and 50 packets the cubic curve is far slower.
         let rtt = Duration::from_millis(10);
         let windows = after_loss(50.0, rtt, Duration::from_secs(1));

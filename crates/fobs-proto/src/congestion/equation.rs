@@ -1,5 +1,5 @@
-//! Equation-based control (RFC 5348 section 4): the loss-event rate goes into a response function, and what comes out is the
-//! window of one round trip. TFRC and HSTFRC differ in the function and in how they send that window.
+//! Equation-based control (RFC 5348 section 4): a response function maps the loss-event rate to
+//! the window of one round trip. TFRC and HSTFRC differ in the function and in how they send that window.
 
 use super::loss_history::LossHistory;
 use super::rate::bounded;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 /// RFC 5348 section 4.2: the first window, packets of at most 1460 bytes.
 const INITIAL_PACKETS: f64 = 4.0;
-/// The first round trip that is assumed, until there is one.
+/// The round trip assumed before the first sample.
 const FIRST_RTT: Duration = Duration::from_millis(100);
-/// RFC 5348 section 4.3: never more than twice what the receiver got.
+/// RFC 5348 section 4.3: at most twice the receive rate.
 const RECEIVE_LIMIT: f64 = 2.0;
 /// Round trips over which the receive rate's maximum is taken (RFC 5348 section 4.3 keeps two reports).
 const RECEIVE_ROUNDS: usize = 2;
@@ -47,7 +47,7 @@ impl Equation {
         }
     }
 
-    /// Takes an ack; the loss-event rate may fall by it.
+    /// Takes an ack, which may lower the loss-event rate.
     pub(super) fn on_ack(&mut self, ack: &AckSample) {
         self.packet_len = f64::from(ack.packet_len.max(1200));
         self.rtt = ack.smoothed_rtt.max(Duration::from_micros(1));
@@ -77,7 +77,7 @@ impl Equation {
         self.history.on_packets(loss.packets);
         if event {
             if self.slow_start {
-                // RFC 5348 section 6.3.1: the interval before is what would have given the rate that arrived.
+                // RFC 5348 section 6.3.1: the first interval is the one that gives the receive rate.
                 self.slow_start = false;
                 let arrived = self.receive_limit() / RECEIVE_LIMIT;
                 let target = if arrived > 0.0 { arrived.min(self.window) } else { self.window / 2.0 };
@@ -88,7 +88,7 @@ impl Equation {
             self.follow();
         }
         if loss.evidence == LossEvidence::Silence {
-            // RFC 5348 section 4.4: without feedback the receive rate counts half, and with it the limit.
+            // RFC 5348 section 4.4: without feedback the receive rate is halved, and with it the limit.
             self.received = self.received.map(|rate| rate.scaled(0.5));
             self.window = (self.window / 2.0).max(1.0);
         }
@@ -101,7 +101,7 @@ impl Equation {
         self.window = if limit > 0.0 { allowed.min(limit) } else { allowed };
     }
 
-    /// Twice what the receiver got, packets in a round trip; 0 while nothing is known.
+    /// Twice the receive rate, packets in a round trip; 0 while unknown.
     fn receive_limit(&self) -> f64 {
         let best = self.received.iter().max().map_or(0, |rate| rate.as_bytes());
         RECEIVE_LIMIT * best as f64 * self.rtt.as_secs_f64() / self.packet_len
@@ -127,7 +127,7 @@ impl Equation {
         self.history.event_rate()
     }
 
-    /// What it is doing, in a word.
+    /// The state in one word.
     pub(super) fn state(&self) -> &'static str {
         if self.slow_start { "slow start" } else { "equation" }
     }

@@ -1,4 +1,4 @@
-//! The list of the controllers: the one place that knows all of them by name.
+//! The list of controllers: the one place that has all of their names.
 
 use super::{
     Auto, Bbr, Controller, Cubic, Fast, Fixed, Greedy, Hstfrc, HstfrcMode, Linear, Params, Priority, Rbudp,
@@ -9,16 +9,16 @@ use crate::sender::ScheduleKind;
 use std::fmt;
 use std::str::FromStr;
 
-/// Who decides the sending rate: `--cc`.
+/// The congestion control algorithm: `--cc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CongestionControl {
-    /// Ours, the default.
+    /// The default: models the path.
     Auto,
     /// The papers' greedy algorithm: no congestion control at all.
     Greedy,
     /// A constant rate.
     Fixed {
-        /// Bits per second of UDP payload; 0 where it is not given yet, which makes no controller.
+        /// Bits per second of UDP payload; 0 until it is given; no controller is made of that.
         bits_per_second: u64,
     },
     /// `seeds/004` section 2.2.1: small steps, decided rarely.
@@ -47,7 +47,7 @@ pub enum CongestionControl {
     Bbr,
 }
 
-/// A name that no controller has.
+/// There is no controller of this name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such congestion controller")]
 pub struct UnknownController;
@@ -132,8 +132,8 @@ impl CongestionControl {
         }
     }
 
-    /// A controller that knows nothing of the path, with packets of `packet_len` datagram bytes at first; `None` for `fixed`
-    /// without a rate.
+    /// A controller that knows nothing of the path, with packets of `packet_len` datagram bytes at first;
+    /// `None` for `fixed` without a rate.
     pub fn controller(self, packet_len: u16) -> Option<Box<dyn Controller>> {
         self.controller_with(packet_len, Priority::default())
     }

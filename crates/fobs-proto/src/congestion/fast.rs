@@ -1,9 +1,9 @@
-//! FAST TCP (Jin, Wei, Low, "FAST TCP: Motivation, Architecture, Algorithms, Performance", INFOCOM 2004): once a round
-//! trip the window moves towards the one that keeps `alpha` packets in the queue:
-//! w = min(2 w, (1 - gamma) w + gamma (base_rtt / rtt w + alpha)).
+//! FAST TCP (Jin, Wei, Low, "FAST TCP: Motivation, Architecture, Algorithms, Performance", INFOCOM 2004):
+//! once a round trip the window moves towards the one that keeps `alpha` packets in the queue: w = min(2 w,
+//! (1 - gamma) w + gamma (base_rtt / rtt w + alpha)).
 //!
-//! Slow start is that of RFC 9406 and ends by delay, as FAST's does. The base RTT is the least ever: a standing queue of its own
-//! outlives any window in time.
+//! Slow start is that of RFC 9406 and ends by delay, as FAST's does. The base RTT is the least ever: a
+//! standing queue of its own outlives any window in time.
 
 use super::window::{Reaction, Window};
 use super::{AckSample, Controller, EcnMark, LossEpisode};
@@ -109,7 +109,8 @@ mod tests {
     use super::super::testing::{Acks, PACKET};
     use super::*;
 
-    /// Rounds over a link of this rate, whose queue is what the window holds beyond the path; packets queued at the end.
+    /// Rounds over a link of this rate, whose queue is what the window holds beyond the path; packets
+    /// queued at the end.
     fn queued(link: Rate, start: f64, rounds: u32) -> f64 {
         let base = Duration::from_millis(50);
         let (mut fast, mut acks) = (Fast::new(PACKET), Acks::new(base));

@@ -4,8 +4,8 @@ use super::{AckSample, Controller, RateSource};
 use crate::Rate;
 use std::time::Duration;
 
-/// What may be on its way beyond four round trips: enough for any path to come back from an outage, and an end to
-/// flooding one that is dead.
+/// Bytes in flight allowed beyond four round trips, as time at the rate: enough to outlast an outage, and a
+/// bound on what floods a dead path.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// The controller of `--cc fixed --rate R`.

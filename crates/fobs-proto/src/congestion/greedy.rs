@@ -1,5 +1,6 @@
-//! The papers' algorithm (`seeds/000` section 3.1): no congestion control at all. Between bursts of two packets the sender
-//! looks for acks but never waits; only the completion signal stops it. Pair it with the circular schedule.
+//! The papers' algorithm (`seeds/000` section 3.1): no congestion control at all. Between bursts of two
+//! packets the sender processes acks but never waits; only the completion signal stops it. Pair it with the
+//! circular schedule.
 
 use super::{Controller, RateSource};
 use crate::Rate;
@@ -9,7 +10,8 @@ use crate::Rate;
 pub struct Greedy;
 
 impl Greedy {
-    /// Packets put out before acks are looked at: the best the papers found (`seeds/000` section 3.1.1).
+    /// Packets per burst, between which acks are processed: the best the papers found (`seeds/000` section
+    /// 3.1.1).
     pub const BURST: u32 = 2;
 
     /// A greedy controller.

@@ -1,32 +1,32 @@
-//! What is remembered of the path to a peer from one transfer to the next. Whoever keeps it, in a file or in memory, is no
-//! business of this crate.
+//! What is remembered of the path to a peer from one transfer to the next. Where it is kept is not this
+//! crate's concern.
 
 use std::time::Duration;
 
-/// Most ceilings that are kept: more bands than `linear` has steps from nothing to three times the link.
+/// Most ceilings kept: more bands than `linear` has steps from nothing to three times the link.
 pub const CEILINGS_MAX: usize = 64;
-/// The path is taken for the remembered one if the answer in the session's set-up came within so many times its round trip. Below
-/// a half, as in careful resume (RFC 9959), it must be another one. The RFC sets no bound above; the answer has
-/// the peer's work in it, but one that took twice as long may as well have met a longer path, or a queue that is there already.
+/// Bounds of the set-up's response time over the remembered round trip within which the path counts as the
+/// same. The lower one is that of careful resume (RFC 9959), which has no upper one: a response that took
+/// twice as long may have met a longer path or a queue.
 const NEAR: (f64, f64) = (0.5, 2.0);
 
-/// What controllers leave for their successors; each reads and writes its own part.
+/// What controllers leave for later transfers; each reads and writes its own part.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PathHistory {
     /// Datagram bytes per second at which `linear` ended.
     pub safe_rate: Option<u64>,
     /// Datagram bytes per second that the path was last found to carry.
     pub link_rate: Option<u64>,
-    /// Smallest round trip of the transfer that found that. Only where today's is near it is anything sent on the strength of
-    /// the memory alone ([`PathHistory::met`]).
+    /// Smallest round trip of that transfer. Only where today's is near it is anything sent on the strength
+    /// of memory alone ([`PathHistory::met`]).
     pub round_trip: Option<Duration>,
     /// Attempts to go faster, at most [`CEILINGS_MAX`], ascending.
     pub ceilings: Vec<Ceiling>,
 }
 
 impl PathHistory {
-    /// What is left of it on a path on which the set-up of the session took `answered` from a question to its answer: without the
-    /// round trip where that says that the path is another one.
+    /// The history as it holds on a path whose set-up took `answered` from request to response: without the
+    /// round trip if that shows another path.
     pub fn met(&self, answered: Duration) -> PathHistory {
         let near = |then: &Duration| answered >= then.mul_f64(NEAR.0) && answered <= then.mul_f64(NEAR.1);
         let round_trip = self.round_trip.filter(near).map(|then| then.min(answered));
@@ -39,9 +39,9 @@ impl PathHistory {
 pub struct Ceiling {
     /// Datagram bytes per second.
     pub rate: u64,
-    /// Times that it was tried.
+    /// Number of attempts.
     pub tries: u32,
-    /// Times that too much was lost.
+    /// Number of attempts that lost too much.
     pub failures: u32,
 }
 

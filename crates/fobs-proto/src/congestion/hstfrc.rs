@@ -1,7 +1,7 @@
-//! HSTFRC (`seeds/001` section 2.1): TFRC's loss averaging with HighSpeed TCP's response from Low_Window on and standard TCP's
-//! below. For well provisioned, long paths, not for the Internet at large (same place).
+//! HSTFRC (`seeds/001` section 2.1): TFRC's loss averaging with HighSpeed TCP's response from Low_Window on
+//! and standard TCP's below. For well provisioned, long paths, not for the Internet at large (same place).
 //!
-//! Losses that are certainly not the path's do not enter the history (section 2.2); `LossCause` says which.
+//! Losses certainly not caused by the path do not enter the history (section 2.2); see `LossCause`.
 
 use super::equation::Equation;
 use super::rate::safety_window;
@@ -15,8 +15,8 @@ use std::time::Duration;
 pub enum HstfrcMode {
     /// A window of packets leaves at a constant rate in each round trip.
     Window,
-    /// The rate stands from one congestion event to the next; only a stretch without loss that is longer than the mean interval
-    /// raises it in between (RFC 5348 section 5.4), because that is news, too.
+    /// The rate stands from one congestion event to the next; only a stretch without loss that is longer
+    /// than the mean interval raises it in between (RFC 5348 section 5.4).
     Rate,
 }
 
@@ -26,7 +26,7 @@ pub struct Hstfrc {
     mode: HstfrcMode,
     equation: Equation,
     min_rtt: Duration,
-    /// What stands: of this window or of this rate, and the loss that it was made of.
+    /// The window or rate in force, and the loss-event rate that it was made of.
     window: u64,
     rate: Rate,
     loss: f64,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_path_did_not_do_is_no_event() {
+    fn losses_not_caused_by_the_path_are_no_event() {
         let mut hstfrc = steady(HstfrcMode::Window, 100_000, 2000);
         let before = packets(&hstfrc);
         let mut acks = Acks::new(RTT);

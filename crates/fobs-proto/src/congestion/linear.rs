@@ -1,8 +1,8 @@
-//! The papers' careful controller (`seeds/004` section 2.2.1): a decision only after whole chunks, constant steps, and a memory of
-//! the rates that lost too much.
+//! The papers' careful controller (`seeds/004` section 2.2.1): a decision only after whole chunks, constant
+//! steps, and a memory of the rates that lost too much.
 //!
-//! What the paper leaves open is ours, and said at each constant: where it begins (`opening`), how long a decision waits where
-//! chunks are 4 MiB instead of 100 MB, when history forbids an attempt, and when it is asked again.
+//! The paper leaves open, and each constant states: the first rate (`opening`), the time between decisions
+//! where chunks have 4 MiB instead of 100 MB, when history forbids an attempt, and when it is tried again.
 
 use super::history::CEILINGS_MAX;
 use super::opening::Opening;
@@ -15,14 +15,15 @@ use std::time::Duration;
 const LOSS_THRESHOLD: f64 = 0.005;
 /// `seeds/004` section 2.2.1: 5 Mbit/s where the slowest link has 100.
 const STEP_SHARE: f64 = 0.05;
-/// Round trips between decisions. The paper's chunk of 100 MB at 100 Mbit/s lasted more than a hundred; "significantly greater
-/// than a single round trip" is what it asks for (section 5), and ten let a transfer of a gigabyte find its band.
+/// Round trips between decisions. The paper's chunk of 100 MB at 100 Mbit/s lasted more than a hundred;
+/// "significantly greater than a single round trip" is what it requires (section 5), and ten let a transfer
+/// of a gigabyte find its band.
 const DECISION_ROUNDS: u32 = 10;
 /// An attempt is not repeated where this share of at least so many tries failed.
 const FAILED_SHARE: (u32, u32) = (1, 2);
 const TRIES_MIN: u32 = 2;
-/// Quiet decisions below a ceiling after which it is tried once more: "neither frequent nor severe" changes of the band
-/// (section 2.2.1) are found, at the cost of one lossy interval in so many.
+/// Quiet decisions below a ceiling after which it is tried once more: "neither frequent nor severe" changes
+/// of the band (section 2.2.1) are found, at the cost of one lossy interval in so many.
 const RETRY_AFTER: u32 = 32;
 
 /// The controller.
@@ -37,7 +38,7 @@ pub struct Linear {
     attempt: Option<u64>,
     /// Decisions that a ceiling has kept the rate where it is.
     held: u32,
-    /// Since when the rate stands: only chunks that began later count.
+    /// When the rate was set: only chunks that began later count.
     since: Timestamp,
     packets: u64,
     lost: u64,
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_half_a_percent_and_the_step_a_twentieth_of_the_link() {
+    fn the_threshold_is_half_a_percent_and_the_step_a_twentieth() {
         let (mut linear, mut acks) = found();
         assert_eq!(linear.rate.as_bytes() / MBIT, 100);
         assert_eq!(interval(&mut linear, &mut acks, 0.0051), 95);
@@ -256,8 +257,8 @@ mod tests {
             interval(&mut linear, &mut acks, 0.0);
             decisions += 1;
         }
-        assert!(decisions <= RETRY_AFTER, "asked again after {decisions}");
-        // The path has become faster: the ceiling is forgotten by and by, and the next band is tried.
+        assert!(decisions <= RETRY_AFTER, "tried again after {decisions}");
+        // The path has become faster: the ceiling fades, and the next band is tried.
         assert_eq!(interval(&mut linear, &mut acks, 0.0), 110);
     }
 

@@ -1,5 +1,5 @@
-//! The loss-event history of RFC 5348 section 5: losses within a round trip are one event, and the rate of events is one over
-//! the weighted mean of the last intervals between them.
+//! The loss-event history of RFC 5348 section 5: losses within a round trip are one event, and the rate of
+//! events is one over the weighted mean of the last intervals between them.
 
 use super::LossEpisode;
 use crate::Timestamp;
@@ -13,7 +13,7 @@ const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 pub struct LossHistory {
     /// Packets between events, newest first; the first is open.
     intervals: Vec<f64>,
-    /// When the packet left that began the last event.
+    /// When the packet that began the last event was sent.
     event_began: Option<Timestamp>,
 }
 
@@ -39,15 +39,16 @@ impl LossHistory {
         news
     }
 
-    /// Sets the interval before the first event (RFC 5348 section 6.3.1): what stands for the time without a history.
+    /// Sets the interval before the first event (RFC 5348 section 6.3.1): what stands for the time without
+    /// a history.
     pub fn set_first_interval(&mut self, packets: f64) {
         if self.intervals.len() == 1 {
             self.intervals.push(packets.max(1.0));
         }
     }
 
-    /// The mean interval, packets; `None` before the first event. The open interval counts only where it makes the mean larger
-    /// (RFC 5348 section 5.4).
+    /// The mean interval, packets; `None` before the first event. The open interval counts only where it
+    /// makes the mean larger (RFC 5348 section 5.4).
     pub fn mean_interval(&self) -> Option<f64> {
         let closed = self.intervals.get(1..).filter(|closed| !closed.is_empty())?;
         let all = &self.intervals[..self.intervals.len().min(WEIGHTS.len())];
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn the_weights_are_those_of_rfc_5348() {
         assert_eq!(LossHistory::default().event_rate(), 0.0);
-        // Eight closed intervals: 1 to 8 hundred packets, newest 800; the open one is empty and does not count.
+        // Eight closed intervals: 1 to 8 hundred packets, newest 800; the open one is empty and does not
+        // count.
         let mean = history(&[100, 200, 300, 400, 500, 600, 700, 800, 0]).mean_interval().expect("events");
         let expected = (800. + 700. + 600. + 500. + 0.8 * 400. + 0.6 * 300. + 0.4 * 200. + 0.2 * 100.) / 6.0;
         assert!((mean - expected).abs() < 1e-9, "{mean} for {expected}");

@@ -1,15 +1,17 @@
-//! How fast to send: one object-safe trait, one file per controller.
+//! Congestion control: one object-safe trait, one file per controller.
 //!
-//! A controller gives a window, a pacing rate and nothing else; which packet leaves is the schedule's business. It never
+//! A controller gives a window and a pacing rate; which packet leaves is the schedule's business. It never
 //! sees a bitmap, a chunk or a header.
 //!
 //! ```text
 //!   family      the list of controllers: names, help, construction
-//!   auto/       ours; greedy, linear, tricolor, hstfrc: the papers'
-//!   tfrc scalable fast udt sabul rbudp cubic bbr/    what they compare with, and what the world runs
-//!   window slow_start    what window-based ones share; response loss_history equation    what equation-based ones share
-//!   opening rate         what rate-based ones share; history    what is remembered of a peer
-//!   mode                 what `auto` tells of its changes
+//!   auto/       the default; greedy, linear, tricolor, hstfrc: those of the FOBS papers
+//!   tfrc scalable fast udt sabul rbudp cubic bbr/    those that the papers compare with, and common ones
+//!   window slow_start                 shared by window-based controllers
+//!   response loss_history equation    shared by equation-based controllers
+//!   opening rate                      shared by rate-based controllers
+//!   history     what a transfer leaves for later ones to the same peer
+//!   mode        changes of mode, with their reasons
 //! ```
 
 mod auto;
@@ -67,10 +69,10 @@ pub trait Controller: Send + fmt::Debug {
     /// Name, as `--cc` spells it.
     fn name(&self) -> &'static str;
 
-    /// A burst left.
+    /// A burst was sent.
     fn on_sent(&mut self, _sent: &BurstSent) {}
 
-    /// An ack brought news.
+    /// An ack acknowledged packets for the first time.
     fn on_ack(&mut self, _ack: &AckSample) {}
 
     /// Packets were declared lost.
@@ -88,13 +90,13 @@ pub trait Controller: Send + fmt::Debug {
     /// Takes what earlier transfers to this peer learnt; called once, before anything is sent.
     fn recall(&mut self, _history: &PathHistory) {}
 
-    /// Writes what a later transfer to this peer should know.
+    /// Adds what a later transfer to this peer can use.
     fn remember(&self, _history: &mut PathHistory) {}
 
-    /// Most datagram bytes on their way; `u64::MAX` for no limit.
+    /// Most datagram bytes in flight; `u64::MAX` for no limit.
     fn congestion_window(&self) -> u64;
 
-    /// Rate of departures; `None` sends as fast as the host can (only the papers' greedy algorithm does).
+    /// Pacing rate; `None` sends as fast as the host can (only the papers' greedy algorithm does).
     fn pacing_rate(&self) -> Option<Rate>;
 
     /// Where the rate comes from.
@@ -131,9 +133,9 @@ pub trait Adaptive {
 /// What a transfer may claim of its path at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Claim {
-    /// Against whom it gives way.
+    /// Which traffic it yields to.
     pub priority: Priority,
-    /// Rate of departures that it does not exceed once it knows the path; `None` for no such rate.
+    /// Pacing rate that it does not exceed once it knows the path; `None` for no such rate.
     pub ceiling: Option<Rate>,
 }
 
@@ -148,16 +150,16 @@ pub enum RateSource {
     Host,
 }
 
-/// What losses do to a controller's rate.
+/// How losses affect a controller's rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossResponse {
     /// They may lower it.
     Slows,
-    /// Nothing: the rate is the user's, or the host's.
+    /// Not at all: the rate is the user's, or the host's.
     None,
 }
 
-/// A burst that left.
+/// A burst that was sent.
 #[derive(Debug, Clone, Copy)]
 pub struct BurstSent {
     /// When.
@@ -166,14 +168,14 @@ pub struct BurstSent {
     pub packets: u32,
     /// Datagram bytes in it.
     pub bytes: u64,
-    /// Datagram bytes on their way, this burst counted.
+    /// Datagram bytes in flight, this burst included.
     pub bytes_in_flight: u64,
 }
 
-/// What an ack brought.
+/// What an ack says.
 #[derive(Debug, Clone, Copy)]
 pub struct AckSample {
-    /// When it came.
+    /// When it arrived.
     pub now: Timestamp,
     /// Datagram bytes newly acknowledged.
     pub acked_bytes: u64,
@@ -181,7 +183,7 @@ pub struct AckSample {
     pub acked_packets: u64,
     /// Datagram bytes of a full packet at present.
     pub packet_len: u16,
-    /// Datagram bytes still on their way.
+    /// Datagram bytes still in flight.
     pub bytes_in_flight: u64,
     /// Newest RTT.
     pub latest_rtt: Duration,
@@ -191,9 +193,9 @@ pub struct AckSample {
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
     pub rate: Option<RateSample>,
-    /// The same since the report before alone.
+    /// The same, measured since the previous report only.
     pub step: Option<RateSample>,
-    /// The sender lacked data or credit lately: a low rate says nothing about the path.
+    /// The flow was application-limited lately: a low delivery rate says nothing about the path.
     pub app_limited: bool,
     /// A packet sent after the last such ack was acknowledged: a round trip has passed.
     pub round_start: bool,
@@ -208,33 +210,34 @@ pub struct LossEpisode {
     pub packets: u64,
     /// Their datagram bytes.
     pub bytes: u64,
-    /// Datagram bytes still on their way.
+    /// Datagram bytes still in flight.
     pub bytes_in_flight: u64,
-    /// When the first and the last of them left: whether a loss is news to what has been done about an earlier one.
+    /// When the first and the last of them were sent: whether they belong to an episode that was answered
+    /// already.
     pub sent: (Timestamp, Timestamp),
-    /// How it was found out.
+    /// How the loss was detected.
     pub evidence: LossEvidence,
-    /// Why, as far as anyone knows.
+    /// Why, as far as known.
     pub cause: LossCause,
 }
 
-/// What told of a loss.
+/// How a loss was detected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossEvidence {
-    /// Later packets were acknowledged, or the host said so.
+    /// Later packets were acknowledged, or the local host reported it.
     Acks,
-    /// Nothing came back for two probe timeouts: everything on its way was given up (RFC 9002 section 7.6 in spirit).
+    /// No ack for two probe timeouts: everything in flight is declared lost (RFC 9002 section 7.6 in spirit).
     Silence,
 }
 
-/// What became of a chunk or a block: told when the receiver has every packet of it.
+/// What a chunk or a block took, reported when the receiver has every packet of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// When we learnt of it.
+    /// When this was learnt.
     pub now: Timestamp,
-    /// When its first packet left: what left before a change of rate says nothing about the new one.
+    /// When its first packet was sent: what was sent before a change of rate says nothing about the new rate.
     pub began: Timestamp,
-    /// Transmissions that it took.
+    /// Transmissions that it took, retransmissions included.
     pub packets: u32,
     /// Those of them that were lost.
     pub lost: u32,
@@ -247,35 +250,35 @@ impl Outcome {
     }
 }
 
-/// Why packets were lost. Only what is certain spares the rate.
+/// Why packets were lost. Only a certain cause spares the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossCause {
-    /// The local host refused to send them: the path never saw them.
+    /// The local host refused to send them: they never entered the path.
     LocalSend,
-    /// The receiver's kernel dropped them because its thread did not take them: the path carried them.
+    /// The receiver's kernel dropped them because its thread did not read them: the path carried them.
     Receiver,
-    /// Not known: treated as the network's doing (`seeds/001` section 2.2).
+    /// Unknown: treated as the network's (`seeds/001` section 2.2).
     Inconclusive,
 }
 
 impl LossCause {
-    /// Whether it is certain that the path is innocent.
+    /// Whether it is certain that the path is not the cause.
     pub fn spares_rate(self) -> bool {
         matches!(self, LossCause::LocalSend | LossCause::Receiver)
     }
 }
 
-/// Packets that came with a congestion mark.
+/// Packets that arrived with a congestion mark.
 #[derive(Debug, Clone, Copy)]
 pub struct EcnMark {
-    /// When we learnt of it.
+    /// When this was learnt.
     pub now: Timestamp,
     /// Packets newly reported as marked.
     pub packets: u32,
 }
 
 impl EcnMark {
-    /// The mark as the loss of a packet that left just now, for controllers that take one as the other.
+    /// The mark as the loss of a packet sent just now, for controllers that treat both alike.
     pub(crate) fn as_loss(&self) -> LossEpisode {
         LossEpisode {
             now: self.now,

@@ -1,4 +1,4 @@
-//! What a controller that has several ways of sending tells of going from one to another.
+//! Changes of mode of a controller that has several, with their reasons.
 
 use super::Priority;
 use crate::{Rate, Timestamp};
@@ -6,67 +6,67 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// Changes that are kept until they are asked for. Who asks does so a few times a second, and a change takes round trips; of more, the
-/// oldest are forgotten.
+/// Changes kept until they are polled, which happens a few times a second, while a change takes round
+/// trips. Beyond it the oldest go.
 const CHANGES_MAX: usize = 64;
 
-/// A change from one way of sending to another.
+/// A change from one mode to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ModeChange {
     /// When.
     pub at: Timestamp,
-    /// What it did before, in a word.
+    /// The mode before, in one word.
     pub from: &'static str,
-    /// What it does now.
+    /// The mode now.
     pub to: &'static str,
     /// Why.
     pub reason: ModeReason,
-    /// The part of the queueing delay that stood.
+    /// The standing queue.
     pub queue: Duration,
-    /// What was delivered.
+    /// The delivery rate.
     pub delivered: Rate,
 }
 
-/// Why a controller does something else from now on, with the figures that say so.
+/// Why the mode changed, with the figures behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ModeReason {
-    /// The start is over: no more is delivered than was sent, or no more may be sent.
+    /// The ramp is over: the path delivers no more, or no more may be claimed.
     PathFound,
     /// A queue stands although less was sent: others hold it.
     QueueStays {
-        /// The queue that it would leave standing itself.
+        /// The queue that the flow would leave standing itself.
         target: Duration,
-        /// How much shorter the queue would be if it were its own.
+        /// How much shorter the queue would be if it were self-induced.
         yielded: Duration,
     },
-    /// It need not give way to all any more, and a queue stands.
+    /// The flow need not yield to all traffic any more, and a queue stands.
     ClaimRaised {
-        /// What it claims from now on.
+        /// The claim from now on.
         to: Priority,
     },
-    /// It claims more or less than before, and looks again.
+    /// The flow claims more or less than before, and tests anew whose queue it is.
     ClaimChanged {
-        /// What it claims from now on.
+        /// The claim from now on.
         to: Priority,
     },
-    /// Losses go on although they were answered: others do not answer.
+    /// Losses go on although the flow backed off: others do not back off.
     LossesStay {
         /// Round trips with losses in a row.
         rounds: u32,
         /// What the path delivered before it had to be shared.
         proven: Rate,
     },
-    /// It has more than a part: others answer losses after all.
+    /// The flow has more than its part: others back off after all.
     LossesAnswered {
         /// What the path delivered before it had to be shared.
         proven: Rate,
     },
     /// The queue went away when less was sent, or by itself.
     QueueGone {
-        /// The queue that shows that nobody else holds one.
+        /// The longest queue that shows that no other flow holds one.
         target: Duration,
     },
-    /// What was delivered is all that was sent: there is no queue, the path is longer than it was.
+    /// All that was sent is delivered: there is no queue, the path is longer than it was.
     PathLonger {
         /// Its round trip now.
         rtt: Duration,
@@ -84,17 +84,19 @@ impl fmt::Display for ModeReason {
                 ms(target),
                 ms(yielded)
             ),
-            ModeReason::ClaimRaised { to } => write!(f, "a queue stands, and it is {to} from now on"),
-            ModeReason::ClaimChanged { to } => write!(f, "it is {to} from now on"),
+            ModeReason::ClaimRaised { to } => {
+                write!(f, "a queue stands, and the priority is {to} from now on")
+            }
+            ModeReason::ClaimChanged { to } => write!(f, "the priority is {to} from now on"),
             ModeReason::LossesStay { rounds, proven } => write!(
                 f,
-                "others do not answer losses: {rounds} round trips with losses after they were answered, and the path gave {proven} before"
+                "others do not back off: {rounds} round trips with losses after this flow backed off, and the path gave {proven} before"
             ),
             ModeReason::LossesAnswered { proven } => {
-                write!(f, "others answer losses after all: the path gave {proven} before")
+                write!(f, "others back off after all: the path gave {proven} before")
             }
             ModeReason::QueueGone { target } => {
-                write!(f, "nobody holds a queue any more: it is below {:.1} ms", ms(target))
+                write!(f, "no other flow holds a queue any more: it is below {:.1} ms", ms(target))
             }
             ModeReason::PathLonger { rtt } => {
                 write!(f, "there is no queue, the path has become longer: {:.1} ms", ms(rtt))
@@ -103,7 +105,7 @@ impl fmt::Display for ModeReason {
     }
 }
 
-/// Changes that nobody has asked for yet.
+/// Changes that were not polled yet.
 #[derive(Debug, Default)]
 pub(super) struct ModeLog {
     changes: VecDeque<ModeChange>,
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_asks_for_is_bounded_and_the_newest_are_kept() {
+    fn unpolled_changes_are_bounded_and_the_newest_are_kept() {
         let mut log = ModeLog::default();
         for ms in 0..1000 {
             log.note(ModeChange {

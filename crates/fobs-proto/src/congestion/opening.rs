@@ -1,22 +1,25 @@
-//! How rate-based controllers find the path's rate where their papers let a user name it: the rate doubles each round until less
-//! arrives than is sent; what arrived then is the path's rate. Loss that chance explains does not stop it.
+//! The start of rate-based controllers whose papers let the user state the path's rate: the rate doubles
+//! each round until less is delivered than sent; the delivery rate is then the path's. Loss that chance
+//! explains does not stop it.
 
 use super::rate::bounded;
 use super::{AckSample, LossEpisode, LossEvidence};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// The first flight, before any round trip is known: 10 Mbit/s, which even a path of 1 Mbit/s bears for a round trip.
+/// The first flight, before any round trip is known: 10 Mbit/s, which even a path of 1 Mbit/s queues for a
+/// round trip.
 const FIRST: Rate = Rate::bits_per_second(10_000_000);
 /// Packets of the first round whose length is known: what the first acks are dense for (protocol 5.3).
 const FIRST_PACKETS: u64 = crate::recovery::FIRST_TRAIN_PACKETS;
-/// A path that delivers less than this share of what is sent is full: between the half that twice the path's rate leaves and the
-/// loss of any path worth using (5%) with the noise of one measurement.
+/// A path that delivers less than this share of what is sent is full: between the half that twice the
+/// path's rate leaves and the loss of any path worth using (5%) with the noise of one measurement.
 const DELIVERED: f64 = 0.75;
-/// What acks add to a round trip: held back for up to 5 ms (protocol 5.3), and as much for the hosts. A measurement that begins
-/// earlier is still of the rate before.
+/// Ack delay of up to 5 ms (protocol 5.3), and as much for the hosts. A measurement that begins earlier is
+/// of the rate before.
 const ACK_DELAY: Duration = Duration::from_millis(10);
-/// A round waits for a round trip and measures for a quarter of one, but not less than this: a window of the delivery rate.
+/// A round waits for a round trip and measures for a quarter of one, but not less than this: a window of
+/// the delivery rate.
 const MEASURE_MIN: Duration = Duration::from_millis(10);
 
 /// The search for the path's rate.
@@ -24,10 +27,11 @@ const MEASURE_MIN: Duration = Duration::from_millis(10);
 pub(super) struct Opening {
     rate: Rate,
     since: Option<Timestamp>,
-    /// The path is being probed for larger packets (protocol 5.6), in the first round of a path that is shorter than a measurement: of
-    /// what leaves then 54 kB are such as most paths do not deliver, and 77 kB are not.
+    /// The path is being probed for larger packets (protocol 5.6), in the first round of a path that is
+    /// shorter than a measurement: of what leaves then 54 kB are such as most paths do not deliver, and 77
+    /// kB are not.
     probes: bool,
-    /// The fastest delivery: what one bad moment does not take back.
+    /// The highest delivery rate: one bad moment does not lower it.
     fastest: Rate,
 }
 
@@ -60,13 +64,13 @@ impl Opening {
         }
         self.since = Some(ack.now);
         if ack.app_limited {
-            // Not tried: hold this rate and look again.
+            // Not tried: hold this rate and measure again.
             return None;
         }
         let probes = std::mem::take(&mut self.probes);
         if sample.rate < self.rate.scaled(DELIVERED) {
             if probes {
-                // As likely they are what is missing: the same rate, measured without them.
+                // The shortfall may be those packets: measure the same rate without them.
                 return None;
             }
             return Some(bounded(self.fastest.as_bytes() as f64));
@@ -75,7 +79,7 @@ impl Opening {
         None
     }
 
-    /// Nothing comes back at all: half of it, and the round begins anew.
+    /// No feedback: half the rate, and the round begins anew.
     pub(super) fn on_loss(&mut self, loss: &LossEpisode) {
         if loss.evidence == LossEvidence::Silence {
             self.rate = bounded(self.rate.as_bytes() as f64 / 2.0);
@@ -117,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_probes_of_larger_packets_take_of_the_first_round_is_not_the_path_s() {
+    fn size_probes_in_the_first_round_do_not_lower_the_rate() {
         let link = Rate::bits_per_second(1_000_000_000);
         let mut opening = Opening::new();
         let mut acks = Acks::new(Duration::from_micros(200));

@@ -7,18 +7,18 @@ use std::time::Duration;
 pub(super) const RATE_MIN: Rate = Rate::bytes_per_second(10_000);
 /// Never faster: far above any host, far below any overflow.
 pub(super) const RATE_MAX: Rate = Rate::bits_per_second(400_000_000_000);
-/// What may be on its way beyond two round trips, where the rate alone rules: enough for a queue of a quarter second, and an
-/// end to flooding a path that is dead.
+/// Bytes in flight allowed beyond two round trips, as time at the rate: a queue of a quarter second, and a
+/// bound on what floods a dead path.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// The rate within its bounds; what is no number is the least.
+/// The rate within its bounds; not-a-number becomes the least.
 pub(super) fn bounded(bytes_per_second: f64) -> Rate {
     Rate::bytes_per_second(bytes_per_second as u64).max(RATE_MIN).min(RATE_MAX)
 }
 
-/// The window of a controller that has none: it ends what the rate would go on to send into silence.
+/// The window of a rate-based controller: bounds what is sent without feedback.
 pub(super) fn safety_window(rate: Rate, min_rtt: Duration) -> u64 {
-    // Four of the largest packets always pass.
+    // At least four of the largest packets.
     rate.bytes_in(min_rtt.saturating_mul(2).saturating_add(SLACK)).max(36_000)
 }
 

@@ -1,9 +1,10 @@
-//! Reliable Blast UDP (He, Leigh, Yu, DeFanti, "Reliable Blast UDP: Predictable High Performance Bulk Data Transfer", Cluster 2002):
-//! everything is blasted at one rate, then what is missing at the same rate, until nothing is. There is no congestion control:
-//! a user measures the path with another tool and names its rate.
+//! Reliable Blast UDP (He, Leigh, Yu, DeFanti, "Reliable Blast UDP: Predictable High Performance Bulk Data
+//! Transfer", Cluster 2002): everything is sent at one rate, then what is missing at the same rate, until
+//! nothing is. There is no congestion control: the user measures the path with another tool and states its
+//! rate.
 //!
-//! Here `opening` is that measurement, once; `--rate` bounds it. What is missing is sent as soon as it is known and not after the
-//! whole, because receivers here hold a bounded number of chunks.
+//! Here `opening` is that measurement, once; `--rate` bounds it. What is missing is sent as soon as it is
+//! known and not after the whole, because receivers here hold a bounded number of chunks.
 
 use super::opening::Opening;
 use super::rate::safety_window;

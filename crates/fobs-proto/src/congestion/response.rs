@@ -1,5 +1,6 @@
-//! Response functions: what window a rate of loss allows, and HighSpeed TCP's increase and decrease by window. Windows are in
-//! packets, losses are shares of packets (congestion events where the caller counts those).
+//! Response functions: what window a rate of loss allows, and HighSpeed TCP's increase and decrease by
+//! window. Windows are in packets, losses are shares of packets (congestion events where the caller counts
+//! those).
 
 use crate::math;
 
@@ -9,7 +10,7 @@ pub const LOW_WINDOW: f64 = 38.0;
 pub const HIGH_WINDOW: f64 = 83_000.0;
 /// Decrease at [`HIGH_WINDOW`].
 pub const HIGH_DECREASE: f64 = 0.1;
-/// Smallest loss that is told from none: keeps every window finite.
+/// Smallest loss that differs from none: keeps every window finite.
 const LOSS_MIN: f64 = 1e-12;
 
 /// Standard TCP: 1.2 / sqrt(p) (RFC 3649 section 2; `seeds/001` equation 2).
@@ -22,13 +23,14 @@ pub fn highspeed_window(loss: f64) -> f64 {
     0.12 / math::powf(share(loss), 0.835)
 }
 
-/// `seeds/001` section 2.1: the HighSpeed response from [`LOW_WINDOW`] on, the standard one below, by the size of the window
-/// before.
+/// `seeds/001` section 2.1: the HighSpeed response from [`LOW_WINDOW`] on, the standard one below, by the
+/// size of the window before.
 pub fn fobs_window(previous: f64, loss: f64) -> f64 {
     if previous < LOW_WINDOW { standard_window(loss) } else { highspeed_window(loss) }
 }
 
-/// TCP with its timeouts (RFC 5348 section 3.1) as a window: the throughput equation with b = 1 and t_RTO = 4 R, times R / s.
+/// TCP with its timeouts (RFC 5348 section 3.1) as a window: the throughput equation with b = 1 and t_RTO =
+/// 4 R, times R / s.
 pub fn tfrc_window(loss: f64) -> f64 {
     let p = share(loss);
     1.0 / ((2.0 * p / 3.0).sqrt() + 12.0 * (3.0 * p / 8.0).sqrt() * p * (1.0 + 32.0 * p * p))
@@ -135,8 +137,9 @@ mod tests {
     }
 
     #[test]
-    fn increase_and_decrease_hold_the_window_that_the_response_function_says() {
-        // A deterministic loss each 1/p packets: the average window is the response function's (RFC 3649 section 5).
+    fn increase_and_decrease_hold_the_window_of_the_response() {
+        // A deterministic loss each 1/p packets: the average window is the response function's (RFC 3649
+        // section 5).
         for loss in [1e-4, 1e-5, 1e-6] {
             let mut window = highspeed_window(loss);
             let (mut sum, mut count, mut since) = (0.0, 0.0, 0.0);
@@ -159,7 +162,8 @@ mod tests {
 
     #[test]
     fn tfrc_s_equation_is_tcp_s_at_low_loss_and_falls_steeply_above() {
-        // RFC 5348 section 3.1 at p = 1%, worked by hand: sqrt(2p/3) = 0.08165, 12 sqrt(3p/8) p (1 + 32 p^2) = 0.007372.
+        // RFC 5348 section 3.1 at p = 1%, worked by hand: sqrt(2p/3) = 0.08165, 12 sqrt(3p/8) p (1 + 32
+        // p^2) = 0.007372.
         assert!((tfrc_window(0.01) - 1.0 / 0.089022).abs() < 0.01);
         // Without timeouts it is sqrt(1.5 / p).
         assert!((tfrc_window(1e-6) / (1.5f64 / 1e-6).sqrt() - 1.0).abs() < 1e-3);

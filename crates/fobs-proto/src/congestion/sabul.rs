@@ -1,9 +1,10 @@
-//! SABUL, UDT's predecessor (Gu, Grossman, "SABUL: A Transport Protocol for Grid Computing", Journal of Grid Computing 1, 2003;
-//! figures as in the authors' release of March 2003): a rate that is tuned every 10 ms. It grows while the averaged loss is below
-//! 0.1%, by a share of itself, and a loss event takes a ninth.
+//! SABUL, UDT's predecessor (Gu, Grossman, "SABUL: A Transport Protocol for Grid Computing", Journal of
+//! Grid Computing 1, 2003; figures as in the authors' release of March 2003): a rate that is tuned every 10
+//! ms. It grows while the averaged loss is below 0.1%, by a share of itself, and a loss event takes a
+//! ninth.
 //!
-//! Left out: the pause of one SYN after a decrease (a pacing rate stands here, and it cannot be none). A user named the first rate;
-//! here the path does (`opening`).
+//! Left out: the pause of one SYN after a decrease (a pacing rate stands here, and it cannot be none). The
+//! user states the first rate; here the start measures it (`opening`).
 
 use super::opening::Opening;
 use super::rate::{bounded, safety_window};
@@ -20,7 +21,8 @@ const LOSS_LIMIT: f64 = 0.001;
 const HISTORY_WEIGHT: f64 = 0.1;
 /// A decrease makes the time between packets so much longer.
 const DECREASE: f64 = 1.125;
-/// In one congestion period the next decrease follows after two to this power of reports, then twice as many, and so on.
+/// In one congestion period the next decrease follows after two to this power of reports, then twice as
+/// many, and so on.
 const NEXT_DECREASE: u32 = 4;
 /// Packets per SYN that it grows by, of the power of ten above its packets per SYN; and the least.
 const INCREASE: f64 = 1e-3;
@@ -95,7 +97,7 @@ impl Controller for Sabul {
                 Some(found) => {
                     self.opening = None;
                     self.rate = found;
-                    // What is lost now left under the opening.
+                    // What is lost now was sent during the start.
                     self.decreased = Some(ack.now);
                 }
                 None => self.rate = opening.rate(),
@@ -190,7 +192,7 @@ mod tests {
         let old = LossEpisode { sent: (Timestamp::ZERO, Timestamp::ZERO), ..acks.loss() };
         let before = sabul.rate;
         for _ in 0..5 {
-            // One of 85 packets, of a congestion period that has been answered.
+            // One of 85 packets, of a congestion period that was answered already.
             sabul.on_loss(&old);
             sabul.on_ack(&acks.next(SYN, LINK));
         }

@@ -1,6 +1,6 @@
-//! Scalable TCP (Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", CCR 33(2), 2003): the window grows
-//! by a hundredth of what is acknowledged and falls by an eighth, so that recovery takes the same number of round trips at any
-//! rate.
+//! Scalable TCP (Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", CCR 33(2),
+//! 2003): the window grows by a hundredth of what is acknowledged and falls by an eighth, so that recovery
+//! takes the same number of round trips at any rate.
 
 use super::window::{Reaction, Window};
 use super::{AckSample, Controller, EcnMark, LossEpisode};

@@ -1,4 +1,4 @@
-//! When slow start has gone far enough: HyStart++ (RFC 9406). A round trip that is longer than the last round's ends the
+//! The end of slow start: HyStart++ (RFC 9406). A round trip that is longer than the last round's ends the
 //! doubling before the queue overflows.
 
 use super::AckSample;
@@ -10,10 +10,10 @@ const MAX_RTT_THRESH: Duration = Duration::from_millis(16);
 const MIN_RTT_DIVISOR: u32 = 8;
 const CSS_GROWTH_DIVISOR: f64 = 4.0;
 const CSS_ROUNDS: u32 = 5;
-/// RFC 9406 has 8 samples of one ack each; an ack of ours stands for up to 64 packets.
+/// RFC 9406 has 8 samples of one ack each; a FOBS ack stands for up to 64 packets.
 const N_RTT_SAMPLE: u32 = 3;
 
-/// Where in slow start a window is.
+/// Phases of slow start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Doubling,
@@ -31,7 +31,7 @@ pub(super) struct HyStart {
     samples: u32,
 }
 
-/// What slow start does with an ack.
+/// How slow start responds to an ack.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum SlowStart {
     /// The window grows by this factor of what was acknowledged.
@@ -65,7 +65,7 @@ impl HyStart {
             let thresh = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
             match self.phase {
                 Phase::Doubling if now >= last.saturating_add(thresh) => self.phase = Phase::Careful(now, 0),
-                // The delay was a passing one.
+                // The delay was transient.
                 Phase::Careful(baseline, _) if now < baseline => self.phase = Phase::Doubling,
                 _ => {}
             }

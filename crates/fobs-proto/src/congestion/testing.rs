@@ -1,4 +1,4 @@
-//! Acks and losses for the controllers' unit tests, on a path of one constant round trip unless told otherwise.
+//! Acks and losses for the unit tests of controllers. The path has one constant round trip by default.
 
 use super::{AckSample, LossCause, LossEpisode, LossEvidence, Outcome};
 use crate::recovery::RateSample;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Datagram bytes of the tests' packets.
 pub(super) const PACKET: u16 = 1472;
 
-/// Makes acks in the order of time.
+/// Makes acks in order of time.
 #[derive(Debug)]
 pub(super) struct Acks {
     now: Timestamp,
@@ -65,12 +65,12 @@ impl Acks {
         }
     }
 
-    /// One packet that left just now is lost.
+    /// One packet sent just now is lost.
     pub(super) fn loss(&self) -> LossEpisode {
         self.losses(1)
     }
 
-    /// So many packets that left just now are lost.
+    /// So many packets sent just now are lost.
     pub(super) fn losses(&self, packets: u64) -> LossEpisode {
         LossEpisode {
             now: self.now,

@@ -1,7 +1,8 @@
-//! TCP-friendly rate control (RFC 5348): the rate that TCP would have at this rate of loss events, without its sawtooth.
+//! TCP-friendly rate control (RFC 5348): the rate that TCP would have at this rate of loss events, without
+//! its sawtooth.
 //!
-//! Left out: history discounting (section 5.5) and oscillation prevention (section 4.5), both optional; a loss event counts at
-//! the sender, which knows the order of its packets.
+//! Left out: history discounting (section 5.5) and oscillation prevention (section 4.5), both optional; a
+//! loss event counts at the sender, which knows the order of its packets.
 
 use super::equation::Equation;
 use super::rate::safety_window;

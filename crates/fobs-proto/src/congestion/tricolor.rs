@@ -1,8 +1,10 @@
-//! The papers' aggressive controller (`seeds/004` section 2.2.2): three states, Green, Yellow and Red, each with its own bounds,
-//! steps and ways out; a decision after each block. It takes what is free while little is lost, and tolerates some loss.
+//! The papers' aggressive controller (`seeds/004` section 2.2.2): three states, Green, Yellow and Red, each
+//! with its own bounds, steps and ways out; a decision after each block. It takes what is free while little
+//! is lost, and tolerates some loss.
 //!
-//! The paper gives the structure and no figures. These are ours, chosen to meet its results (92.6 to 93% of the link with 1.15 to
-//! 1.6% lost, section 4): a block may lose 2% before anything happens. All are shares of what the path has been seen to deliver.
+//! The paper gives the structure and no figures. These are chosen to meet its results (92.6 to 93% of the
+//! link with 1.15 to 1.6% lost, section 4): a block may lose 2% before anything happens. All are shares of
+//! what the path has been seen to deliver.
 
 use super::opening::Opening;
 use super::rate::{bounded, safety_window};
@@ -36,7 +38,7 @@ struct Rules {
     worse: f64,
 }
 
-/// Loss that nobody minds; loss that the paper's controller lived with; loss that is "massive".
+/// Negligible loss; loss that the paper's controller tolerated; "massive" loss.
 const NEGLIGIBLE: f64 = 0.005;
 const MODERATE: f64 = 0.02;
 const MASSIVE: f64 = 0.10;
@@ -80,7 +82,7 @@ impl Color {
     }
 }
 
-/// What the path delivers is forgotten by this share per block, so that a slower path is seen as one.
+/// The highest delivery rate decays by this share per block, so that a slower path shows.
 const LINK_DECAY: f64 = 0.99;
 
 /// The controller.
@@ -89,11 +91,11 @@ pub struct Tricolor {
     opening: Option<Opening>,
     color: Color,
     rate: Rate,
-    /// The most that the path delivered lately.
+    /// The highest recent delivery rate.
     link: Rate,
     /// Blocks in a row that speak for the better state.
     good: u32,
-    /// Since when rate and state stand: only blocks that began later count.
+    /// When rate and state were set: only blocks that began later count.
     since: Timestamp,
     min_rtt: Duration,
 }

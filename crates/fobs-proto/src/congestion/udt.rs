@@ -1,9 +1,11 @@
-//! UDT's rate control, AIMD with decreasing increases (Gu, Grossman, "UDT: UDP-based data transfer for high-speed wide area
-//! networks", Computer Networks 51(7), 2007; draft-gg-udt-03, "UDT's native control algorithm"): every 10 ms the rate grows by a step that
-//! depends on the bandwidth left, and a loss event takes a ninth.
+//! UDT's rate control, AIMD with decreasing increases (Gu, Grossman, "UDT: UDP-based data transfer for
+//! high-speed wide area networks", Computer Networks 51(7), 2007; draft-gg-udt-03, "UDT's native control
+//! algorithm"): every 10 ms the rate grows by a step that depends on the bandwidth left, and a loss event
+//! takes a ninth.
 //!
-//! Differs in two things. The capacity comes from the dispersion of the first flight and from the fastest delivery since, where
-//! UDT times packet pairs all along: acks here carry no stamp of each packet. And slow start is paced.
+//! Differs in two things. The capacity comes from the dispersion of the first flight and from the fastest
+//! delivery since, where UDT times packet pairs all along: acks here carry no stamp of each packet. And
+//! slow start is paced.
 
 use super::rate::{RATE_MAX, bounded};
 use super::{AckSample, Controller, EcnMark, LossEpisode, LossEvidence};
@@ -39,7 +41,7 @@ pub struct Udt {
     window: u64,
     rate: Rate,
     smoothed_rtt: Duration,
-    /// What the link is thought to carry, and what arrives.
+    /// Estimates of the link's capacity and of the receive rate.
     capacity: Rate,
     arriving: Rate,
     measured: bool,
@@ -64,8 +66,8 @@ fn increase(left_bits: f64, packet_len: f64) -> f64 {
     (math::powf(10.0, math::log10(left_bits).ceil()) * BETA / packet_len).max(least)
 }
 
-/// UDT draws from [0, 1) so that flows do not fall in step; the moment of a loss is as good a seed as any and the same in every
-/// replay.
+/// UDT draws from [0, 1) so that flows do not fall in step; the time of a loss serves as the seed, so that
+/// a replay is the same.
 fn draw(at: Timestamp) -> f64 {
     let mixed = at.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 11) as f64 / (1u64 << 53) as f64
@@ -276,7 +278,7 @@ mod tests {
         acks.round(0);
         udt.on_loss(&acks.loss());
         assert!((udt.rate.as_bytes() as f64 * DECREASE / before - 1.0).abs() < 1e-6);
-        // A storm of reports about packets that left before that.
+        // Many reports about packets sent before that.
         let storm = LossEpisode { sent: (Timestamp::ZERO, acks.now()), ..acks.losses(10) };
         for _ in 0..100 {
             udt.on_loss(&storm);
@@ -292,7 +294,8 @@ mod tests {
         udt.on_loss(&acks.loss());
         let low = udt.rate.as_bytes();
         let link = Rate::bits_per_second(1_000_000_000);
-        // The first SYN after a loss has no increase; then a packet each, as 1 Gbit/s less 8/9 of it is 111 Mbit/s.
+        // The first SYN after a loss has no increase; then a packet each, as 1 Gbit/s less 8/9 of it is 111
+        // Mbit/s.
         for _ in 0..11 {
             udt.on_ack(&acks.next(SYN, link));
         }

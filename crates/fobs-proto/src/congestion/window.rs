@@ -1,5 +1,5 @@
-//! A TCP-like window that is also paced: what the window-based controllers share. How it grows in congestion avoidance and how far
-//! it falls is theirs.
+//! A paced TCP-like window, shared by the window-based controllers. How it grows in congestion avoidance
+//! and how far it falls is up to them.
 
 use super::rate::bounded;
 use super::slow_start::{HyStart, SlowStart};
@@ -11,22 +11,23 @@ use std::time::Duration;
 const INITIAL_PACKETS: f64 = 10.0;
 /// RFC 9002 section 7.2.
 const MIN_PACKETS: f64 = 2.0;
-/// Four times what can be on its way (`recovery::in_flight`): an end to growth on a path that never loses.
+/// Four times what can be in flight (`recovery::in_flight`): bounds growth on a path that never loses.
 const MAX_PACKETS: f64 = 1_048_576.0;
-/// Pacing over window per round trip: RFC 9002 section 7.7 for avoidance; in slow start the window doubles in a round trip.
+/// Pacing over window per round trip: RFC 9002 section 7.7 for avoidance; in slow start the window doubles
+/// in a round trip.
 const AVOIDANCE_GAIN: f64 = 1.25;
 const SLOW_START_GAIN: f64 = 2.0;
-/// The first flight leaves over this time, before any round trip is known.
+/// The first flight is paced over this time, before any round trip is known.
 const FIRST_FLIGHT: Duration = Duration::from_millis(10);
 
-/// What a loss asks for.
+/// How to respond to a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
-    /// Part of a loss that was answered, or not the path's doing.
+    /// Part of an episode that was answered already, or not caused by the path.
     None,
     /// A congestion event (RFC 9002 section 7.3.2).
     Reduce,
-    /// Nothing comes back: begin anew (RFC 9002 section 7.6).
+    /// No feedback: begin anew (RFC 9002 section 7.6).
     Collapse,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Window {
     packet_len: u64,
     smoothed_rtt: Duration,
     slow_start: HyStart,
-    /// When the last congestion event was answered; packets that left earlier are part of it.
+    /// When the last congestion event was answered; packets sent earlier are part of it.
     recovery_began: Option<Timestamp>,
 }
 
@@ -54,11 +55,11 @@ impl Window {
         }
     }
 
-    /// Takes an ack, and grows in slow start. Packets that congestion avoidance shall account for: none in slow start, during
-    /// recovery, or while the window is not what limits.
+    /// Takes an ack, and grows in slow start. Returns the packets that congestion avoidance accounts for:
+    /// none in slow start, during recovery, or while the window is not the limit.
     pub(super) fn on_ack(&mut self, ack: &AckSample) -> f64 {
         let len = u64::from(ack.packet_len).max(1200);
-        // The bytes are what the path was found to bear, not the packets.
+        // Bytes, not packets, are what the path was found to carry.
         let larger = len as f64 / self.packet_len as f64;
         (self.packets, self.ssthresh) = ((self.packets / larger).max(MIN_PACKETS), self.ssthresh / larger);
         self.packet_len = len;
@@ -80,7 +81,7 @@ impl Window {
         0.0
     }
 
-    /// What a loss asks for; each congestion event is told once.
+    /// How to respond to a loss; each congestion event counts once.
     pub(super) fn on_loss(&mut self, loss: &LossEpisode) -> Reaction {
         if loss.cause.spares_rate() || self.recovery_began.is_some_and(|at| loss.sent.1 <= at) {
             return Reaction::None;
@@ -136,14 +137,14 @@ impl Window {
         (self.packets * self.packet_len as f64) as u64
     }
 
-    /// The rate that spreads the window over the round trip, with room for what acks delay.
+    /// The rate that spreads the window over the round trip, with room for ack delay.
     pub(super) fn pacing_rate(&self) -> Rate {
         let gain = if self.in_slow_start() { SLOW_START_GAIN } else { AVOIDANCE_GAIN };
         let over = if self.smoothed_rtt.is_zero() { FIRST_FLIGHT } else { self.smoothed_rtt };
         Rate::of(self.bytes(), over).map_or(bounded(0.0), |rate| bounded(rate.as_bytes() as f64 * gain))
     }
 
-    /// What it is doing, in a word.
+    /// The state in one word.
     pub(super) fn state(&self) -> &'static str {
         if self.in_slow_start() { "slow start" } else { "avoidance" }
     }
@@ -157,7 +158,7 @@ mod tests {
     const RTT: Duration = Duration::from_millis(50);
 
     #[test]
-    fn slow_start_doubles_and_avoidance_is_told_what_was_acknowledged() {
+    fn slow_start_doubles_and_avoidance_gets_the_acked_packets() {
         let mut window = Window::new(PACKET);
         let mut acks = Acks::new(RTT);
         for round in 1..=6 {

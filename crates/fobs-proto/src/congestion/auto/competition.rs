@@ -1,8 +1,10 @@
-//! Beside flows that fill the queue until it overflows, a flow that yields to the delay starves. There `auto` is a CUBIC flow (RFC 9438),
-//! as Copa changes its mode (Arun, Balakrishnan 2018, section 2.2), until sending less for a moment shows that the queue is its own.
+//! Beside flows that fill the queue until it overflows, a flow that yields to the delay starves. There
+//! `auto` is a CUBIC flow (RFC 9438), as Copa changes its mode (Arun, Balakrishnan 2018, section 2.2),
+//! until sending less for a moment shows that the queue is its own.
 //!
-//! Two things are not CUBIC's. Losses that chance explains do not count. And where losses go on after the flow backed off, others do not
-//! back off (BBR version 1 does not): there it backs off no further than its bound of losses demands.
+//! Two things are not CUBIC's. Losses that chance explains do not count. And where losses go on after the
+//! flow backed off, others do not back off (BBR version 1 does not): there it backs off no further than its
+//! bound of losses demands.
 
 use super::super::cubic::Cubic;
 use super::super::{AckSample, Controller, LossEpisode, ModeReason};
@@ -33,7 +35,8 @@ pub(crate) enum Course {
     PathLonger,
 }
 
-/// A test whether the queue is self-induced: less is sent until the first moment, and the queue is watched until the second.
+/// A test whether the queue is self-induced: less is sent until the first moment, and the queue is watched
+/// until the second.
 #[derive(Debug, Clone, Copy)]
 struct Test {
     low_until: Timestamp,

@@ -1,5 +1,5 @@
-//! Cruising: sends what the path delivers, a little more while the queue is below its target and less while it is above. A drain is part
-//! of it and looks for the same things.
+//! Cruising: sends what the path delivers, a little more while the queue is below its target and less while
+//! it is above. A drain is part of it and looks for the same things.
 
 use super::super::{AckSample, ModeReason};
 use super::Auto;
@@ -103,7 +103,8 @@ impl Auto {
 
     fn find_crowd(&mut self, ack: &AckSample) -> Option<Crowd> {
         let (model, p) = (&self.model, &self.model.params);
-        // Not the target at the rate that the flow has fallen to: on a slow share a few packets are a long delay.
+        // Not the target at the rate that the flow has fallen to: on a slow share a few packets are a long
+        // delay.
         let target = model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target));
         // A flow at its least rate has nothing left to yield.
         let sends = model.pacing.as_bytes() as f64 / model.newest.as_bytes().max(1) as f64;
@@ -113,7 +114,8 @@ impl Auto {
         self.detect.crowd.on_ack(ack, &sample, p)
     }
 
-    /// What to probe with, if the queue vanished as it does when the path's rate rises, or nothing was ever probed.
+    /// What to probe with, if the queue vanished as it does when the path's rate rises, or nothing was ever
+    /// probed.
     fn find_room(&mut self, ack: &AckSample) -> Option<ProbePlan> {
         let target = self.model.queue_target();
         if self.model.queue.delay() > self.model.params.calm_queue * target {

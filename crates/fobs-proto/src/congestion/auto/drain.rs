@@ -1,5 +1,6 @@
-//! Drains: from time to time, when another flow has joined and when the base delay turns out lower, the flow sends less for a phase. That
-//! shows the base delay to all flows of the path, and how much is lost when the queue holds nothing of this flow.
+//! Drains: from time to time, when another flow has joined and when the base delay turns out lower, the
+//! flow sends less for a phase. That shows the base delay to all flows of the path, and how much is lost
+//! when the queue holds nothing of this flow.
 
 use super::Auto;
 use super::state::{Drain, Phase, State, Why};
@@ -18,7 +19,8 @@ pub(crate) enum Growth {
 /// The time from drain to drain.
 #[derive(Debug)]
 pub(crate) struct Cycle {
-    /// When the flow last drained, or a standing queue was last seen to go: so flows that share a path drain in step.
+    /// When the flow last drained, or a standing queue was last seen to go: so flows that share a path
+    /// drain in step.
     pub(crate) drained: Timestamp,
     /// The base delay as it was known at the last drain.
     base: Duration,

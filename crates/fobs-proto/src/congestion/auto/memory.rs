@@ -1,9 +1,10 @@
 //! What earlier transfers learnt of the path, and the jump that rests on it.
 //!
-//! On a path that is remembered, and whose round trip is what it was, the train is followed at once by a **jump**: until the train's first
-//! ack, half of what the path carried before. It is the unvalidated phase of careful resume (RFC 9959) one round trip sooner: there a
-//! first window must be acknowledged before it; here the session's set-up has shown the round trip, and the jump is no larger, half of
-//! a bandwidth-delay product, paced. From the train's first ack on the start is that of any transfer.
+//! On a path that is remembered, and whose round trip is what it was, the train is followed at once by a
+//! **jump**: until the train's first ack, half of what the path carried before. It is the unvalidated phase
+//! of careful resume (RFC 9959) one round trip sooner: there a first window must be acknowledged before it;
+//! here the session's set-up has shown the round trip, and the jump is no larger, half of a bandwidth-delay
+//! product, paced. From the train's first ack on the start is that of any transfer.
 
 use super::super::PathHistory;
 use super::params::Params;
@@ -65,7 +66,8 @@ impl Memory {
         self.jump.take_if(|jump| estimate >= jump.rate);
     }
 
-    /// The slope over the train alone, and whether later packets have arrived too: their distances are the sender's, not the path's.
+    /// The slope over the train alone, and whether later packets have arrived too: their distances are the
+    /// sender's, not the path's.
     pub(crate) fn of_train(
         &mut self,
         acked: u64,
@@ -86,11 +88,13 @@ impl Memory {
         let (rate, found) = (self.rate.unwrap_or(Rate::ZERO), estimate.scaled(p.ramp_start));
         match &self.jump {
             None => found.max(rate.scaled(p.recalled_share).min(estimate.scaled(p.recalled_max))),
-            // At least half of what is remembered: too much would again be half of a bandwidth-delay product at most.
+            // At least half of what is remembered: too much would again be half of a bandwidth-delay
+            // product at most.
             Some(jump) if estimate >= jump.rate && estimate <= rate.scaled(p.believed_ratio) => {
                 rate.scaled(p.ramp_start).min(estimate.scaled(1.0 / p.jump_share))
             }
-            // A faster path, a slower one, or a train that was distorted worse, which the arrival of the jump will show.
+            // A faster path, a slower one, or a train that was distorted worse, which the arrival of the
+            // jump will show.
             Some(_) => found,
         }
     }

@@ -1,8 +1,9 @@
 //! `auto`, the default controller: it models the path instead of reacting to single losses.
 //!
-//! Each ack goes through three steps: the model takes it in (`model`), detectors return findings (`detect`), and the present state decides
-//! what follows from them. A change of state goes through [`Auto::transition`] and stands in one table (`state`).
-//! docs/controllers.md explains the control law; `params` has all numbers.
+//! Each ack goes through three steps: the model takes it in (`model`), detectors return findings
+//! (`detect`), and the present state decides what follows from them. A change of state goes through
+//! [`Auto::transition`] and stands in one table (`state`). docs/controllers.md explains the control law;
+//! `params` has all numbers.
 //!
 //! ```text
 //!   state                         the states with their data, the table of transitions
@@ -44,8 +45,8 @@ use model::Model;
 use priority::Claims;
 use state::{Kind, Progress, Stage, State, Train, Why, is_legal};
 
-/// Modes as changes name them: while it looks for the path's rate, and while it models the path; the laws of a competition have
-/// their own names.
+/// Modes as changes name them: while it looks for the path's rate, and while it models the path; the laws
+/// of a competition have their own names.
 const START: &str = "start";
 const CRUISE: &str = "cruise";
 /// Packets that the window has beyond what the path needs.
@@ -173,7 +174,7 @@ impl Auto {
         }
     }
 
-    /// The one place where the burst detector is asked.
+    /// The only call of the burst detector for its finding.
     fn find_bursts(&mut self) {
         self.bursts = self.detect.bursts.finding(&self.model.params);
     }
@@ -244,7 +245,7 @@ impl Controller for Auto {
         self.model.update(ack);
         self.watch_queue(ack.now);
         match self.state {
-            State::Train(train) => self.on_train_ack(ack, train),
+            State::Train(_) => self.on_train_ack(ack),
             State::Compete(_) => self.on_compete_ack(ack),
             State::Ramp(_) | State::Drain(_) | State::Cruise(_) | State::Probe(_) => self.steer(ack),
         }
@@ -262,7 +263,8 @@ impl Controller for Auto {
 
     fn on_ecn(&mut self, mark: &EcnMark) {
         self.retreat();
-        // The queue marks before it drops: yield at once, once a round trip, and do not creep back before the next drain.
+        // The queue marks before it drops: yield at once, once a round trip, and do not creep back before
+        // the next drain.
         let waits = matches!(self.state, State::Train(_) | State::Drain(_) | State::Compete(_));
         let round = self.model.latest_rtt.max(self.model.params.measure_min);
         if !waits && mark.now - self.cycle.drained >= round {

@@ -1,7 +1,8 @@
-//! The numbers of `auto`: each stands once, in `table.rs`, with its unit, its range, its source and the effect of a wrong value.
+//! The numbers of `auto`: each stands once, in `table.rs`, with its unit, its range, its source and the
+//! effect of a wrong value.
 //!
-//! The simulator sweeps them by name ([`Params::set`]). Durations are numbers of milliseconds and rates numbers of Mbit/s
-//! there, the unit that the field's documentation names.
+//! The simulator sweeps them by name ([`Params::set`]). Durations are numbers of milliseconds and rates
+//! numbers of Mbit/s there, the unit that the field's documentation names.
 
 mod table;
 
@@ -12,8 +13,8 @@ use std::time::Duration;
 
 /// Least round trips that a trend of delay consists of (`detect::burst`): all must rise.
 pub(super) const TREND_POINTS: usize = 4;
-/// Round trips for which a delivery rate counts in `persist`: BBR's filter (draft-cardwell-iccrg-bbr-congestion-control-00
-/// section 4.1.1.3). An array's length.
+/// Round trips for which a delivery rate counts in `persist`: BBR's filter
+/// (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.1.1.3). An array's length.
 pub(super) const PERSIST_ROUNDS: usize = 10;
 /// Phases of a cycle of `persist`, a round trip each (the same draft, section 4.3.4.2).
 pub(super) const PERSIST_CYCLE: usize = 8;

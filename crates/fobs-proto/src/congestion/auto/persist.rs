@@ -1,7 +1,8 @@
-//! The law beside flows that do not back off at losses, as BBR version 1 does not (Cardwell and others 2016,
-//! draft-cardwell-iccrg-bbr-congestion-control-00); a flow that backs off there starves. It sends the most that was delivered
-//! lately and now and then probes for more, less than BBR's quarter and with fewer bytes in flight: two BBR flows on a queue of one
-//! bandwidth-delay product lose a fifth of what they send (measured in the simulator).
+//! The law beside flows that do not back off at losses, as BBR version 1 does not (Cardwell and others
+//! 2016, draft-cardwell-iccrg-bbr-congestion-control-00); a flow that backs off there starves. It sends the
+//! most that was delivered lately and now and then probes for more, less than BBR's quarter and with fewer
+//! bytes in flight: two BBR flows on a queue of one bandwidth-delay product lose a fifth of what they send
+//! (measured in the simulator).
 
 use super::super::AckSample;
 use super::params::{PERSIST_CYCLE, PERSIST_ROUNDS as ROUNDS, Params};

@@ -84,7 +84,8 @@ impl Claims {
         self.former = self.priority;
     }
 
-    /// Whether the flow yielded to all and need not any more: a queue that stands now is not to be yielded to once more.
+    /// Whether the flow yielded to all and need not any more: a queue that stands now is not to be yielded
+    /// to once more.
     pub(crate) fn is_raised(&self) -> bool {
         self.former == Priority::Scavenger && self.priority != Priority::Scavenger
     }

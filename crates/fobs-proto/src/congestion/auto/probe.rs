@@ -1,7 +1,8 @@
-//! Probes for a rise of the path's rate. To try a little more each round takes ten round trips to come to ten times the rate, so a
-//! train follows, as at the start: its dispersion is the path's rate, one round trip later. The pause behind it makes up for it: where
-//! nothing has risen, the path carries no more than before. One is sent when the queue vanishes faster than what is sent explains, and
-//! one after drains, which leave no queue that could vanish.
+//! Probes for a rise of the path's rate. To try a little more each round takes ten round trips to come to
+//! ten times the rate, so a train follows, as at the start: its dispersion is the path's rate, one round
+//! trip later. The pause behind it makes up for it: where nothing has risen, the path carries no more than
+//! before. One is sent when the queue vanishes faster than what is sent explains, and one after drains,
+//! which leave no queue that could vanish.
 
 use super::super::{AckSample, BurstSent};
 use super::Auto;
@@ -73,7 +74,8 @@ impl Auto {
         self.detect.rise.is_alone(self.model.capacity, &self.model.params)
     }
 
-    /// A flow that is alone leaves the queue behind that it keeps; one that is not probes seldom, to learn whether that is still so.
+    /// A flow that is alone leaves the queue behind that it keeps; one that is not probes seldom, to learn
+    /// whether that is still so.
     pub(super) fn probe_after_drain(&self, now: Timestamp) -> Option<ProbePlan> {
         let (alone, rise) = (self.is_alone(), &self.detect.rise);
         if !alone && rise.knows() && !rise.is_stale(now, &self.model.params) {
@@ -192,8 +194,8 @@ impl Probe {
         Probe { plan, since: now, sent: 0, rate, refill: Refill::Stands, first: None, others }
     }
 
-    /// Adds a report that was faster than the flow. One `later` times as fast as those before means that the rate rose while the
-    /// probe was under way.
+    /// Adds a report that was faster than the flow. One `later` times as fast as those before means that
+    /// the rate rose while the probe was under way.
     fn add(&mut self, step: RateSample, later: f64, enough: u64) {
         let before = Rate::of(self.others.bytes, self.others.span);
         if before.is_some_and(|rate| step.rate > rate.scaled(later)) && step.packets >= enough {

@@ -1,10 +1,11 @@
-//! The ramp: goes on faster each round while the path delivers what is sent and no queue grows. A wrong estimate costs one round.
+//! The ramp: goes on faster each round while the path delivers what is sent and no queue grows. A wrong
+//! estimate costs one round.
 
 use super::super::AckSample;
 use super::Auto;
 use super::detect::{Relapse, ResumedPhase};
 use super::model::QueueLevel;
-use super::state::{Phase, Progress, Ramp, RampOrigin, Stage, State, Why};
+use super::state::{Progress, Ramp, RampOrigin, Stage, State, Why};
 use crate::{Rate, Timestamp};
 
 /// What an ack comes to in a phase of the ramp.
@@ -14,7 +15,8 @@ enum Finding {
     JumpArrived,
     /// All of this rate was delivered, without a queue.
     Delivered(Rate),
-    /// Nothing was learnt: too little was sent. What was not delivered and is neither in a queue nor lost was not sent in time.
+    /// Nothing was learnt: too little was sent. What was not delivered and is neither in a queue nor lost
+    /// was not sent in time.
     NotTried,
     /// A queue grows, or packets are lost.
     NotDelivered,
@@ -68,12 +70,13 @@ impl Auto {
                 let gain = self.model.params.ramp_gain(ramp.step);
                 self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
             }
-            Finding::NotTried => self.hold(now, ramp),
+            Finding::NotTried => self.hold(now),
             Finding::NotDelivered => {
                 self.judge_resumption(ramp);
                 let newest = self.model.newest;
                 self.model.capacity = newest;
-                // What others leave of the path at the moment may be less than it carries, but hardly less than half.
+                // What others leave of the path at the moment may be less than it carries, but hardly less
+                // than half.
                 let most = newest.scaled(self.model.params.ramp_proven);
                 self.model.proven = self.model.proven.min(most).max(newest);
                 self.enter_drain(now, Why::NotDelivered);
@@ -105,11 +108,11 @@ impl Auto {
     }
 
     /// Holds this rate to look again after another phase, unless it is more than may be claimed.
-    fn hold(&mut self, now: Timestamp, ramp: Ramp) {
+    fn hold(&mut self, now: Timestamp) {
         if self.model.pacing >= self.claims.ceiling {
             self.transition(now, State::cruise(now, 1), Why::Ceiling, self.cruise_gain());
         } else {
-            self.state = State::Ramp(Ramp { phase: Phase::begin(now), ..ramp });
+            self.state.restart_phase(now);
         }
     }
 }

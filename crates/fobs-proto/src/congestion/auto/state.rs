@@ -1,4 +1,5 @@
-//! The states of `auto`, each with what is meaningful in it alone, and the one table of transitions between them.
+//! The states of `auto`, each with what is meaningful in it alone, and the one table of transitions between
+//! them.
 
 use super::competition::Competition;
 use super::model::PhaseLen;
@@ -113,6 +114,13 @@ impl State {
             State::Drain(drain) => Some(&mut drain.phase),
             State::Cruise(cruise) => Some(&mut cruise.phase),
             State::Train(_) | State::Probe(_) | State::Compete(_) => None,
+        }
+    }
+
+    /// Waits and measures once more under the same rate.
+    pub(crate) fn restart_phase(&mut self, now: Timestamp) {
+        if let Some(phase) = self.phase_mut() {
+            *phase = Phase::begin(now);
         }
     }
 

@@ -18,7 +18,8 @@ const RTT: Duration = Duration::from_millis(65);
 const MS: Duration = Duration::from_millis(1);
 /// Sequences of moods that lead through all transitions but those of [`NEEDS`].
 const SEQUENCES: u32 = 400;
-/// Transitions that need a memory, a probe's reports or a coincidence; the tests of `train` and `probe` make them.
+/// Transitions that need a memory, a probe's reports or a coincidence; the tests of `train` and `probe`
+/// make them.
 const NEEDS: [(Kind, Kind, Why); 4] = [
     (Kind::Ramp, Kind::Ramp, Why::JumpArrived),
     (Kind::Probe, Kind::Ramp, Why::Risen),
@@ -127,8 +128,8 @@ fn what_was_delivered_is_remembered_and_what_was_tried_is_not() {
     assert!((kept / rate.as_bytes() as f64 - 1.0).abs() < 0.05, "{kept}");
 }
 
-/// As where a host's stall made the train look twenty times faster than the path: with all of the object in flight there is nothing more
-/// to send, and the flow is application-limited throughout.
+/// As where a host's stall made the train look twenty times faster than the path: with all of the object in
+/// flight there is nothing more to send, and the flow is application-limited throughout.
 #[test]
 fn a_pace_far_too_fast_is_corrected_with_nothing_left_to_send() {
     let (mut auto, mut acks) = (Auto::new(PACKET), Acks::new(RTT));

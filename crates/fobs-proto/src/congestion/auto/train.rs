@@ -3,7 +3,7 @@
 use super::super::{AckSample, BurstSent};
 use super::Auto;
 use super::priority::Priority;
-use super::state::{State, Train, Why};
+use super::state::{State, Why};
 use crate::Rate;
 
 /// What the train has found: a rate, and the ramp's step to go on with.
@@ -13,7 +13,8 @@ struct Estimate {
 }
 
 impl Auto {
-    /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the path by now.
+    /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the
+    /// path by now.
     pub(super) fn on_train_sent(&mut self, sent: &BurstSent) {
         if let Some(rate) = self.memory.jump_rate() {
             self.model.pacing = rate;
@@ -29,12 +30,14 @@ impl Auto {
         if window > self.window {
             self.memory.begin_jump(rate, sent.bytes_in_flight / self.model.packet_len);
             self.window = window;
-            // The train's last burst is followed by a pause for all of the train, so that the train arrives by itself.
+            // The train's last burst is followed by a pause for all of the train, so that the train arrives
+            // by itself.
             self.model.pacing = rate.scaled(sent.bytes as f64 / sent.bytes_in_flight.max(1) as f64);
         }
     }
 
-    /// Something was lost or marked before the train has come back: memory counts no more, and nothing leaves until then.
+    /// Something was lost or marked before the train has come back: memory counts no more, and nothing
+    /// leaves until then.
     pub(super) fn retreat(&mut self) {
         if matches!(self.state, State::Train(_)) && self.memory.jump_rate().is_some() {
             self.memory.forget();
@@ -42,9 +45,9 @@ impl Auto {
         }
     }
 
-    pub(super) fn on_train_ack(&mut self, ack: &AckSample, train: Train) {
-        let first_ack = train.first_ack.unwrap_or(ack.now);
-        self.state = State::Train(Train { first_ack: Some(first_ack) });
+    pub(super) fn on_train_ack(&mut self, ack: &AckSample) {
+        let State::Train(train) = &mut self.state else { return };
+        let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
         let Some(Estimate { rate, step }) = self.estimate_train(ack, waited) else { return };
         self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);

@@ -1,5 +1,6 @@
-//! How BBR probes for bandwidth (draft-ietf-ccwg-bbr section 5.3.3): down, to drain what the last probe queued; cruise, for a few
-//! seconds; refill, a round trip that fills the pipe; up, until the bandwidth grows no more or too much is lost.
+//! How BBR probes for bandwidth (draft-ietf-ccwg-bbr section 5.3.3): down, to drain what the last probe
+//! queued; cruise, for a few seconds; refill, a round trip that fills the pipe; up, until the bandwidth
+//! grows no more or too much is lost.
 
 use super::FullBw;
 use super::model::{BETA, Model};
@@ -69,7 +70,8 @@ pub(super) struct Cycle {
     acks: Acks,
     /// Losses now are of this probe, and end it.
     probing: bool,
-    /// Growth of the long-term bound: bytes acknowledged per packet of it, those acknowledged so far, and the slope.
+    /// Growth of the long-term bound: bytes acknowledged per packet of it, those acknowledged so far, and
+    /// the slope.
     up_every: u64,
     up_acked: u64,
     up_rounds: u32,
@@ -83,7 +85,7 @@ impl Cycle {
     /// A probe, or startup, is over.
     pub(super) fn start_down(&mut self, now: Timestamp, model: &mut Model) {
         *self = Cycle { phase: Phase::Down, began: now, acks: Acks::Stopping, ..Cycle::default() };
-        // Flows that probe at once learn nothing: the moment is as good a seed as any, and the same in every replay.
+        // Flows that probe at once learn nothing: the time serves as the seed, so that a replay is the same.
         let mixed = now.as_nanos().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.wait = PROBE_WAIT + Duration::from_millis(mixed % PROBE_WAIT_MORE_MS);
         self.probed_round = model.rounds.saturating_sub(mixed & 1);
@@ -130,7 +132,7 @@ impl Cycle {
                 self.raise_bound(ack, model, window, limited);
                 let at_bound = limited && model.inflight_longterm.is_some_and(|bound| window >= bound);
                 if at_bound {
-                    // The bound keeps the bandwidth from growing: that says nothing of the path.
+                    // The bound keeps the bandwidth from growing, not the path.
                     *full_bw = FullBw { bw: model.round.bw_latest, ..FullBw::default() };
                 } else if full_bw.now {
                     self.start_down(ack.now, model);
@@ -140,7 +142,7 @@ impl Cycle {
         }
     }
 
-    /// Section 5.5.10: too much was lost in a probe: what was on its way then is the bound.
+    /// Section 5.5.10: too much was lost in a probe: the bytes in flight then are the bound.
     pub(super) fn on_loss(&mut self, now: Timestamp, model: &mut Model, full_bw: &mut FullBw, window: u64) {
         if !self.probing || !model.is_inflight_too_high() {
             return;

@@ -1,8 +1,10 @@
-//! BBR version 3 (draft-ietf-ccwg-bbr): sends at the bandwidth that was measured, keeps about a bandwidth-delay product on its way,
-//! and takes loss as a bound on it. `model` is what it believes, `cycle` how it probes for bandwidth; here are the states
-//! and what follows from them: rate and window.
+//! BBR version 3 (draft-ietf-ccwg-bbr): sends at the measured bandwidth, keeps about a bandwidth-delay
+//! product in flight, and takes loss as a bound on both. `model` has the estimates, `cycle` the bandwidth
+//! probes; here are the states, rate and window.
 //!
-//! Delivery is measured over a round trip of acks and losses by the round trip, where the draft notes both with each packet. Spurious losses are not undone (section 5.5.10), and ECN has no part beyond ending a probe.
+//! Delivery is measured over a round trip of acks and losses by the round trip, where the draft notes both
+//! with each packet. Spurious losses are not undone (section 5.5.10), and ECN has no part beyond ending a
+//! probe.
 
 mod cycle;
 mod model;
@@ -17,7 +19,8 @@ use cycle::{Cycle, Phase};
 use model::Model;
 use std::time::Duration;
 
-/// StartupPacingGain, DrainPacingGain, DefaultCwndGain and ProbeRTTCwndGain. 4 ln 2 doubles the rate each round trip.
+/// StartupPacingGain, DrainPacingGain, DefaultCwndGain and ProbeRTTCwndGain. 4 ln 2 doubles the rate each
+/// round trip.
 const STARTUP_PACING_GAIN: f64 = 2.77;
 const DRAIN_PACING_GAIN: f64 = 0.35;
 const WINDOW_GAIN: f64 = 2.0;
@@ -76,7 +79,7 @@ pub struct Bbr {
     /// The pipe was full once: startup is over for good.
     filled: bool,
     pacing: Rate,
-    /// The fastest that we sent at in this and the last round.
+    /// The highest sending rate of this and the last round.
     sent_rates: [Rate; 2],
     window: u64,
     /// Before a probe of the round trip.
@@ -119,7 +122,7 @@ impl Bbr {
         }
     }
 
-    /// Whether higher bandwidth is looked for: losses then are answered by the probe's end, not by the lower bounds.
+    /// Whether bandwidth is being probed: losses then end the probe and do not set the lower bounds.
     fn is_probing(&self) -> bool {
         match self.state {
             State::Startup => true,
@@ -145,7 +148,7 @@ impl Bbr {
         }
     }
 
-    /// Section 5.3.2: draining ends when no more is on its way than the path holds.
+    /// Section 5.3.2: draining ends when the bytes in flight fit the bandwidth-delay product.
     fn check_drain(&mut self, ack: &AckSample) {
         if self.state == State::Drain && ack.bytes_in_flight <= self.model.bdp(self.model.bw(), 1.0) {
             self.enter_down(ack.now);
@@ -158,7 +161,7 @@ impl Bbr {
         self.cycle.start_down(now, &mut self.model);
     }
 
-    /// Section 5.3.4: now and then almost nothing is on its way, so that the path's own delay shows.
+    /// Section 5.3.4: from time to time almost nothing is in flight, so that the base delay shows.
     fn check_probe_rtt(&mut self, ack: &AckSample, due: bool) {
         if due && !matches!(self.state, State::ProbeRtt(_)) {
             self.window_before = self.window;
@@ -205,7 +208,7 @@ impl Bbr {
     fn set_window(&mut self, ack: &AckSample) {
         let model = &self.model;
         let wanted = model.bdp(model.bw(), self.window_gain()).saturating_add(model.extra_acked());
-        // What the host sends at once must fit three times (section 5.6.4).
+        // Three bursts must fit (section 5.6.4).
         let most = wanted.max(3 * Pacer::quantum(self.pacing)).max(model.min_pipe());
         let grown = self.window.saturating_add(ack.acked_bytes);
         if self.filled {
@@ -266,7 +269,7 @@ impl Controller for Bbr {
         }
         self.model.on_loss(loss);
         if loss.evidence == LossEvidence::Silence {
-            // Section 5.6.4: nothing is on its way any more; the window comes back with the acks.
+            // Section 5.6.4: nothing is in flight any more; the window comes back with the acks.
             self.window = self.model.min_pipe();
         }
         if self.state == State::ProbeBw {

@@ -1,24 +1,25 @@
-//! What BBR believes of the path (draft-ietf-ccwg-bbr section 5.5): bandwidth, round trip, how acks come in clumps, and how much
-//! may be on its way before too much is lost.
+//! BBR's model of the path (draft-ietf-ccwg-bbr section 5.5): bandwidth, round trip, ack aggregation, and
+//! the bytes in flight beyond which too much is lost.
 
 use crate::congestion::{AckSample, LossEpisode};
 use crate::recovery::DeliveryRate;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// LossThresh, Beta and Headroom: the share that a round trip may lose, the decrease on loss, the room left for others.
+/// LossThresh, Beta and Headroom: the share that a round trip may lose, the decrease on loss, the room left
+/// for others.
 pub(super) const LOSS_THRESH: f64 = 0.02;
 pub(super) const BETA: f64 = 0.7;
 pub(super) const HEADROOM: f64 = 0.15;
 /// MinPipeCwnd: packets that keep acks coming.
 pub(super) const MIN_PIPE_PACKETS: u64 = 4;
-/// MinRTTFilterLen and ProbeRTTInterval: the least round trip of so long, and how often it is looked for.
+/// MinRTTFilterLen and ProbeRTTInterval: the span of the least round trip, and how often it is probed.
 const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// A sample of the bandwidth spans a round trip (draft-ietf-ccwg-bbr section 4.1), and on short paths this: acks come every 64
-/// packets or 5 ms.
+/// A sample of the bandwidth spans a round trip (draft-ietf-ccwg-bbr section 4.1), and on short paths this:
+/// acks come every 64 packets or 5 ms.
 const SAMPLE_MIN: Duration = Duration::from_millis(10);
-/// ExtraAckedFilterLen: round trips over which the clumps of acks are remembered.
+/// ExtraAckedFilterLen: round trips over which ack aggregation is remembered.
 const EXTRA_ACKED_ROUNDS: u32 = 10;
 
 /// Signals of one round trip.
@@ -30,7 +31,7 @@ pub(super) struct Round {
     /// Bytes lost, and reports of it.
     pub(super) lost: u64,
     pub(super) loss_reports: u32,
-    /// Most bytes on their way.
+    /// Most bytes in flight.
     in_flight_max: u64,
 }
 
@@ -49,12 +50,12 @@ pub(super) struct Model {
     min_rtt_at: Timestamp,
     probe_rtt_min: Option<Duration>,
     pub(super) probe_rtt_min_at: Timestamp,
-    /// When the present round began; it ends when what left then is acknowledged.
+    /// When the present round began; it ends when what was sent then is acknowledged.
     round_began: Timestamp,
     pub(super) round_start: bool,
     pub(super) rounds: u64,
     pub(super) round: Round,
-    /// Most bytes on their way in the round before: what is reported lost now left then.
+    /// Most bytes in flight in the round before, when what is reported lost now was sent.
     sent_in_flight: u64,
     extra: [u64; 2],
     extra_rounds: u32,
@@ -88,10 +89,10 @@ impl Model {
         }
     }
 
-    /// Takes an ack. `sent` is the fastest that we have sent lately: no sample counts as faster (section 4.1).
+    /// Takes an ack. `sent` is the highest recent sending rate: no sample counts as faster (section 4.1).
     pub(super) fn on_ack(&mut self, ack: &AckSample, sent: Rate) {
         self.packet_len = u64::from(ack.packet_len).max(1200);
-        // A round: the newest packet acknowledged left after the round began (section 5.5.1).
+        // A round: the newest packet acknowledged was sent after the round began (section 5.5.1).
         self.round_start = ack.now.saturating_sub(ack.latest_rtt) >= self.round_began;
         if self.round_start {
             self.start_round(ack.now);
@@ -102,7 +103,7 @@ impl Model {
         if let Some(rate) = self.delivery_rate(ack) {
             let rate = rate.min(sent);
             self.round.bw_latest = self.round.bw_latest.max(rate);
-            // What a round trip delivers is what was on its way at its beginning, less what was lost (section 5.5.10).
+            // A round trip delivers what was in flight at its beginning, less what was lost (section 5.5.10).
             let delivered = self.in_flight_then().saturating_sub(self.round.lost);
             self.round.inflight_latest = self.round.inflight_latest.max(delivered);
             if rate >= self.max_bw() || !ack.app_limited {
@@ -112,7 +113,7 @@ impl Model {
         self.update_clump(ack);
     }
 
-    /// Begins a round here; its signals stay until the caller has looked at them.
+    /// Begins a round; its signals stay until the caller has used them.
     pub(super) fn start_round(&mut self, now: Timestamp) {
         self.round_began = now;
     }
@@ -132,8 +133,8 @@ impl Model {
         self.round.loss_reports = self.round.loss_reports.saturating_add(1);
     }
 
-    /// What was on its way when the packets left that are acknowledged or lost now. The draft notes it with each packet; here it
-    /// is that of the round.
+    /// Bytes in flight when the packets that are acknowledged or lost now were sent. The draft notes it
+    /// with each packet; here it is that of the round.
     pub(super) fn in_flight_then(&self) -> u64 {
         if self.sent_in_flight > 0 { self.sent_in_flight } else { self.round.in_flight_max }
     }
@@ -158,12 +159,12 @@ impl Model {
         self.bw = [bw; 2];
     }
 
-    /// The bandwidth to go by.
+    /// The bandwidth in force.
     pub(super) fn bw(&self) -> Rate {
         self.bw_shortterm.map_or(self.max_bw(), |shortterm| shortterm.min(self.max_bw()))
     }
 
-    /// Bytes that a bandwidth puts on its way in the least round trip, times a gain.
+    /// Bandwidth-delay product at the least round trip, times a gain.
     pub(super) fn bdp(&self, bw: Rate, gain: f64) -> u64 {
         match self.min_rtt {
             Some(min_rtt) => (bw.bytes_in(min_rtt) as f64 * gain) as u64,
@@ -175,7 +176,7 @@ impl Model {
         MIN_PIPE_PACKETS * self.packet_len
     }
 
-    /// Bytes beyond the model that clumps of acks need (section 5.5.9).
+    /// Bytes beyond the model that ack aggregation needs (section 5.5.9).
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra[0].max(self.extra[1])
     }
@@ -187,7 +188,7 @@ impl Model {
         Some(bound.saturating_sub(room).max(self.min_pipe()))
     }
 
-    /// Section 5.5.10: outside of probing, losses of a round trip bound bandwidth and what is on its way.
+    /// Section 5.5.10: outside of probing, losses of a round trip bound bandwidth and bytes in flight.
     pub(super) fn adapt_lower_bounds(&mut self, window: u64) {
         if self.round.lost == 0 {
             return;
@@ -203,7 +204,7 @@ impl Model {
         self.inflight_shortterm = None;
     }
 
-    /// Whether the least round trip is due to be looked for.
+    /// Whether a probe of the least round trip is due.
     pub(super) fn probe_rtt_is_due(&self, now: Timestamp) -> bool {
         self.probe_rtt_min.is_some() && now - self.probe_rtt_min_at > PROBE_RTT_INTERVAL
     }

@@ -15,7 +15,7 @@ struct Scene {
     link: Rate,
     base: Duration,
     queue: u64,
-    /// What the link has carried in each step and no ack has told of.
+    /// What the link has carried in each step and no ack has covered yet.
     carried: VecDeque<u64>,
     in_flight: u64,
     /// What pacing allows and did not fill a packet yet.
@@ -54,10 +54,10 @@ impl Scene {
         let carried = self.queue.min(self.link.bytes_in(time));
         self.queue -= carried;
         self.carried.push_back(carried);
-        let told = if self.carried.len() > STEPS as usize { self.carried.pop_front() } else { None };
-        self.in_flight -= told.unwrap_or(0);
+        let acked = if self.carried.len() > STEPS as usize { self.carried.pop_front() } else { None };
+        self.in_flight -= acked.unwrap_or(0);
         self.acks.rtt = self.base + self.link.time_for(self.queue);
-        let arriving = Rate::of(told.unwrap_or(0), time).expect("time passes");
+        let arriving = Rate::of(acked.unwrap_or(0), time).expect("time passes");
         let mut ack = self.acks.next(time, arriving);
         ack.bytes_in_flight = self.in_flight;
         if ack.acked_bytes > 0 {
@@ -76,10 +76,11 @@ impl Scene {
 }
 
 #[test]
-fn startup_ends_after_three_rounds_without_growth_and_the_queue_is_drained() {
+fn startup_ends_after_three_rounds_without_growth() {
     let mut scene = Scene::new();
     let steps = scene.until("drain");
-    // Seven doublings from ten packets to twice the 340 that the path holds, then three rounds that a queue makes twice as long.
+    // Seven doublings from ten packets to twice the 340 that the path holds, then three rounds that a queue
+    // makes twice as long.
     assert!(steps / STEPS <= 17, "{} round trips", steps / STEPS);
     assert!((scene.bbr.model.max_bw().as_bytes() as f64 / LINK.as_bytes() as f64 - 1.0).abs() < 0.01);
     assert!(scene.bbr.pacing < LINK.scaled(0.36));
@@ -127,7 +128,7 @@ fn the_gains_of_the_cycle_come_in_their_order() {
 }
 
 #[test]
-fn losses_above_two_percent_end_a_probe_and_bound_what_is_on_its_way() {
+fn losses_above_two_percent_end_a_probe_and_bound_the_inflight() {
     let mut scene = Scene::new();
     scene.until("probe up");
     let in_flight = scene.bbr.model.in_flight_then();
@@ -159,7 +160,7 @@ fn losses_while_cruising_take_three_tenths_at_most() {
 }
 
 #[test]
-fn the_round_trip_is_probed_every_five_seconds_for_a_fifth_of_one() {
+fn the_round_trip_is_probed_every_five_seconds() {
     let mut scene = Scene::new();
     scene.until("cruise");
     // A path that becomes longer: no sample is as short as the least any more.
@@ -200,7 +201,7 @@ fn startup_ends_by_loss_too() {
 fn a_bound_of_a_few_packets_and_a_half_is_outgrown() {
     let mut scene = Scene::new();
     scene.until("refill");
-    // What an outage leaves: little on its way, and the bandwidth that goes with it.
+    // What an outage leaves: few bytes in flight and little bandwidth.
     let few = 11 * u64::from(PACKET) / 2;
     scene.bbr.model.inflight_longterm = Some(few);
     scene.bbr.model.set_bw(Rate::of(few, RTT).expect("a round trip"));

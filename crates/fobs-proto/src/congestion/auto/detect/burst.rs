@@ -1,11 +1,13 @@
 //! Bursts of cross traffic that take all of the link and pass.
 //!
-//! Where another sender starts at the link's rate, the queue grows by nearly a second each second, a slope that neither cruising
-//! nor CUBIC nor BBR makes in its steady state. When the first news of it arrives a queue of one bandwidth-delay product is full, and
-//! what is in flight beyond the product is lost: so while bursts come the window leaves less of that.
+//! Where another sender starts at the link's rate, the queue grows by nearly a second each second, a slope
+//! that neither cruising nor CUBIC nor BBR makes in its steady state. When the first news of it arrives a
+//! queue of one bandwidth-delay product is full, and what is in flight beyond the product is lost: so while
+//! bursts come the window leaves less of that.
 //!
-//! An `auto` flow that joins makes the same slope for a round trip. What differs is how often a steep queue comes and goes: joins leave
-//! one or two a second apart. In the first second nothing can have come and gone so often; there one steep queue is enough while it stands.
+//! An `auto` flow that joins makes the same slope for a round trip. What differs is how often a steep queue
+//! comes and goes: joins leave one or two a second apart. In the first second nothing can have come and
+//! gone so often; there one steep queue is enough while it stands.
 
 use super::super::super::AckSample;
 use super::super::params::{Params, TREND_POINTS as POINTS};

@@ -1,7 +1,8 @@
-//! Flows that hold the queue, as CUBIC does: the queue does not go away although this flow sends less. A flow that yields to the
-//! delay there starves.
+//! Flows that hold the queue, as CUBIC does: the queue does not go away although this flow sends less. A
+//! flow that yields to the delay there starves.
 //!
-//! A self-induced queue is gone once as much was yielded as it holds; several `auto` flows let their queue go once in each drain cycle.
+//! A self-induced queue is gone once as much was yielded as it holds; several `auto` flows let their queue
+//! go once in each drain cycle.
 
 use super::super::super::AckSample;
 use super::super::params::Params;
@@ -23,8 +24,9 @@ struct Spell {
     since: Timestamp,
     last: Timestamp,
     peak: Duration,
-    /// Seconds by which the queue would be shorter if it were self-induced: what was sent less than was delivered, net of what was
-    /// sent more, or drains and climbs among several `auto` flows would look like yielding.
+    /// Seconds by which the queue would be shorter if it were self-induced: what was sent less than was
+    /// delivered, net of what was sent more, or drains and climbs among several `auto` flows would look
+    /// like yielding.
     yielded: f64,
 }
 
@@ -57,7 +59,7 @@ pub(crate) struct CrowdDetector {
 }
 
 impl CrowdDetector {
-    /// The queue is gone, whoever made it go: flows that fill queues do not.
+    /// The queue is gone, whatever made it go: flows that fill queues never let it go.
     pub(crate) fn on_gone(&mut self, now: Timestamp) {
         *self = CrowdDetector { gone: now, ..CrowdDetector::default() };
     }

@@ -1,5 +1,5 @@
-//! Another `auto` flow that joins: delivery falls and a queue stands. What the newcomer takes for the base delay has the
-//! queue in it; a drain shows it the true one.
+//! Another `auto` flow that joins: delivery falls and a queue stands. What the newcomer takes for the base
+//! delay has the queue in it; a drain shows it the true one.
 
 use super::super::model::QueueLevel;
 use super::super::params::Params;
@@ -23,7 +23,8 @@ impl Default for JoinDetector {
 }
 
 impl JoinDetector {
-    /// Takes the end of the `phase`th phase since the last drain. While bursts are expected nothing is found: what they take comes back.
+    /// Takes the end of the `phase`th phase since the last drain. While bursts are expected nothing is
+    /// found: what they take comes back.
     pub(crate) fn on_phase(
         &mut self,
         phase: u32,

@@ -1,5 +1,5 @@
-//! Detectors: each takes samples, keeps its own memory of them and returns a typed finding. None changes the model or the rate; what a
-//! finding leads to is the states' business.
+//! Detectors: each takes samples, keeps its own memory of them and returns a typed finding. None changes
+//! the model or the rate; what a finding leads to is the states' business.
 //!
 //! | detector | finding |
 //! |---|---|

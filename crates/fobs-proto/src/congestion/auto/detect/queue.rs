@@ -7,7 +7,7 @@ use super::super::model::QueueLevel;
 pub(crate) enum QueueEvent {
     /// Nothing of note.
     Unchanged,
-    /// It was busy and is no longer, whoever made it go.
+    /// It was busy and is no longer, whatever made it go.
     Drained,
 }
 

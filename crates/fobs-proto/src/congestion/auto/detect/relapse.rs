@@ -1,5 +1,5 @@
-//! Whether what was resumed after a burst was the flow's own queue. A burst comes at any time; a self-induced queue comes back one round
-//! trip after the rate was resumed.
+//! Whether what was resumed after a burst was the flow's own queue. A burst comes at any time; a
+//! self-induced queue comes back one round trip after the rate was resumed.
 
 use super::super::params::Params;
 

@@ -1,8 +1,8 @@
 //! A rise of the path's rate shows only as room: the queue that the flow keeps vanishes.
 //!
-//! What other flows leave for a moment looks alike, and a probe measures what the path carries with nobody else on it. So only a
-//! flow that is *alone* follows it, one that had about all that recent probes found; and all of this only in a *calm*, when
-//! nothing but drains has changed the queue for a while.
+//! What other flows leave for a moment looks alike, and a probe measures what the path carries with nobody
+//! else on it. So only a flow that is *alone* follows it, one that had about all that recent probes found;
+//! and all of this only in a *calm*, when nothing but drains has changed the queue for a while.
 
 use super::super::model::{Best, Model};
 use super::super::params::Params;
@@ -82,7 +82,8 @@ impl RiseDetector {
         if slope >= p.rise_slope { Room::Vanished } else { Room::None }
     }
 
-    /// Packets of a probe, if the path is one for it: calm, and long enough for a train that is a small part of what is in flight.
+    /// Packets of a probe, if the path is one for it: calm, and long enough for a train that is a small
+    /// part of what is in flight.
     pub(crate) fn probe_packets(&self, now: Timestamp, model: &Model) -> Option<u64> {
         let p = &model.params;
         let window = model.pacing.bytes_in(model.min_rtt) / model.packet_len;

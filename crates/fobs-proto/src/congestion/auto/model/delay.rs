@@ -3,7 +3,8 @@
 use crate::Timestamp;
 use std::time::Duration;
 
-/// The standing queue: the least queueing delay of a window, so that noise of hosts and bursts does not count.
+/// The standing queue: the least queueing delay of a window, so that noise of hosts and bursts does not
+/// count.
 #[derive(Debug, Default)]
 pub(crate) struct StandingQueue {
     now: Duration,
@@ -13,7 +14,8 @@ pub(crate) struct StandingQueue {
 }
 
 impl StandingQueue {
-    /// Takes a queueing delay; its least is taken over `window`, and `idle` is the delay at which the bottleneck may have idled.
+    /// Takes a queueing delay; its least is taken over `window`, and `idle` is the delay at which the
+    /// bottleneck may have idled.
     pub(crate) fn on_delay(&mut self, now: Timestamp, delay: Duration, window: Duration, idle: Duration) {
         if now - self.began >= window {
             self.before = self.now;
@@ -37,8 +39,9 @@ impl StandingQueue {
     }
 }
 
-/// The base delay: the least round trip of one to two spans. The span is longer than that of [`AckSample::min_rtt`], because
-/// CUBIC takes up to 15 s from loss to loss and its queue only grows meanwhile.
+/// The base delay: the least round trip of one to two spans. The span is longer than that of
+/// [`AckSample::min_rtt`], because CUBIC takes up to 15 s from loss to loss and its queue only grows
+/// meanwhile.
 ///
 /// [`AckSample::min_rtt`]: crate::congestion::AckSample::min_rtt
 #[derive(Debug)]

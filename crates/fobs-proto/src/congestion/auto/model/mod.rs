@@ -1,7 +1,8 @@
-//! What `auto` knows of the path: base delay, standing queue, delivery and loss, beside the rates at which it sends.
+//! What `auto` knows of the path: base delay, standing queue, delivery and loss, beside the rates at which
+//! it sends.
 //!
-//! Detectors and states read it. [`Model::update`] takes each ack; the delivery estimate is corrected by the states, because what a
-//! delivery rate says depends on what was being tried.
+//! Detectors and states read it. [`Model::update`] takes each ack; the delivery estimate is corrected by
+//! the states, because what a delivery rate says depends on what was being tried.
 
 mod delay;
 mod delivery;
@@ -118,8 +119,9 @@ impl Model {
         self.latest_rtt.saturating_sub(self.min_rtt)
     }
 
-    /// Whether the flow is application-limited, so that a delivery rate says nothing of the path. A flow that loses packets behind a
-    /// queue has enough to send, even with all of its object in flight; without a queue it may be an outage or the last packets.
+    /// Whether the flow is application-limited, so that a delivery rate says nothing of the path. A flow
+    /// that loses packets behind a queue has enough to send, even with all of its object in flight; without
+    /// a queue it may be an outage or the last packets.
     pub(crate) fn is_idle(&self, ack: &AckSample) -> bool {
         ack.app_limited && !(self.loses() && self.level() == QueueLevel::Busy)
     }
@@ -134,7 +136,8 @@ impl Model {
         self.losses.share(&self.params)
     }
 
-    /// The fastest at which what is delivered now can have been sent: a window can be read as faster than that.
+    /// The fastest at which what is delivered now can have been sent: a window can be read as faster than
+    /// that.
     pub(crate) fn sent_at(&self) -> Rate {
         self.pacing.max(self.previous)
     }
@@ -164,12 +167,14 @@ impl Model {
         self.scaled_target().max(self.pacing.time_for(packets).min(longest))
     }
 
-    /// The flow's part of the path that targets are made for. Not the least rate: at that any queue of others would be a short one.
+    /// The flow's part of the path that targets are made for. Not the least rate: at that any queue of
+    /// others would be a short one.
     fn part(&self) -> Rate {
         self.pacing.max(self.proven.scaled(self.params.floor_share))
     }
 
-    /// The target by the window alone (Swift section 3.2): flows with smaller windows aim at longer queues, so shares converge.
+    /// The target by the window alone (Swift section 3.2): flows with smaller windows aim at longer queues,
+    /// so shares converge.
     pub(crate) fn scaled_target(&self) -> Duration {
         let p = &self.params;
         let window = (self.part().bytes_in(self.min_rtt) as f64 / self.packet_len as f64).max(1.0);
@@ -198,8 +203,8 @@ impl Model {
         PhaseLen { wait: self.latest_rtt, measure: self.measure(4) }
     }
 
-    /// Any other phase: it needs the size of a loss, whose news by time comes 9/8 round trips after the packet left (RFC 9002
-    /// section 6.1.2).
+    /// Any other phase: it needs the size of a loss, whose news by time comes 9/8 round trips after the
+    /// packet left (RFC 9002 section 6.1.2).
     pub(crate) fn phase(&self) -> PhaseLen {
         PhaseLen { wait: self.latest_rtt * 5 / 4, measure: self.measure(2) }
     }

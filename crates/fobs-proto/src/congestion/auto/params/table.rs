@@ -1,7 +1,7 @@
 //! The list of the parameters.
 //!
-//! "Measured" means in the simulator, on the grids and scenes of `crates/fobs-proto/tests/golden/auto.txt` and
-//! `crates/fobs-sim/tests`; docs/controllers.md has the figures.
+//! "Measured" means in the simulator, on the grids and scenes of `crates/fobs-proto/tests/golden/auto.txt`
+//! and `crates/fobs-sim/tests`; docs/controllers.md has the figures.
 
 use super::{Field, PERSIST_CYCLE, ParamError, unknown};
 use crate::Rate;
@@ -67,42 +67,50 @@ macro_rules! params {
 params! {
     // Phases.
 
-    /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides; longer: short paths are slow.
+    /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
+    /// longer: short paths are slow.
     measure_min: Duration = ms(10), "ms", 1..=1000;
-    /// Least sending rate: a few packets a second keep the feedback alive. Lower: an outage takes long to end.
+    /// Least sending rate: a few packets a second keep the feedback alive. Lower: an outage takes long to
+    /// end.
     rate_min: Rate = Rate::bytes_per_second(10_000), "Mbit/s", 0.01..=10;
     /// Largest sending rate, and that of trains: as good as back to back. Lower caps the transfer.
     rate_max: Rate = Rate::bits_per_second(20_000_000_000), "Mbit/s", 20..=1_000_000;
 
     // Train.
 
-    /// Packets of the first train. 64 of 1200 bytes last 0.6 ms at 1 Gbit/s, long against 0.1 ms of stamp jitter, and 60 ms at
-    /// 10 Mbit/s. More: a queue on slow paths; fewer: wrong estimates on fast ones.
-    train_packets: u64 = 64, "packets", 8..=1024;
+    /// Packets of the first train. 64 of 1200 bytes last 0.6 ms at 1 Gbit/s, long against 0.1 ms of stamp
+    /// jitter, and 60 ms at 10 Mbit/s. More: a queue on slow paths; fewer: wrong estimates on fast ones.
+    train_packets: u64 = crate::recovery::FIRST_TRAIN_PACKETS, "packets", 8..=1024;
     /// Packets of the train after whose arrival the estimate is used.
     train_packets_min: u64 = 48, "packets", 2..=1024;
     /// Packets that suffice if they span `train_slow_span`.
     train_slow_packets: u64 = 4, "packets", 2..=1024;
-    /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for slow paths.
+    /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for
+    /// slow paths.
     train_slow_span: Duration = ms(30), "ms", 1..=1000;
-    /// Fastest rate that stamps resolve, and the assumption where the train arrived as one. Higher: ramps overshoot on short paths.
+    /// Fastest rate that stamps resolve, and the assumption where the train arrived as one. Higher: ramps
+    /// overshoot on short paths.
     train_fastest: Rate = Rate::bits_per_second(1_000_000_000), "Mbit/s", 1..=100_000;
 
     // A remembered path.
 
     /// Share of the remembered rate to start at, since others may use the path now.
     recalled_share: f64 = 0.75, "share", 0.0..=1.0;
-    /// Largest ratio of that start to the train's estimate. Higher: more loss where the path has become slower.
+    /// Largest ratio of that start to the train's estimate. Higher: more loss where the path has become
+    /// slower.
     recalled_max: f64 = 3.0, "ratio", 1.0..=20.0;
-    /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher: more loss on a changed path.
+    /// Share of the remembered rate of the jump: the most that careful resume allows (RFC 9959). Higher:
+    /// more loss on a changed path.
     jump_share: f64 = 0.5, "share", 0.05..=1.0;
-    /// Largest ratio of the train's estimate to the remembered rate at which memory is preferred: hosts that send and receive at
-    /// once distort trains both ways (three traced trains: below 0.8 and 1.35 times the link's rate, docs/experiments/history.md).
+    /// Largest ratio of the train's estimate to the remembered rate at which memory is preferred: hosts
+    /// that send and receive at once distort trains both ways (three traced trains: below 0.8 and 1.35
+    /// times the link's rate, docs/experiments/history.md).
     believed_ratio: f64 = 1.4, "ratio", 1.0..=10.0;
 
     // Ramp.
 
-    /// Share of an estimate to start the ramp with: stamps make trains look up to a tenth faster or slower than they are.
+    /// Share of an estimate to start the ramp with: stamps make trains look up to a tenth faster or slower
+    /// than they are.
     ramp_start: f64 = 0.95, "share", 0.1..=1.0;
     /// Gain of the ramp's first round that found all delivered: small, the estimate may be nearly right.
     ramp_gain_1: f64 = 1.10, "ratio", 1.0..=4.0;
@@ -116,30 +124,36 @@ params! {
     ramp_fast: usize = 1, "index", 0..=3;
     /// Gain to begin with where the train showed nothing.
     ramp_blind: usize = 3, "index", 0..=3;
-    /// Standing queue in targets that ends a ramp phase at once. Measured beside bursts: waste falls from 20% to 15%.
+    /// Standing queue in targets that ends a ramp phase at once. Measured beside bursts: waste falls from
+    /// 20% to 15%.
     ramp_queue: u32 = 2, "targets", 1..=100;
     /// Share of the sending rate that counts as all delivered: the noise of one window.
     delivered_all: f64 = 0.95, "share", 0.5..=1.0;
     /// Packets by which one window can be wrong, one at each end. Fewer: slow paths never ramp.
     delivered_noise: u64 = 2, "packets", 0..=64;
-    /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains look faster.
+    /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains
+    /// look faster.
     ramp_proven: f64 = 2.0, "ratio", 1.0..=20.0;
 
     // The target of the standing queue.
 
     /// The target as a fraction of the round trip, 1 in so many, at `queue_window`.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
-    /// Least target: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more delay on short paths.
+    /// Least target: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more
+    /// delay on short paths.
     queue_min: Duration = ms(2), "ms", 0.1..=1000;
-    /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section 3.2), so shares converge.
+    /// Window at which the target is one `queue_share`; it scales with the inverse root (Swift 2020 section
+    /// 3.2), so shares converge.
     queue_window: f64 = 500.0, "packets", 1.0..=100_000.0;
     /// Least factor of the target, which is that of 1 Gbit/s and 200 ms. Higher: large flows queue more.
     queue_scale_min: f64 = 0.25, "ratio", 0.01..=1.0;
     /// Largest factor of the target: a quarter of the path.
     queue_scale_max: f64 = 5.0, "ratio", 1.0..=100.0;
-    /// Round trip from which the fifth-root term counts in full. Measured, eight flows at 1 Gbit/s and 200 ms: Jain index 0.95, 0.86 without.
+    /// Round trip from which the fifth-root term counts in full. Measured, eight flows at 1 Gbit/s and 200
+    /// ms: Jain index 0.95, 0.86 without.
     long_path: Duration = ms(200), "ms", 1..=10_000;
-    /// Exponent of that term. Higher: more of the link for small windows, up to 35% instead of 15 beside CUBIC (100 Mbit/s, four BDP).
+    /// Exponent of that term. Higher: more of the link for small windows, up to 35% instead of 15 beside
+    /// CUBIC (100 Mbit/s, four BDP).
     long_root: f64 = 0.2, "exponent", 0.01..=1.0;
     /// Factor of that term.
     long_scale: f64 = 12.0, "ratio", 0.0..=100.0;
@@ -147,38 +161,43 @@ params! {
     long_window: f64 = 20_000.0, "packets", 1.0..=10_000_000.0;
     /// Least target in packets: on slow paths a few packets are a delay of their own.
     queue_packets: u64 = 8, "packets", 1..=1024;
-    /// Longest target that `queue_packets` makes at a trickle. Longer: CUBIC's queue looks like our own at 0.1 Mbit/s.
+    /// Longest target that `queue_packets` makes at a trickle. Longer: CUBIC's queue looks like our own at
+    /// 0.1 Mbit/s.
     queue_packets_max: Duration = ms(100), "ms", 1..=10_000;
     /// Queue above the target divided by this: the bottleneck never idled.
     queue_busy: u32 = 2, "1/target", 1..=100;
     /// Queue below the target divided by this: there is room.
     queue_empty: u32 = 4, "1/target", 1..=100;
-    /// Least share of what the path gave before that targets are made for, and that capacity never falls below behind a queue.
-    /// Lower: a flow pushed down to a trickle cannot come back.
+    /// Least share of what the path gave before that targets are made for, and that capacity never falls
+    /// below behind a queue. Lower: a flow pushed down to a trickle cannot come back.
     floor_share: f64 = 0.06, "share", 0.0..=0.5;
 
     // Cruise.
 
-    /// Change of rate per queue, both relative to the round trip (FAST's loop). A loop that acts one round trip late is
-    /// stable below pi/2. Higher: oscillation; lower: slow convergence.
+    /// Change of rate per queue, both relative to the round trip (FAST's loop). A loop that acts one round
+    /// trip late is stable below pi/2. Higher: oscillation; lower: slow convergence.
     queue_gain: f64 = 0.5, "ratio", 0.01..=1.5;
     /// Largest excess over the delivery rate while cruising.
     creep_max: f64 = 0.03, "share", 0.0..=0.5;
     /// Largest reduction below the delivery rate while cruising.
     trim_max: f64 = 0.25, "share", 0.0..=0.9;
-    /// Window in bandwidth-delay products: room for acks that come late and together. Less starves beside CUBIC on long paths:
-    /// 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms, 2 leaves 29% (docs/experiments/cross-traffic.md).
+    /// Window in bandwidth-delay products: room for acks that come late and together. Less starves beside
+    /// CUBIC on long paths: 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms, 2 leaves 29%
+    /// (docs/experiments/cross-traffic.md).
     window_gain: f64 = 2.0, "BDP", 1.0..=10.0;
     /// Window while bursts of cross traffic may come: what is in flight beyond the product is lost in them.
     window_gain_bursts: f64 = 1.1, "BDP", 1.0..=10.0;
-    /// Delay that ends and acks add to the path's. Twice as much lets twice as much through a policer before loss shows.
+    /// Delay that ends and acks add to the path's. Twice as much lets twice as much through a policer
+    /// before loss shows.
     host_delay: Duration = ms(4), "ms", 0..=100;
 
     // Drain.
 
-    /// Least time from drain to drain. 2 s of RTT minimum suffice up to 450 ms; costs 0.4% of the link at 200 ms.
+    /// Least time from drain to drain. 2 s of RTT minimum suffice up to 450 ms; costs 0.4% of the link at
+    /// 200 ms.
     drain_cycle_min: Duration = ms(2000), "ms", 100..=60_000;
-    /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all count alike.
+    /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all
+    /// count alike.
     drain_cycle_phases: u32 = 6, "phases", 1..=100;
     /// Reduction of a drain beyond what empties the queue: more than the model's noise.
     drain_margin: f64 = 0.05, "share", 0.0..=0.5;
@@ -186,29 +205,36 @@ params! {
     drain_max: f64 = 0.50, "share", 0.01..=0.95;
     /// Least share of the path that a drain reckons with when it empties the queue of all.
     drain_share_min: f64 = 0.25, "share", 0.01..=1.0;
-    /// A base delay that fell by more than a short queue divided by this held others' queue: drain again. Above two hosts' noise.
+    /// A base delay that fell by more than a short queue divided by this held others' queue: drain again.
+    /// Above two hosts' noise.
     lower_share: u32 = 2, "1/queue", 1..=100;
-    /// Queue drained then, as a multiple of that fall. Eight flows at 100 Mbit/s and 200 ms: Jain index 0.88 with 1, 0.95 with 2.
+    /// Queue drained then, as a multiple of that fall. Eight flows at 100 Mbit/s and 200 ms: Jain index
+    /// 0.88 with 1, 0.95 with 2.
     deeper: f64 = 2.0, "ratio", 0.0..=10.0;
     /// Phases in a row with unexplained loss that call for a drain, to learn whose loss it is.
     drain_after: u32 = 2, "phases", 1..=100;
     /// Delivery behind a standing queue below this share of what it was: another flow has joined.
     joined_share: f64 = 0.85, "share", 0.1..=1.0;
-    /// Phases since the last drain before such a join counts. Fewer: one drain per join and flow is not enough for the newcomer.
+    /// Phases since the last drain before such a join counts. Fewer: one drain per join and flow is not
+    /// enough for the newcomer.
     joined_phases: u32 = 4, "phases", 1..=100;
 
     // Resumption of what was yielded.
 
-    /// Share of the best recent delivery to resume at. With bursts that take the link half of the time 77% of the rest is used, 32% without.
+    /// Share of the best recent delivery to resume at. With bursts that take the link half of the time 77%
+    /// of the rest is used, 32% without.
     resume_share: f64 = 0.9, "share", 0.0..=1.0;
-    /// Consecutive resumptions that end in self-induced queueing before the remembered rate is discarded. 1: bursts leave 70% instead
-    /// of 73; never: eight flows at 200 ms repeat 15% of their packets instead of 6.
+    /// Consecutive resumptions that end in self-induced queueing before the remembered rate is discarded.
+    /// 1: bursts leave 70% instead of 73; never: eight flows at 200 ms repeat 15% of their packets instead
+    /// of 6.
     relapses: u32 = 2, "phases", 1..=100;
     /// Time for which the best delivery is remembered, at least; at most twice as long.
     best_span: Duration = ms(2000), "ms", 100..=600_000;
-    /// The same for the capacity that a competition begins with: CUBIC takes up to 15 s to show that it does not yield.
+    /// The same for the capacity that a competition begins with: CUBIC takes up to 15 s to show that it
+    /// does not yield.
     held_span: Duration = ms(30_000), "ms", 100..=600_000;
-    /// Time for which the base delay is remembered, at least: longer than CUBIC's 15 s from loss to loss, in which its queue only grows.
+    /// Time for which the base delay is remembered, at least: longer than CUBIC's 15 s from loss to loss,
+    /// in which its queue only grows.
     base_span: Duration = ms(30_000), "ms", 100..=600_000;
 
     // Loss.
@@ -242,7 +268,8 @@ params! {
     rise_ratio: f64 = 1.25, "ratio", 1.0..=10.0;
     /// Time for which probes are remembered, at least: probes of several flows may meet on the path.
     probed_span: Duration = ms(10_000), "ms", 100..=600_000;
-    /// Packets of a probe: the window divided by this. A queue of a quarter BDP holds them beside the standing queue.
+    /// Packets of a probe: the window divided by this. A queue of a quarter BDP holds them beside the
+    /// standing queue.
     probe_share: u64 = 8, "1/window", 1..=1000;
     /// Least packets of a probe: two reports, one of the probe alone.
     probe_packets_min: u64 = 96, "packets", 2..=10_000;
@@ -250,7 +277,8 @@ params! {
     probe_packets_max: u64 = 512, "packets", 2..=10_000;
     /// A probe is at most the window divided by this; on slower and shorter paths the ramp must do.
     probe_share_max: u64 = 2, "1/window", 1..=1000;
-    /// Ratio of a later part of the probe to an earlier one at which the earlier is discarded: the rate rose midway.
+    /// Ratio of a later part of the probe to an earlier one at which the earlier is discarded: the rate
+    /// rose midway.
     probe_later: f64 = 1.5, "ratio", 1.0..=10.0;
     /// Packets of the probe that an estimate needs: half of what one report leaves of the smallest probe.
     probed_packets: u64 = 24, "packets", 1..=10_000;
@@ -263,8 +291,8 @@ params! {
     point_min: Duration = ms(2), "ms", 0.1..=1000;
     /// Least distance in packets, for slow paths.
     point_packets: u64 = 4, "packets", 1..=1000;
-    /// Least delay gained per time of a burst: `s / (1 + s)` where the queue grows by `s`; 0.5 for a burst at the link's rate.
-    /// Lower: CUBIC's growth reads as a burst.
+    /// Least delay gained per time of a burst: `s / (1 + s)` where the queue grows by `s`; 0.5 for a burst
+    /// at the link's rate. Lower: CUBIC's growth reads as a burst.
     steep_min: f64 = 0.35, "s/s", 0.01..=1.0;
     /// Slope from which on the link itself has become slow.
     steep_max: f64 = 0.75, "s/s", 0.01..=10.0;
@@ -272,19 +300,21 @@ params! {
     passed_share: u32 = 16, "1/RTT", 1..=1000;
     /// Least such length.
     passed_queue_min: Duration = ms(2), "ms", 0.1..=1000;
-    /// Steep queues that passed within `passed_span` and are bursts. Flows that join every 2 s make two (8 flows, 6 seeds).
+    /// Steep queues that passed within `passed_span` and are bursts. Flows that join every 2 s make two (8
+    /// flows, 6 seeds).
     passed_count: usize = 3, "queues", 1..=100;
     /// Time within which they count.
     passed_span: Duration = ms(2000), "ms", 1..=600_000;
     /// A queue that stands for longer does not pass.
     passed_max: Duration = ms(1000), "ms", 1..=600_000;
-    /// Time after the ramp in which one steep queue is enough. 128 MB at 1 Gbit/s waste 7.7% instead of 11.2 (docs/experiments/cross-traffic.md).
+    /// Time after the ramp in which one steep queue is enough. 128 MB at 1 Gbit/s waste 7.7% instead of
+    /// 11.2 (docs/experiments/cross-traffic.md).
     first_span: Duration = ms(1000), "ms", 0..=600_000;
 
     // Crowd: a queue that others hold.
 
-    /// Share of the target from which a queue may be others'. Beside CUBIC that came first: 0.75 leaves 5 to 7% of the link, 0.65
-    /// 36 to 42%; from 0.55 down eight `auto` flows take each other for CUBIC.
+    /// Share of the target from which a queue may be others'. Beside CUBIC that came first: 0.75 leaves 5
+    /// to 7% of the link, 0.65 36 to 42%; from 0.55 down eight `auto` flows take each other for CUBIC.
     crowd_target: f64 = 0.65, "share", 0.1..=10.0;
     /// Such targets above which the queue must stay: twice what the control law would leave.
     crowd_queue: u32 = 2, "targets", 1..=100;
@@ -296,7 +326,8 @@ params! {
     gone_queue: f64 = 1.5, "queues", 0.1..=10.0;
     /// Drain cycles in which it was not gone: all `auto` flows drain once in each.
     patience_cycles: f64 = 1.2, "cycles", 0.0..=100.0;
-    /// Least round trips of that: the queue of one flow that joins is gone by then. Eight at 200 ms: Jain index 0.90 instead of 0.87.
+    /// Least round trips of that: the queue of one flow that joins is gone by then. Eight at 200 ms: Jain
+    /// index 0.90 instead of 0.87.
     patience_rounds: u32 = 20, "RTT", 0..=1000;
 
     // Competition.
@@ -305,7 +336,8 @@ params! {
     compete_share: f64 = 0.45, "share", 0.01..=1.0;
     /// What is left of the belief in the earlier capacity after a competition.
     proven_fades: f64 = 0.7, "share", 0.0..=1.0;
-    /// Time from test to test whether the queue is self-induced: a test costs one round trip at half the rate, 2% at 26 ms.
+    /// Time from test to test whether the queue is self-induced: a test costs one round trip at half the
+    /// rate, 2% at 26 ms.
     test_every: Duration = ms(3000), "ms", 1..=600_000;
     /// Least round trips of that.
     test_rounds: u32 = 30, "RTT", 1..=10_000;
@@ -315,14 +347,15 @@ params! {
     test_yields: f64 = 0.5, "share", 0.05..=0.95;
     /// Length of a test over what empties a self-induced queue.
     test_margin: f64 = 1.2, "ratio", 0.1..=10.0;
-    /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the link in our hands.
+    /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the
+    /// link in our hands.
     test_left: f64 = 0.3, "share", 0.0..=1.0;
     /// Delivery over the test's rate below which there is no queue at all: the path has become longer.
     test_no_queue: f64 = 1.05, "ratio", 1.0..=10.0;
     /// Round trips with the queue near its target that end a competition.
     quiet_rounds: u32 = 16, "RTT", 1..=10_000;
-    /// Round trips per packet of window from which a loss episode stands alone: half of standard TCP's recovery (RFC 9438
-    /// section 4.3: 0.3 of the window at 0.53 packets a round trip).
+    /// Round trips per packet of window from which a loss episode stands alone: half of standard TCP's
+    /// recovery (RFC 9438 section 4.3: 0.3 of the window at 0.53 packets a round trip).
     alone_share: f64 = 0.5 * 0.3 / 0.53, "RTT/packet", 0.0..=10.0;
     /// Or so many round trips.
     alone_rounds: f64 = 16.0, "RTT", 0.0..=10_000.0;
@@ -336,7 +369,8 @@ params! {
     persist_share: f64 = 0.35, "share", 0.01..=1.0;
     /// Share above which others back off after all.
     heard_share: f64 = 0.65, "share", 0.01..=10.0;
-    /// Gain of the probing round trip of `persist`; BBR's is 1.25. More: two such flows lose a fifth of their packets on one BDP.
+    /// Gain of the probing round trip of `persist`; BBR's is 1.25. More: two such flows lose a fifth of
+    /// their packets on one BDP.
     persist_up: f64 = 1.1, "ratio", 1.0..=2.0;
     /// Gain of the round trip after it.
     persist_down: f64 = 0.95, "ratio", 0.1..=1.0;

@@ -82,7 +82,7 @@ fn a_probe_is_sent_in_a_calm_alone() {
     assert!(!probes(&mut auto, at(3000), 0), "no queue has been seen since");
     let mut auto = calm(100);
     (auto.model.capacity, auto.model.pacing) = (mbit(10), mbit(10));
-    assert!(!probes(&mut auto, at(2000), 0), "it would be most of what is on its way");
+    assert!(!probes(&mut auto, at(2000), 0), "it would be most of the window");
     let mut auto = calm(100);
     auto.claims.ceiling = mbit(100);
     assert!(!probes(&mut auto, at(2000), 0), "there is nothing to look for");

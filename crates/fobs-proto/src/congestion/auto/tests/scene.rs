@@ -1,4 +1,5 @@
-//! A path whose moods change, as one flow of fluid: enough to lead a controller through all of its states, and quick.
+//! A path whose moods change, as one flow of fluid: enough to lead a controller through all of its states,
+//! and quick.
 
 use super::super::super::testing::PACKET;
 use super::super::super::{

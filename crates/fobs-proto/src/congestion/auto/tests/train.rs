@@ -47,7 +47,8 @@ fn near(got: f64, expected: f64) {
     assert!((got / expected - 1.0).abs() < 0.01, "{got} for {expected}");
 }
 
-/// Where a transfer starts after a train that found `train`, on a path that is remembered to carry `recalled`; Mbit/s.
+/// Where a transfer starts after a train that found `train`, on a path that is remembered to carry
+/// `recalled`; Mbit/s.
 fn start(train: u64, recalled: Option<u64>) -> f64 {
     let mut auto = auto(recalled.map_or_else(PathHistory::default, |mbit| history(mbit, None)));
     let mut acks = Acks::new(RTT);
@@ -102,7 +103,8 @@ fn a_jump_keeps_to_its_claim() {
 fn the_train_is_not_measured_by_what_follows_it() {
     let mut auto = under_way(auto(history(1000, Some(RTT))));
     let mut acks = Acks::new(RTT);
-    // Half of the train's packets, one batch, which is too few to go by; then the rest and the jump's first in another.
+    // Half of the train's packets, one batch, which is too few to go by; then the rest and the jump's first
+    // in another.
     let slow = |ack: AckSample, mbit, packets| {
         let span = Duration::from_millis(1);
         AckSample { rate: Some(RateSample { rate: rate(mbit), span, packets }), ..ack }
@@ -139,7 +141,7 @@ fn a_jump_that_loses_is_over_at_once_and_so_is_memory() {
 }
 
 #[test]
-fn a_train_slower_than_the_jump_is_believed_until_the_jump_arrives() {
+fn a_train_below_the_jump_is_believed_until_the_jump_arrives() {
     let slow_train = || {
         let mut auto = under_way(auto(history(1000, Some(RTT))));
         let mut acks = Acks::new(RTT);
