@@ -3,8 +3,7 @@
 //! - [`agreement`]: goodput of the laboratory beside that of the simulator, path by path,
 //! - [`controllers`]: every congestion control over the paths of a plan,
 //! - [`spared`]: how many losses the verdicts kept from the controller, from traces of copies,
-//! - [`trials`]: one limit at a time put into real copies, and what `fobs cp --explain` names,
-//! - [`fit`]: the models of paper 001 fitted to recorded windows, and its figures.
+//! - [`trials`]: one limit at a time put into real copies, and what `fobs cp --explain` names.
 
 use std::process::ExitCode;
 
@@ -12,7 +11,6 @@ use clap::Subcommand;
 
 mod agreement;
 mod controllers;
-pub mod fit;
 mod spared;
 mod trials;
 mod virtual_path;
@@ -31,7 +29,6 @@ enum Analysis {
     Controllers(controllers::Args),
     Spared(spared::Args),
     ExplainTrials(trials::Args),
-    Fit(fit::Args),
 }
 
 /// Runs an analysis; errors are one sentence on standard error.
@@ -41,7 +38,6 @@ pub fn main(args: &Args) -> ExitCode {
         Analysis::Controllers(args) => controllers::run(args),
         Analysis::Spared(args) => spared::run(args),
         Analysis::ExplainTrials(args) => return trials::main(args),
-        Analysis::Fit(args) => return fit::main(args),
     };
     finish(done)
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::classify::Method;
+use super::fit::FitArgs;
 use super::record::RecordArgs;
 
 /// Determine why packets were lost, from recorded windows of losses.
@@ -25,6 +26,7 @@ pub enum DiagnoseCommand {
     Classify(ClassifyArgs),
     Eval(EvalArgs),
     Train(TrainArgs),
+    Fit(FitArgs),
     Generate(GenerateArgs),
     Record(RecordArgs),
 }

@@ -5,6 +5,7 @@
 //!   classify  probability and verdict of a window, by the paper's method or ours
 //!   score     tables of verdicts against labels, and the acceptance bars
 //!   train     a model from labelled windows
+//!   fit       the models of paper 001, and its figures 4 to 6
 //!   validate  training scored on windows that were left out
 //!   generate  windows of network loss from a simulated bottleneck
 //!   record    windows of a real receiver that has too little CPU time
@@ -16,6 +17,7 @@
 pub mod args;
 mod classify;
 mod commands;
+mod fit;
 mod generate;
 mod record;
 mod score;
@@ -40,6 +42,7 @@ pub fn main(args: &Args) -> ExitCode {
         DiagnoseCommand::Classify(args) => commands::classify(args),
         DiagnoseCommand::Eval(args) => commands::eval(args),
         DiagnoseCommand::Train(args) => commands::train(args),
+        DiagnoseCommand::Fit(args) => fit::run(args),
         DiagnoseCommand::Generate(args) => commands::generate(args),
         DiagnoseCommand::Record(args) => record::run(args),
     })

@@ -8,11 +8,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use fobs_diagnose::window::{Cause, Windows};
 use fobs_proto::loss_cause::Features;
 use fobs_proto::loss_cause::complexity::WordCounter;
+
+use crate::failure::Failure;
 
 mod curve;
 mod draw;
@@ -45,9 +46,9 @@ const NORMALITY_MIN: usize = 8;
 const REJECTED_BELOW: f64 = 0.05;
 
 /// Options of `fit`.
-#[derive(clap::Args)]
+#[derive(Debug, clap::Args)]
 #[command(about = "Fit the models of paper 001 to recorded windows and draw its figures 4 to 6")]
-pub struct Args {
+pub struct FitArgs {
     /// Files of recorded windows
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -59,12 +60,12 @@ pub struct Args {
     figures: Option<PathBuf>,
 }
 
-/// Fits and prints; errors are one sentence on standard error.
-pub fn main(args: &Args) -> ExitCode {
-    super::finish(run(args))
+/// Fits and prints.
+pub fn run(args: &FitArgs) -> Result<(), Failure> {
+    fit(args).map_err(Failure::new)
 }
 
-fn run(args: &Args) -> Result<(), String> {
+fn fit(args: &FitArgs) -> Result<(), String> {
     let mut fits = Vec::new();
     for packets in LENGTHS {
         let rows = rows(&args.files, packets)?;
@@ -82,7 +83,7 @@ fn run(args: &Args) -> Result<(), String> {
     }
     if let Some(path) = &args.out {
         let lines: Vec<String> = fits.iter().map(Fit::line).collect();
-        let made = "fobs-lab analyse fit, constant flows and multitasking (docs/classifier.md)";
+        let made = "fobs-lab diagnose fit, constant flows and multitasking (docs/classifier.md)";
         let text = format!(
             "{{\"version\": 1, \"method\": \"paper\", \"made\": \"{made}\", \"fits\": [\n{}\n]}}\n",
             lines.join(",\n")
