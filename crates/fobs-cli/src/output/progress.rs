@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_shown() {
+    fn unknown_figures_are_not_shown() {
         let scanning = Progress { scan_complete: false, rtt_ms: None, ..HALF };
         assert_eq!(figures(&scanning, 200), "5.00 GB  1.00 Gbit/s  loss 0.10%  waste 1.23%");
         assert_eq!(figures(&Progress::default(), 200), "0 bytes  0 bit/s  loss 0.00%  waste 0.00%");
