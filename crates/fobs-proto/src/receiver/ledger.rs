@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn single_datagrams_are_counted_exactly_whatever_the_network_does() {
+    fn single_datagrams_are_counted_exactly_beside_network_losses() {
         let mut world = World::new();
         for round in 0..200u64 {
             (0..100).for_each(|_| world.pass(1));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn drops_behind_the_newest_packet_are_estimated_and_then_settled() {
+    fn drops_behind_the_newest_packet_are_estimated_then_settled() {
         let mut world = World::new();
         assert_eq!(world.ledger.packets(), None, "nothing has been counted");
         (0..100).for_each(|_| world.pass(16));

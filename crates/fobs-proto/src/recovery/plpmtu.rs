@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_flight_holds_every_size_and_the_raise_timer_tries_again() {
+    fn every_size_is_probed_in_the_first_flight_and_after_the_timer() {
         let mut search = Plpmtu::new(28);
         let mut flight = vec![];
         while let Some(size) = search.poll_probe(Timestamp::ZERO) {

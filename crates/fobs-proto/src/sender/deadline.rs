@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_under_a_ceiling_until_it_is_behind_and_again_when_it_has_caught_up() {
+    fn a_transfer_gives_way_unless_it_is_behind_its_plan() {
         let mut deadline = begun(Priority::Fair, 10);
         let Claim { priority, ceiling } = claims(&mut deadline, 1.0, 100);
         assert_eq!(priority, Priority::Scavenger);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_unknown_size_takes_what_is_free_and_then_its_share() {
+    fn an_object_of_unknown_size_gives_way_for_half_of_the_time() {
         let mut deadline = Deadline::new(Timestamp::ZERO, at(100.0), Priority::Fair);
         deadline.expect(Timestamp::ZERO, MB, 0, Extent::SoFar);
         let free = Claim { priority: Priority::Scavenger, ceiling: None };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn that_it_will_be_late_is_told_after_a_while_with_the_full_claim() {
+    fn lateness_is_reported_after_a_while_with_the_full_claim() {
         let mut deadline = begun(Priority::Fair, 10);
         claims(&mut deadline, 10.0, 100);
         assert_eq!(deadline.late(), None, "it has not tried yet");

@@ -90,7 +90,7 @@ impl ReceivePolicy {
         self.mismatches.get(&chunk).copied().unwrap_or(0)
     }
 
-    /// Whether a sender that was told of a hopeless chunk has had its time to end the session itself, with a
+    /// Whether a sender that knows of a hopeless chunk has had its time to end the session itself, with a
     /// better error.
     pub fn is_hopeless(&self, now: Timestamp) -> bool {
         self.hopeless_since.is_some_and(|since| now - since >= FAREWELL_WAIT)
@@ -117,11 +117,11 @@ impl ReceivePolicy {
         self.last_message = now;
     }
 
-    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. A sender whose
+    /// To be called with every heartbeat; `newest` is when the peer's newest datagram came. A sender whose
     /// source is slow sends no packets, but reports with every heartbeat of its own.
-    pub fn check_silence(&self, now: Timestamp, heard: Option<Timestamp>) -> Silence {
-        match heard {
-            Some(heard) => Silence::since(now, heard.max(self.last_message)),
+    pub fn check_silence(&self, now: Timestamp, newest: Option<Timestamp>) -> Silence {
+        match newest {
+            Some(newest) => Silence::since(now, newest.max(self.last_message)),
             None => Silence::at_start(now, self.began, self.role),
         }
     }

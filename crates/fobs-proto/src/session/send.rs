@@ -70,7 +70,7 @@ pub enum Rejection {
     },
 }
 
-/// Policy of the sending side. The driver reads chunks when [`next_grant`](Self::next_grant) says so and
+/// Policy of the sending side. The driver reads a chunk for each [`next_grant`](Self::next_grant) and
 /// hands them over with [`handle_chunk`](Self::handle_chunk).
 #[derive(Debug)]
 pub struct SendPolicy {
@@ -192,17 +192,17 @@ impl SendPolicy {
         pause.reason()
     }
 
-    /// To be asked with every heartbeat; `heard` is when the peer's newest datagram came. Only packets that
+    /// To be called with every heartbeat; `newest` is when the peer's newest datagram came. Only packets that
     /// are outstanding wait for an answer.
-    pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, heard: Option<Timestamp>) -> Silence {
-        let Some(heard) = heard else {
+    pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, newest: Option<Timestamp>) -> Silence {
+        let Some(newest) = newest else {
             return Silence::at_start(now, self.config.began, self.config.role);
         };
         if machine.bytes_in_flight() == 0 {
             self.outstanding_since = None;
             return Silence::Short;
         }
-        Silence::since(now, heard.max(*self.outstanding_since.get_or_insert(now)))
+        Silence::since(now, newest.max(*self.outstanding_since.get_or_insert(now)))
     }
 
     /// Buffers at the reader.

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_begins_with_the_peer_and_looks_only_while_something_is_missing() {
+    fn drops_are_read_only_while_packets_of_a_known_peer_are_missing() {
         let mut watch = HostWatch::default();
         watch.on_heartbeat(None, 5);
         assert!(!watch.begun);

@@ -280,13 +280,13 @@ mod tests {
     /// Heartbeats of a receiver that drops `share` of 10,000 packets in each.
     fn run(link: &mut Granting, mut share: impl FnMut(&Granting) -> u64, beats: u64) -> Vec<Remedy> {
         // A thread of its own: the priority changes.
-        let (mut remedies, mut counts, mut told) = (Remedies::new(), (0, 0), Vec::new());
+        let (mut remedies, mut counts, mut reported) = (Remedies::new(), (0, 0), Vec::new());
         for beat in 1..=beats {
             counts = (counts.0 + 10_000, counts.1 + share(link));
             let now = at(beat * 200);
-            told.extend(remedies.on_heartbeat(now, at(0), counts.0, counts.1, link));
+            reported.extend(remedies.on_heartbeat(now, at(0), counts.0, counts.1, link));
         }
-        told
+        reported
     }
 
     #[test]
@@ -296,10 +296,10 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_grows_until_it_is_large_enough_and_each_step_tells_its_effect() {
+    fn a_buffer_grows_until_it_suffices_and_reports_each_effect() {
         let mut link = Granting::up_to(usize::MAX);
-        let told = run(&mut link, |link| if link.buffer() < 10 << 20 { 500 } else { 0 }, 30);
-        let sizes: Vec<u64> = told
+        let reported = run(&mut link, |link| if link.buffer() < 10 << 20 { 500 } else { 0 }, 30);
+        let sizes: Vec<u64> = reported
             .iter()
             .filter(|remedy| remedy.result == RemedyResult::Applied)
             .map(|remedy| match remedy.action {
@@ -308,7 +308,7 @@ mod tests {
             })
             .collect();
         assert_eq!(sizes, [4, 16]);
-        let effects: Vec<bool> = told
+        let effects: Vec<bool> = reported
             .iter()
             .filter_map(|remedy| match remedy.result {
                 RemedyResult::Effect { drops_before, drops_after } => Some(drops_after < drops_before / 2.0),
@@ -319,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn the_cpus_are_looked_at_twice_before_one_is_chosen_and_not_before_it_matters() {
+    fn a_cpu_is_chosen_after_two_readings_and_only_when_it_matters() {
         std::thread::spawn(|| {
             let mut link = Granting::up_to(1 << 20);
             let mut remedies = Remedies::new();
             let mut beat = |at_ms: u64, received, dropped| {
-                let told = remedies.on_heartbeat(at(at_ms), at(0), received, dropped, &mut link);
-                (told.len(), remedies.next, remedies.ticks.is_some())
+                let reported = remedies.on_heartbeat(at(at_ms), at(0), received, dropped, &mut link);
+                (reported.len(), remedies.next, remedies.ticks.is_some())
             };
             assert_eq!(beat(200, 10_000, 0), (0, Step::Buffer, false));
             let refused = beat(400, 20_000, 500);
@@ -342,16 +342,19 @@ mod tests {
     fn what_the_kernel_does_not_grant_is_told_with_a_way_out() {
         std::thread::spawn(|| {
             let mut link = Granting::up_to(1 << 20);
-            let told = run(&mut link, |_| 500, 50);
-            let RemedyResult::Refused { reason } = &told[0].result else { panic!("{told:?}") };
+            let reported = run(&mut link, |_| 500, 50);
+            let RemedyResult::Refused { reason } = &reported[0].result else { panic!("{reported:?}") };
             assert!(reason.contains("rmem_max"), "{reason}");
-            let buffers = told.iter().filter(|r| matches!(r.action, RemedyAction::LargerBuffer { .. }));
+            let buffers = reported.iter().filter(|r| matches!(r.action, RemedyAction::LargerBuffer { .. }));
             assert_eq!(buffers.count(), 1, "asked once");
-            let lanes = told.iter().filter(|r| r.action == RemedyAction::AnotherLane);
+            let lanes = reported.iter().filter(|r| r.action == RemedyAction::AnotherLane);
             let results: Vec<&RemedyResult> = lanes.map(|lane| &lane.result).collect();
-            assert!(matches!(results[..], [RemedyResult::Applied, RemedyResult::Effect { .. }]), "{told:?}");
+            assert!(
+                matches!(results[..], [RemedyResult::Applied, RemedyResult::Effect { .. }]),
+                "{reported:?}"
+            );
             assert_eq!(link.lanes, 1);
-            assert!(told.len() <= 7, "every remedy ends: {told:?}");
+            assert!(reported.len() <= 7, "every remedy ends: {reported:?}");
         })
         .join()
         .expect("no panic");

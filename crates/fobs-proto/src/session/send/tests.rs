@@ -93,3 +93,14 @@ fn only_outstanding_packets_wait_for_an_answer() {
     assert_eq!(policy.check_silence(late, &machine, Some(START)), Silence::Short, "outstanding since now");
     assert_eq!(policy.check_silence(late + ANSWER_WAIT_MAX, &machine, Some(START)), Silence::Dead);
 }
+
+#[test]
+fn history_waits_for_the_round_trip_and_is_handed_over_once() {
+    let mut machine = machine(Box::new(Auto::new(1200)));
+    let history = PathHistory { link_rate: Some(7), ..PathHistory::default() };
+    let mut policy = SendPolicy::new(SendPolicyConfig { history, ..SendPolicyConfig::default() });
+    policy.recall(&mut machine, None);
+    assert!(policy.history.is_some());
+    policy.recall(&mut machine, Some(Duration::from_millis(9)));
+    assert!(policy.history.is_none());
+}

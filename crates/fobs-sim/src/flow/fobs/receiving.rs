@@ -172,7 +172,7 @@ impl Receiving {
     fn report(&mut self, net: &mut Net) -> u64 {
         let mut reports = 0;
         while let Some(ack) = self.machine.poll_ack(stamp(net.now)) {
-            rule!(net, reports == 0, "one report says all there is", "another ack at once");
+            rule!(net, reports == 0, "one report is enough", "another ack at once");
             if reports > 0 {
                 break;
             }
@@ -326,9 +326,9 @@ impl Receiving {
             len: datagram.body,
         };
         self.delivered -= self.assembly.on_stored(net, &piece);
-        if let Some(said) = completes {
+        if let Some(complete_len) = completes {
             let len = cut.len(chunk);
-            self.assembly.on_complete(net, chunk, said, len);
+            self.assembly.on_complete(net, chunk, complete_len, len);
             let mismatches = self.policy.mismatches(chunk);
             let matches = config.mismatches.get(&chunk).is_none_or(|wanted| mismatches >= *wanted);
             self.writer.push(chunk, len, matches);

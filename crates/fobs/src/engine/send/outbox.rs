@@ -21,6 +21,13 @@ pub(super) enum Put {
     Full,
 }
 
+/// Why the host refused packets for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    Size,
+    Room,
+}
+
 /// The newest burst, and what of it has not left.
 pub(super) struct Outbox {
     packets: Vec<PacketOut>,
@@ -62,29 +69,25 @@ impl Outbox {
     /// Sends the pending burst.
     pub(super) fn put_out(&mut self, machine: &mut Sender, link: &mut Link, peer: &PeerName) -> Result<Put> {
         let Some(mut sealed) = self.pending.take() else { return Ok(Put::Out) };
-        let now = link.clock().now();
-        match link.send(&mut sealed, Ecn::Ect0) {
-            Ok(()) => {}
+        let refused = match link.send(&mut sealed, Ecn::Ect0) {
+            Ok(()) => return Ok(Put::Out),
             Err(SendError::WouldBlock) => {
                 self.pending = Some(sealed);
                 return Ok(Put::Full);
             }
             // The path reports a dead port or route: the silence that follows decides.
-            Err(SendError::Refused) => {}
-            Err(SendError::TooLarge) => self.refuse(now, machine, sealed.datagrams(), true),
-            Err(SendError::NoBuffers) => {
-                self.refuse(now, machine, sealed.datagrams(), false);
-                self.refused_until = now + REFUSED_WAIT;
-            }
+            Err(SendError::Refused) => return Ok(Put::Out),
+            Err(SendError::TooLarge) => Refused::Size,
+            Err(SendError::NoBuffers) => Refused::Room,
             Err(SendError::Io(error)) => return Err(peer.cannot_send(&error)),
+        };
+        let now = link.clock().now();
+        for packet in self.packets.iter().rev().take(sealed.datagrams()) {
+            machine.handle_refused(now, packet.number, refused == Refused::Size);
+        }
+        if refused == Refused::Room {
+            self.refused_until = now + REFUSED_WAIT;
         }
         Ok(Put::Out)
-    }
-
-    /// The host refused the last `count` packets of the burst.
-    fn refuse(&self, now: Timestamp, machine: &mut Sender, count: usize, too_large: bool) {
-        for packet in self.packets.iter().rev().take(count) {
-            machine.handle_refused(now, packet.number, too_large);
-        }
     }
 }

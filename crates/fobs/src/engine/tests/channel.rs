@@ -29,12 +29,12 @@ impl Control {
             let peer = Peer { description: "the peer".to_owned(), address: None, key: None };
             ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
         };
-        let heard = [(End::Sender, &to_sender), (End::Receiver, &to_receiver)]
+        let directions = [(End::Sender, &to_sender), (End::Receiver, &to_receiver)]
             .map(|(end, stream)| (end, stream.try_clone().unwrap()));
         let control =
             Arc::new(Control { to_sender: Mutex::new(to_sender), to_receiver: Mutex::new(to_receiver) });
         let messages = Arc::new(Mutex::new(messages));
-        for (from, stream) in heard {
+        for (from, stream) in directions {
             let (control, messages) = (control.clone(), messages.clone());
             // Ends with its stream.
             thread::spawn(move || control.forward(from, stream, &messages));

@@ -119,7 +119,7 @@ fn another_root_is_no_success_on_either_side() {
 #[test]
 fn a_flood_of_failures_is_heard_out_and_kept_within_bounds() {
     let (world, session) = in_the_middle(End::Sender);
-    let told = session.at_sender.clone();
+    let reported = session.at_sender.clone();
     for number in 0..12_000 {
         let path =
             format!("{number}/{}", if number % 1000 == 0 { "x".repeat(10_000) } else { String::new() });
@@ -130,7 +130,7 @@ fn a_flood_of_failures_is_heard_out_and_kept_within_bounds() {
         .control
         .say(End::Sender, &Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned() });
     session.expect_failure(ErrorKind::Interrupted);
-    let errors = told.errors();
+    let errors = reported.errors();
     assert_eq!(errors.len(), 10_000);
     assert!(errors.iter().all(|e| e.path.len() <= 4096 && e.message.len() <= 1000));
     assert!(!errors.iter().any(|e| e.message.contains('\u{1b}')));

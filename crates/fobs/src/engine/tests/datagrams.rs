@@ -170,8 +170,8 @@ fn the_sender_tells_of_all_files_though_no_ack_arrives() {
         End::Receiver => Vec::new(),
     });
     let session = Session::start(Spec { datagrams: Some(datagrams), ..world.spec() });
-    let told = session.at_sender.clone();
+    let reported = session.at_sender.clone();
     let (sent, _) = session.join();
     assert_eq!(sent.unwrap().complete.files, 1);
-    assert_eq!(told.files(), ["file"]);
+    assert_eq!(reported.files(), ["file"]);
 }

@@ -29,10 +29,10 @@ fn a_tree_goes_either_way() {
         assert_eq!(sent.finished, received.finished);
         let bytes: usize = files.iter().map(|(_, len)| len).sum();
         assert_eq!((sent.complete.files, sent.complete.bytes), (4, bytes as u64));
-        let mut told = at_sender.files();
-        assert_eq!(told, at_receiver.files());
-        told.sort();
-        assert_eq!(told, ["a", "b/c", "b/d/e", "f"]);
+        let mut reported = at_sender.files();
+        assert_eq!(reported, at_receiver.files());
+        reported.sort();
+        assert_eq!(reported, ["a", "b/c", "b/d/e", "f"]);
         assert!(at_sender.errors().is_empty() && at_receiver.errors().is_empty());
     }
 }
