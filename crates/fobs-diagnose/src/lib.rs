@@ -1,4 +1,4 @@
-//! Loss signatures that were recorded: read, classified, scored; models trained from them; more of them generated.
+//! Loss signatures that were recorded: read, classified, scored; models trained from them.
 //!
 //! ```text
 //!   window    recorded windows: JSON lines, gzipped or not
@@ -8,7 +8,6 @@
 //!   score     tables and the acceptance bars
 //!   train     a model from labelled windows, and how it does on windows it has not seen
 //!   direct    what a classifier is worth to a virtual transfer that recorded windows drive
-//!   generate  windows of network loss from a simulated bottleneck
 //! ```
 //!
 //! A crate of its own: the engine needs a model and the classifier (which is in `fobs-proto`), the command needs the
@@ -18,7 +17,6 @@
 
 pub mod classify;
 pub mod direct;
-pub mod generate;
 pub mod model;
 pub mod score;
 pub mod splice;

@@ -1,11 +1,11 @@
 //! Retraining for a pair of hosts: what it gains on a host that the shipped model does not know, and what it never does.
 
-use fobs_diagnose::generate::{SCENARIOS, generate};
 use fobs_diagnose::model::MixtureFile;
 use fobs_diagnose::splice::is_congestion;
 use fobs_diagnose::train::{GROUP_WINDOWS_MIN, NotLearned, learn};
 use fobs_diagnose::{Cause, Classifier, Random, Window, window};
 use fobs_proto::loss_cause::{Signature, Verdict};
+use fobs_sim::signatures::{SCENARIOS, generate};
 use std::path::PathBuf;
 
 const SEED: u64 = 77;

@@ -7,12 +7,12 @@
 use std::path::PathBuf;
 
 use fobs_diagnose::classify::Classifier;
-use fobs_diagnose::generate::{SCENARIOS, generate};
 use fobs_diagnose::score::{Length, Scores};
 use fobs_diagnose::splice::{INDISTINCT, splices};
 use fobs_diagnose::train::{TrainError, train, validate};
 use fobs_diagnose::{Cause, Method, Window, window};
 use fobs_proto::loss_cause::Verdict;
+use fobs_sim::signatures::{SCENARIOS, generate};
 
 const SEED: u64 = 20;
 

@@ -11,7 +11,8 @@ use fobs_diagnose::classify::{Classifier, Finding};
 use fobs_diagnose::model::{MixtureFile, ModelFileError, PaperFile};
 use fobs_diagnose::score::{Bar, Bound, Length, Scores};
 use fobs_diagnose::window::{self, Cause, ReadError, Window, Windows};
-use fobs_diagnose::{Method, generate, splice, train};
+use fobs_diagnose::{Method, splice, train};
+use fobs_sim::signatures;
 use serde::Serialize;
 
 /// Windows that eval scores are cut to, besides their own length.
@@ -233,10 +234,10 @@ fn generate(args: &GenerateArgs) -> Result<()> {
         Error::new(ErrorKind::FileIo, message)
     };
     let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
-    for (kind, scenario) in generate::SCENARIOS.into_iter().enumerate() {
+    for (kind, scenario) in signatures::SCENARIOS.into_iter().enumerate() {
         for index in 0..args.count {
             let seed = args.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) * 64 + kind as u64);
-            if let Some(made) = generate::generate(scenario, args.packets, seed) {
+            if let Some(made) = signatures::generate(scenario, args.packets, seed) {
                 writeln!(out, "{}", window::line(&made)).map_err(failed)?;
             }
         }
