@@ -3,7 +3,8 @@
 use fobs_proto::ChunkId;
 use fobs_proto::object::CHUNK_LEN_MAX;
 
-/// Data bytes in a full chunk (protocol 7.1). The engine cuts smaller ones on short paths, for the sake of caches, which no host here has.
+/// Data bytes in a full chunk (protocol 7.1). The engine cuts smaller ones on short paths for the sake of
+/// caches, which hosts here do not have.
 pub const CHUNK_DATA: u64 = 4 << 20;
 /// Trailer of every chunk, bytes (protocol 7.1).
 const TRAILER: u32 = 44;

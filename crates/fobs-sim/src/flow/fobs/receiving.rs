@@ -1,5 +1,5 @@
-//! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the engine's `receive` in virtual
-//! time.
+//! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the
+//! engine's `receive` in virtual time.
 
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
 use super::{FobsConfig, Honesty, Identity, Role};
@@ -17,7 +17,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
-/// How often the socket's drops are asked for.
+/// How often the socket's drop counter is read.
 const HEARTBEAT: Nanos = 200 * MS;
 /// A chunk that does not verify so often ends the transfer (protocol 7.5).
 const MISMATCHES_MAX: u8 = 3;
@@ -57,7 +57,7 @@ pub(super) struct Receiving {
     mismatches: HashMap<ChunkId, u8>,
     verified: u64,
     stored_bytes: u64,
-    /// Bytes of use that arrived, and when the last chunk was verified.
+    /// Useful bytes that arrived, and when the last chunk was verified.
     delivered: u64,
     last_verified: Option<Nanos>,
     damaged: u64,
@@ -120,8 +120,8 @@ impl Receiving {
         rule!(net, self.socket.is_within_bounds(), "no queue past its limit", "the receiving socket");
     }
 
-    /// The thread has its CPU: letters, one batch, one report. Chunks that must come again; `None` for one that was tried
-    /// too often.
+    /// The thread has its CPU: letters, one batch, one report. Chunks that must come again; `None` for one
+    /// that was tried too often.
     pub(super) fn on_due(&mut self, net: &mut Net, config: &FobsConfig) -> Vec<Option<(ChunkId, u8)>> {
         let now = net.now;
         let ready = self.cpu.ready(now);

@@ -1,5 +1,5 @@
-//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in order; the engine's `writer`
-//! in virtual time.
+//! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in
+//! order; the engine's `writer` in virtual time.
 
 use crate::flow::Outcome;
 use crate::host::{Disk, HostConfig, StoreError, work_time};
@@ -7,14 +7,14 @@ use crate::time::Nanos;
 use fobs_proto::ChunkId;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the writer tells the flow.
+/// What becomes of the flow after a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriterEvent {
     Nothing,
     Failed(Outcome),
 }
 
-/// What the writer tells the receiving thread.
+/// What the writer sends to the receiving thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Letter {
     Verdict { chunk: ChunkId, matches: bool },
@@ -127,7 +127,7 @@ impl Writer {
     }
 }
 
-/// How a transfer ends whose disk does.
+/// How a transfer ends whose disk failed or is full.
 pub(super) fn outcome_of(error: StoreError) -> Outcome {
     match error {
         StoreError::Full => Outcome::DiskFull,
