@@ -1,7 +1,7 @@
 //! Floating-point functions that give the same bits on every host.
 //!
-//! Those of `std` come from the platform's library, and the last bits differ between platforms; here all come from
-//! `libm`. `+ - * /`, `sqrt`, `ceil`, `floor` and `round` are exact in IEEE 754 and need no such care.
+//! Those of `std` come from the platform's library, and the last bits differ between platforms; here all come
+//! from `libm`. `+ - * /`, `sqrt`, `ceil`, `floor` and `round` are exact in IEEE 754 and need no such care.
 
 /// e to the power of `x`.
 pub fn exp(x: f64) -> f64 {

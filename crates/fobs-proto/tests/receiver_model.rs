@@ -141,8 +141,8 @@ fn the_receiver_agrees_with_the_model() {
     }
 }
 
-/// A place that is promised is where the packet goes, if it is taken, and holds nothing of a packet before; each packet that
-/// is not the first of its layout has one.
+/// A place that is promised is where the packet goes, if it is taken, and holds nothing of a packet before;
+/// each packet that is not the first of its layout has one.
 fn check_vacancy(vacancy: Option<u32>, got: Disposition, model: &Model, header: &DataHeader, seed: u64) {
     let chunk = model.chunks.get(&header.chunk);
     let agrees = match got {

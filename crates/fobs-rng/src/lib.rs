@@ -1,7 +1,8 @@
-//! Seeded random numbers for simulations, training and tests: the same seed gives the same numbers on every machine.
+//! Seeded random numbers for simulations, training and tests: the same seed gives the same numbers on every
+//! machine.
 //!
-//! The generator is PCG (O'Neill 2014) from `rand_pcg`; logarithms come from `libm`, because those of the platform
-//! differ in the last bit. Not for secrets.
+//! The generator is PCG (O'Neill 2014) from `rand_pcg`; logarithms come from `libm`, because those of the
+//! platform differ in the last bit. Not for secrets.
 
 #![forbid(unsafe_code)]
 
@@ -38,9 +39,11 @@ impl Rng {
         Rng::stream(seed, 0)
     }
 
-    /// One of many independent sequences of the same seed: one more draw in one of them changes nothing in the others.
+    /// One of many independent sequences of the same seed: one more draw in one of them changes nothing in
+    /// the others.
     pub fn stream(seed: u64, stream: u64) -> Rng {
-        // Neighbouring seeds and streams must not give neighbouring states; an odd multiplier keeps all of them apart.
+        // Neighbouring seeds and streams must not give neighbouring states; an odd multiplier keeps all of
+        // them apart.
         Rng(Pcg64Mcg::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)))
     }
 

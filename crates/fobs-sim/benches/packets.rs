@@ -1,5 +1,6 @@
-//! Packets per second that one core simulates: a FOBS transfer by the real machines over a shared bottleneck, every rule checked at
-//! every step. `cargo bench -p fobs-sim` prints one line per world; nothing here fails, because machines differ.
+//! Packets per second that one core simulates: a FOBS transfer by the real machines over a shared bottleneck,
+//! every rule checked at every step. `cargo bench -p fobs-sim` prints one line per world; nothing here fails,
+//! because machines differ.
 
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::flow::fobs::{FobsConfig, Object};

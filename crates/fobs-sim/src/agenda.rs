@@ -1,5 +1,5 @@
-//! What happens next: one slot for each actor of the world, in a binary heap that knows where each slot stands. An actor has one
-//! next moment, which it may move; so the agenda is as long as the list of actors and never longer.
+//! The next event of each actor of the world, in a binary heap that knows the place of each slot. An actor
+//! may move its event but has only one, so the agenda is never longer than the list of actors.
 
 use crate::time::Nanos;
 

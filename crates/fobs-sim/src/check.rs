@@ -35,7 +35,7 @@ macro_rules! rule {
 }
 pub(crate) use rule;
 
-/// Every packet sent that no ack has named: what a sender says is in flight can never be more.
+/// Every packet sent that no ack has named: an upper bound of the sender's bytes in flight.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     oldest: u64,
@@ -71,7 +71,7 @@ impl Ledger {
         }
     }
 
-    /// What the sender says is on its way must be covered by what no ack has named.
+    /// The sender's bytes in flight must be covered by what no ack has named.
     pub(crate) fn check(&mut self, net: &mut Net, in_flight: u64) {
         let bytes = self.bytes;
         rule!(
@@ -92,7 +92,8 @@ impl Ledger {
     }
 }
 
-/// What of the open chunks has been stored where: every byte once, in its place, before a chunk counts as complete.
+/// What of the open chunks has been stored where: every byte once, in its place, before a chunk counts as
+/// complete.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
     open: HashMap<ChunkId, OpenChunk>,
@@ -109,8 +110,8 @@ struct OpenChunk {
 }
 
 impl Assembly {
-    /// A piece was stored at `offset`; `read_at` is where the sender read it. Bytes stored before that it makes worthless, because
-    /// the chunk is laid out anew.
+    /// A piece was stored at `offset`; `read_at` is where the sender read it. Returns the bytes stored before
+    /// that it makes worthless, because the chunk is laid out anew.
     pub(crate) fn on_stored(&mut self, net: &mut Net, piece: &Piece) -> u64 {
         let Piece { chunk, attempt, payload, offset, read_at, len } = *piece;
         rule!(
@@ -137,7 +138,7 @@ impl Assembly {
         worthless
     }
 
-    /// The machine says that the chunk is complete with this length.
+    /// The machine reports the chunk complete with this length.
     pub(crate) fn on_complete(&mut self, net: &mut Net, chunk: ChunkId, said: u32, len: u32) {
         let bytes = self.open.get(&chunk).map_or(0, |open| open.bytes);
         let whole = said == len && bytes == u64::from(len);
@@ -202,7 +203,7 @@ mod tests {
         Piece { chunk: 1, attempt: 0, payload: 1000, offset: 1000, read_at: 1000, len: 1000 };
 
     #[test]
-    fn a_ledger_that_balances_breaks_nothing_and_one_that_does_not_is_told() {
+    fn a_ledger_that_balances_breaks_nothing_and_one_that_does_not_is_reported() {
         let (mut net, mut ledger) = (net(), Ledger::default());
         for number in 0..10 {
             ledger.on_sent(&mut net, number, 100);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn used_numbers_and_named_futures_are_told() {
+    fn used_numbers_and_named_futures_are_reported() {
         let (mut reused, mut ledger) = (net(), Ledger::default());
         ledger.on_sent(&mut reused, 0, 100);
         ledger.on_sent(&mut reused, 0, 100);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn misplaced_repeated_and_missing_bytes_are_told() {
+    fn misplaced_repeated_and_missing_bytes_are_reported() {
         let (mut misplaced, mut assembly) = (net(), Assembly::default());
         assembly.on_stored(&mut misplaced, &Piece { read_at: 0, ..PIECE });
         assert_eq!(broken(misplaced), Some("every byte in its place"));

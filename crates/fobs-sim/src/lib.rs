@@ -1,26 +1,28 @@
-//! `fobs-proto` in virtual time: the very machines that run in production, on networks and hosts that are drawn.
+//! `fobs-proto` in virtual time: the very machines that run in production, on modelled networks and hosts.
 //!
 //! ```text
 //!   time      nanoseconds since the world began
-//!   rng       streams of random numbers from one seed
-//!   agenda    what happens next: one slot per actor, so it cannot grow
+//!   agenda    the next event of each actor: one slot each, so it cannot grow
 //!   packet    what travels
+//!   log       what FOBS flows send and store, for tests of order
 //!   net       carries packets along routes and keeps the time
 //!   link/     rate, delay, queues (drop-tail, RED, CoDel), policer, faults
 //!   host/     CPU shared with others, socket buffers, disks
 //!   topology  hosts, links, shortest routes
 //!   flow/     FOBS (real sender and receiver), TCP models, sources
 //!   check     the rules that no run may break
-//!   world     the loop, and what it has seen
+//!   signatures/ windows of network loss, for training the classifier
+//!   world     the event loop, and its figures
+//!   scene     flows through one bottleneck, in a few lines
 //!   report, plot   table, JSON, SVG
 //!   scenario/ TOML to a world; every bound is checked here
 //!   swarm     seeds to worlds: safety, then liveness
 //! ```
 //!
-//! Nothing here reads a clock, a file or the operating system's randomness, and no payload byte exists: a world is its
-//! configuration and its seed, and the same two give the same bytes of report. What is deliberately absent: the engine's
-//! threads (their timing is modelled in `flow/fobs`), encryption (a damaged packet is simply dropped), resume after a
-//! crash (the product has none yet).
+//! Nothing here reads a clock, a file or the operating system's randomness, and no payload byte exists: a
+//! world is its configuration and its seed, and the same two give the same bytes of report. What is
+//! deliberately absent: the engine's threads (their timing is modelled in `flow/fobs`), encryption (a damaged
+//! packet is simply dropped), resume after a crash (the product has none yet).
 
 #![forbid(unsafe_code)]
 
@@ -36,6 +38,7 @@ pub mod plot;
 pub mod report;
 pub mod scenario;
 pub mod scene;
+pub mod signatures;
 pub mod swarm;
 pub mod time;
 pub mod topology;

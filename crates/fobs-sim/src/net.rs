@@ -82,7 +82,8 @@ impl Net {
         None
     }
 
-    /// When a flow's first link will have room for another burst, so that a socket with `buffer` bytes need not push back.
+    /// When a flow's first link will have room for another burst, so that a socket with `buffer` bytes need
+    /// not push back.
     pub(crate) fn room_at(&self, flow: FlowId, way: Way, buffer: u64) -> Option<Nanos> {
         let link = &self.links[self.route(flow, way)[0]];
         let rate = link.config().rate;

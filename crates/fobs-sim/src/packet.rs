@@ -51,12 +51,12 @@ pub(crate) enum Cargo {
     Tcp { place: u64, transmission: u64 },
     /// A TCP acknowledgement.
     TcpAck(Box<TcpAck>),
-    /// Other people's traffic.
+    /// Competing traffic without acknowledgements.
     Filler,
 }
 
-/// What a TCP receiver says. Transmissions instead of places: the model sees what SACK, time stamps and RACK (RFC 8985)
-/// together tell a real sender.
+/// A TCP acknowledgement: transmissions instead of places: the model sees what SACK, time stamps and RACK
+/// (RFC 8985) together show a real sender.
 #[derive(Debug, Clone)]
 pub(crate) struct TcpAck {
     /// Every place below has arrived.

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Size of the picture, points.
 const SIZE: (u32, u32) = (900, 620);
-/// Flows and links that get a line of their own; more would not be told apart.
+/// Flows and links that get a line of their own; more could not be distinguished.
 const LINES_MAX: usize = 12;
 
 /// The picture could not be drawn.

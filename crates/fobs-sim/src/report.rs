@@ -1,4 +1,5 @@
-//! What a run has shown: one structure, as JSON and as a table. The same configuration and seed give the same bytes.
+//! The results of a run: one structure, as JSON and as a table. The same configuration and seed give the same
+//! bytes.
 
 use crate::flow::{FlowConfig, FlowFigures, Outcome, Traffic};
 use crate::time::{MS, Nanos, SEC, seconds};
@@ -7,7 +8,7 @@ use fobs_proto::congestion::ModeChange;
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Changes of a flow's way of sending that a table shows; JSON has more.
+/// Changes of a flow's state that a table shows; JSON has more.
 const MODES_SHOWN: usize = 16;
 
 /// A run.
@@ -38,17 +39,18 @@ pub struct FlowReport {
     pub name: String,
     /// `fobs`, `tcp` or `source`.
     pub kind: &'static str,
-    /// Who decided the rate.
+    /// Congestion control algorithm.
     pub cc: String,
     /// How it ended.
     pub outcome: &'static str,
-    /// Virtual seconds from its first packet to its last byte of use, or to the end of the run.
+    /// Virtual seconds from its first packet to its last useful byte, or to the end of the run.
     pub seconds: f64,
-    /// Seconds between its end and its deadline, below 0 if that was missed; none where there is no deadline or no end.
+    /// Seconds between its end and its deadline, below 0 if that was missed; none where there is no deadline
+    /// or no end.
     pub deadline_margin_s: Option<f64>,
-    /// Bytes of use that arrived.
+    /// Useful bytes that arrived.
     pub bytes: u64,
-    /// Bits of use per second, in millions.
+    /// Useful bits per second, in millions.
     pub goodput_mbit: f64,
     /// Packets sent.
     pub packets_sent: u64,
@@ -68,20 +70,20 @@ pub struct FlowReport {
     pub durable_bytes: u64,
     /// Seconds that competitors kept the receiving thread from its CPU.
     pub off_cpu_seconds: f64,
-    /// Changes of its controller's way of sending, the first 256.
+    /// Changes of its controller's state, the first 256.
     pub modes: Vec<ModePoint>,
     /// The flow over time.
     pub samples: Vec<FlowPoint>,
 }
 
-/// A change of a controller's way of sending.
+/// A change of a controller's state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModePoint {
     /// When, seconds.
     pub t: f64,
-    /// What it did before.
+    /// The state before.
     pub from: &'static str,
-    /// What it does now.
+    /// The state after.
     pub to: &'static str,
     /// Why.
     pub reason: String,
@@ -109,7 +111,7 @@ impl ModePoint {
 pub struct FlowPoint {
     /// End of the interval, seconds.
     pub t: f64,
-    /// Bits of use per second in the interval, in millions.
+    /// Useful bits per second in the interval, in millions.
     pub goodput_mbit: f64,
     /// Newest round-trip time.
     pub rtt_ms: Option<f64>,
@@ -151,7 +153,7 @@ pub struct LinkReport {
 }
 
 impl Report {
-    /// What a world has shown so far.
+    /// The results of a world so far.
     pub fn of(world: &mut World) -> Report {
         let now = world.now();
         let config = world.config().clone();
@@ -179,71 +181,38 @@ impl Report {
 
     /// As JSON, with a line feed at the end.
     pub fn json(&self) -> String {
-        // Numbers and strings only: there is nothing that JSON cannot say.
+        // Numbers and strings only: serialisation cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text + "\n"
     }
 
-    /// As a table for people.
+    /// As a table to read.
     pub fn table(&self) -> String {
-        let mut table = String::new();
-        let mut line = |text: String| {
-            table.push_str(text.trim_end());
-            table.push('\n');
-        };
-        line(format!(
-            "{}: seed {}, {:.3} virtual seconds, {} packets",
-            self.name, self.seed, self.seconds, self.packets
-        ));
-        line(String::new());
-        line(format!(
-            "{:<16} {:<6} {:<10} {:<12} {:>9} {:>10} {:>9} {:>8} {:>7} {:>8} {:>8}",
-            "flow",
-            "kind",
-            "cc",
-            "outcome",
-            "seconds",
-            "Mbit/s",
-            "MB",
-            "lost",
-            "waste%",
-            "RTT ms",
-            "sockdrop"
-        ));
-        for flow in &self.flows {
-            let rtt = flow.rtt_ms_min.map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-            line(format!(
-                "{:<16} {:<6} {:<10} {:<12} {:>9.3} {:>10.2} {:>9.1} {:>8} {:>7.2} {:>8} {:>8}",
-                flow.name,
-                flow.kind,
-                flow.cc,
-                flow.outcome,
-                flow.seconds,
-                flow.goodput_mbit,
-                flow.bytes as f64 / 1e6,
-                flow.packets_lost,
-                flow.waste * 100.0,
-                rtt,
-                flow.socket_drops,
-            ));
-        }
-        for flow in &self.flows {
-            for mode in flow.modes.iter().take(MODES_SHOWN) {
-                line(format!(
-                    "{}: {} to {} at {:.3} s, {:.1} Mbit/s behind a queue of {:.1} ms: {}",
-                    flow.name, mode.from, mode.to, mode.t, mode.delivered_mbit, mode.queue_ms, mode.reason
-                ));
-            }
-            if flow.modes.len() > MODES_SHOWN {
-                line(format!("{}: and {} more changes", flow.name, flow.modes.len() - MODES_SHOWN));
-            }
-            if let Some(margin) = flow.deadline_margin_s {
-                let side = if margin < 0.0 { "after" } else { "before" };
-                line(format!("{}: complete {:.3} s {side} its deadline", flow.name, margin.abs()));
-            }
-        }
-        line(String::new());
-        line(format!(
+        let mut lines = vec![
+            format!(
+                "{}: seed {}, {:.3} virtual seconds, {} packets",
+                self.name, self.seed, self.seconds, self.packets
+            ),
+            String::new(),
+            format!(
+                "{:<16} {:<6} {:<10} {:<12} {:>9} {:>10} {:>9} {:>8} {:>7} {:>8} {:>8}",
+                "flow",
+                "kind",
+                "cc",
+                "outcome",
+                "seconds",
+                "Mbit/s",
+                "MB",
+                "lost",
+                "waste%",
+                "RTT ms",
+                "sockdrop"
+            ),
+        ];
+        lines.extend(self.flows.iter().map(FlowReport::row));
+        lines.extend(self.flows.iter().flat_map(FlowReport::remarks));
+        lines.push(String::new());
+        lines.push(format!(
             "{:<16} {:>10} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10} {:>8}",
             "link",
             "Mbit/s",
@@ -257,28 +226,49 @@ impl Report {
             "queue ms",
             "p95 ms"
         ));
-        for link in self.links.iter().filter(|link| link.delivered > 0) {
-            let used = link.utilisation.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0));
-            line(format!(
-                "{:<16} {:>10.1} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10.1} {:>8.1}",
-                link.name,
-                link.rate_mbit,
-                used,
-                link.delivered,
-                link.dropped_full,
-                link.dropped_early,
-                link.policed,
-                link.lost,
-                link.marked,
-                link.queue_ms_median,
-                link.queue_ms_p95,
-            ));
-        }
-        table
+        lines.extend(self.links.iter().filter(|link| link.delivered > 0).map(LinkReport::row));
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 }
 
 impl FlowReport {
+    fn row(&self) -> String {
+        let rtt = self.rtt_ms_min.map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+        format!(
+            "{:<16} {:<6} {:<10} {:<12} {:>9.3} {:>10.2} {:>9.1} {:>8} {:>7.2} {:>8} {:>8}",
+            self.name,
+            self.kind,
+            self.cc,
+            self.outcome,
+            self.seconds,
+            self.goodput_mbit,
+            self.bytes as f64 / 1e6,
+            self.packets_lost,
+            self.waste * 100.0,
+            rtt,
+            self.socket_drops,
+        )
+    }
+
+    /// Lines about changes of the controller's state, and about the deadline.
+    fn remarks(&self) -> Vec<String> {
+        let change = |mode: &ModePoint| {
+            format!(
+                "{}: {} to {} at {:.3} s, {:.1} Mbit/s behind a queue of {:.1} ms: {}",
+                self.name, mode.from, mode.to, mode.t, mode.delivered_mbit, mode.queue_ms, mode.reason
+            )
+        };
+        let mut lines: Vec<String> = self.modes.iter().take(MODES_SHOWN).map(change).collect();
+        if self.modes.len() > MODES_SHOWN {
+            lines.push(format!("{}: and {} more changes", self.name, self.modes.len() - MODES_SHOWN));
+        }
+        if let Some(margin) = self.deadline_margin_s {
+            let side = if margin < 0.0 { "after" } else { "before" };
+            lines.push(format!("{}: complete {:.3} s {side} its deadline", self.name, margin.abs()));
+        }
+        lines
+    }
+
     fn of(name: &str, kind: &'static str, cc: String, view: &FlowView, now: Nanos) -> FlowReport {
         let figures = &view.figures;
         let time = span(figures, view.outcome, now);
@@ -307,6 +297,24 @@ impl FlowReport {
 }
 
 impl LinkReport {
+    fn row(&self) -> String {
+        let used = self.utilisation.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0));
+        format!(
+            "{:<16} {:>10.1} {:>6} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>10.1} {:>8.1}",
+            self.name,
+            self.rate_mbit,
+            used,
+            self.delivered,
+            self.dropped_full,
+            self.dropped_early,
+            self.policed,
+            self.lost,
+            self.marked,
+            self.queue_ms_median,
+            self.queue_ms_p95,
+        )
+    }
+
     fn of(world: &World, id: usize) -> LinkReport {
         let (config, view, now) = (&world.config().edges[id].link, world.link(id), world.now());
         let stats = view.stats;
@@ -337,7 +345,7 @@ fn margin(flow: &FlowConfig, view: &FlowView) -> Option<f64> {
     Some(seconds(deadline.saturating_sub(ended)) - seconds(ended.saturating_sub(deadline)))
 }
 
-/// Time from a flow's first packet to its last byte of use, or to the end where it goes on.
+/// Time from a flow's first packet to its last useful byte, or to the end of the run.
 pub fn span(figures: &FlowFigures, outcome: Outcome, now: Nanos) -> Nanos {
     let end = if outcome.is_running() { now } else { figures.ended.unwrap_or(now) };
     figures.began.map_or(0, |began| end.saturating_sub(began))
@@ -348,7 +356,8 @@ pub fn mbit(bytes: u64, time: Nanos) -> f64 {
     if time == 0 { 0.0 } else { bytes as f64 * 8.0 * 1e3 / time as f64 }
 }
 
-/// Jain's fairness index of some shares: 1 if all are equal, 1/n if one has everything (Jain, Chiu and Hawe 1984).
+/// Jain's fairness index of some shares: 1 if all are equal, 1/n if one has everything (Jain, Chiu and Hawe
+/// 1984).
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }

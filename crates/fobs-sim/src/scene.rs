@@ -15,7 +15,8 @@
 //! assert_eq!(played.flow(0).figures.lost, 3);
 //! ```
 //!
-//! Each flow runs between hosts of its own, `s0 -> r0`, `s1 -> r1`, ...; the bottleneck is link 0, the way back link 1.
+//! Each flow runs between hosts of its own, `s0 -> r0`, `s1 -> r1`, ...; the bottleneck is link 0, the way
+//! back link 1.
 
 use crate::flow::fobs::FobsConfig;
 use crate::flow::tcp::{Algorithm, TcpConfig};
@@ -35,7 +36,8 @@ const LASTS: Nanos = 300 * SEC;
 /// Where the bottleneck is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bottleneck {
-    /// In a router, which drops what finds its queue full; interfaces of hosts have this rate, bits per second.
+    /// In a router, which drops what finds its queue full; interfaces of hosts have this rate, bits per
+    /// second.
     Router { interface_rate: u64 },
     /// The interface of the sending host, which makes its sockets wait instead.
     Interface,
@@ -66,8 +68,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// A drop-tail bottleneck of `rate` bits per second with a queue of one bandwidth-delay product, behind interfaces
-    /// ten times as fast. `rate` 0 is no limit.
+    /// A drop-tail bottleneck of `rate` bits per second with a queue of one bandwidth-delay product, behind
+    /// interfaces ten times as fast. `rate` 0 is no limit.
     pub fn new(rate: u64, rtt: Nanos) -> Scene {
         let scene = Scene {
             seed: 1,
@@ -118,8 +120,8 @@ impl Scene {
         self
     }
 
-    /// The bottleneck is the sending host's own interface: a full queue makes its socket wait instead of dropping.
-    /// For scenes of one flow.
+    /// The bottleneck is the sending host's own interface: a full queue makes its socket wait instead of
+    /// dropping. For scenes of one flow.
     #[must_use]
     pub fn at_own_interface(mut self) -> Scene {
         self.bottleneck = Bottleneck::Interface;
@@ -299,12 +301,13 @@ impl Played {
         self.world.link(0)
     }
 
-    /// Bytes of use that each flow has delivered.
+    /// Useful bytes that each flow has delivered.
     pub fn delivered(&mut self) -> Vec<u64> {
         (0..self.world.config().flows.len()).map(|id| self.world.flow(id).figures.delivered).collect()
     }
 
-    /// Share of the bottleneck's rate that each flow got between two moments, 0 to 1. Runs the scene that far.
+    /// Share of the bottleneck's rate that each flow got between two moments, 0 to 1. Runs the scene that
+    /// far.
     ///
     /// # Panics
     /// If a rule is broken.
@@ -316,7 +319,8 @@ impl Played {
         after.iter().zip(before).map(|(after, before)| (after - before) as f64 / carries).collect()
     }
 
-    /// Share of the bottleneck's first rate that a flow got from its first packet to its last byte of use, 0 to 1.
+    /// Share of the bottleneck's first rate that a flow got from its first packet to its last useful byte, 0
+    /// to 1.
     pub fn share(&mut self, id: usize) -> f64 {
         let FlowView { outcome, figures, .. } = self.world.flow(id);
         let took = crate::report::span(&figures, outcome, self.world.now());

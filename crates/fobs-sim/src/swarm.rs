@@ -1,6 +1,7 @@
-//! Random worlds (swarm testing: each has a few kinds of fault, not all of them). The seed draws object, configuration, network, hosts,
-//! neighbours and faults. In the safety phase all of it may happen, and no rule may break; then comes calm, and what has
-//! no excuse must be complete within a bounded time: the liveness phase.
+//! Random worlds (swarm testing: each has a few kinds of fault, not all of them). The seed draws object,
+//! configuration, network, hosts, neighbours and faults. In the safety phase all of it may happen, and no
+//! rule may break; then all faults end, and a transfer without an excuse must complete within a bounded time:
+//! the liveness phase.
 
 mod draw;
 
@@ -67,7 +68,7 @@ pub fn play(seed: u64) -> Result<Verdict, Failure> {
 pub fn observe(seed: u64) -> Option<Report> {
     let run = || {
         let mut world = World::new(draw(seed).config).ok()?;
-        // Whatever broke has been told by `play`.
+        // `play` has reported what broke.
         let _ = world.run();
         Some(Report::of(&mut world))
     };

@@ -34,7 +34,7 @@ pub(crate) fn stamp(at: Nanos) -> Timestamp {
     Timestamp::from_nanos(at)
 }
 
-/// Seconds, for people.
+/// Seconds, as a float.
 pub fn seconds(at: Nanos) -> f64 {
     at as f64 / SEC as f64
 }

@@ -1,4 +1,4 @@
-//! Which link leads where: hosts, routers, and the shortest way between two of them.
+//! Hosts, routers and links, and the shortest route between two hosts.
 
 use crate::link::LinkConfig;
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +21,8 @@ impl Edge {
     }
 }
 
-/// The route with the fewest links; among equals the one whose links come first in the list. `None` if there is no way.
+/// The route with the fewest links; among equals the one whose links come first in the list. `None` if there
+/// is no route.
 pub fn route(edges: &[Edge], from: &str, to: &str) -> Option<Vec<usize>> {
     let mut came_by: HashMap<&str, usize> = HashMap::new();
     let mut frontier = VecDeque::from([from]);
@@ -53,7 +54,8 @@ pub fn route_through(edges: &[Edge], nodes: &[String]) -> Option<Vec<usize>> {
     nodes.windows(2).map(step).collect()
 }
 
-/// Pairs of hosts `s0 -> r0`, ... around one bottleneck: senders `s<i>`, receivers `r<i>`, routers `left` and `right`.
+/// Pairs of hosts `s0 -> r0`, ... around one bottleneck: senders `s<i>`, receivers `r<i>`, routers `left` and
+/// `right`.
 #[derive(Debug, Clone)]
 pub struct Dumbbell {
     /// Pairs.

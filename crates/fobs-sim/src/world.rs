@@ -16,7 +16,7 @@ use crate::time::{MS, Nanos};
 use crate::topology::{Edge, route, route_through};
 use fobs_proto::congestion::ModeChange;
 
-/// Samples kept of each flow and link; when there are that many every second one is forgotten and they become half as dense.
+/// Samples kept of each flow and link; beyond that every second one is dropped and the distance doubles.
 pub const SAMPLES_MAX: usize = 2_000;
 /// Flows of one world.
 pub const FLOWS_MAX: usize = 256;
@@ -101,7 +101,7 @@ pub enum ConfigError {
 pub struct FlowSample {
     /// When.
     pub at: Nanos,
-    /// Bytes of use delivered so far.
+    /// Useful bytes delivered so far.
     pub delivered: u64,
     /// Newest round-trip time.
     pub rtt: Option<Nanos>,
@@ -153,7 +153,7 @@ pub enum End {
     TimeUp,
 }
 
-/// A world at work.
+/// A running world.
 #[derive(Debug)]
 pub struct World {
     config: Config,
@@ -479,7 +479,8 @@ fn make_flow(config: &Config, flow: &FlowConfig, me: Identity) -> Result<Flow, C
     })
 }
 
-/// Everything that happens at a time of its own, in order; what happens at the same time keeps the order of the configuration.
+/// Everything that happens at a time of its own, in order; what happens at the same time keeps the order of
+/// the configuration.
 fn schedule(config: &Config) -> Vec<(Nanos, Step)> {
     let mut schedule: Vec<(Nanos, Step)> = Vec::new();
     for (id, flow) in config.flows.iter().enumerate() {

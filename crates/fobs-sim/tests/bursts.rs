@@ -1,5 +1,5 @@
-//! `auto` beside bursts that take the whole link half of the time and never yield: 1 Gbit/s, 65 ms, a queue of one
-//! bandwidth-delay product, phases of 100 ms on average, the path of `lab/plans/cross-traffic.toml`.
+//! `auto` beside bursts that take the whole link half of the time and never yield: 1 Gbit/s, 65 ms, a queue
+//! of one bandwidth-delay product, phases of 100 ms on average, the path of `lab/plans/cross-traffic.toml`.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Transfers with a deadline: whether they meet it, what they leave to others meanwhile, and what becomes of one that
-//! cannot be met.
+//! Transfers with a deadline: whether they meet it, what they leave to others meanwhile, and what becomes of
+//! one that cannot be met.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Transfers over remembered paths: what the memory is worth where the path is the same, and what it costs where the
-//! path has changed.
+//! Transfers over remembered paths: what the memory is worth where the path is the same, and what it costs
+//! where the path has changed.
 
 use fobs_proto::congestion::{CongestionControl, PathHistory};
 use fobs_sim::flow::FlowFigures;

@@ -1,5 +1,5 @@
-//! Whether the receiver or the network lost the packets, in live transfers: hosts that drop at their sockets, queues
-//! that drop on the way.
+//! Whether the receiver or the network lost the packets, in live transfers: hosts that drop at their sockets,
+//! queues that drop on the way.
 
 mod support;
 
@@ -164,8 +164,8 @@ fn the_pattern_alone_finds_a_starved_receiver() {
 
 /// Worlds that [`Cause::draw`] makes of consecutive seeds; `FOBS_WORLDS=n` for another number.
 const WORLDS: u64 = 12;
-/// Largest share of the windows of blackouts and long wireless bursts that may be called the receiver's where drops are
-/// not counted but the receiver's lag is known.
+/// Largest share of the windows of blackouts and long wireless bursts that may be called the receiver's where
+/// drops are not counted but the receiver's lag is known.
 const CALLED_MAX: f64 = 0.05;
 
 /// What makes solid blocks of losses.
@@ -199,7 +199,8 @@ impl Called {
 }
 
 impl Cause {
-    /// 20 s over a path of 50 Mbit/s to 1 Gbit/s and 10 to 150 ms, to a receiver with a buffer of Linux's default or up to 8 MiB.
+    /// 20 s over a path of 50 Mbit/s to 1 Gbit/s and 10 to 150 ms, to a receiver with a buffer of Linux's
+    /// default or up to 8 MiB.
     fn draw(self, seed: u64) -> Scene {
         let rng = &mut Rng::new(seed);
         let between = |rng: &mut Rng, low: f64, high: f64| rng.log_uniform(low, high);
@@ -223,7 +224,8 @@ impl Cause {
                 }
             }
             Cause::LongBursts => {
-                // As long as the generated ones; half of the worlds lose all of a burst, which is the worst case.
+                // As long as the generated ones; half of the worlds lose all of a burst, which is the worst
+                // case.
                 let (length, some) = (between(rng, 20.0, 400.0), between(rng, 0.6, 1.0));
                 let loss = rng.pick(&[some, 1.0]);
                 let apart = length * loss / between(rng, 1e-4, 0.01);
@@ -267,7 +269,8 @@ fn worlds() -> u64 {
     number("FOBS_WORLDS").unwrap_or(WORLDS)
 }
 
-/// A blackout is one solid block, and a long wireless burst may be one: the pattern alone calls them the receiver's.
+/// A blackout is one solid block, and a long wireless burst may be one: the pattern alone calls them the
+/// receiver's.
 #[test]
 fn blackouts_and_long_bursts_are_not_the_receivers() {
     for cause in [Cause::Blackout, Cause::LongBursts] {

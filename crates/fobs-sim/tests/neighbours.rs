@@ -1,8 +1,8 @@
-//! Whether `auto` is a good neighbour: what TCP keeps beside it, how several of it share, how long its queue is when
-//! it is alone. `scenarios/beside-cubic.toml` and `scenarios/several.toml` play such scenes.
+//! Whether `auto` is a good neighbour: what TCP keeps beside it, how several of it share, how long its queue
+//! is when it is alone. `scenarios/beside-cubic.toml` and `scenarios/several.toml` play such scenes.
 //!
-//! Outcomes beside other flows are chaotic in every constant, so they are judged by medians over seeds; a seed moves the
-//! start of the later flows by some milliseconds.
+//! Outcomes beside other flows are chaotic in every constant, so they are judged by medians over seeds; a
+//! seed moves the start of the later flows by some milliseconds.
 
 mod support;
 
@@ -22,15 +22,17 @@ const ENDLESS: Object = Object::Bytes(1 << 50);
 
 /// Least share of the link that one TCP flow keeps.
 const TCP_KEEPS: f64 = 0.40;
-/// Least share that `auto` gets beside one CUBIC flow on a queue of one bandwidth-delay product, if it is first and if it
-/// is second; a half is fair. The second flow knows the path's own delay only with CUBIC's queue in it.
+/// Least share that `auto` gets beside one CUBIC flow on a queue of one bandwidth-delay product, if it is
+/// first and if it is second; a half is fair. The second flow knows the path's own delay only with CUBIC's
+/// queue in it.
 const AUTO_FIRST: f64 = 0.35;
 const AUTO_SECOND: f64 = 0.25;
 /// Least index of fairness (Jain) of several `auto` flows.
 const JAIN: f64 = 0.90;
 /// Longest median delay in the queue, as a share of the round trip.
 const QUEUE_OF_RTT: f64 = 0.25;
-/// Between the least share that was measured beside a queue that never empties, 0.21, and a starved flow's 0.00 to 0.02.
+/// Between the least share that was measured beside a queue that never empties, 0.21, and a starved flow's
+/// 0.00 to 0.02.
 const NOT_STARVED: f64 = 0.1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,8 +168,8 @@ fn cubic_and_bbr_keep_their_share() {
     }
 }
 
-/// Beside CUBIC on a queue of four bandwidth-delay products at 1 Gbit/s and 200 ms, which never empties, `auto` recovers
-/// from a small share in every start.
+/// Beside CUBIC on a queue of four bandwidth-delay products at 1 Gbit/s and 200 ms, which never empties,
+/// `auto` recovers from a small share in every start.
 #[test]
 #[ignore = "long: make test-long"]
 fn auto_does_not_starve_behind_a_deep_queue() {
@@ -177,8 +179,8 @@ fn auto_does_not_starve_behind_a_deep_queue() {
     }
 }
 
-/// Several `auto` flows that start every 2 s, from `settled` after the last: the mean index of fairness meets its bar, and
-/// the link is used with a short queue.
+/// Several `auto` flows that start every 2 s, from `settled` after the last: the mean index of fairness meets
+/// its bar, and the link is used with a short queue.
 fn share_alike(rate: u64, rtt: Nanos, count: u64, settled: Nanos) {
     let from = (count - 1) * 2 * SEC + settled;
     let all = each(&SEEDS, |seed| {
@@ -215,7 +217,8 @@ fn several_auto_flows_share_equally_on_more_paths() {
     for rtt in [26 * MS, 65 * MS] {
         share_alike(RATE, rtt, 8, 25 * SEC);
     }
-    // Long paths, where ten round trips pass between two starts; where windows are large, targets differ the least.
+    // Long paths, where ten round trips pass between two starts; where windows are large, targets differ the
+    // least.
     for count in [2, 4, 8] {
         share_alike(RATE, 200 * MS, count, 25 * SEC);
     }
@@ -226,8 +229,8 @@ fn several_auto_flows_share_equally_on_more_paths() {
     }
 }
 
-/// Eight flows that start every 2 to 3 s do not take each other's queues for passing bursts, for which they would go on
-/// backing off and resuming together. It showed in one start of ten, so there are forty.
+/// Eight flows that start every 2 to 3 s do not take each other's queues for passing bursts, for which they
+/// would go on backing off and resuming together. It showed in one start of ten, so there are forty.
 #[test]
 #[ignore = "long: make test-long"]
 fn auto_flows_do_not_take_each_other_for_bursts() {

@@ -1,4 +1,5 @@
-//! What any right simulator shows: known laws of TCP, limits of hosts, and transfers of any size in the memory of a small one.
+//! What any correct simulator shows: known laws of TCP, limits of hosts, and transfers of any size in the
+//! memory of a small one.
 
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
@@ -54,7 +55,8 @@ fn tcp_models_fill_a_clean_link() {
 
 #[test]
 fn reno_obeys_the_square_root_law() {
-    // Mathis and others 1997: rate = segment / RTT * sqrt(3/2) / sqrt(p), with an acknowledgement for every second segment sqrt(3/4).
+    // Mathis and others 1997: rate = segment / RTT * sqrt(3/2) / sqrt(p), with an acknowledgement for every
+    // second segment sqrt(3/4).
     for (loss, rtt) in [(0.001, 40 * MS), (0.0001, 20 * MS)] {
         let faults = Faults { loss: Chance::of(loss), ..Faults::default() };
         let link = LinkConfig { faults, ..LinkConfig::new("l", 10_000 * MBIT, rtt / 2, 50_000_000) };
@@ -67,7 +69,7 @@ fn reno_obeys_the_square_root_law() {
 }
 
 #[test]
-fn highspeed_is_faster_than_reno_where_the_window_is_large_and_cubic_between() {
+fn highspeed_beats_cubic_beats_reno_at_large_windows() {
     let faults = Faults { loss: Chance::of(0.00003), ..Faults::default() };
     let rates = [Algorithm::Reno, Algorithm::Cubic, Algorithm::HighSpeed].map(|algorithm| {
         let link = LinkConfig {

@@ -1,5 +1,5 @@
-//! How soon `auto` follows a change of the link's rate: within three round trips of the path, four where hosts and acks
-//! add much to a round trip.
+//! How soon `auto` follows a change of the link's rate: within three round trips of the path, four where
+//! hosts and acks add much to a round trip.
 
 mod support;
 
@@ -29,8 +29,8 @@ fn pace_after_a_change(from: u64, to: u64, rtt: Nanos, at: Nanos) -> u64 {
     played.run_until(at + round_trips * rtt).flow(0).figures.pacing.expect("auto paces")
 }
 
-/// A fall shows as a queue, a rise only as room in which a probe looks for it. A change during the probe itself is found
-/// late (docs/controllers.md): that may be one moment of ten.
+/// A fall shows as a queue, a rise only as room in which a probe looks for it. A change during the probe
+/// itself is found late (docs/controllers.md): that may be one moment of ten.
 fn follows(from: u64, to: u64, rtt: Nanos) {
     let moments: Vec<Nanos> = (0..MOMENTS).map(|n| 5 * SEC + n * BETWEEN).collect();
     let paces = each(&moments, |at| pace_after_a_change(from, to, rtt, *at));

@@ -1,4 +1,5 @@
-//! The scenario files of the repository: each is understood, runs, gives the same bytes twice, and can be drawn.
+//! The scenario files of the repository: each is understood, runs, gives the same bytes twice, and can be
+//! drawn.
 
 use fobs_sim::time::SEC;
 use fobs_sim::{Report, Scenario, World, plot};

@@ -98,7 +98,8 @@ fn one_byte_takes_one_way() {
 fn the_loss_of_the_last_packets_costs_no_timer() {
     let scene = || wire(fixed(Object::Chunks(vec![100 * PAYLOAD]), 10 * MBIT)).link(|link| link.mtu = 1228);
     let (clean, soonest) = complete(scene());
-    // The places of the last three data packets among all that leave the sender; the copies of the tail come after them.
+    // The places of the last three data packets among all that leave the sender; the copies of the tail come
+    // after them.
     let sent = clean.log().iter().filter_map(|entry| match entry.event {
         Event::Sent { header: Header::Ack, .. } | Event::Stored { .. } => None,
         Event::Sent { header, .. } => Some(header),
@@ -179,8 +180,8 @@ fn mismatches_are_sent_again_until_the_third() {
 
 #[test]
 fn a_mismatch_during_a_new_layout_strands_no_chunk() {
-    // Acks are lost while the path shrinks: the sender lays a complete chunk out anew, the receiver acknowledges that as
-    // known, and only then finds that the chunk is bad.
+    // Acks are lost while the path shrinks: the sender lays a complete chunk out anew, the receiver
+    // acknowledges that as known, and only then finds that the chunk is bad.
     for verify_ms in [100, 300, 600, 1200, 2400] {
         let mismatches = BTreeMap::from([(0, 1), (1, 1)]);
         let config = FobsConfig { mismatches, ..fixed(Object::Chunks(vec![4 << 20; 3]), 100 * MBIT) };
@@ -313,6 +314,7 @@ fn a_rate_limit_is_kept() {
 
 #[test]
 fn four_seconds_without_acks_keep_packet_numbers_in_step() {
-    // The window ends the flow long before truncated numbers could be mistaken; the simulator checks each of them.
+    // The window ends the flow long before truncated numbers could be mistaken; the simulator checks each of
+    // them.
     complete(wire(fixed(mebibytes(64), 200 * MBIT)).ack_outage(100 * MS, 4 * SEC));
 }

@@ -1,6 +1,6 @@
-//! Every controller over paths whose round trip is shorter than what hosts and acks take: two namespaces of one machine,
-//! a switch, a house. An ack comes after 64 packets or 5 ms there, so a window that is too small for 64 packets leaves
-//! once in 5 ms.
+//! Every controller over paths whose round trip is shorter than what hosts and acks take: two namespaces of
+//! one machine, a switch, a house. An ack comes after 64 packets or 5 ms there, so a window that is too small
+//! for 64 packets leaves once in 5 ms.
 
 mod support;
 
@@ -13,7 +13,8 @@ use fobs_sim::time::{Nanos, SEC, US};
 use support::each;
 
 const MBIT: u64 = 1_000_000;
-/// What two ordinary hosts of the simulator manage, bits per second: 1.75 us a datagram, less acks and late wake-ups.
+/// What two ordinary hosts of the simulator manage, bits per second: 1.75 us a datagram, less acks and late
+/// wake-ups.
 const HOSTS: u64 = 5_000 * MBIT;
 /// Least share of what link and hosts manage, a start of a second included.
 const SHARE_MIN: f64 = 0.5;

@@ -1,5 +1,5 @@
-//! Random worlds by the hundred. A failure prints its seed and the command that runs it again. `FOBS_SEED=<seed>` runs one
-//! seed here, `FOBS_WORLDS=<n>` another number of them.
+//! Random worlds by the hundred. A failure prints its seed and the command that runs it again.
+//! `FOBS_SEED=<seed>` runs one seed here, `FOBS_WORLDS=<n>` another number of them.
 
 mod support;
 

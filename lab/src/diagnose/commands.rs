@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 
 use fobs_diagnose::window::{self, Windows};
 use fobs_diagnose::{Cause, Window, splice};
+use fobs_sim::signatures;
 use serde::Serialize;
 
 use super::args::{ClassifyArgs, EvalArgs, GenerateArgs, TrainArgs};
@@ -12,7 +13,7 @@ use super::classify::{Classifier, Finding};
 use super::score::{Bar, Bound, Length, Scores, Tally};
 use super::train::TrainError;
 use super::validate::{Validation, validate};
-use super::{classifier, generate as simulated, train as training, unreadable};
+use super::{classifier, train as training, unreadable};
 use crate::failure::{EXIT_FILE_IO, EXIT_NO_SOURCE, Failure};
 use crate::output::{Stdout, unwritable};
 
@@ -230,10 +231,10 @@ pub fn generate(args: &GenerateArgs) -> Result<(), Failure> {
         )
     };
     let mut out = BufWriter::new(File::create(&args.out).map_err(failed)?);
-    for (kind, scenario) in simulated::SCENARIOS.into_iter().enumerate() {
+    for (kind, scenario) in signatures::SCENARIOS.into_iter().enumerate() {
         for index in 0..args.count {
             let seed = args.seed.wrapping_mul(1_000_003).wrapping_add(u64::from(index) * 64 + kind as u64);
-            if let Some(made) = simulated::generate(scenario, args.packets, seed) {
+            if let Some(made) = signatures::generate(scenario, args.packets, seed) {
                 writeln!(out, "{}", window::line(&made)).map_err(failed)?;
             }
         }

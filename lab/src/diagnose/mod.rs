@@ -7,7 +7,7 @@
 //!   train     a model from labelled windows
 //!   fit       the models of paper 001, and its figures 4 to 6
 //!   validate  training scored on windows that were left out
-//!   generate  windows of network loss from a simulated bottleneck
+//!   generate  windows of network loss from the simulator's link (`fobs_sim::signatures`)
 //!   record    windows of a real receiver that has too little CPU time
 //! ```
 //!
@@ -18,7 +18,6 @@ pub mod args;
 mod classify;
 mod commands;
 mod fit;
-mod generate;
 mod record;
 mod score;
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub enum Traffic {
     Fobs(Box<fobs::FobsConfig>),
     /// A TCP transfer, by a model.
     Tcp(tcp::TcpConfig),
-    /// Packets that nobody answers.
+    /// Packets without acknowledgements.
     Source(source::SourceConfig),
 }
 
@@ -103,7 +103,7 @@ pub enum Outcome {
     Running,
     /// Everything arrived; of a FOBS flow, verified and stored.
     Complete,
-    /// It was told to stop.
+    /// It was stopped.
     Stopped,
     /// A chunk did not verify again and again.
     GaveUp,
@@ -143,11 +143,11 @@ impl Outcome {
 /// Figures of a flow. Counters that do not apply are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FlowFigures {
-    /// Bytes of use that arrived: payload, each byte once.
+    /// Useful bytes that arrived: payload, each byte once.
     pub delivered: u64,
     /// When the first packet left.
     pub began: Option<Nanos>,
-    /// When the last byte of use was there.
+    /// When the last useful byte was there.
     pub ended: Option<Nanos>,
     /// Packets sent.
     pub sent: u64,
@@ -157,7 +157,7 @@ pub struct FlowFigures {
     pub lost: u64,
     /// Of those, packets that were the receiver's and did not slow the sender down.
     pub spared: u64,
-    /// Windows of losses whose cause the receiver's counters told.
+    /// Windows of losses whose cause the receiver's counters show.
     pub taught: Taught,
     /// Windows of losses that were judged.
     pub judged: Judged,
@@ -183,7 +183,7 @@ pub struct FlowFigures {
     pub off_cpu: Nanos,
 }
 
-/// Windows of known cause, as a sender hands them to whoever trains models.
+/// Windows of known cause, as a sender hands them out for training.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Taught {
     /// Of the receiver.
@@ -247,7 +247,7 @@ impl Flow {
         }
     }
 
-    /// It is told to end, or its host crashed.
+    /// It is stopped, or its host crashed.
     pub(crate) fn end(&mut self, net: &mut Net, outcome: Outcome) {
         match self {
             Flow::Fobs(flow) => flow.end(net, outcome),
@@ -288,7 +288,7 @@ impl Flow {
         }
     }
 
-    /// What is worth saying of its state, for a failure.
+    /// Its state, for the report of a failure.
     pub(crate) fn describe(&self) -> String {
         match self {
             Flow::Fobs(flow) => flow.describe(),

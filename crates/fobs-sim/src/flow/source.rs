@@ -1,4 +1,4 @@
-//! Packets that nobody answers: other people's traffic.
+//! Competing traffic that expects no acknowledgements.
 
 use super::{FlowFigures, Identity, Outcome, Role};
 use crate::net::Net;
@@ -13,7 +13,8 @@ pub enum Pattern {
     Constant,
     /// At exponential distances.
     Poisson,
-    /// At equal distances during on-phases, none during off-phases; both last exponential times with these means.
+    /// At equal distances during on-phases, none during off-phases; both last exponential times with these
+    /// means.
     OnOff {
         /// Mean of the on-phases.
         on: Nanos,

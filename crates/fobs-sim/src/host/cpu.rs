@@ -1,4 +1,5 @@
-//! A core that a thread shares with competitors: after a slice of its own it is off the CPU while each of them has one.
+//! A core that a thread shares with competitors: after a slice of its own it is off the CPU while each of
+//! them has one.
 
 use super::SLICE;
 use crate::rng::Rng;
@@ -11,7 +12,8 @@ pub struct CpuConfig {
     pub competitors: u32,
     /// From when until when they are there; `None` for always.
     pub competitors_during: Option<(Nanos, Nanos)>,
-    /// From when until when nothing of ours runs: paging, a stopped process, a paused virtual machine. Ascending.
+    /// From when until when nothing of ours runs: paging, a stopped process, a paused virtual machine.
+    /// Ascending.
     pub stalls: Vec<(Nanos, Nanos)>,
 }
 

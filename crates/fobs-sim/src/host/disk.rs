@@ -1,4 +1,5 @@
-//! A disk with a write-back cache: what is written is stored, what has reached the medium is durable, and a crash loses the difference.
+//! A disk with a write-back cache: what is written is stored, what has reached the medium is durable, and a
+//! crash loses the difference.
 
 use super::work_time;
 use crate::time::Nanos;
@@ -16,7 +17,7 @@ pub struct DiskConfig {
     pub fails_at: Option<Nanos>,
     /// From when until when nothing moves. Ascending.
     pub stalls: Vec<(Nanos, Nanos)>,
-    /// When the writer asks for durability.
+    /// When the writer syncs.
     pub sync: Sync,
 }
 
@@ -42,7 +43,7 @@ pub(crate) enum StoreError {
     Failed,
 }
 
-/// A disk at work.
+/// A running disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
     config: DiskConfig,

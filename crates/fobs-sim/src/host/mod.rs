@@ -1,5 +1,5 @@
-//! Hosts: what they add to the network. A thread of a flow has a core of its own, which it shares with as many competitors as the host
-//! says; sockets and disks belong to one flow each.
+//! Hosts: what they add to the network. A thread of a flow has a core of its own, shared with as many
+//! competitors as the host has; sockets and disks belong to one flow each.
 
 mod cpu;
 mod disk;
@@ -59,8 +59,9 @@ impl HostConfig {
         }
     }
 
-    /// A machine like the one of docs/simulator.md: 1.75 us a packet (6.7 Gbit/s of 1472-byte datagrams on one core, measured),
-    /// wake-ups up to 0.1 ms late, 8 MiB of socket buffer, hashing at 1.9 GB/s, storing at 1 GB/s.
+    /// A machine like the one of docs/simulator.md: 1.75 us a packet (6.7 Gbit/s of 1472-byte datagrams on
+    /// one core, measured), wake-ups up to 0.1 ms late, 8 MiB of socket buffer, hashing at 1.9 GB/s, storing
+    /// at 1 GB/s.
     pub fn ordinary(name: &str) -> HostConfig {
         HostConfig {
             packet_cost: 1_750,
@@ -80,6 +81,6 @@ pub(crate) fn work_time(bytes: u64, rate: u64) -> Nanos {
     (u128::from(bytes) * u128::from(SEC)).checked_div(u128::from(rate)).map_or(0, |ns| ns as Nanos)
 }
 
-/// How the scheduler of the machine of docs/simulator.md cuts time: 4 ms (HZ=250; competitors kept a thread from its CPU for 3 to
-/// 4.2 ms each, measured).
+/// How the scheduler of the machine of docs/simulator.md cuts time: 4 ms (HZ=250; competitors kept a thread
+/// from its CPU for 3 to 4.2 ms each, measured).
 pub(crate) const SLICE: Nanos = 4 * MS;

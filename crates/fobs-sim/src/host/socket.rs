@@ -1,4 +1,5 @@
-//! A socket's receive buffer: bounded by what the kernel charges for each datagram, and dropping what does not fit.
+//! A socket's receive buffer: bounded by what the kernel charges for each datagram, and dropping what does
+//! not fit.
 
 use crate::time::Nanos;
 use std::collections::VecDeque;

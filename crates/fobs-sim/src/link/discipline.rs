@@ -1,4 +1,4 @@
-//! Queue management: whom a queue drops or marks before it is full.
+//! Queue management: which packets a queue drops or marks before it is full.
 
 use crate::rng::{Chance, Rng};
 use crate::time::{MS, Nanos, time_for};
@@ -8,8 +8,9 @@ use crate::time::{MS, Nanos, time_for};
 pub enum Discipline {
     /// Nothing until it is full.
     DropTail,
-    /// Random early detection, the gentle kind (Floyd and Jacobson 1993; Floyd 2000): between the thresholds packets are dropped
-    /// with a probability that grows to `probability_max`, and on to one at twice the upper threshold.
+    /// Random early detection, the gentle kind (Floyd and Jacobson 1993; Floyd 2000): between the thresholds
+    /// packets are dropped with a probability that grows to `probability_max`, and on to one at twice the
+    /// upper threshold.
     Red {
         /// Lower threshold of the average queue, bytes.
         low: u64,
@@ -104,8 +105,8 @@ impl Management {
         self.empty_since = Some(now);
     }
 
-    /// A packet that came at `since` is at the head; `backlog` bytes are behind it. For CoDel alone: the packet is dropped and the
-    /// next one asked about while this signals.
+    /// A packet that came at `since` is at the head; `backlog` bytes are behind it. For CoDel alone: while
+    /// this signals, the packet is dropped and the next one is tried.
     pub(super) fn on_dequeue(&mut self, now: Nanos, since: Nanos, backlog: u64) -> Verdict {
         match self.discipline {
             Discipline::CoDel { target, interval } => {

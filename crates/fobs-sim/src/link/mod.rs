@@ -1,7 +1,7 @@
 //! One direction of a link: a queue, a server of some rate, and a wire on which packets travel for a while.
 //!
-//! A packet enters ([`Link::enqueue`]), leaves the queue at [`Link::departs_at`] and the wire at [`Link::arrives_at`]: two events,
-//! whatever the length of queue and wire.
+//! A packet enters ([`Link::enqueue`]), leaves the queue at [`Link::departs_at`] and the wire at
+//! [`Link::arrives_at`]: two events, however long queue and wire are.
 
 mod discipline;
 mod faults;
@@ -19,9 +19,10 @@ use faults::{Fate, FaultState};
 use policer::Policer;
 use std::collections::VecDeque;
 
-/// Most packets on one wire: 100 Gbit/s of full packets for half a second. What exceeds it is dropped and counted.
+/// Most packets on one wire: 100 Gbit/s of full packets for half a second. What exceeds it is dropped and
+/// counted.
 const WIRE_MAX: usize = 1 << 22;
-/// Width of a bucket of the histogram of queueing delays: 2% of the shortest delay that anyone asks about (5 ms).
+/// Width of a bucket of the histogram of queueing delays: 2% of the shortest delay of interest (5 ms).
 const DELAY_BUCKET: Nanos = 100_000;
 /// Buckets of that histogram: 10 s; what waits longer is counted in the last one.
 const DELAY_BUCKETS: usize = 100_000;
@@ -76,7 +77,8 @@ impl LinkConfig {
 pub enum Change {
     /// Another rate, bits per second.
     Rate(u64),
-    /// Another delay: a change of route. Packets that are under way keep theirs, so later ones may overtake them.
+    /// Another delay: a change of route. Packets that are under way keep theirs, so later ones may overtake
+    /// them.
     Delay(Nanos),
     /// Another size of packets that pass.
     Mtu(u32),
@@ -113,7 +115,7 @@ pub struct LinkStats {
     pub queue_max: u64,
 }
 
-/// A link at work.
+/// A running link.
 #[derive(Debug)]
 pub(crate) struct Link {
     config: LinkConfig,
@@ -162,7 +164,7 @@ impl Link {
         self.stats
     }
 
-    /// Bytes waiting or being served.
+    /// Bytes waiting or in service.
     pub(crate) fn backlog(&self) -> u64 {
         self.queue_bytes
     }

@@ -13,7 +13,8 @@ fn link(config: LinkConfig) -> Link {
     Link::new(config, Rng::new(1))
 }
 
-/// Offers `count` packets of 1500 bytes, one every `gap`; when each that passed arrived, and whether it was marked.
+/// Offers `count` packets of 1500 bytes, one every `gap`; when each that passed arrived, and whether it was
+/// marked.
 fn offer(link: &mut Link, count: u64, gap: Nanos) -> Vec<(Nanos, bool)> {
     let mut arrivals = Vec::new();
     let mut sent = 0;

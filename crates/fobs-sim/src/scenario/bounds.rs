@@ -1,4 +1,5 @@
-//! Numbers of a file, within bounds and in the simulator's units. Every refusal names the key, the value and what is possible.
+//! Numbers of a file, within bounds and in the simulator's units. Every error names the key, the value and
+//! the bounds.
 
 use super::ScenarioError;
 use crate::rng::Chance;

@@ -24,9 +24,9 @@ use fobs_proto::object::{PAYLOAD_MAX, PAYLOAD_MIN};
 const TABLES_MAX: usize = 256;
 /// Longest name, bytes.
 const NAME_MAX: usize = 64;
-/// A queue that nobody sized holds what the link carries in this time.
+/// A queue without a given size holds what the link carries in this time.
 const QUEUE_DEFAULT: u64 = 100 * MS;
-/// A queue is never shorter than ten full packets, whatever its time.
+/// A queue is never shorter than ten full packets.
 const QUEUE_MIN: u64 = 15_000;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
@@ -157,7 +157,7 @@ fn build_link(table: &Table, link: &LinkTable, edges: &mut Vec<Edge>) -> Result<
     let policer = link.policer.as_ref().map(|policer| {
         let table = Table(table.key("policer"));
         let rate = table.rate("rate_mbit", policer.rate_mbit)?;
-        Ok(PolicerConfig { rate, depth: table.kilobytes("depth_kb", policer.depth_kb)? })
+        Ok(PolicerConfig { rate, depth: table.kilobytes("depth_kb", policer.depth_kb)?, refill: 0 })
     });
     let there = LinkConfig {
         discipline: discipline(table, link, queue)?,

@@ -1,4 +1,4 @@
-//! What may stand in a scenario file. Units are the last word of a key; whatever is left out has the default of docs/simulator.md.
+//! The keys of a scenario file. Units are the last word of a key; docs/simulator.md has the defaults.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

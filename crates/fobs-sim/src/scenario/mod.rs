@@ -1,7 +1,7 @@
 //! Scenarios: worlds as TOML files. docs/simulator.md lists every key.
 //!
-//! `file` is what may stand in a file, `bounds` what may stand in a key, `build` makes a world's configuration of it. Whatever
-//! a file says, the answer is a configuration within bounds or one sentence that names key and reason.
+//! `file` has the keys of a file, `bounds` the values of a key, `build` makes a world's configuration of it.
+//! Any file gives a configuration within bounds or one sentence that names key and reason.
 
 mod bounds;
 mod build;
@@ -9,7 +9,7 @@ mod file;
 
 use crate::world::{Config, World};
 
-/// Longest scenario file, bytes: a hundred times the largest that is of use.
+/// Longest scenario file, bytes: a hundred times the largest useful one.
 const FILE_LEN_MAX: usize = 1 << 20;
 
 /// A scenario that can be run.

@@ -1,4 +1,4 @@
-//! What files are understood, and what is said of those that are not.
+//! Which files are understood, and the errors for those that are not.
 
 use super::*;
 use crate::flow::Traffic;

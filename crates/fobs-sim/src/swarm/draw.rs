@@ -15,9 +15,11 @@ use fobs_proto::congestion::CongestionControl;
 
 /// Faults end here at the latest.
 const CALM: Nanos = 4 * SEC;
-/// What a world may take beyond that and its turns: probe timeouts of up to 2 s, mismatches, a slow start after the faults.
+/// What a world may take beyond that and its turns: probe timeouts of up to 2 s, mismatches, a slow start
+/// after the faults.
 const PATIENCE: Nanos = 60 * SEC;
-/// A turn of all the chunks that may be under way takes at most this many times what it must: reports get lost, too.
+/// A turn of all the chunks that may be under way takes at most this many times what it must: reports get
+/// lost, too.
 const TURN_FACTOR: u64 = 8;
 /// Stream of the draws: no actor's.
 const STREAM: u64 = 0x5eed;
@@ -121,7 +123,8 @@ fn draw_fobs(rng: &mut Rng, object: Object, controller: CongestionControl, rate:
     if happens(rng, 20) {
         fobs.rate_limit = Some(30_000_000);
     }
-    // The circle repeats as fast as controller and link allow: where neither is a limit a run would be all repeats.
+    // The circular schedule repeats as fast as controller and link allow: without a limit a run is all
+    // repeats.
     let limited = matches!(controller, CongestionControl::Auto | CongestionControl::Fixed { .. });
     fobs.circular = limited && (1..1_000_000_000).contains(&rate) && happens(rng, 15);
     fobs.payload = rng.pick(&[None, None, None, Some(512), Some(1024), Some(1300)]);
@@ -189,7 +192,8 @@ fn stretches(rng: &mut Rng, longest: Nanos) -> Vec<(Nanos, Nanos)> {
 type Network = (Vec<Edge>, Vec<(Nanos, Happening)>);
 
 fn draw_network(rng: &mut Rng, rate: u64, rtt: Nanos, greedy: bool, probes: bool) -> Network {
-    // Greedy fills any queue with what is known already: on a slow link each turn would take as long as the queue.
+    // Greedy fills any queue with what is known already: on a slow link each turn would take as long as the
+    // queue.
     let queue = rng.pick(if greedy { &[30_000] } else { &[20_000, 100_000, 1_000_000][..] });
     let there = LinkConfig {
         // A size that is given must pass; only senders that probe meet a path that shrinks.
@@ -197,8 +201,11 @@ fn draw_network(rng: &mut Rng, rate: u64, rtt: Nanos, greedy: bool, probes: bool
         faults: draw_faults(rng),
         discipline: draw_discipline(rng, queue),
         ecn: happens(rng, 50),
-        policer: (rate > 0 && happens(rng, 8))
-            .then(|| PolicerConfig { rate: rate / 2, depth: rng.pick(&[20_000, 500_000]) }),
+        policer: (rate > 0 && happens(rng, 8)).then(|| PolicerConfig {
+            rate: rate / 2,
+            depth: rng.pick(&[20_000, 500_000]),
+            refill: 0,
+        }),
         ..LinkConfig::new("there", rate, rtt / 2, queue)
     };
     let back_rate = if rate == 0 { 0 } else { rate.max(20_000_000) };
@@ -291,7 +298,8 @@ fn draw_neighbours(rng: &mut Rng, config: &mut Config, rate: u64) {
     }
 }
 
-/// How long the object takes if each turn of chunks waits for the one before it, at the slowest that anything is after calm.
+/// How long the object takes if each turn of chunks waits for the one before it, at the slowest that anything
+/// is after calm.
 fn turns(fobs: &FobsConfig, to: &HostConfig, rtt: Nanos, rate: u64) -> Nanos {
     let at_once = u64::from(fobs.receiver_chunks.min(fobs.sender_chunks));
     let (chunks, bytes) = (fobs.object.chunks(), fobs.object.total());

@@ -11,7 +11,7 @@ use fobs_diagnose::{Cause, Window, window};
 use fobs_proto::loss_cause::Verdict;
 
 use super::classify::{Classifier, Method};
-use super::generate::{SCENARIOS, generate};
+use fobs_sim::signatures::{SCENARIOS, generate};
 
 /// Recorded windows of a receiver with too little CPU time (`scripts/record-signatures.sh`).
 fn receivers() -> Vec<Window> {

@@ -1,4 +1,5 @@
-//! BBR, version 1 (Cardwell and others 2016, draft-cardwell-iccrg-bbr-congestion-control-00): what Linux has under that name.
+//! BBR, version 1 (Cardwell and others 2016, draft-cardwell-iccrg-bbr-congestion-control-00): what Linux has
+//! under that name.
 
 use super::window::{Report, Window};
 use super::{INITIAL_WINDOW, PACKET};

@@ -1,6 +1,7 @@
-//! TCP transfers by a model: packets, selective acknowledgements, loss detection as RACK does it (RFC 8985), retransmission timeout,
-//! receive window, and a window algorithm of its own file each. What is left out: handshake, ECN, silly windows, offloads; a
-//! receiver acknowledges every second packet at once and a single one after 40 ms, as Linux does.
+//! TCP transfers by a model: packets, selective acknowledgements, loss detection as RACK does it (RFC 8985),
+//! retransmission timeout, receive window, and window algorithms, one file each. What is left out: handshake,
+//! ECN, silly windows, offloads; a receiver acknowledges every second packet at once and a single one after
+//! 40 ms, as Linux does.
 //!
 //! Deliberately independent of `fobs_proto::congestion`: a bug there must not hide in its own competitor.
 
@@ -77,7 +78,7 @@ impl Algorithm {
 /// What a TCP flow is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpConfig {
-    /// Who decides the window.
+    /// Window algorithm.
     pub algorithm: Algorithm,
     /// Bytes to send; `None` for without end.
     pub bytes: Option<u64>,

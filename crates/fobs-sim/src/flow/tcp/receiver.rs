@@ -1,4 +1,4 @@
-//! The receiving end of the TCP model: what has arrived, and what it says of it.
+//! The receiving end of the TCP model: what has arrived, and its acknowledgements.
 
 use crate::packet::TcpAck;
 use crate::time::{MS, Nanos};
@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 /// Longest delay of an acknowledgement (Linux).
 const DELAY: Nanos = 40 * MS;
-/// Transmissions that each acknowledgement covers at least: several acknowledgements must be lost in a row to be missed.
+/// Transmissions that each acknowledgement covers at least: several acknowledgements must be lost in a row to
+/// be missed.
 const SPAN: u64 = 64;
 /// Ranges remembered; more gaps than that are forgotten from the bottom, as SACK blocks are.
 const RANGES_MAX: usize = 64;

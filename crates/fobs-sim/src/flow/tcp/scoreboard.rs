@@ -1,9 +1,10 @@
-//! Transmissions on their way, and what acknowledgements say of them: losses and delivery rate.
+//! Transmissions in flight, and what acknowledgements show of them: losses and delivery rate.
 
 use crate::time::{Nanos, SEC};
 use std::collections::VecDeque;
 
-/// Transmissions that must arrive after one before it counts as lost, unless time tells sooner (RFC 8985 keeps RFC 6675's three).
+/// Transmissions that must arrive after one before it counts as lost, unless its time runs out first (RFC
+/// 8985 keeps RFC 6675's three).
 const REORDERING: u64 = 3;
 
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +100,7 @@ impl Scoreboard {
         news
     }
 
-    /// Tells the places of transmissions that others, sent later, have overtaken by too much.
+    /// The places of transmissions that later ones have overtaken by too much.
     pub(super) fn detect_losses(&mut self, patience: Nanos, mut lost: impl FnMut(u64)) {
         let Some(largest) = self.largest else { return };
         while let Some(first) = self.ring.front().copied().filter(|_| self.oldest < largest) {

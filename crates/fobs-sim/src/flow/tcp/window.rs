@@ -4,7 +4,7 @@ use super::INITIAL_WINDOW;
 use crate::time::{MS, Nanos, seconds};
 use std::fmt;
 
-/// What an acknowledgement told the sender.
+/// What an acknowledgement shows the sender.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Report {
     pub(super) now: Nanos,
@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) in_recovery: bool,
 }
 
-/// Decides how many packets may be on their way.
+/// Decides how many packets may be in flight.
 pub(super) trait Window: fmt::Debug {
     /// An acknowledgement came.
     fn on_ack(&mut self, report: &Report);
@@ -30,7 +30,7 @@ pub(super) trait Window: fmt::Debug {
     fn on_loss(&mut self, report: &Report);
     /// The retransmission timer expired.
     fn on_timeout(&mut self, report: &Report);
-    /// Packets that may be on their way.
+    /// Packets that may be in flight.
     fn packets(&self) -> f64;
     /// Bits per second of departures; `None` for as acknowledgements come.
     fn pacing(&self) -> Option<u64> {
@@ -103,7 +103,8 @@ impl Window for Reno {
 #[derive(Debug, Default)]
 pub(super) struct HighSpeed(Common);
 
-/// RFC 3649 section 5: the response function goes through (38, 10^-3) and (83000, 10^-7), with a decrease of 0.1 there.
+/// RFC 3649 section 5: the response function goes through (38, 10^-3) and (83000, 10^-7), with a decrease of
+/// 0.1 there.
 const LOW_WINDOW: f64 = 38.0;
 const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
@@ -221,8 +222,8 @@ impl Window for Cubic {
     }
 }
 
-/// Leaves slow start when a round's smallest RTT exceeds that of the round before (RFC 9406 section 4.2, without its intermediate
-/// phase).
+/// Leaves slow start when a round's smallest RTT exceeds that of the round before (RFC 9406 section 4.2,
+/// without its intermediate phase).
 #[derive(Debug, Default)]
 struct SlowStartExit {
     round: u64,

@@ -1,28 +1,30 @@
-//! Windows of network loss from a simulated bottleneck.
+//! Windows of network loss for training and examining the classifier, from a bottleneck of the simulator.
 //!
-//! One flow of evenly sized packets, paced or in bursts, meets a queue or a policer, other traffic, or a link that
-//! loses by itself. Twenty kinds of scenario, each with parameters drawn from its seed; the same seed, the same
-//! windows. There is no feedback to our flow: a window is what a sender sees before it reacts.
+//! One flow of packets of equal size, paced or in bursts, meets a queue or a policer and other traffic, or
+//! crosses a link that loses at random. Each of the twenty kinds of scenario draws its parameters from the
+//! seed; the same seed gives the same windows. The flow does not react to losses: a window is what a sender
+//! sees before it reacts.
 
 mod bottleneck;
 mod source;
 
-use bottleneck::{Bottleneck, Discipline};
+use crate::link::{Discipline, PolicerConfig};
+use crate::rng::Rng;
+use bottleneck::Bottleneck;
+use fobs_diagnose::{Cause, Window};
 use fobs_proto::loss_cause::Signature;
 use source::{Pattern, Source};
 
-use fobs_diagnose::{Cause, Random, Window};
-
-/// Bytes of every packet, ours and others'.
+/// Bytes of every packet, of the flow and of other traffic.
 const PACKET: f64 = 1500.0;
 /// Packets before the window, in which the queue fills.
 const WARM_UP: u32 = 8_000;
-/// Windows with more or less loss say nothing that is asked.
+/// Share of packets that a window must have lost.
 const LOSS_RATES: std::ops::Range<f64> = 5e-5..0.3;
-/// Draws of parameters until a window has such loss; then the last is taken as it is.
+/// Draws of parameters until a window has such a loss rate; then the last one is taken as it is.
 const DRAWS_MAX: usize = 60;
 
-/// The kinds, by the name that recorded windows have for them.
+/// The kinds, by their names in files of windows.
 pub const SCENARIOS: [&str; 20] = [
     "poisson",
     "poisson_gso",
@@ -46,10 +48,10 @@ pub const SCENARIOS: [&str; 20] = [
     "outage",
 ];
 
-/// One window of `packets` packets of a scenario; `None` if there is no such one.
+/// One window of `packets` packets of a scenario; `None` if there is no scenario of that name.
 pub fn generate(scenario: &str, packets: u32, seed: u64) -> Option<Window> {
     let scenario = SCENARIOS.into_iter().find(|name| *name == scenario)?;
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let mut signature = Signature::clean(packets);
     for _ in 0..DRAWS_MAX {
         signature = window(scenario, packets, &mut random);
@@ -66,7 +68,7 @@ pub fn generate(scenario: &str, packets: u32, seed: u64) -> Option<Window> {
     })
 }
 
-fn window(scenario: &str, packets: u32, random: &mut Random) -> Signature {
+fn window(scenario: &str, packets: u32, random: &mut Rng) -> Signature {
     let burst = if scenario.ends_with("_gso") { random.pick(&[16, 32, 44, 64]) } else { 1 };
     let lost = match scenario {
         "bern" | "ge" | "gelong" | "outage" => lossy_link(scenario, packets, random),
@@ -82,7 +84,7 @@ fn window(scenario: &str, packets: u32, random: &mut Random) -> Signature {
 }
 
 /// Losses of a link: packets in a bad state are lost with some probability.
-fn lossy_link(scenario: &str, packets: u32, random: &mut Random) -> Vec<u32> {
+fn lossy_link(scenario: &str, packets: u32, random: &mut Rng) -> Vec<u32> {
     // Mean lengths of the good and the bad state, packets, and the loss in each.
     let rate = random.log_uniform(1e-4, 0.06);
     let (bad_len, bad_loss) = match scenario {
@@ -114,7 +116,7 @@ fn lossy_link(scenario: &str, packets: u32, random: &mut Random) -> Vec<u32> {
 }
 
 /// Losses at a bottleneck.
-fn congested(scenario: &str, packets: u32, burst: u32, random: &mut Random) -> Vec<u32> {
+fn congested(scenario: &str, packets: u32, burst: u32, random: &mut Rng) -> Vec<u32> {
     let capacity = random.log_uniform(0.5e9, 10e9) / 8.0;
     // How much more comes than goes out: little overload is as common as much.
     let overload = random.log_uniform(0.0005, 0.25) * random.pick(&[1.0, 1.0, 1.0, -0.5]);
@@ -122,25 +124,7 @@ fn congested(scenario: &str, packets: u32, burst: u32, random: &mut Random) -> V
     let share = if alone { 1.0 } else { random.uniform(0.1, 0.8) };
     let rate = capacity * share * if alone { 1.0 + overload.abs() } else { 1.0 };
     let others = capacity * (1.0 - share + overload).max(0.05);
-    let discipline = match scenario {
-        "red" => {
-            let low = random.uniform(0.1, 0.4);
-            Discipline::Red {
-                low,
-                high: random.uniform(low + 0.1, 0.95),
-                p_max: random.log_uniform(0.01, 0.2),
-            }
-        }
-        "policer" | "policer_gso" | "policer_mix" => Discipline::Police,
-        "batchpol" => Discipline::Batch { tick: random.log_uniform(2e-5, 2e-3), ticks: 1.5 },
-        "batchq" => Discipline::Batch { tick: random.log_uniform(2e-5, 2e-3), ticks: 4.0 },
-        _ => Discipline::Tail,
-    };
-    let buffer = match scenario {
-        "incast" => random.log_uniform(40.0, 400.0) * PACKET,
-        _ => capacity * random.log_uniform(2e-4, 0.05),
-    };
-    let mut bottleneck = Bottleneck::new(discipline, capacity, buffer.max(4.0 * PACKET), random);
+    let mut bottleneck = bottleneck(scenario, capacity, random);
     let mut sources = sources(scenario, others, capacity, random);
     let interval = f64::from(burst) * PACKET / rate;
     let jitter = random.pick(&[0.0, 0.0, 0.05, 0.3]);
@@ -154,18 +138,55 @@ fn congested(scenario: &str, packets: u32, burst: u32, random: &mut Random) -> V
             if next.next > now {
                 break;
             }
-            let taken = bottleneck.offer(next.next, PACKET, random);
+            let taken = bottleneck.offer(next.next, PACKET as u32);
             next.step(taken, random);
         }
-        if !bottleneck.offer(now, PACKET, random) && index >= WARM_UP {
+        if !bottleneck.offer(now, PACKET as u32) && index >= WARM_UP {
             lost.push(index - WARM_UP);
         }
     }
     lost
 }
 
-/// The other traffic, at `rate` bytes a second in all.
-fn sources(scenario: &str, rate: f64, capacity: f64, random: &mut Random) -> Vec<Source> {
+/// A link of `capacity` bytes per second, or a policer of that rate.
+fn bottleneck(scenario: &str, capacity: f64, random: &mut Rng) -> Bottleneck {
+    // Time between two refills of a bucket, and for how many of them it has room at most.
+    let batch = match scenario {
+        "batchpol" => Some((random.log_uniform(2e-5, 2e-3), 1.5)),
+        "batchq" => Some((random.log_uniform(2e-5, 2e-3), 4.0)),
+        _ => None,
+    };
+    // Thresholds as shares of the buffer.
+    let red = (scenario == "red").then(|| {
+        let low = random.uniform(0.1, 0.4);
+        (low, random.uniform(low + 0.1, 0.95), random.log_uniform(0.01, 0.2))
+    });
+    let buffer = match scenario {
+        "incast" => random.log_uniform(40.0, 400.0) * PACKET,
+        _ => capacity * random.log_uniform(2e-4, 0.05),
+    };
+    let buffer = match batch {
+        Some((tick, ticks)) => buffer.max(capacity * tick * random.uniform(1.0, ticks)),
+        None => buffer,
+    };
+    let (rate, bytes) = ((capacity * 8.0) as u64, buffer.max(4.0 * PACKET) as u64);
+    match scenario {
+        "policer" | "policer_gso" | "policer_mix" | "batchpol" | "batchq" => {
+            let refill = batch.map_or(0, |(tick, _)| (tick * 1e9) as u64);
+            Bottleneck::policer(PolicerConfig { rate, depth: bytes, refill })
+        }
+        _ => {
+            let discipline = red.map_or(Discipline::DropTail, |(low, high, probability_max)| {
+                let share = |of: f64| (of * bytes as f64) as u64;
+                Discipline::Red { low: share(low), high: share(high), probability_max }
+            });
+            Bottleneck::queue(rate, bytes, discipline, random)
+        }
+    }
+}
+
+/// The other traffic, `rate` bytes per second in all.
+fn sources(scenario: &str, rate: f64, capacity: f64, random: &mut Rng) -> Vec<Source> {
     let poisson = |rate: f64| Source::new(Pattern::Poisson, PACKET / rate);
     match scenario {
         "self" | "self_gso" | "policer" | "policer_gso" | "batchpol" | "batchq" => Vec::new(),
@@ -219,37 +240,4 @@ fn sources(scenario: &str, rate: f64, capacity: f64, random: &mut Random) -> Vec
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_scenario_loses_packets_and_the_seed_decides_which() {
-        for (index, scenario) in SCENARIOS.into_iter().enumerate() {
-            let seed = 900 + index as u64;
-            let window = generate(scenario, 10_000, seed).expect("a scenario");
-            assert!(window.signature.lost() > 0, "{scenario}, seed {seed}");
-            let again = generate(scenario, 10_000, seed).expect("a scenario");
-            assert_eq!(window.signature, again.signature, "{scenario}, seed {seed}");
-            let other = generate(scenario, 10_000, seed + 1000).expect("a scenario");
-            assert_ne!(window.signature, other.signature, "{scenario}, seed {seed}");
-        }
-        assert!(generate("gremlins", 10_000, 1).is_none());
-    }
-
-    #[test]
-    fn patterns_are_what_their_names_say() {
-        let longest = |scenario: &str, seed| {
-            let window = generate(scenario, 30_000, seed).expect("a scenario");
-            window.signature.runs().iter().map(|run| run.len).max().unwrap_or(0)
-        };
-        for seed in 0..5 {
-            assert!(
-                longest("self", seed) <= 2,
-                "a paced flow alone overflows by single packets, seed {seed}"
-            );
-            assert_eq!(longest("policer", seed), 1, "seed {seed}");
-            let outage = generate("outage", 30_000, seed).expect("a scenario");
-            assert_eq!(outage.signature.runs().len(), 1, "seed {seed}");
-        }
-    }
-}
+mod tests;

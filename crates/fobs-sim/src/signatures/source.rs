@@ -1,6 +1,7 @@
-//! Other traffic at the bottleneck.
+//! Other traffic at the bottleneck: what reacts to losses or comes in volleys, which the sources of worlds do
+//! not.
 
-use fobs_diagnose::Random;
+use crate::rng::Rng;
 
 /// When packets come.
 #[derive(Debug, Clone, Copy)]
@@ -55,8 +56,8 @@ impl Source {
         Source { next: 0.0, gap, pattern }
     }
 
-    /// Its packet has been taken or dropped; when does the next come?
-    pub fn step(&mut self, taken: bool, random: &mut Random) {
+    /// Its packet was taken or dropped: sets the time of the next.
+    pub fn step(&mut self, taken: bool, random: &mut Rng) {
         let now = self.next;
         let wait = match &mut self.pattern {
             Pattern::Poisson => random.exponential(self.gap),
@@ -92,7 +93,7 @@ impl Source {
                 }
             }
         };
-        // Time goes on, whatever the numbers.
+        // Time goes on for any numbers.
         self.next = now + wait.max(1e-9);
     }
 }
