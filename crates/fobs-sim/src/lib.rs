@@ -43,7 +43,7 @@ pub mod world;
 
 pub use check::Violation;
 pub use fobs_rng as rng;
-pub use report::Report;
+pub use report::SimReport;
 pub use scenario::{Scenario, ScenarioError};
 pub use scene::Scene;
 pub use world::{Config, World};

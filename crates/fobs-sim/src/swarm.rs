@@ -7,7 +7,7 @@ mod draw;
 pub use draw::{Plan, draw};
 
 use crate::flow::Outcome;
-use crate::report::{Report, show_seconds};
+use crate::report::{SimReport, show_seconds};
 use crate::time::Nanos;
 use crate::world::World;
 use std::any::Any;
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a world's FOBS transfer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct SwarmResult {
     /// The seed.
     pub seed: u64,
     /// How the transfer ended.
@@ -28,7 +28,7 @@ pub struct Verdict {
     pub events: u64,
 }
 
-impl Verdict {
+impl SwarmResult {
     /// One line.
     pub fn line(&self) -> String {
         let at = show_seconds(self.at);
@@ -55,7 +55,7 @@ pub fn replay(seed: u64) -> String {
 ///
 /// # Errors
 /// A broken rule, a panic of the machines, or a transfer that has no excuse and is not complete in time.
-pub fn play(seed: u64) -> Result<Verdict, Failure> {
+pub fn play(seed: u64) -> Result<SwarmResult, Failure> {
     let fail = |what: String| Failure { seed, what };
     match catch_unwind(AssertUnwindSafe(|| run(draw(seed)))) {
         Ok(done) => done.map_err(fail),
@@ -64,17 +64,17 @@ pub fn play(seed: u64) -> Result<Verdict, Failure> {
 }
 
 /// Everything that was seen of a seed's world, up to its end or to the rule that broke; `None` if it panics.
-pub fn observe(seed: u64) -> Option<Report> {
+pub fn observe(seed: u64) -> Option<SimReport> {
     let run = || {
         let mut world = World::new(draw(seed).config).ok()?;
         // Whatever broke has been told by `play`.
         let _ = world.run();
-        Some(Report::of(&mut world))
+        Some(SimReport::of(&mut world))
     };
     catch_unwind(AssertUnwindSafe(run)).ok().flatten()
 }
 
-fn run(plan: Plan) -> Result<Verdict, String> {
+fn run(plan: Plan) -> Result<SwarmResult, String> {
     let seed = plan.config.seed;
     let deadline = plan.config.duration;
     let mut world = World::new(plan.config.clone()).map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ fn run(plan: Plan) -> Result<Verdict, String> {
             world.describe()
         ));
     }
-    Ok(Verdict { seed, outcome, at: world.now(), packets: world.packets(), events: world.events() })
+    Ok(SwarmResult { seed, outcome, at: world.now(), packets: world.packets(), events: world.events() })
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

@@ -16,7 +16,7 @@ use crate::control::{ControlReader, ControlWriter};
 use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
 use crate::storage::{Sink, SinkSummary};
-use fobs_proto::receiver::{Receiver, ReceiverConfig, Verdict};
+use fobs_proto::receiver::{ChunkVerification, Receiver, ReceiverConfig};
 use fobs_proto::session::{CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Stored, VerdictOutcome};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -315,7 +315,7 @@ impl Receiving {
         Ok(())
     }
 
-    fn take_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> Result<()> {
+    fn take_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> Result<()> {
         let now = self.link.clock().now();
         let attempt = match self.policy.handle_verdict(now, &mut self.machine, chunk, verdict) {
             VerdictOutcome::Verified => {

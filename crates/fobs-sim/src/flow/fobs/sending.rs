@@ -5,7 +5,7 @@ use super::audit::Audit;
 use super::object::Cut;
 use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
-use crate::check::{Ledger, rule};
+use crate::check::{PacketLedger, rule};
 use crate::flow::{FlowFigures, Judged, Taught};
 use crate::host::{Cpu, HostConfig, Socket};
 use crate::net::Net;
@@ -48,7 +48,7 @@ pub(super) struct Sending {
     began: Option<Nanos>,
     expected_ack: u64,
     damaged: u64,
-    ledger: Ledger,
+    ledger: PacketLedger,
     audit: Audit,
     taught: Taught,
     judged: Judged,
@@ -116,7 +116,7 @@ impl Sending {
             began: None,
             expected_ack: 0,
             damaged: 0,
-            ledger: Ledger::default(),
+            ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
             taught: Taught::default(),
             judged: Judged::default(),
