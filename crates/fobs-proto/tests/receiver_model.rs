@@ -3,7 +3,7 @@
 use fobs_proto::Timestamp;
 use fobs_proto::object::{BLOCK_PACKETS, CHUNK_LEN_MAX};
 use fobs_proto::receiver::{
-    Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Reject, SocketNote, Verdict,
+    ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, Reject, SocketNote,
 };
 use fobs_proto::wire::{Ack, DataHeader};
 use fobs_rng::{Chance, Rng};
@@ -194,9 +194,9 @@ fn verdict(rng: &mut Rng, receiver: &mut Receiver, model: &mut Model) {
     };
     if rng.happens(Chance::ppm(800_000)) {
         chunk.verified = true;
-        assert!(receiver.handle_verdict(id, Verdict::Verified));
+        assert!(receiver.handle_verdict(id, ChunkVerification::Verified));
     } else {
-        let again = receiver.handle_verdict(id, Verdict::Mismatch);
+        let again = receiver.handle_verdict(id, ChunkVerification::Mismatch);
         assert_eq!(again, chunk.attempt < 3);
         let min = chunk.attempt + 1;
         *chunk = Chunk { attempt: chunk.attempt, attempt_min: min, ..Chunk::default() };

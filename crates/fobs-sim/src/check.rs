@@ -37,14 +37,14 @@ pub(crate) use rule;
 
 /// Every packet sent that no ack has named: an upper bound of the sender's bytes in flight.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct PacketLedger {
     oldest: u64,
     /// Lengths, 0 for those that were named.
     unnamed: VecDeque<u16>,
     bytes: u64,
 }
 
-impl Ledger {
+impl PacketLedger {
     /// A packet leaves; packet numbers go up by one and so none is used twice.
     pub(crate) fn on_sent(&mut self, net: &mut Net, number: u64, len: u16) {
         let next = self.next_number();
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_ledger_that_balances_breaks_nothing_and_one_that_does_not_is_reported() {
-        let (mut net, mut ledger) = (net(), Ledger::default());
+        let (mut net, mut ledger) = (net(), PacketLedger::default());
         for number in 0..10 {
             ledger.on_sent(&mut net, number, 100);
         }
@@ -218,11 +218,11 @@ mod tests {
 
     #[test]
     fn used_numbers_and_named_futures_are_reported() {
-        let (mut reused, mut ledger) = (net(), Ledger::default());
+        let (mut reused, mut ledger) = (net(), PacketLedger::default());
         ledger.on_sent(&mut reused, 0, 100);
         ledger.on_sent(&mut reused, 0, 100);
         assert_eq!(broken(reused), Some("packet numbers go up by one"));
-        let (mut future, mut ledger) = (net(), Ledger::default());
+        let (mut future, mut ledger) = (net(), PacketLedger::default());
         ledger.on_acked(&mut future, 0, 0);
         assert_eq!(broken(future), Some("acks name what was sent"));
     }

@@ -46,7 +46,7 @@ pub mod world;
 
 pub use check::Violation;
 pub use fobs_rng as rng;
-pub use report::Report;
+pub use report::SimReport;
 pub use scenario::{Scenario, ScenarioError};
 pub use scene::Scene;
 pub use world::{Config, World};

@@ -1,6 +1,6 @@
 //! A run as a picture (SVG): goodput of every flow above, delay in the queues below.
 
-use crate::report::Report;
+use crate::report::SimReport;
 use plotters::prelude::*;
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct PlotError(String);
 ///
 /// # Errors
 /// What the drawing library complains of.
-pub fn svg(report: &Report) -> Result<String, PlotError> {
+pub fn svg(report: &SimReport) -> Result<String, PlotError> {
     let mut text = String::new();
     draw(report, &mut text).map_err(|error| PlotError(error.to_string()))?;
     Ok(text)
@@ -29,7 +29,7 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-fn draw(report: &Report, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(report: &SimReport, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
     let flows = report.flows.iter().map(|flow| Line {
         name: match flow.cc.as_str() {
             "" => flow.name.clone(),

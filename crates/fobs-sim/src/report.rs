@@ -13,7 +13,7 @@ const MODES_SHOWN: usize = 16;
 
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct SimReport {
     /// Version of this structure.
     pub v: u32,
     /// Name of the world.
@@ -152,9 +152,9 @@ pub struct LinkReport {
     pub samples: Vec<(f64, f64)>,
 }
 
-impl Report {
+impl SimReport {
     /// The results of a world so far.
-    pub fn of(world: &mut World) -> Report {
+    pub fn of(world: &mut World) -> SimReport {
         let now = world.now();
         let config = world.config().clone();
         let flows = config.flows.iter().enumerate().map(|(id, flow)| {
@@ -167,7 +167,7 @@ impl Report {
             let deadline_margin_s = margin(flow, &view);
             FlowReport { deadline_margin_s, ..FlowReport::of(&flow.name, kind, cc, &view, now) }
         });
-        Report {
+        SimReport {
             v: 1,
             name: config.name.clone(),
             seed: config.seed,

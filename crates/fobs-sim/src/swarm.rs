@@ -8,7 +8,7 @@ mod draw;
 pub use draw::{Plan, draw};
 
 use crate::flow::Outcome;
-use crate::report::{Report, show_seconds};
+use crate::report::{SimReport, show_seconds};
 use crate::time::Nanos;
 use crate::world::World;
 use std::any::Any;
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a world's FOBS transfer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct SwarmResult {
     /// The seed.
     pub seed: u64,
     /// How the transfer ended.
@@ -29,7 +29,7 @@ pub struct Verdict {
     pub events: u64,
 }
 
-impl Verdict {
+impl SwarmResult {
     /// One line.
     pub fn line(&self) -> String {
         let at = show_seconds(self.at);
@@ -56,7 +56,7 @@ pub fn replay(seed: u64) -> String {
 ///
 /// # Errors
 /// A broken rule, a panic of the machines, or a transfer that has no excuse and is not complete in time.
-pub fn play(seed: u64) -> Result<Verdict, Failure> {
+pub fn play(seed: u64) -> Result<SwarmResult, Failure> {
     let fail = |what: String| Failure { seed, what };
     match catch_unwind(AssertUnwindSafe(|| run(draw(seed)))) {
         Ok(done) => done.map_err(fail),
@@ -65,17 +65,17 @@ pub fn play(seed: u64) -> Result<Verdict, Failure> {
 }
 
 /// Everything that was seen of a seed's world, up to its end or to the rule that broke; `None` if it panics.
-pub fn observe(seed: u64) -> Option<Report> {
+pub fn observe(seed: u64) -> Option<SimReport> {
     let run = || {
         let mut world = World::new(draw(seed).config).ok()?;
         // `play` has reported what broke.
         let _ = world.run();
-        Some(Report::of(&mut world))
+        Some(SimReport::of(&mut world))
     };
     catch_unwind(AssertUnwindSafe(run)).ok().flatten()
 }
 
-fn run(plan: Plan) -> Result<Verdict, String> {
+fn run(plan: Plan) -> Result<SwarmResult, String> {
     let seed = plan.config.seed;
     let deadline = plan.config.duration;
     let mut world = World::new(plan.config.clone()).map_err(|error| error.to_string())?;
@@ -90,7 +90,7 @@ fn run(plan: Plan) -> Result<Verdict, String> {
             world.describe()
         ));
     }
-    Ok(Verdict { seed, outcome, at: world.now(), packets: world.packets(), events: world.events() })
+    Ok(SwarmResult { seed, outcome, at: world.now(), packets: world.packets(), events: world.events() })
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

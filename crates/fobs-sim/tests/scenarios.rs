@@ -2,7 +2,7 @@
 //! drawn.
 
 use fobs_sim::time::SEC;
-use fobs_sim::{Report, Scenario, World, plot};
+use fobs_sim::{Scenario, SimReport, World, plot};
 use std::path::PathBuf;
 
 /// Virtual time that each file is run for here.
@@ -24,13 +24,13 @@ fn scenarios() -> Vec<(String, String)> {
     found
 }
 
-fn report(name: &str, text: &str, seed: Option<u64>) -> Report {
+fn report(name: &str, text: &str, seed: Option<u64>) -> SimReport {
     let mut config = Scenario::parse(name, text).unwrap_or_else(|error| panic!("{name}: {error}")).config;
     config.duration = config.duration.min(LASTS);
     config.seed = seed.unwrap_or(config.seed);
     let mut world = World::new(config).expect("parsing has made it once");
     world.run().unwrap_or_else(|violation| panic!("{name}: {violation}\n{}", world.describe()));
-    Report::of(&mut world)
+    SimReport::of(&mut world)
 }
 
 #[test]

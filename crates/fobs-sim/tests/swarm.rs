@@ -4,14 +4,14 @@
 mod support;
 
 use fobs_sim::flow::Outcome;
-use fobs_sim::swarm::{Verdict, play};
+use fobs_sim::swarm::{SwarmResult, play};
 use support::{each, number};
 
 /// Worlds of an ordinary test run, and of a long one.
 const WORLDS: u64 = 500;
 const WORLDS_LONG: u64 = 5_000;
 
-fn run(seed: u64) -> Verdict {
+fn run(seed: u64) -> SwarmResult {
     play(seed).unwrap_or_else(|failure| panic!("{failure}"))
 }
 

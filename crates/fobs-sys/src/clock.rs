@@ -1,25 +1,26 @@
-//! The clock everything is paced and measured by.
+//! The clock for all pacing and measurement.
 
 use std::num::NonZeroU64;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: since some moment before the process began, never going back. One vDSO
-/// call, no system call.
+/// Time of `CLOCK_MONOTONIC`, nanoseconds since an unspecified moment before the process began; never
+/// decreases. A vDSO call, not a system call.
 pub fn monotonic_ns() -> u64 {
     timespec_ns(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds of `CLOCK_REALTIME` since 1970. Only for turning kernel stamps into [`monotonic_ns`].
+/// Time of `CLOCK_REALTIME`, nanoseconds since 1970. Only for converting kernel timestamps to
+/// [`monotonic_ns`].
 pub(crate) fn realtime_ns() -> u64 {
     timespec_ns(clock_gettime(ClockId::Realtime))
 }
 
-/// Lets the kernel delay sleeps of the calling thread by at most this many nanoseconds (`PR_SET_TIMERSLACK`;
-/// Linux starts threads with 50,000). Zero asks for the least there is, one nanosecond. A hint: where the
-/// kernel refuses, sleeps are merely less exact.
+/// Sets the timer slack of the calling thread, nanoseconds: how late the kernel may end its sleeps
+/// (`PR_SET_TIMERSLACK`; the default of Linux is 50,000). 0 sets the minimum of 1. If the kernel refuses,
+/// sleeps stay less exact; no error is returned.
 pub fn set_timer_slack_ns(slack_ns: u64) {
-    // For prctl zero would mean "back to the default".
+    // 0 would reset the slack to the default (prctl(2)).
     let slack = NonZeroU64::new(slack_ns).unwrap_or(NonZeroU64::MIN);
     let _ = rustix::thread::set_current_timer_slack(Some(slack));
 }
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn never_goes_back() {
+    fn monotonic_time_never_decreases() {
         let mut last = monotonic_ns();
         for _ in 0..10_000 {
             let now = monotonic_ns();
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn timer_slack_is_of_the_thread() {
+    fn timer_slack_is_per_thread() {
         let outside = rustix::thread::current_timer_slack().unwrap();
         std::thread::spawn(|| {
             set_timer_slack_ns(1234);

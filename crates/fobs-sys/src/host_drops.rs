@@ -1,37 +1,37 @@
-//! What this host drops before any socket has it: at a network interface, and on the way from there to the
+//! Packets that this host drops before they reach a socket: at a network interface, and between it and the
 //! sockets.
 //!
-//! The counters are the host's, not a socket's: they say that packets were dropped, not whose. Two small
-//! files of `/proc`, some microseconds a look.
+//! The counters are the host's, not a socket's: they count packets of all flows. Reading two small files of
+//! `/proc` takes some microseconds. files of `/proc`, some microseconds a look.
 
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-/// What is read of a file, bytes: a line for each interface, or each CPU.
+/// Maximum size read of a file, bytes; a file has one line for each interface or CPU.
 const FILE_MAX: u64 = 256 << 10;
-/// Addresses of this host that are looked through.
+/// Maximum number of addresses of this host that are searched.
 const ADDRESSES_MAX: usize = 4096;
-/// Columns of `/proc/net/dev` after the interface's name (net/core/net-procfs.c): packets that nobody wanted
-/// or that had no buffer (`rx_dropped` and `rx_missed_errors`), and those that the ring had no room for,
-/// which some drivers count there and some in both.
+/// Columns of `/proc/net/dev` after the interface's name (net/core/net-procfs.c). DROPPED: packets that no
+/// protocol handled or that had no buffer (`rx_dropped`, `rx_missed_errors`). FIFO: packets that did not fit
+/// the ring, which some drivers count there and some in both.
 const DEV_DROPPED: usize = 3;
 const DEV_FIFO: usize = 4;
-/// Column of `/proc/net/softnet_stat`, hexadecimal: packets that a CPU's backlog had no room for.
+/// Column of `/proc/net/softnet_stat`, hexadecimal: packets that did not fit a CPU's backlog.
 const SOFTNET_DROPPED: usize = 1;
 
-/// Packets dropped since the counting began, of any flow.
+/// Packets of all flows dropped since the meter was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostDrops {
-    /// By the interface: its card had no room, or its driver no buffer. What the backlog dropped of it may be
-    /// in it.
+    /// Dropped by the interface: the card had no room, or its driver no buffer. May include packets dropped
+    /// by the backlog.
     pub interface: u64,
-    /// By the backlogs of the CPUs, of all interfaces.
+    /// Dropped by the backlogs of all CPUs, packets of all interfaces.
     pub backlog: u64,
 }
 
-/// Counts from its making on.
+/// Counts drops from its creation on.
 #[derive(Debug)]
 pub struct HostDropMeter {
     interface: String,
@@ -39,18 +39,18 @@ pub struct HostDropMeter {
 }
 
 impl HostDropMeter {
-    /// For the interface at which packets from `peer` arrive, as far as the routes back there say. `None`
-    /// where that or the counters cannot be read.
+    /// A meter for the interface that this host's route to `peer` uses. `None` if the route or the counters
+    /// cannot be read.
     pub fn towards(peer: SocketAddr) -> Option<HostDropMeter> {
         let interface = interface_of(local_address(peer).ok()?)?;
         let before = totals(&interface)?;
         Some(HostDropMeter { interface, before })
     }
 
-    /// What was dropped; `None` where it cannot be read any more.
+    /// Packets dropped so far; `None` if the counters cannot be read any more.
     pub fn read(&self) -> Option<HostDrops> {
         let now = totals(&self.interface)?;
-        // A driver that begins anew has counted nothing yet.
+        // A restarted driver starts its counter at 0.
         Some(HostDrops {
             interface: now.interface.saturating_sub(self.before.interface),
             backlog: now.backlog.saturating_sub(self.before.backlog),
@@ -58,7 +58,7 @@ impl HostDropMeter {
     }
 }
 
-/// The address from which this host would send to `peer`. Nothing is sent.
+/// The local address of packets to `peer`. Nothing is sent.
 fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -67,10 +67,10 @@ fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip().to_canonical())
 }
 
-/// The name of the interface that has an address.
+/// Name of the interface that has this address.
 fn interface_of(address: IpAddr) -> Option<String> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the kernel's answer is put into a list that `first` is made to point to; it is freed below.
+    // SAFETY: getifaddrs stores a list in `first`; it is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {
         return None;
     }
@@ -80,16 +80,15 @@ fn interface_of(address: IpAddr) -> Option<String> {
         // SAFETY: `next` is null or points to an entry of the list, which lives until it is freed below.
         let Some(entry) = (unsafe { next.as_ref() }) else { break };
         next = entry.ifa_next;
-        // SAFETY: `ifa_addr` is null or points to an address of the family that it names, as getifaddrs(3)
-        // has it.
+        // SAFETY: `ifa_addr` is null or points to an address of the family that it names (getifaddrs(3)).
         if unsafe { address_at(entry.ifa_addr) } == Some(address) {
-            // SAFETY: a name of an entry is a string that ends with a zero.
+            // SAFETY: the name of an entry is a string with a terminating zero.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
             found = name.to_str().ok().map(str::to_owned);
             break;
         }
     }
-    // SAFETY: the list is what getifaddrs made, and nothing of it is used any more.
+    // SAFETY: the list is the one that getifaddrs made, and nothing uses it any more.
     unsafe { libc::freeifaddrs(first) };
     found
 }
@@ -115,7 +114,7 @@ unsafe fn address_at(at: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// What was dropped since the host began.
+/// Packets dropped since the host started.
 fn totals(interface: &str) -> Option<HostDrops> {
     let dev = read("/proc/thread-self/net/dev")?;
     let softnet = read("/proc/net/softnet_stat").unwrap_or_default();

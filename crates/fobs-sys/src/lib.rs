@@ -1,18 +1,18 @@
-//! What FOBS needs of the Linux kernel, and nothing of FOBS.
+//! What FOBS needs from the Linux kernel. This crate knows nothing of the protocol.
 //!
 //! | room | purpose |
 //! |---|---|
-//! | [`udp`] | bursts out (GSO), batches in (GRO, `recvmmsg`), ECN, arrival stamps, drop counters |
-//! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or time is up |
+//! | [`udp`] | send bursts (GSO), receive batches (GRO, `recvmmsg`), ECN, arrival timestamps, drop counters |
+//! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
-//! | [`host_drops`] | what this host drops before a socket has it |
+//! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`page_buffer`] | large buffers on huge pages |
-//! | [`thread`] | where a thread runs, how soon, and what the scheduler should know of it |
-//! | [`usage`] | what this process and its threads cost so far |
+//! | [`thread`] | CPU, priority and scheduler hints of a thread |
+//! | [`usage`] | CPU time and memory of this process and its threads |
 //!
-//! Deliberately not here: packets, objects, pacing, retries, threads, files. A caller decides; this crate
-//! only asks the kernel and says truthfully what it answered. It is the one crate with `unsafe` code, each
-//! block with the reason why it is sound; what rustix offers safely is taken from there.
+//! Deliberately absent: packets, objects, pacing, retries, threads, files. The caller decides; this crate
+//! makes the system calls and reports their results. It is the only crate with `unsafe` code; each block
+//! states why it is sound. Where rustix has a safe wrapper, we use it.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fobs-sys speaks to the Linux kernel only");

@@ -1,8 +1,7 @@
 //! Large buffers on huge pages.
 //!
-//! The first touch of a page costs a fault: 10 us each on the machine we measured, so a 4 MiB buffer of 4 KiB
-//! pages costs 10 ms before any work is done, and on huge pages two faults. Make such buffers once, use them
-//! often.
+//! The first access to a page costs a page fault of 10 us (measured): a buffer of 4 MiB on pages of 4 KiB
+//! costs 10 ms before any work is done, on huge pages two faults. Allocate such buffers once and reuse them.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -10,17 +9,17 @@ use std::ptr::{self, NonNull};
 
 use libc::c_void;
 
-/// Size and alignment of a huge page, bytes: x86-64, and AArch64 with 4 KiB pages. Elsewhere it is a multiple
-/// and the advice simply finds less to do.
+/// Size and alignment of a huge page, bytes, on x86-64 and on AArch64 with pages of 4 KiB. Where huge pages
+/// have another size, fewer or none are used.
 const HUGE_PAGE_LEN: usize = 2 << 20;
-/// Bytes that a processor fetches at a time: x86-64, and most of AArch64.
+/// Cache line, bytes: x86-64 and most of AArch64.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_LEN: usize = 64;
-/// Mappings are cut at multiples of this many bytes: the largest base page of the Linux ports we build for.
+/// Granularity of mappings, bytes: the largest base page of the Linux ports that we build for.
 const BASE_PAGE_LEN_MAX: usize = 64 << 10;
 
-/// A zeroed anonymous mapping of fixed length, unmapped when dropped. From 2 MiB on it begins at a multiple
-/// of 2 MiB and the kernel is asked for huge pages (`MADV_HUGEPAGE`).
+/// A zeroed anonymous mapping of fixed length, unmapped on drop. From 2 MiB on it is aligned to 2 MiB, and
+/// the kernel is asked for huge pages (`MADV_HUGEPAGE`).
 #[derive(Debug)]
 pub struct PageBuffer {
     start: NonNull<u8>,
@@ -29,8 +28,11 @@ pub struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// Maps `len` zeroed bytes. Memory is taken as pages are first touched. Fails where the address space or
-    /// the memory limit is exhausted.
+    /// Maps `len` zeroed bytes. Physical memory is allocated when a page is first accessed.
+    ///
+    /// # Errors
+    ///
+    /// If the address space or the memory limit is exhausted.
     pub fn new(len: usize) -> io::Result<PageBuffer> {
         let out_of_memory = |why: &dyn std::fmt::Display| {
             io::Error::new(
@@ -40,7 +42,7 @@ impl PageBuffer {
                 ),
             )
         };
-        // An empty mapping does not exist, an empty buffer does. Slices end at isize::MAX.
+        // mmap refuses a length of 0; an empty buffer has no mapping. Slices end at isize::MAX.
         let mapped_len = len
             .max(1)
             .checked_next_multiple_of(BASE_PAGE_LEN_MAX)
@@ -50,37 +52,33 @@ impl PageBuffer {
             let start = map(mapped_len).map_err(|error| out_of_memory(&error))?;
             return Ok(PageBuffer { start, len, mapped_len });
         }
-        // Map one huge page too much, then give back what lies before and behind the aligned part.
+        // Map one huge page more than needed, then unmap what lies before and after the aligned part.
         let reserved_len = mapped_len + HUGE_PAGE_LEN;
         let reserved = map(reserved_len).map_err(|error| out_of_memory(&error))?;
         let head_len = reserved.as_ptr().addr().wrapping_neg() % HUGE_PAGE_LEN;
         // SAFETY: head_len < HUGE_PAGE_LEN, so start and the mapped_len bytes behind it lie within the
         // mapping of mapped_len + HUGE_PAGE_LEN bytes.
         let (start, tail) = unsafe { (reserved.add(head_len), reserved.add(head_len + mapped_len)) };
-        // SAFETY: head and tail are the parts of our own fresh mapping outside of the buffer; nobody has a
-        // pointer into them. mmap returned a page-aligned address, and all offsets are multiples of the page.
+        // SAFETY: head and tail are the parts of our own new mapping outside the buffer, and no pointer into
+        // them exists. mmap returned a page-aligned address, and all offsets are multiples of the page size.
         unsafe {
             unmap(reserved, head_len);
             unmap(tail, reserved_len - head_len - mapped_len);
         }
-        // SAFETY: the range is our own mapping; the advice changes the size of its pages, not its content. A
-        // kernel without huge pages refuses it and the buffer works on small ones, so the result does not
-        // matter.
+        // SAFETY: the range is our own mapping; the advice changes the size of its pages, not its content.
+        // The result is ignored: without huge pages the buffer works on small ones.
         unsafe { libc::madvise(start.as_ptr().cast::<c_void>(), mapped_len, libc::MADV_HUGEPAGE) };
         Ok(PageBuffer { start, len, mapped_len })
     }
 
-    /// Asks the processor to have `len` bytes from `at` on in its cache, to be written soon. What lies
-    /// outside of the buffer is left out; a processor without such a request does nothing.
+    /// Prefetches `len` bytes from `at` into the CPU's cache for writing. Bytes outside the buffer are
+    /// ignored; no effect on CPUs without such an instruction.
     #[inline]
     pub fn prefetch_for_write(&self, at: usize, len: usize) {
         let Some(bytes) = self.get(at..at.saturating_add(len).min(self.len)) else { return };
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_LEN) {
-            // Written out because `_MM_HINT_ET0` becomes a prefetch for reading unless all of the program is
-            // built for processors with this one, and a line that another core has read must then be asked
-            // for a second time. SAFETY: a prefetch is a hint that neither reads nor faults, and does nothing
-            // on processors that do not know it; the address lies in the buffer.
+            // `_MM_HINT_ET0` becomes a prefetch for reading unless the whole program is built for CPUs with prefetchw, and a line that another core has read must then be fetched twice. SAFETY: a prefetch is a hint that neither reads nor faults, and a no-op on CPUs without it; the address lies in the buffer.
             unsafe {
                 std::arch::asm!("prefetchw [{line}]", line = in(reg) line.as_ptr(),
                     options(nostack, preserves_flags, readonly));
@@ -115,10 +113,9 @@ impl Drop for PageBuffer {
     }
 }
 
-// SAFETY: the buffer owns its mapping like a Box<[u8]> owns its allocation; the kernel binds neither to a
-// thread.
+// SAFETY: the buffer owns its mapping as a Box<[u8]> owns its allocation; a mapping is not bound to a thread.
 unsafe impl Send for PageBuffer {}
-// SAFETY: a shared PageBuffer only gives out `&[u8]`.
+// SAFETY: a shared PageBuffer gives out only `&[u8]`.
 unsafe impl Sync for PageBuffer {}
 
 /// Maps `len > 0` zeroed private bytes.
@@ -133,14 +130,14 @@ fn map(len: usize) -> io::Result<NonNull<u8>> {
     NonNull::new(address.cast::<u8>()).ok_or_else(|| io::Error::other("the kernel mapped address zero"))
 }
 
-/// Gives `len` bytes at `start` back to the kernel; nothing if `len` is 0.
+/// Unmaps `len` bytes at `start`; a no-op if `len` is 0.
 ///
 /// # Safety
-/// The range must be a page-aligned part of a mapping of ours to which no pointer is used any more.
+/// The range must be a page-aligned part of our own mapping, and no pointer into it may be used any more.
 unsafe fn unmap(start: NonNull<u8>, len: usize) {
     if len > 0 {
-        // SAFETY: promised by the caller. It fails only for ranges that are no such thing, or where the
-        // kernel cannot split a mapping; then the memory stays reserved and untouched, which harms nobody.
+        // SAFETY: the caller guarantees the range. munmap fails only for other ranges, or where the kernel
+        // cannot split a mapping; the memory then stays mapped but unused.
         unsafe { libc::munmap(start.as_ptr().cast::<c_void>(), len) };
     }
 }
@@ -170,7 +167,7 @@ mod tests {
             assert_eq!(buffer.as_ptr().addr() % alignment, 0, "{} bytes", lens[index]);
             buffer.fill(index as u8 + 1);
         }
-        // None overlaps another: each still has its own mark.
+        // No two overlap: each still has its own mark.
         for (index, buffer) in buffers.iter().enumerate() {
             assert!(buffer.iter().all(|&byte| byte == index as u8 + 1), "{} bytes", lens[index]);
         }
@@ -178,7 +175,7 @@ mod tests {
 
     #[test]
     fn dropped_memory_is_given_back() {
-        // 4 TiB in all, of which nothing is touched.
+        // 4 TiB in total, none of it accessed.
         for _ in 0..16 * 1024 {
             drop(PageBuffer::new(256 << 20).unwrap());
         }

@@ -1,4 +1,4 @@
-//! Where the calling thread runs, how soon it gets its turn, and what the scheduler should know of it.
+//! CPU, priority and scheduler hints of the calling thread.
 
 use std::fs;
 use std::io;
@@ -7,42 +7,41 @@ use std::mem::size_of;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// Columns of `/proc/stat` in which a CPU has nothing to do: `idle` and `iowait` (proc_stat(5)).
+/// Idle columns of `/proc/stat`: `idle` and `iowait` (proc_stat(5)).
 const IDLE_COLUMNS: std::ops::Range<usize> = 3..5;
 
-/// Slice that a [`ThreadDuty::Punctual`] thread asks for: the shortest that the kernel grants (Linux 6.12;
-/// older ones ignore it).
+/// Time slice of a [`ThreadDuty::Punctual`] thread, nanoseconds: the shortest that the kernel grants (from
+/// Linux 6.12; older kernels ignore it).
 const PUNCTUAL_SLICE_NS: u64 = 100_000;
 
-/// What a CPU has done so far, in ticks.
+/// Time that a CPU has spent since boot, ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTicks {
-    /// With nothing to do.
+    /// Idle.
     pub idle: u64,
-    /// Altogether.
+    /// Total.
     pub total: u64,
 }
 
 impl CpuTicks {
-    /// Share of the time since `before` in which it had nothing to do; 1 if no time has passed.
+    /// Share of the time since `before` in which the CPU was idle, 0 to 1; 1 if no time has passed.
     pub fn idle_share_since(&self, before: CpuTicks) -> f64 {
         let total = self.total.saturating_sub(before.total);
         if total == 0 { 1.0 } else { self.idle.saturating_sub(before.idle) as f64 / total as f64 }
     }
 }
 
-/// The CPU that the calling thread is on.
+/// The CPU that the calling thread runs on.
 pub fn current_cpu() -> u32 {
     sched_getcpu() as u32
 }
 
-/// What every CPU has done, by number. Nothing where `/proc/stat` cannot be read.
+/// Ticks of every CPU, by CPU number. Empty if `/proc/stat` cannot be read.
 pub fn cpu_ticks() -> Vec<(u32, CpuTicks)> {
     fs::read_to_string("/proc/stat").map_or(Vec::new(), |stat| parse_stat(&stat))
 }
 
-/// Moves the calling thread to `cpu`, which the kernel may change later: what it was allowed before it still
-/// is.
+/// Moves the calling thread to `cpu`. Its allowed CPUs stay as they are, so the kernel may move it again.
 pub fn move_to_cpu(cpu: u32) -> io::Result<()> {
     let allowed = sched_getaffinity(None)?;
     let index = cpu as usize;
@@ -56,32 +55,31 @@ pub fn move_to_cpu(cpu: u32) -> io::Result<()> {
     Ok(sched_setaffinity(None, &allowed)?)
 }
 
-/// The nice value of the calling thread: -20 goes first.
+/// Nice value of the calling thread, -20 (most favourable) to 19.
 pub fn nice() -> io::Result<i32> {
     Ok(getpriority_process(None)?)
 }
 
-/// Sets it. Lower than before needs `CAP_SYS_NICE` or `RLIMIT_NICE`.
+/// Sets the nice value of the calling thread. Lowering it needs `CAP_SYS_NICE` or `RLIMIT_NICE`.
 pub fn set_nice(nice: i32) -> io::Result<()> {
     Ok(setpriority_process(None, nice)?)
 }
 
-/// What a thread does.
+/// The kind of work of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadDuty {
-    /// Short turns that must not wait: to send and to hear packets.
+    /// Short turns that must not wait: sending and receiving packets.
     Punctual,
-    /// Long turns that may: to read, hash and write.
+    /// Long turns that may wait: reading, hashing, writing.
     Bulk,
 }
 
-/// Tells the kernel what the calling thread does: where processors are short, a punctual one runs as soon as
-/// it wakes, and a bulk one does not take the processor from others by waking. Neither takes more of the
-/// processor than before.
+/// Gives the scheduler a hint on the calling thread's work: when CPUs are scarce, a punctual thread runs as
+/// soon as it wakes, and a waking bulk thread does not preempt others. Neither gets more CPU time.
 ///
-/// A hint, for ordinary threads: a policy or niceness that was set from outside stays as it is, and a kernel
-/// that refuses changes nothing. Measured at 1 Gbit/s over 65 ms with two processors for both ends and the
-/// path: 86% of the link without, 89% with punctual threads, 90% with bulk ones beside them.
+/// Only for ordinary threads: a policy or nice value set from outside is kept, and a refusal is ignored.
+/// Measured at 1 Gbit/s over 65 ms with two CPUs for both ends and the path: 86% of the link without hints,
+/// 89% with punctual threads, 90% with bulk threads besides.
 pub fn hint_scheduler(duty: ThreadDuty) {
     let Ok(mut attributes) = attributes() else { return };
     if attributes.sched_policy != libc::SCHED_OTHER as u32 {
@@ -91,16 +89,16 @@ pub fn hint_scheduler(duty: ThreadDuty) {
         ThreadDuty::Punctual => attributes.sched_runtime = PUNCTUAL_SLICE_NS,
         ThreadDuty::Bulk => {
             attributes.sched_policy = libc::SCHED_BATCH as u32;
-            // Back to the kernel's own: a thread inherits the slice of the one that started it.
+            // 0 restores the kernel's default: a thread inherits the slice of its parent.
             attributes.sched_runtime = 0;
         }
     }
-    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and
-    // no flags.
+    // SAFETY: the kernel reads a `sched_attr` of the size that it states; 0 is the calling thread, and flags
+    // are 0.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// The calling thread's attributes.
+/// Scheduling attributes of the calling thread.
 fn attributes() -> io::Result<libc::sched_attr> {
     let size = size_of::<libc::sched_attr>() as u32;
     let mut attributes = libc::sched_attr {
@@ -113,8 +111,8 @@ fn attributes() -> io::Result<libc::sched_attr> {
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the kernel writes at most `size` bytes to memory of that size; 0 is the calling thread, and no
-    // flags.
+    // SAFETY: the kernel writes at most `size` bytes to memory of that size; 0 is the calling thread, and
+    // flags are 0.
     match unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } {
         0 => Ok(attributes),
         _ => Err(io::Error::last_os_error()),
@@ -126,12 +124,12 @@ fn parse_stat(stat: &str) -> Vec<(u32, CpuTicks)> {
     lines
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
-            // The first line, of all CPUs together, has a space here.
+            // The first line, the sum of all CPUs, has a space here.
             let cpu =
                 line.starts_with(|c: char| c.is_ascii_digit()).then(|| words.next()?.parse().ok())??;
             let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
             let idle = ticks.get(IDLE_COLUMNS)?.iter().sum();
-            // Guests' time is in `user` and `nice` already.
+            // `user` and `nice` already include guests' time.
             Some((cpu, CpuTicks { idle, total: ticks.iter().take(8).sum() }))
         })
         .collect()
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_moves_and_keeps_its_choice() {
+    fn a_moved_thread_keeps_its_allowed_cpus() {
         std::thread::spawn(|| {
             let allowed = sched_getaffinity(None).expect("it has one");
             let cpu = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).expect("at least one");
@@ -167,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nice_is_of_the_thread() {
+    fn the_nice_value_is_per_thread() {
         let outside = nice().expect("it has one");
         std::thread::spawn(move || {
             set_nice(outside + 1).expect("nicer is always allowed");
@@ -189,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn policy_follows_the_duty_and_niceness_stays() {
+    fn the_policy_follows_the_duty_and_nice_stays() {
         let (before, punctual) = after(ThreadDuty::Punctual);
         let (_, bulk) = after(ThreadDuty::Bulk);
         assert_eq!(punctual.sched_policy, before.sched_policy);
         assert_eq!((punctual.sched_nice, bulk.sched_nice), (before.sched_nice, before.sched_nice));
-        // A run of the tests under another policy is left alone.
+        // If the tests run under another policy, it is kept.
         if before.sched_policy == libc::SCHED_OTHER as u32 {
             assert_eq!(bulk.sched_policy, libc::SCHED_BATCH as u32);
-            // Kernels before 6.12 have no slices of a thread's own and say zero.
+            // Kernels before 6.12 have no slice for each thread and report 0.
             assert!([0, PUNCTUAL_SLICE_NS].contains(&punctual.sched_runtime), "{}", punctual.sched_runtime);
         }
     }

@@ -1,4 +1,4 @@
-//! What this process and its threads cost so far.
+//! CPU time and memory of this process and its threads.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -17,11 +17,11 @@ pub fn process_usage() -> Usage {
     // SAFETY: rusage is plain integers, for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid rusage to write to. The call cannot fail with these arguments; if it did,
-    // the zeroes would stand.
+    // the zeroes would remain.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    // ru_maxrss survives fork and exec, so a small child of a large parent reports the parent's peak.
-    // VmHWM begins anew with the address space.
+    // ru_maxrss survives fork and exec, so a small child of a large parent reports the parent's peak. VmHWM
+    // starts at 0 with each address space.
     let high_water_mark =
         fs::read_to_string("/proc/self/status").ok().and_then(|status| vm_hwm_bytes(&status));
     let max_rss_bytes =
@@ -29,19 +29,19 @@ pub fn process_usage() -> Usage {
     Usage { cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime), max_rss_bytes }
 }
 
-/// Longest line of a `schedstat`: three numbers of 20 digits, bytes.
+/// Maximum length of a `schedstat` line, bytes: three numbers of 20 digits.
 const SCHEDSTAT_LEN_MAX: usize = 64;
 
-/// What a thread had of the CPU so far.
+/// Scheduler statistics of a thread since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadUsage {
-    /// Time on a CPU, ns; brought up to date at scheduler ticks and switches (4 ms at HZ=250).
+    /// Time on a CPU, ns; updated at scheduler ticks and context switches (4 ms at HZ=250).
     pub run_ns: u64,
-    /// Time ready to run without a CPU: others had it, or the control group's quota was used up, ns.
+    /// Time runnable but without a CPU, ns: other threads had it, or the control group's quota was used up.
     pub delay_ns: u64,
 }
 
-/// Reads the scheduler's account of the thread that made it, from any thread.
+/// Reads the scheduler statistics of the thread that created it, from any thread.
 #[derive(Debug)]
 pub struct ThreadMeter {
     /// `/proc/thread-self/schedstat`, which the kernel ties to the thread when it is opened.
@@ -49,12 +49,12 @@ pub struct ThreadMeter {
 }
 
 impl ThreadMeter {
-    /// A meter of the calling thread. Where the kernel keeps no account, it reads zeros.
+    /// A meter of the calling thread. Where the kernel keeps no statistics, it reads 0.
     pub fn of_this_thread() -> ThreadMeter {
         ThreadMeter { file: File::open("/proc/thread-self/schedstat").ok() }
     }
 
-    /// The account as of now; `None` once the thread is gone or where there is none. One system call.
+    /// Current statistics; `None` if the thread has ended or there are none. One system call.
     pub fn read(&self) -> Option<ThreadUsage> {
         let mut line = [0; SCHEDSTAT_LEN_MAX];
         let len = self.file.as_ref()?.read_at(&mut line, 0).ok()?;
@@ -62,12 +62,12 @@ impl ThreadMeter {
     }
 }
 
-/// CPU time of the calling thread so far, µs: in its own code, and in the kernel for it (`RUSAGE_THREAD`).
-/// The sum is exact; on kernels that account by ticks the division is a sample.
+/// CPU time of the calling thread so far, µs: user time and system time (`RUSAGE_THREAD`). The sum is exact;
+/// on kernels with tick-based accounting the division is sampled.
 pub fn thread_times() -> (u64, u64) {
     // SAFETY: rusage is plain integers, for which all zeroes is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is a valid rusage to write to. If the call failed the zeroes would stand.
+    // SAFETY: `usage` is a valid rusage to write to. If the call failed the zeroes would remain.
     unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
     let micros = |time: libc::timeval| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -76,7 +76,7 @@ pub fn thread_times() -> (u64, u64) {
     (micros(usage.ru_utime), micros(usage.ru_stime))
 }
 
-/// `run delay timeslices`, of which the last is of no interest here.
+/// Parses `run delay timeslices`; timeslices are ignored.
 fn thread_usage(schedstat: &str) -> Option<ThreadUsage> {
     let mut numbers = schedstat.split_ascii_whitespace().map(str::parse);
     Some(ThreadUsage { run_ns: numbers.next()?.ok()?, delay_ns: numbers.next()?.ok()? })
@@ -117,14 +117,14 @@ mod tests {
             while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
         });
         let meter = receive.recv().unwrap();
-        // It spins until it is seen to have had CPU time, however long that takes.
+        // Spin until some CPU time is accounted, however long that takes.
         while meter.read().is_some_and(|usage| usage.run_ns == 0) {
             std::thread::yield_now();
         }
         assert!(meter.read().is_none_or(|usage| usage.run_ns > 0));
         stop.send(()).unwrap();
         thread.join().unwrap();
-        // The kernel may show it a moment longer.
+        // The kernel may list the thread a moment longer.
         let begun = std::time::Instant::now();
         while meter.read().is_some() {
             assert!(begun.elapsed() < std::time::Duration::from_secs(10), "an ended thread is still shown");
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn grows_with_use() {
+    fn process_usage_grows_with_use() {
         let before = process_usage();
         assert!(before.max_rss_bytes > 0);
         let touched = vec![1u8; 64 << 20];
         assert_eq!(touched.iter().step_by(4096).map(|&byte| u64::from(byte)).sum::<u64>(), 16384);
         let mut after = process_usage();
         assert!(after.max_rss_bytes >= 64 << 20, "{after:?}");
-        // CPU time is accounted in ticks on some kernels: spend until it shows, however long that takes.
+        // Some kernels account CPU time in ticks: spin until it increases, however long that takes.
         while after.cpu_seconds <= before.cpu_seconds {
             after = process_usage();
         }

@@ -1,4 +1,4 @@
-//! Sleeping until there is something to do: a socket is ready, another thread calls, or time is up.
+//! Sleeping until a socket is ready, another thread wakes this one, or a timeout.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use crate::udp::UdpSocket;
 
-/// Wakes a thread that sleeps in [`wait`], or is about to. Clones are handles on the same waker; any number
-/// of wakes before the sleeper looks count as one.
+/// Wakes a thread that sleeps in [`wait`], or will sleep next. Clones share one waker; several wakes before
+/// the next [`wait`] count as one.
 #[derive(Debug, Clone)]
 pub struct Waker {
     /// A non-blocking eventfd: above zero from [`wake`](Waker::wake) until [`wait`] has seen it.
@@ -19,7 +19,11 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Makes a waker. Fails where the process may open no more files.
+    /// Makes a waker.
+    ///
+    /// # Errors
+    ///
+    /// If the process may open no more files.
     pub fn new() -> io::Result<Waker> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
             let reason = io::Error::from(errno);
@@ -33,24 +37,24 @@ impl Waker {
     /// Makes the current or next [`wait`] on this waker return at once. One system call, from any thread.
     pub fn wake(&self) {
         let result = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-        // EAGAIN: the counter is at its end, so the sleeper has been woken 2^64 - 2 times already.
+        // EAGAIN: the counter is at its maximum, after 2^64 - 2 wakes.
         debug_assert!(
             matches!(result, Ok(8) | Err(Errno::AGAIN)),
             "an eventfd refused a wake-up: {result:?}"
         );
     }
 
-    /// Forgets all wakes so far.
+    /// Resets all wakes so far.
     fn drain(&self) {
-        // Reading sets the counter to zero; EAGAIN says that it was.
+        // Reading sets the counter to 0; EAGAIN: it was 0.
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
     }
 }
 
-/// What a sleeper waits for on its socket, besides waker and time.
+/// Socket events to wait for, in addition to waker and timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing of it: another thread has the socket.
+    /// None: another thread uses the socket.
     Waker,
     /// Datagrams to receive.
     Readable,
@@ -58,20 +62,20 @@ pub enum Interest {
     ReadableOrWritable,
 }
 
-/// Why [`wait`] returned. All false: time is up, or a signal came.
+/// Why [`wait`] returned. All false: timeout or signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ready {
     /// The socket may have datagrams to receive.
     pub readable: bool,
     /// The socket has room to send.
     pub writable: bool,
-    /// [`Waker::wake`] was called; it is forgotten now.
+    /// [`Waker::wake`] was called; the waker is reset.
     pub woken: bool,
 }
 
-/// Sleeps until the socket is ready, the waker is woken, `timeout` is over (nanoseconds count; `None` is for
-/// ever; zero only looks) or a signal arrives. It may return early, never late but for the thread's timer
-/// slack and the scheduler.
+/// Sleeps until the socket is ready, the waker is woken, `timeout` (nanosecond resolution; `None`: none; 0:
+/// poll only) is over, or a signal arrives. May return early; returns late only by the thread's timer slack
+/// and the scheduler.
 pub fn wait(
     socket: &UdpSocket,
     waker: &Waker,
@@ -83,7 +87,7 @@ pub fn wait(
         Interest::Readable => PollFlags::IN,
         Interest::ReadableOrWritable => PollFlags::IN | PollFlags::OUT,
     };
-    // Longer than the kernel can count is for ever.
+    // Timeouts beyond the kernel's range are infinite.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     let mut descriptors = [PollFd::new(socket, socket_flags), PollFd::new(&*waker.event, PollFlags::IN)];
     match poll(&mut descriptors, timeout.as_ref()) {
@@ -97,11 +101,11 @@ pub fn wait(
     }
     let failed = socket_ready.contains(PollFlags::ERR);
     if failed {
-        // ICMP errors keep the socket "ready" until they are taken: without this the caller would spin.
+        // ICMP errors keep the socket "ready" until they are drained: without this the caller would spin.
         socket.drain_error_queue();
     }
     Ok(Ready {
-        // An error is taken away by receiving, too.
+        // Receiving also clears an error.
         readable: failed || socket_ready.contains(PollFlags::IN),
         writable: socket_ready.contains(PollFlags::OUT),
         woken: waker_ready.contains(PollFlags::IN),
@@ -122,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn timeout_returns_and_not_before_its_time() {
+    fn a_timeout_never_returns_early() {
         let (socket, waker) = (socket(), Waker::new().unwrap());
         for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(1500)] {
             let start_ns = monotonic_ns();
@@ -138,7 +142,7 @@ mod tests {
         let (socket, waker) = (socket(), Waker::new().unwrap());
         let other = waker.clone();
         let thread = std::thread::spawn(move || other.wake());
-        // No timeout: if the waker did not wake, the test would never end.
+        // No timeout: if the waker did not work, the test would not end.
         let ready = loop {
             let ready = wait(&socket, &waker, None, Interest::Readable).unwrap();
             if ready != Ready::default() {
@@ -159,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_beyond_the_clock_is_for_ever() {
+    fn a_timeout_beyond_the_range_is_infinite() {
         let (socket, waker) = (socket(), Waker::new().unwrap());
         waker.wake();
         assert!(wait(&socket, &waker, Some(Duration::MAX), Interest::Readable).unwrap().woken);
     }
 
     #[test]
-    fn tells_readable_from_writable() {
+    fn readable_and_writable_are_distinguished() {
         let (receiver, sender, waker) = (socket(), socket(), Waker::new().unwrap());
         let ready = wait(&receiver, &waker, Some(Duration::ZERO), Interest::ReadableOrWritable).unwrap();
         assert_eq!(ready, Ready { readable: false, writable: true, woken: false });

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use fobs_sim::report::FlowReport;
-use fobs_sim::{Report, Scenario, World};
+use fobs_sim::{Scenario, SimReport, World};
 
 /// Rate of the hosts' own device: the laboratory's hosts send into theirs as fast as they can.
 const DEVICE_MBIT: f64 = 10_000.0;
@@ -58,7 +58,7 @@ impl VirtualPath {
         config.seed = seed;
         let mut world = World::new(config).map_err(|error| error.to_string())?;
         world.run().map_err(|violation| format!("seed {seed}: a rule broke {violation}"))?;
-        let flow = Report::of(&mut world).flows.into_iter().next();
+        let flow = SimReport::of(&mut world).flows.into_iter().next();
         flow.ok_or_else(|| "the simulation has no flow".to_owned())
     }
 }

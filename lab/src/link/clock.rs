@@ -1,14 +1,14 @@
-//! Time of the emulator: nanoseconds since it started, and how long bytes take at a rate.
+//! Time of the emulator, in nanoseconds since its start, and transmission times at a rate.
 
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
 
 use crate::units::Rate;
 
-/// A moment (after the emulator's start) or a span, in nanoseconds: 64 bits are 584 years.
+/// A moment (since the emulator's start) or a duration, nanoseconds: 64 bits are 584 years.
 pub type Nanos = u64;
 
-/// The kernel's monotonic clock, counted from when this was made.
+/// The kernel's monotonic clock, counted from the creation of this value.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Nanos,
@@ -23,10 +23,10 @@ impl Clock {
         absolute().saturating_sub(self.start)
     }
 
-    /// Sleeps until `moment`; not at all if that has passed.
+    /// Sleeps until `moment`; returns at once if it has passed.
     pub fn sleep_until(self, moment: Nanos) {
         let moment = timespec(self.start.saturating_add(moment));
-        // Interrupted by a signal, it sleeps on: signals are another thread's business.
+        // Interrupted by a signal, it continues to sleep: another thread handles signals.
         while clock_nanosleep_absolute(ClockId::Monotonic, &moment) == Err(rustix::io::Errno::INTR) {}
     }
 }
@@ -49,7 +49,7 @@ fn nanos(time: Timespec) -> Nanos {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Transmission times at a rate, without drift: what rounding cuts off one time is added to the next.
+/// Transmission times at a rate, without drift: each rounding remainder is added to the next time.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     bits_per_second: u64,
@@ -61,9 +61,9 @@ impl Pace {
         Pace { bits_per_second: rate.bits_per_second(), remainder: 0 }
     }
 
-    /// How long `bytes` take.
+    /// Transmission time of `bytes`.
     pub fn take(&mut self, bytes: u32) -> Nanos {
-        // At most 2^32 x 8 x 10^9 + 10^12: more than 64 bits.
+        // At most 2^32 x 8 x 10^9 + 10^12, which exceeds 64 bits.
         let amount = u128::from(bytes) * 8_000_000_000 + u128::from(self.remainder);
         let rate = u128::from(self.bits_per_second);
         self.remainder = (amount % rate) as u64;

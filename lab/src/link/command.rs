@@ -66,7 +66,7 @@ fn emulate(path: &PathBuf, args: &Args) -> Result<ExitCode, Failure> {
     let text =
         fs::read_to_string(path).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
     let spec = LinkSpec::read(&text, &args.set).map_err(|error| Failure::new(format!("{shown}: {error}")))?;
-    // Before anything is made, so that nothing is left behind by a signal that comes early.
+    // Before anything is created, so that an early signal leaves nothing behind.
     let ends = Ends::listen(args.until_eof)
         .map_err(|error| Failure::new(format!("cannot install signal handlers: {error}")))?;
     let emulator = Emulator::start(&spec)?;
@@ -102,7 +102,7 @@ impl Ends {
         })?;
         if until_eof {
             std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
-                // An error is an end as well.
+                // An error is an end, too.
                 let mut buffer = [0; 512];
                 while io::stdin().read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
                 let _ = sender.send(());
@@ -112,7 +112,7 @@ impl Ends {
     }
 
     fn wait(&self) {
-        // Both senders gone is an end, too.
+        // Both senders closed is an end, too.
         let _ = self.receiver.recv();
     }
 }

@@ -1,7 +1,6 @@
-//! The control socket: a JSON object a line, a JSON answer a line.
+//! The control socket: one JSON object per line as request, one as answer.
 //!
-//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset":
-//! true}`. What cannot be done is answered with `{"error": ".."}`.
+//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset": true}`. The answer to an invalid request is `{"error": ".."}`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -15,12 +14,12 @@ use serde_json::{Value, json};
 
 use super::emulator::{Remote, RemoteError};
 
-/// Bytes of a line; a change of everything that a direction can have is a tenth of it.
+/// Maximum length of a line, bytes: ten times a change of every key of a direction.
 const LINE_MAX: u64 = 64 << 10;
-/// One more is told so and hung up on.
+/// Maximum number of clients; further ones get an error and are disconnected.
 const CLIENTS_MAX: usize = 16;
 
-/// A socket that is listened to; the file goes when it is dropped.
+/// A listening socket; its file is removed on drop.
 pub struct ControlSocket {
     path: PathBuf,
 }
@@ -41,11 +40,11 @@ enum Thing {
 }
 
 impl ControlSocket {
-    /// Listens at `path` from now on; a socket that nobody listens to any more is replaced.
+    /// Listens at `path`; replaces a socket file without a listener.
     ///
     /// # Errors
     ///
-    /// If the path is in use, or cannot be made.
+    /// If the path is in use, or the socket cannot be created.
     pub fn listen(path: &Path, remote: &Remote) -> io::Result<ControlSocket> {
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse && is_dead(path) => {
@@ -62,7 +61,7 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // Somebody may have tidied up already.
+        // The file may already have been removed.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -71,12 +70,12 @@ fn is_dead(path: &Path) -> bool {
     UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Runs as long as the process: the socket has no other end.
+/// Runs until the process ends: the socket is never closed.
 fn accept(listener: &UnixListener, remote: &Remote) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
-            // Out of descriptors, most likely: give them time to come back.
+            // Most likely out of descriptors: wait until some are free again.
             std::thread::sleep(std::time::Duration::from_millis(100));
             continue;
         };
@@ -87,7 +86,7 @@ fn accept(listener: &UnixListener, remote: &Remote) {
         }
         let (remote, count) = (remote.clone(), Arc::clone(&clients));
         let spawned = std::thread::Builder::new().spawn(move || {
-            // The client went away; there is nobody to tell.
+            // The client has disconnected.
             let _ = serve(&stream, &remote);
             count.fetch_sub(1, Ordering::Relaxed);
         });

@@ -1,4 +1,4 @@
-//! What is counted, and whether a run counts: the JSON that records keep.
+//! Counters of the path and the validity of a run: the JSON that records keep.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,23 @@ use serde_json::Value;
 
 use super::clock::Nanos;
 
-/// Rule of validity: 99% of packets leave at most this much after they are due. It is half a percent of a
-/// round trip of 65 ms and below what a host's own scheduler adds; ticks of 50 us on an idle core stay within
-/// a third of it.
+/// Rule of validity: 99% of packets are written at most this much after they are due, ns. It is half a
+/// percent of a round trip of 65 ms and below the delay of a host's scheduler; ticks of 50 us on an idle core
+/// need a third.
 pub const LATENESS_P99_MAX: Nanos = 300_000;
-/// Rule of validity: 99.9% leave within a tenth of the base round trip, or within 4 ms on a short path. A
-/// longer stall that often looks like one of the path to any controller; a single one, as a virtual machine
-/// has them, does not.
+/// Rule of validity: 99.9% are written within a tenth of the base round trip, or within 4 ms on a short path.
+/// A controller takes more frequent long stalls for the path's; a single one, as in a virtual machine, is
+/// harmless.
 const LATENESS_P999_SHARE: f64 = 0.1;
 const LATENESS_P999_FLOOR: Nanos = 4_000_000;
 
-/// Histograms go up to two minutes, as delays do; what is longer counts as that.
+/// Maximum of histograms, as of delays: two minutes; longer times count as that.
 const HISTOGRAM_MAX_US: u64 = 120_000_000;
-/// Two significant digits: within 1%.
+/// Significant digits: accurate to 1%.
 const HISTOGRAM_DIGITS: u8 = 2;
 
-/// Of one direction, since the last reset. Packets are MTU-sized IP packets, bytes are whole IP packets.
+/// Counters of one direction since the last reset. Packets are IP packets of at most the MTU; bytes are whole
+/// IP packets.
 #[derive(Debug, Clone, Default)]
 pub struct DirectionCounters {
     pub packets: ByProtocol,
@@ -41,7 +42,7 @@ pub struct DirectionCounters {
     pub queue_bytes_max: u64,
     pub cross_bytes: u64,
     pub cross_drops: u64,
-    /// Time the bottleneck was sending, cross traffic included.
+    /// Time that the bottleneck was transmitting, cross traffic included.
     pub busy: Nanos,
     queue_delay: Delays,
 }
@@ -82,7 +83,7 @@ impl DirectionCounters {
     }
 }
 
-/// What a packet carries.
+/// Transport protocol of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Tcp,
@@ -91,7 +92,7 @@ pub enum Protocol {
     Other,
 }
 
-/// One number for each protocol.
+/// One counter for each protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ByProtocol {
@@ -138,7 +139,7 @@ impl Delays {
     }
 }
 
-/// Microseconds, within 1%.
+/// Quantiles in microseconds, accurate to 1%.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DelayReport {
@@ -149,7 +150,7 @@ pub struct DelayReport {
     pub max: u64,
 }
 
-/// [`DirectionCounters`] as they are written.
+/// [`DirectionCounters`] as written to records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionReport {
@@ -164,25 +165,25 @@ pub struct DirectionReport {
     pub outage_drops: u64,
     pub corrupted: u64,
     pub duplicated: u64,
-    /// Packets that were held back.
+    /// Packets delayed for reordering.
     pub reordered: u64,
     /// Cross traffic included.
     pub queue_bytes_max: u64,
-    /// From arrival to the first bit on the link.
+    /// From arrival to the first bit on the link, µs.
     pub queue_delay_us: DelayReport,
     pub cross_bytes: u64,
     pub cross_drops: u64,
-    /// What came in, by protocol.
+    /// Arrivals by protocol.
     pub packets_by_protocol: ByProtocol,
     pub bytes_by_protocol: ByProtocol,
-    /// Time the bottleneck was sending, cross traffic included.
+    /// Time that the bottleneck was transmitting, µs, cross traffic included.
     pub busy_us: u64,
-    /// Members that this version does not know, of a record that a later one wrote.
+    /// Unknown members, from a record that a later version wrote.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
 
-/// Counters of the whole path since the last reset, as they are written.
+/// Counters of the whole path since the last reset, as written to records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counters {
@@ -191,23 +192,23 @@ pub struct Counters {
     pub elapsed_s: f64,
     /// Packets that a TUN device dropped before the emulator read them.
     pub host_drops: u64,
-    /// Packets that the emulator could not hold or write: its own limits.
+    /// Packets that the emulator could not store or write: its own limits.
     pub emulator_drops: u64,
-    /// Packets to nobody on the other side (multicast noise, a wrong address).
+    /// Packets without a destination on the other side (multicast, a wrong address).
     pub strays: u64,
-    /// How much after it was due a packet was written.
+    /// Delay of writes after packets were due.
     pub lateness_us: DelayReport,
     /// CPU time of the emulator's thread, which includes the receiving side of the kernel.
     pub cpu_s: f64,
     pub wakeups: u64,
-    /// Writes to devices: far fewer than packets where merging works.
+    /// Writes to devices: far fewer than packets if merging works.
     pub writes: u64,
     pub valid: bool,
     pub invalid_because: Vec<String>,
 }
 
 impl Counters {
-    /// Applies the rules of validity, the one place where they stand.
+    /// Applies the rules of validity, which are defined only here.
     pub fn judge(&mut self, base_rtt: Nanos) {
         let mut because = Vec::new();
         let late = self.lateness_us;
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_read_back_and_old_ones_too() {
+    fn current_and_older_counters_are_read() {
         let counters = judged(|counters| counters.forward.bytes_by_protocol.udp = 7);
         let text = serde_json::to_string(&counters).expect("writes");
         assert_eq!(serde_json::from_str::<Counters>(&text).expect("reads"), counters);

@@ -1,17 +1,17 @@
-//! Virtual cross traffic: packets that take room and time in the bottleneck and go nowhere.
+//! Virtual cross traffic: packets that occupy the bottleneck and are not delivered.
 
 use super::clock::{Nanos, Pace};
 use super::draw::Draw;
 use super::spec::{Cross, OnOffTimes};
 
-/// A source of virtual packets, asked one at a time.
+/// A source of virtual packets.
 #[derive(Debug, Clone)]
 pub struct Source {
     kind: Cross,
     pace: Pace,
     draw: Draw,
     next: Nanos,
-    /// End of the on-time that `next` lies in; of no meaning for other kinds.
+    /// End of the on-time that contains `next`; unused by other kinds.
     on_until: Nanos,
 }
 
@@ -28,7 +28,7 @@ impl Source {
         self.next
     }
 
-    /// Bytes of the packet at [`Source::next`]; moves on to the one after.
+    /// Bytes of the packet at [`Source::next`]; advances to the next packet.
     pub fn take(&mut self) -> u32 {
         self.step();
         self.kind.packet()
@@ -41,8 +41,9 @@ impl Source {
             Cross::Poisson { .. } => self.next += self.draw.exponential(distance as f64),
             Cross::OnOff { on, off, distribution, .. } => {
                 self.next += distance;
-                // What an on-time leaves over of a distance is taken into the next one, so that the mean is
-                // exact. Few turns: on-times hold a packet in the mean (the spec saw to it).
+                // The remainder of a gap at the end of an on-time continues in the next one, so that the mean
+                // is exact. Few iterations: the spec check ensures on-times of at least one packet on
+                // average.
                 while self.next >= self.on_until {
                     let off = self.span(off.nanos(), distribution);
                     self.next += off;
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn on_off_takes_its_share_in_bursts() {
+    fn on_off_traffic_has_its_mean_rate_in_bursts() {
         let constant = arrivals(
             r#"{"kind":"on_off","rate":"12Mbit","on":"100ms","off":"300ms","distribution":"constant"}"#,
             100,

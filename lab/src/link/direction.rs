@@ -2,8 +2,8 @@
 //!
 //! outage, loss, duplication, corruption -> policer -> bottleneck (with cross traffic) -> propagation
 //!
-//! No socket, no clock and no packet in here: an item stands for a packet, and every call says what time it
-//! is. The same code runs in the tests in virtual time.
+//! No socket, no clock and no packet data: an item stands for a packet, and each call passes the time. Tests
+//! run the same code in virtual time.
 
 use super::clock::Nanos;
 use super::counters::{DirectionCounters, Protocol};
@@ -15,22 +15,22 @@ use super::propagation::{Integrity, Order, Propagation, Release};
 use super::queue::{Bottleneck, Refusal, TokenBucket};
 use super::spec::{Settings, Way};
 
-/// Virtual packets are worked off at least this often, so that a quiet path does not owe a long stretch of
+/// Longest time between updates of virtual packets, ns, so that a quiet path does not accumulate many of
 /// them.
 const CROSS_STRETCH: Nanos = 2_000_000;
 
-/// A packet that comes to the path.
+/// A packet that arrives at the path.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<T> {
     pub item: T,
-    /// Of the whole IP packet.
+    /// Length of the whole IP packet.
     pub bytes: u32,
     pub protocol: Protocol,
-    /// Index of the pair of hosts it goes between.
+    /// Index of the pair of hosts.
     pub lane: usize,
 }
 
-/// One direction.
+/// One direction of the path.
 #[derive(Debug)]
 pub struct Direction<T> {
     settings: Settings,
@@ -56,7 +56,7 @@ struct Draws {
     corrupt: Draw,
 }
 
-/// What stands in the bottleneck.
+/// An item in the bottleneck.
 #[derive(Debug, Clone, Copy)]
 enum Crossing<T> {
     Virtual,
@@ -84,8 +84,7 @@ impl<T: Copy> Direction<T> {
         }
     }
 
-    /// Other settings from `now` on. What the queue has taken keeps its place; what did not change keeps its
-    /// state.
+    /// Changes the settings at `now`. Queued packets keep their place; unchanged parts keep their state.
     pub fn reconfigure(&mut self, now: Nanos, settings: Settings) {
         self.advance(now);
         self.bottleneck.reconfigure(now, settings.queue, settings.rate);
@@ -103,8 +102,8 @@ impl<T: Copy> Direction<T> {
         self.settings = settings;
     }
 
-    /// Counters at zero, draws from the seed again, outages and cross traffic from their beginning. What is
-    /// in flight stays in flight.
+    /// Sets counters to zero and restarts random draws, outages and cross traffic. Packets in flight stay in
+    /// flight.
     pub fn reset(&mut self, now: Nanos) {
         self.advance(now);
         self.draws = Draws::new(self.seed, self.way);
@@ -120,7 +119,7 @@ impl<T: Copy> Direction<T> {
         &self.counters
     }
 
-    /// A packet comes at `now`. Returns how many copies of it are in flight: 0, 1 or 2.
+    /// Handles a packet that arrives at `now`. Returns the number of copies in flight: 0, 1 or 2.
     pub fn arrive(&mut self, now: Nanos, arrival: Arrival<T>) -> u32 {
         self.advance(now);
         self.counters.arrived(arrival.protocol, arrival.bytes);
@@ -137,7 +136,7 @@ impl<T: Copy> Direction<T> {
         (0..copies).map(|_| u32::from(self.enter(now, &arrival))).sum()
     }
 
-    /// Whether the policer and the queue take the packet.
+    /// Whether policer and queue accept the packet.
     fn enter(&mut self, now: Nanos, arrival: &Arrival<T>) -> bool {
         let mut integrity = Integrity::Intact;
         if self.draws.corrupt.chance(self.settings.corrupt.fraction()) {
@@ -163,7 +162,7 @@ impl<T: Copy> Direction<T> {
         false
     }
 
-    /// Works off everything that happens in the bottleneck up to `now`, in the order of time.
+    /// Processes all events in the bottleneck up to `now`, in order of time.
     pub fn advance(&mut self, now: Nanos) {
         loop {
             let source = self.cross.iter_mut().min_by_key(|source| source.next());
@@ -190,8 +189,7 @@ impl<T: Copy> Direction<T> {
         self.counters.busy += self.bottleneck.take_busy();
     }
 
-    /// When something is to be done next, if nothing arrives before: a release, or cross traffic to be worked
-    /// off.
+    /// Time of the next event if nothing arrives before: a release, or an update of cross traffic.
     pub fn next_wake(&self) -> Option<Nanos> {
         let waiting = self.bottleneck.next_done().filter(|_| self.real_waiting > 0);
         let waiting = waiting.map(|done| done + self.propagation.delay_min());
@@ -199,7 +197,7 @@ impl<T: Copy> Direction<T> {
         [self.propagation.next_due(), waiting, cross].into_iter().flatten().min()
     }
 
-    /// A packet that is due by `now`; those of one pair of hosts come one after another. `advance` first.
+    /// A packet that is due by `now`; those of one pair of hosts are consecutive. Call `advance` first.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Release<T>> {
         let release = self.propagation.pop_due(now)?;
         self.counters.packets_out += 1;

@@ -1,5 +1,5 @@
-//! Random draws. Each purpose of each direction has a stream of its own from the one seed, so that switching
-//! one thing on does not change the draws of another.
+//! Random numbers. Each purpose in each direction has its own stream from one seed, so that enabling one
+//! feature does not change the draws of another.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -7,7 +7,7 @@ use rand_pcg::Pcg64;
 use super::clock::Nanos;
 use super::spec::Way;
 
-/// What draws are for.
+/// The purpose of a stream.
 #[derive(Debug, Clone, Copy)]
 pub enum Purpose {
     Loss,
@@ -20,7 +20,7 @@ pub enum Purpose {
     Cross(u8),
 }
 
-/// One stream of draws.
+/// A stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct Draw {
     generator: Pcg64,
@@ -46,21 +46,20 @@ impl Draw {
             place.copy_from_slice(&word.to_le_bytes());
         }
         let mut generator = Pcg64::from_seed(key);
-        // Neighbouring keys give neighbouring first outputs: a few steps, and a generator seeded from them,
-        // part them.
+        // Neighbouring keys give similar first outputs: seed a generator from a few steps of another.
         for _ in 0..8 {
             generator.random::<u64>();
         }
         Draw { generator: Pcg64::from_seed(generator.random()) }
     }
 
-    /// True with the probability given, 0 to 1. Draws even where the answer is certain: the stream stays in
-    /// step.
+    /// True with the given probability, 0 to 1. Consumes a draw even if the result is certain, so that the
+    /// stream stays in step.
     pub fn chance(&mut self, probability: f64) -> bool {
         self.fraction() < probability
     }
 
-    /// 0 up to, not including, 1.
+    /// Uniform in 0 (inclusive) to 1 (exclusive).
     pub fn fraction(&mut self) -> f64 {
         self.generator.random()
     }
@@ -69,7 +68,7 @@ impl Draw {
         self.generator.random()
     }
 
-    /// Exponential with the mean given.
+    /// Exponentially distributed with the given mean.
     pub fn exponential(&mut self, mean: f64) -> Nanos {
         (-mean * (1.0 - self.fraction()).ln()).round() as Nanos
     }
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_the_seeds_and_their_own() {
+    fn streams_depend_on_seed_and_purpose() {
         let first = |seed, way, purpose| {
             let mut draw = Draw::new(seed, way, purpose);
             [draw.word(), draw.word()]

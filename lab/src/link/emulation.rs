@@ -1,8 +1,8 @@
-//! The path in motion: frames are read from devices, go through their direction as segments, and are written
-//! to other devices when they are due. One thread does all of it.
+//! The running path: frames are read from devices, pass their direction as segments, and are written to other
+//! devices when due. All in one thread.
 //!
-//! It wakes at most once in [`TICK`]: what comes or falls due in between is done together, which is what
-//! makes large reads, merged writes and an idle core. While nothing is due it sleeps on the devices.
+//! It wakes at most once per [`TICK`] and then handles everything that arrived or fell due, which makes large
+//! reads, merged writes and an idle core possible. If nothing is due it sleeps until a device is readable.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -25,44 +25,43 @@ use super::realtime::become_realtime;
 use super::spec::{LinkSpec, Settings, Way};
 use super::store::{FrameId, Store};
 
-/// Least time between two wake-ups: four full packets at 1 Gbit/s leave together. Measured there with TCP on
-/// two cores: half a core and a p99 of lateness of 0.14 ms; twice the tick takes a fifth of a core less, but
-/// then the p99 is 0.17 ms on a quiet machine and above the rule on a busy one.
+/// Shortest time between two wake-ups, ns: four full packets at 1 Gbit/s. Measured there with TCP on two
+/// cores: half a core, p99 of lateness 0.14 ms. Twice the tick saves a fifth of a core, but its p99 of 0.17
+/// ms exceeds the limit on a busy machine.
 const TICK: Nanos = 50_000;
-/// Reading from one device stops after this long, so that what is due elsewhere is not late: some six
-/// super-packets of 64 KiB, read at 4 GB/s.
+/// Longest time of reading from one device, ns, so that other packets are not late: about six super-packets
+/// of 64 KiB at 4 GB/s.
 const READ_BUDGET: Nanos = 100_000;
-/// A sleep of this long may let the core sleep as well, and then waking takes some 100 us (measured in a
-/// virtual machine): wake so much earlier and wait awake. Shorter sleeps are many, and waiting awake would
-/// cost a core.
+/// During a sleep of this length (ns) the core may sleep, too; waking then takes about 100 us (measured in a
+/// virtual machine), so wake AWAKE earlier and spin. Shorter sleeps are frequent: spinning would cost a core.
 const DEEP_SLEEP: Nanos = 1_000_000;
 const AWAKE: Nanos = 120_000;
-/// The longest sleep while nothing is due.
+/// Longest sleep while nothing is due, ns.
 const IDLE: Nanos = 1_000_000_000;
 
-/// What the thread is asked to do between two wake-ups.
+/// A command to the thread, handled at a wake-up.
 pub enum Command {
     Counters(SyncSender<Box<Counters>>),
-    /// Settings of the forward and the backward direction.
+    /// Settings of the forward and of the backward direction.
     Set(Box<[Settings; 2]>, SyncSender<()>),
     Reset(SyncSender<()>),
     Stop,
 }
 
-/// Everything that the thread owns.
+/// All state of the thread.
 pub struct Emulation {
     clock: Clock,
     base_rtt: Nanos,
     devices: Arc<[File]>,
     drops: Vec<DropCounter>,
     commands: Receiver<Command>,
-    /// Readable when there is a command.
+    /// Readable if there is a command.
     wake: Arc<OwnedFd>,
-    /// How many of the devices are in the west.
+    /// Number of devices in the west.
     west: usize,
     halves: [Half; 2],
     writer: Writer,
-    /// A frame that finds no room is read into this.
+    /// Buffer for a frame that the store has no room for.
     overflow: Box<[u8]>,
     totals: Totals,
 }
@@ -77,7 +76,7 @@ struct Half {
 struct Writer {
     clock: Clock,
     train: Train,
-    /// When the segments of the train were due.
+    /// Due times of the train's segments.
     dues: Vec<Nanos>,
     headers: Box<Headers>,
     damaged: Vec<u8>,
@@ -97,12 +96,12 @@ struct Totals {
 
 enum Drained {
     Yes,
-    /// The budget was spent first.
+    /// The time budget was spent first.
     No,
 }
 
 impl Emulation {
-    /// Takes the ports (west first) and waits for [`Emulation::run`].
+    /// Takes the ports, west first; [`Emulation::run`] starts.
     pub fn new(
         spec: &LinkSpec,
         ports: Vec<Port>,
@@ -144,13 +143,13 @@ impl Emulation {
         }
     }
 
-    /// Emulates until it is told to stop, and answers the last counters.
+    /// Emulates until a stop command; returns the last counters.
     pub fn run(mut self) -> Counters {
-        // A first touch of a page costs 10 us: have all of them now. Without the right to it, the first
-        // packets are late.
+        // A first access to a page costs 10 us: lock all pages now. Without permission, the first packets are
+        // late.
         let _ = mlockall(MlockAllFlags::CURRENT);
         if let Err(error) = become_realtime() {
-            // Not fatal: the counters tell whether it was good enough.
+            // Not fatal: the counters show whether the lateness was acceptable.
             eprintln!("fobs-lab: no real-time priority ({error}): packets may be late");
         }
         self.reset();
@@ -174,7 +173,7 @@ impl Emulation {
         }
     }
 
-    /// Reads what came and writes what is due.
+    /// Reads arrivals and writes due packets.
     fn turn(&mut self) -> Drained {
         let mut all = Drained::Yes;
         for port in 0..self.devices.len() {
@@ -190,17 +189,16 @@ impl Emulation {
     fn sleep(&self, began: Nanos, watched: &mut [PollFd<'_>]) {
         let next = self.halves.iter().filter_map(|half| half.direction.next_wake()).min();
         let next = next.unwrap_or(began + IDLE).min(began + IDLE);
-        // Not woken by arrivals here: they are read together at the next tick.
+        // Arrivals do not wake it here: they are read together at the next tick.
         self.clock.sleep_until(began + TICK);
         if next <= began + TICK {
             return;
         }
         let left = next.saturating_sub(self.clock.now());
         let asleep = if left > DEEP_SLEEP { left - AWAKE } else { left };
-        // An error is a signal, or nothing that could be done about: the turn after it finds out what there
-        // is.
+        // An error is a signal or cannot be handled here: the next turn finds the cause.
         let ready = poll(watched, Some(&timespec(asleep)));
-        // Empties the counter behind it, if that was it; the command itself is in the channel.
+        // Resets the event counter; the command itself is in the channel.
         let _ = read(&*self.wake, &mut [0; 8]);
         if asleep < left && ready == Ok(0) {
             while self.clock.now() < next {
@@ -210,7 +208,7 @@ impl Emulation {
     }
 
     fn obey(&mut self, command: Command) -> bool {
-        // Who asked may have gone: then nobody misses the answer.
+        // If the sender of the command has gone, the answer is dropped.
         match command {
             Command::Counters(answer) => {
                 let _ = answer.try_send(Box::new(self.counters()));
@@ -258,12 +256,12 @@ impl Emulation {
         counters
     }
 
-    /// Takes what a host has sent.
+    /// Reads the packets that a host has sent.
     fn read_port(&mut self, port: usize) -> Drained {
         let began = self.clock.now();
         let from_west = port < self.west;
         let half = &mut self.halves[usize::from(!from_west)];
-        // The other side's hosts, and our place among our own.
+        // The hosts of the other side, and our index among our own.
         let (stations, own) = match from_west {
             true => (self.devices.len() - self.west, port),
             false => (self.west, port - self.west),
@@ -273,7 +271,7 @@ impl Emulation {
                 Some(room) => (room, false),
                 None => (&mut self.overflow[..], true),
             };
-            // EAGAIN is the usual end; on any other error there is nothing to read either.
+            // EAGAIN is the normal end; after any other error there is nothing to read either.
             let Ok(bytes) = read(&self.devices[port], &mut *room) else { return Drained::Yes };
             let now = self.clock.now();
             let parsed = Layout::parse(&room[..bytes]);
@@ -292,7 +290,7 @@ impl Emulation {
         }
     }
 
-    /// Writes what is due in both directions.
+    /// Writes due packets of both directions.
     fn release(&mut self) {
         for (half, to) in self.halves.iter_mut().zip([self.west, 0]) {
             let now = self.clock.now();
@@ -320,7 +318,7 @@ impl Emulation {
 }
 
 impl Half {
-    /// Sends every segment of the frame that lies in the store's room on its way.
+    /// Passes every segment of the frame in the store's free room to the direction.
     fn take(&mut self, now: Nanos, bytes: usize, layout: Layout, lane: usize) {
         let frame = self.store.next_id();
         let mut live = 0;
@@ -355,8 +353,8 @@ impl Writer {
         self.drops = 0;
     }
 
-    /// Writes the train, if there is one, to the device of the host that it is for; `devices` begins with the
-    /// first host of the side that packets go to.
+    /// Writes the train, if any, to the device of its destination host; `devices` begins with the first host
+    /// of the receiving side.
     fn flush(&mut self, store: &mut Store, devices: &[File]) {
         if self.train.is_empty() {
             return;
@@ -374,7 +372,7 @@ impl Writer {
         self.train.clear();
     }
 
-    /// The device did not take the super-packet: one packet at a time, now and from now on.
+    /// The device refused the super-packet: write single packets, now and from now on.
     fn write_apart(&mut self, store: &Store, device: &File) {
         if let Some(transport) = self.train.transport(store) {
             self.train.downgrade(transport);
@@ -417,7 +415,7 @@ fn write_train(train: &Train, store: &Store, headers: &mut Headers, device: &Fil
     writev(device, &slices[..used]).map(drop)
 }
 
-/// The device that a frame goes to; the frame was routed when it came.
+/// The device of a frame's destination; the frame was routed on arrival.
 fn device<'a>(store: &Store, frame: FrameId, devices: &'a [File]) -> &'a File {
     let to = match store.frame(frame).0.destination {
         Station(Some((_, number))) => usize::from(number) - 1,
@@ -426,20 +424,20 @@ fn device<'a>(store: &Store, frame: FrameId, devices: &'a [File]) -> &'a File {
     &devices[to]
 }
 
-/// The index of a host of a side with so many hosts.
+/// Index of a host on a side with `hosts` hosts.
 fn station(station: Station, side: u8, hosts: usize) -> Option<usize> {
     let Station(Some((to_side, number))) = station else { return None };
     let index = usize::from(number).checked_sub(1)?;
     (to_side == side && index < hosts).then_some(index)
 }
 
-/// Wakes the thread to look for commands.
+/// Wakes the thread to handle commands.
 pub fn ring(wake: &OwnedFd) {
-    // Full means that it is ringing already.
+    // Full means that a wake-up is already pending.
     let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
 }
 
-/// What [`ring`] rings.
+/// The event descriptor for [`ring`].
 pub fn bell() -> io::Result<OwnedFd> {
     use rustix::event::{EventfdFlags, eventfd};
     Ok(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)

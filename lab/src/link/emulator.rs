@@ -1,4 +1,4 @@
-//! A path as a handle: started, asked, changed, stopped.
+//! Handle of a running path: start, query, change, stop.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,28 +12,28 @@ use super::emulation::{Command, Emulation, bell, ring};
 use super::host::{HostError, HostInfo, Hosts};
 use super::spec::{LinkSpec, SpecError, Way};
 
-/// Commands that wait for the thread, which takes them at every wake-up.
+/// Maximum number of commands that wait for the thread, which handles them at every wake-up.
 const COMMANDS: usize = 16;
-/// The thread answers within a tick; seconds are a machine that is out of order.
+/// Timeout of an answer, which normally takes a tick; after seconds, the machine is overloaded.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// A path that is being emulated. Dropping it removes the hosts.
+/// A path that is being emulated. The hosts are removed on drop.
 pub struct Emulator {
     hosts: Hosts,
     remote: Remote,
     thread: Option<JoinHandle<Counters>>,
 }
 
-/// What any thread may ask of a path.
+/// Queries and changes of a path, usable from any thread.
 #[derive(Clone)]
 pub struct Remote {
     commands: SyncSender<Command>,
     wake: Arc<OwnedFd>,
-    /// As it is now. Held while a change is made, so that changes come one after another.
+    /// The present spec. Locked during a change, so that changes are applied in order.
     spec: Arc<Mutex<LinkSpec>>,
 }
 
-/// Why a path did not do what it was asked.
+/// Why a path did not execute a command.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     #[error(transparent)]
@@ -43,7 +43,7 @@ pub enum RemoteError {
 }
 
 impl Emulator {
-    /// Makes the hosts and begins.
+    /// Creates the hosts and starts the emulation.
     ///
     /// # Errors
     ///
@@ -67,14 +67,14 @@ impl Emulator {
         &self.remote
     }
 
-    /// Stops, removes the hosts and answers the last counters; `None` if the thread had panicked.
+    /// Stops the thread, removes the hosts and returns the last counters; `None` if the thread panicked.
     pub fn stop(mut self) -> Option<Counters> {
         self.end()
     }
 
     fn end(&mut self) -> Option<Counters> {
         let thread = self.thread.take()?;
-        // A thread that is gone has nothing to be told.
+        // If the thread has ended, the command is dropped.
         let _ = self.remote.commands.send(Command::Stop);
         ring(&self.remote.wake);
         thread.join().ok()
@@ -97,7 +97,7 @@ impl Remote {
         self.ask(Command::Counters).map(|counters| *counters)
     }
 
-    /// Counters to zero; draws, outages and cross traffic to their beginning.
+    /// Sets counters to zero; restarts draws, outages and cross traffic.
     ///
     /// # Errors
     ///
@@ -106,11 +106,11 @@ impl Remote {
         self.ask(Command::Reset)
     }
 
-    /// Changes keys of the directions, see [`LinkSpec::changed`]; in effect when this returns.
+    /// Changes keys of the directions, see [`LinkSpec::changed`]; effective when this returns.
     ///
     /// # Errors
     ///
-    /// If the outcome would not be valid: then nothing has changed.
+    /// If the result were not valid; nothing is changed then.
     pub fn set(&self, change: &serde_json::Value) -> Result<(), RemoteError> {
         let mut spec = self.spec.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = spec.changed(change)?;
@@ -120,7 +120,7 @@ impl Remote {
         Ok(())
     }
 
-    /// The spec as it is now.
+    /// The present spec.
     pub fn spec(&self) -> LinkSpec {
         self.spec.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,7 +1,7 @@
-//! The hosts of a path: a network namespace each, with a TUN device whose other end the emulator holds.
+//! The hosts of a path: one network namespace each, with a TUN device whose other end belongs to the
+//! emulator.
 //!
-//! Names carry the process id, so that what a killed process left behind is found and removed by the next
-//! one.
+//! Names contain the process id, so that the next process can find and remove what a killed one left behind.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -20,19 +20,18 @@ use super::kernel::open_tun;
 use super::packet::train::Merging;
 use super::spec::{HostSpec, LinkSpec, MTU_MIN_IPV6};
 
-/// Where `ip netns` keeps namespaces.
+/// Directory of `ip netns`'s namespaces.
 const NAMESPACES: &str = "/run/netns";
 const PREFIX: &str = "fobs-lab-";
 /// The device in each namespace.
 const DEVICE: &str = "link0";
-/// Packets that wait in a device while the emulator is busy elsewhere: at the emulator's own longest stall
-/// that still counts as valid (4 ms), 10 Gbit/s of full packets are 3300. 500, the kernel's own value, are
-/// gone in 0.6 ms.
+/// Queue length of a device, packets. During the longest valid stall of the emulator (4 ms), 3300 full
+/// packets arrive at 10 Gbit/s; the kernel's default of 500 is full after 0.6 ms.
 const DEVICE_QUEUE: u32 = 8192;
-/// Bytes of a namespace's table of devices: two lines of some 120 bytes, and a head.
+/// Maximum size of a namespace's device table, bytes: two lines of about 120 bytes, and a head.
 const TABLE_BYTES: u64 = 16 << 10;
 
-/// Why hosts could not be made.
+/// Why hosts could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     #[error("a path needs network namespaces and TUN devices: run as root")]
@@ -41,19 +40,19 @@ pub enum HostError {
     Failed(String),
 }
 
-/// A host as the outside is told of it.
+/// Public description of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HostInfo {
     pub name: String,
-    /// For `ip netns exec`.
+    /// Name for `ip netns exec`.
     pub namespace: String,
     pub address: String,
-    /// Empty where packets are too small for IPv6 (below 1280 bytes).
+    /// Empty if the MTU is too small for IPv6 (below 1280 bytes).
     pub address6: String,
     pub device: &'static str,
 }
 
-/// The hosts, west first; their namespaces go when it is dropped.
+/// The hosts, west first; their namespaces are removed on drop.
 #[derive(Debug)]
 pub struct Hosts {
     pub infos: Vec<HostInfo>,
@@ -64,14 +63,14 @@ pub struct Hosts {
 pub struct Port {
     pub device: File,
     pub merging: Merging,
-    /// 0 in the west, 1 in the east.
+    /// 0: west, 1: east.
     pub side: u8,
-    /// Of its own access line.
+    /// Delay of the host's access line, ns.
     pub access_delay_ns: u64,
     pub drops: DropCounter,
 }
 
-/// Drops in a host's device, out of its namespace's table.
+/// Reads the drops of a host's device from its namespace's table.
 #[derive(Debug)]
 pub struct DropCounter {
     table: File,
@@ -79,11 +78,12 @@ pub struct DropCounter {
 }
 
 impl Hosts {
-    /// Makes the hosts of a path, and removes those of processes that are no more.
+    /// Creates the hosts of a path, and removes those of processes that no longer exist.
     ///
     /// # Errors
     ///
-    /// [`HostError::NoRoot`] without root; else what the kernel or `ip` said. What was made is removed.
+    /// [`HostError::NoRoot`] without root; otherwise the error of the kernel or `ip`. Partial results are
+    /// removed.
     pub fn make(spec: &LinkSpec) -> Result<(Hosts, Vec<Port>), HostError> {
         if !geteuid().is_root() {
             return Err(HostError::NoRoot);
@@ -125,9 +125,9 @@ impl Drop for Hosts {
 }
 
 impl DropCounter {
-    /// Packets that the device dropped since the last call of [`DropCounter::reset`].
+    /// Packets that the device dropped since the last [`DropCounter::reset`].
     pub fn count(&mut self) -> u64 {
-        // Unreadable counts as none: the file was opened when the device was there, and both live as long.
+        // Unreadable counts as 0: file and device exist for the same time.
         self.read().map_or(0, |drops| drops.saturating_sub(self.base))
     }
 
@@ -143,7 +143,7 @@ impl DropCounter {
     }
 }
 
-/// Runs `work` on a thread inside the namespace: sockets that it makes belong there.
+/// Runs `work` on a thread inside the namespace: its sockets belong to the namespace.
 ///
 /// # Errors
 ///
@@ -187,15 +187,15 @@ fn make_host(info: &HostInfo, mtu: u16, host: &HostSpec, side: u8) -> Result<Por
 
 /// Settings of the calling thread's namespace that make runs repeatable.
 fn set_sysctls() -> io::Result<()> {
-    // Otherwise the slow-start threshold of one connection is the beginning of the next.
+    // Otherwise one connection starts with the slow-start threshold of the previous one.
     fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1")?;
-    // No noise of the host's own on the path. Kernels without IPv6 have no such file.
+    // No packets of the hosts themselves on the path. Kernels without IPv6 have no such file.
     let _ = fs::write("/proc/sys/net/ipv6/conf/default/router_solicitations", "0");
-    // Anybody may ping.
+    // All users may ping.
     fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
 }
 
-/// Runs `ip` with these arguments and this standard input; the error is its complaint.
+/// Runs `ip` with these arguments and this standard input; the error is its standard error.
 pub fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
     let mut child = Command::new("ip")
         .args(arguments)
@@ -205,7 +205,7 @@ pub fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
         .spawn()
         .map_err(|error| format!("cannot run ip (iproute2): {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If it ends without reading, its exit status says why.
+        // If it ends without reading, its exit status shows the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| format!("ip (iproute2) was lost: {error}"))?;
@@ -215,12 +215,12 @@ pub fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
     }
 }
 
-/// Removes a namespace; it is no error if there is none of that name.
+/// Removes a namespace, if it exists.
 pub fn remove(namespace: &str) {
     let _ = ip(&["netns", "del", namespace], "");
 }
 
-/// Removes the namespaces of processes that were killed before they could do so.
+/// Removes the namespaces of processes that were killed before they could remove them.
 pub fn remove_leftovers() {
     let Ok(entries) = fs::read_dir(NAMESPACES) else { return };
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -230,13 +230,13 @@ pub fn remove_leftovers() {
     }
 }
 
-/// The process that a namespace's name says it belongs to.
+/// The process id in a namespace's name.
 fn owner(namespace: &str) -> Option<Pid> {
     let (pid, _) = namespace.strip_prefix(PREFIX)?.split_once('-')?;
     Pid::from_raw(pid.parse().ok()?)
 }
 
-/// The transmit drops of [`DEVICE`] in the text of `/proc/net/dev`.
+/// Transmit drops of [`DEVICE`] in the text of `/proc/net/dev`.
 fn device_drops(table: &str) -> Option<u64> {
     let (_, columns) =
         table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == DEVICE)?;
@@ -244,7 +244,7 @@ fn device_drops(table: &str) -> Option<u64> {
     columns.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// Where the control socket lies unless the user says otherwise.
+/// Default path of the control socket.
 pub fn default_control_path() -> PathBuf {
     PathBuf::from(format!("/run/{PREFIX}{}.sock", std::process::id()))
 }
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leftovers_are_known_by_their_name() {
+    fn leftovers_are_recognised_by_name() {
         let pid = |name| owner(name).map(|pid| pid.as_raw_nonzero().get());
         assert_eq!(pid("fobs-lab-1234-a"), Some(1234));
         assert_eq!(pid("fobs-lab-1234-2-a"), Some(1234));

@@ -1,22 +1,21 @@
-//! Jitter: a delay that wanders.
+//! Jitter: a delay that varies continuously.
 //!
-//! Drawing every packet's delay on its own and keeping the order would leave next to nothing of the jitter on
-//! a fast path: each packet waits for the slowest of its predecessors. So the extra delay is a function of
-//! time: every few milliseconds a new value is drawn, and it goes there in a straight line. A fall is never
-//! steeper than a quarter of a second per second, so that packets keep their order and come at most a third
-//! faster than they were sent.
+//! Independent delays for each packet, with the order kept, would leave little jitter on a fast path: each
+//! packet waits for the slowest before it. So the extra delay is a function of time: every few milliseconds a
+//! new value is drawn and reached along a straight line. The slope is limited to a fall of a quarter of a
+//! second per second: packets keep their order and arrive at most a third faster than sent.
 
 use super::clock::Nanos;
 use super::draw::Draw;
 
-/// Distance of drawn values, in multiples of the jitter.
+/// Time between drawn values, in multiples of the jitter.
 const KNOT_DISTANCE: u64 = 4;
-/// A shorter distance would be noise within the emulator's own lateness.
+/// Minimum of this time, ns: shorter ones would be within the emulator's own lateness.
 const KNOT_DISTANCE_MIN: Nanos = 1_000_000;
-/// After a gap of this many knots, nothing of before matters.
+/// After a gap of this many knots, the state restarts.
 const KNOTS_MAX: u64 = 1000;
 
-/// An extra delay between 0 and `most`, uniform at the knots.
+/// An extra delay between 0 and `most`, uniformly distributed at the knots.
 #[derive(Debug, Clone)]
 pub struct Wander {
     most: Nanos,
@@ -35,7 +34,7 @@ impl Wander {
         Wander { most, draw, distance, begin: now, from, to }
     }
 
-    /// The extra delay at `now`, which does not go back.
+    /// The extra delay at `now`; calls must be in order of time.
     pub fn at(&mut self, now: Nanos) -> Nanos {
         if self.most == 0 {
             return 0;
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gap_costs_no_time_and_none_is_none() {
+    fn a_long_gap_is_cheap_and_zero_jitter_adds_no_delay() {
         let mut wander = Wander::new(MS, Draw::new(1, Way::Forward, Purpose::Jitter), 0);
         assert!(wander.at(u64::MAX / 2) <= MS);
         let mut none = Wander::new(0, Draw::new(1, Way::Forward, Purpose::Jitter), 0);

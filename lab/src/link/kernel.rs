@@ -1,5 +1,5 @@
-//! The kernel calls that have no safe wrapper: TUN devices and real-time scheduling. The only `unsafe` of the
-//! laboratory, and nothing else.
+//! The kernel calls without a safe wrapper: TUN devices and real-time scheduling. All `unsafe` code of the
+//! laboratory is here.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,22 +18,21 @@ const IFF_VNET_HDR: u16 = 0x4000;
 const TUN_F_CSUM: usize = 0x01;
 const TUN_F_TSO: usize = 0x02 | 0x04;
 const TUN_F_TSO_ECN: usize = 0x08;
-/// UDP super-packets, Linux 6.2.
+/// UDP super-packets, from Linux 6.2.
 const TUN_F_USO: usize = 0x20 | 0x40;
 
 const TUNSETIFF: rustix::ioctl::Opcode = opcode::write::<libc::c_int>(b'T', 202);
 const TUNSETOFFLOAD: rustix::ioctl::Opcode = opcode::write::<libc::c_uint>(b'T', 208);
 
-/// Nanoseconds of each period that the thread may run: the kernel leaves 5% of a core to others by default,
-/// and at more than this the emulator is overloaded anyway.
+/// Runtime of the thread in each period, ns: by default the kernel reserves 5% of a core for others, and a
+/// busier emulator is overloaded anyway.
 const DEADLINE_RUNTIME: u64 = 900_000;
-/// Nanoseconds; a tick is well below it.
+/// Period, ns; longer than any tick.
 const DEADLINE_PERIOD: u64 = 1_000_000;
-/// Of SCHED_FIFO: above every ordinary thread, and low among those of real time.
+/// Priority for SCHED_FIFO: above ordinary threads, low among real-time threads.
 const PRIORITY: libc::c_int = 10;
 
-/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 of which the flags are the
-/// first two.
+/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 bytes, of which the first two are the flags.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct InterfaceRequest {
@@ -42,12 +41,12 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Makes a TUN device of that name in the calling thread's network namespace; it lives as long as the file.
-/// Reads and writes do not block. The second value says what super-packets it takes and gives.
+/// Creates a TUN device in the calling thread's network namespace; it exists as long as the file is open. I/O
+/// does not block. Also returns which super-packets it supports.
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, no TUN driver, the name is taken.
+/// The kernel's: no permission, no TUN driver, or the name is taken.
 pub fn open_tun(name: &str) -> io::Result<(File, Merging)> {
     let device =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
@@ -60,18 +59,18 @@ pub fn open_tun(name: &str) -> io::Result<(File, Merging)> {
     for (place, byte) in request.name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *place = byte;
     }
-    // SAFETY: the kernel copies a `struct ifreq` (40 bytes) in and out of the memory that it is given a
-    // pointer to; `InterfaceRequest` has its size and layout and lives in the setter during the call.
+    // SAFETY: the kernel copies a `struct ifreq` (40 bytes) from and to the memory behind the pointer;
+    // `InterfaceRequest` has its size and layout and lives through the call.
     unsafe { ioctl(&device, Setter::<TUNSETIFF, InterfaceRequest>::new(request)) }?;
     let merging = take_offloads(&device)?;
     Ok((device, merging))
 }
 
-/// Asks for all super-packets, and for less on kernels that know less.
+/// Enables all super-packets, fewer on older kernels.
 fn take_offloads(device: &File) -> io::Result<Merging> {
     let tcp = TUN_F_CSUM | TUN_F_TSO | TUN_F_TSO_ECN;
     for (flags, merging) in [(tcp | TUN_F_USO, Merging::TcpAndUdp), (tcp, Merging::Tcp)] {
-        // SAFETY: TUNSETOFFLOAD takes an integer of flags and touches no memory of ours.
+        // SAFETY: TUNSETOFFLOAD takes integer flags and accesses no memory of ours.
         if unsafe { ioctl(device, IntegerSetter::<TUNSETOFFLOAD>::new_usize(flags)) }.is_ok() {
             return Ok(merging);
         }
@@ -81,12 +80,12 @@ fn take_offloads(device: &File) -> io::Result<Merging> {
     Ok(Merging::Nothing)
 }
 
-/// Puts the calling thread under deadline scheduling: it runs before every other one as soon as it wakes.
+/// Puts the calling thread under deadline scheduling: it preempts all others when it wakes.
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, no time left to give away, or a thread that may not run on every processor
-/// while the kernel accounts for real time.
+/// The kernel's: no permission, no real-time budget left, or a thread with restricted CPUs while the kernel
+/// accounts for real time.
 pub fn schedule_by_deadline() -> io::Result<()> {
     let nobody_else = sched_attr {
         size: size_of::<sched_attr>() as u32,
@@ -98,8 +97,8 @@ pub fn schedule_by_deadline() -> io::Result<()> {
         sched_deadline: DEADLINE_PERIOD,
         sched_period: DEADLINE_PERIOD,
     };
-    // SAFETY: the kernel reads a `sched_attr` of the size that it names itself; 0 is the calling thread, and
-    // no flags.
+    // SAFETY: the kernel reads a `sched_attr` of the size that it states; 0 is the calling thread, and flags
+    // are 0.
     match unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const nobody_else, 0) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -110,7 +109,7 @@ pub fn schedule_by_deadline() -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, or a control group without a share of real time.
+/// The kernel's: no permission, or a control group without a real-time share.
 pub fn schedule_first() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: PRIORITY };
     // SAFETY: the call reads one `sched_param`, which outlives it; 0 is the calling thread.

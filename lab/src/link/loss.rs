@@ -3,7 +3,7 @@
 use super::draw::Draw;
 use super::spec::{Bernoulli, GilbertElliott, Loss};
 
-/// A loss model and the state it is in.
+/// A loss model and its state.
 #[derive(Debug, Clone)]
 pub struct LossModel {
     model: Option<Loss>,

@@ -1,15 +1,16 @@
-//! The link emulator: a path between network namespaces that any program's TCP and UDP cross.
+//! The link emulator: a network path between network namespaces, which any program's TCP and UDP can cross.
 //!
 //! ```text
 //! program in a namespace -> TUN device -> super-packet -> segments -> direction -> merged -> TUN device -> program
 //! ```
 //!
-//! - What a path is: [`spec`]. What it is made of: `host` (namespaces, devices), `kernel` (the unsafe calls), [`realtime`].
-//! - One direction, without any I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`, `jitter`;
-//!   random numbers come from `draw`.
-//! - Packets: `packet` (cutting and merging), `store` (where they are while in flight).
-//! - In motion: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`] (what is
-//!   counted, and whether a run is valid), `self_test`.
+//! - Description of a path: [`spec`]. Its parts: `host` (namespaces, devices), `kernel` (the unsafe calls),
+//!   [`realtime`].
+//! - One direction, without I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`, `jitter`;
+//!   `draw` makes random numbers.
+//! - Packets: `packet` (cutting and merging), `store` (memory of packets in flight).
+//! - Running: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`] (counters
+//!   and the validity of a run), `self_test`.
 
 mod clock;
 mod command;

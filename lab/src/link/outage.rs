@@ -1,12 +1,12 @@
-//! Times in which the link carries nothing.
+//! Outages: times in which the link carries nothing.
 
 use super::clock::Nanos;
 use super::spec::{Outage, OutageKind};
 
-/// The outages of a direction, counted from a moment that `reset` moves.
+/// The outages of a direction, relative to an origin that `reset` moves.
 #[derive(Debug, Clone, Default)]
 pub struct Outages {
-    /// In order, not overlapping: the spec saw to it.
+    /// In order and disjoint: the spec check ensures it.
     list: Vec<Outage>,
     origin: Nanos,
 }
@@ -16,24 +16,23 @@ impl Outages {
         Outages { list, origin }
     }
 
-    /// Outages that are still to come begin again, counted from `now`.
+    /// Restarts the outages, relative to `now`.
     pub fn reset(&mut self, now: Nanos) {
         self.origin = now;
     }
 
-    /// Other outages, on the clock that runs already.
+    /// Replaces the outages; the origin stays.
     pub fn replace(&mut self, list: Vec<Outage>) {
         self.list = list;
     }
 
-    /// Whether what arrives at `now` is lost.
+    /// Whether a packet that arrives at `now` is lost.
     pub fn drops(&self, now: Nanos) -> bool {
         let mut ours = self.list.iter().filter(|outage| outage.what == OutageKind::Drop);
         ours.any(|outage| self.begin(outage) <= now && now < self.end(outage))
     }
 
-    /// When work that starts at `start` and takes `span` is done, if the link stands still in outages that
-    /// hold.
+    /// End of work that starts at `start` and takes `span`, if the link stops during holding outages.
     pub fn held(&self, start: Nanos, span: Nanos) -> Nanos {
         let mut done = start + span;
         for outage in self.list.iter().filter(|outage| outage.what == OutageKind::Hold) {
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_in_a_dropping_outage_is_lost() {
+    fn packets_in_a_dropping_outage_are_lost() {
         let mut outages = outages("drop");
         let lost = |outages: &Outages, s: u64| outages.drops(s * SECOND);
         assert!(!lost(&outages, 14) && lost(&outages, 15) && lost(&outages, 16) && !lost(&outages, 17));
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holding_outage_makes_the_link_stand_still() {
+    fn work_stops_during_a_holding_outage() {
         let outages = outages("hold");
         assert!(!outages.drops(15 * SECOND));
         assert_eq!(outages.held(14 * SECOND, SECOND / 2), 14 * SECOND + SECOND / 2, "done before");

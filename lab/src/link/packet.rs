@@ -1,6 +1,6 @@
-//! What one read from a TUN device gives: a `virtio_net_hdr` and an IP packet, often a super-packet that
-//! stands for many (TSO, USO). [`Layout`] says where its parts are and how long each MTU-sized segment is;
-//! [`train`] writes segments as packets and super-packets again.
+//! Frames of a TUN device: a `virtio_net_hdr` and an IP packet, often a super-packet that stands for many
+//! (TSO, USO). [`Layout`] describes the parts of a frame and the lengths of its MTU-sized segments; [`train`]
+//! writes segments as packets and super-packets again.
 //!
 //! Formats: virtio 1.2 section 5.1.6 (native byte order on a TUN device), RFC 791, 8200, 9293, 768.
 
@@ -11,11 +11,11 @@ pub mod train;
 pub use self::headers::{GsoKind, VNET_BYTES, VnetHeader};
 use super::counters::Protocol;
 
-/// A frame is at most this long: the header, and the longest IP packet.
+/// Maximum length of a frame, bytes: the header and the longest IP packet.
 pub const FRAME_MAX: usize = VNET_BYTES + 65_535;
-/// Headers of IP and TCP that a segment is given anew; longer ones do not occur in super-packets.
+/// Maximum length of the IP and TCP headers of a segment, bytes; super-packets have no longer ones.
 pub const HEADERS_MAX: usize = 256;
-/// More segments of one super-packet than 64 KiB have at the smallest sizes that senders use.
+/// Maximum number of segments of a super-packet: more than 64 KiB contain at the smallest usual segment size.
 const SEGMENTS_MAX: u32 = 4096;
 
 const PROTOCOL_ICMP: u8 = 1;
@@ -23,12 +23,12 @@ const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const PROTOCOL_ICMP6: u8 = 58;
 
-/// Why a frame is not one that can be emulated.
+/// Why a frame cannot be emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(&'static str);
 
-/// Where the parts of a frame are. Offsets count from the beginning of the IP packet.
+/// The parts of a frame. Offsets count from the beginning of the IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     pub version: IpVersion,
@@ -40,12 +40,12 @@ pub struct Layout {
     pub form: Form,
 }
 
-/// How a packet may be taken apart and put together.
+/// How a packet may be cut and merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// TCP or UDP whose checksum the kernel left to be filled in: it can be cut and merged.
+    /// TCP or UDP with a checksum left to be filled in: it can be cut and merged.
     Segments(Segments),
-    /// Anything else: goes as it came.
+    /// Any other packet: forwarded unchanged.
     Opaque,
 }
 
@@ -53,12 +53,12 @@ pub enum Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segments {
     pub transport: Transport,
-    /// Where the TCP or UDP header begins.
+    /// Offset of the TCP or UDP header.
     pub transport_at: u16,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub payload_at: u16,
-    /// Payload bytes of every segment but the last, which may be shorter; all of the payload if there is one
-    /// segment.
+    /// Payload bytes of each segment but the last, which may be shorter; of a single segment, all of the
+    /// payload.
     pub size: u32,
     pub count: u32,
 }
@@ -75,17 +75,17 @@ pub enum IpVersion {
     V6,
 }
 
-/// Whom an address of the emulated network belongs to: the third and fourth byte of 10.77.x.y, or the last
-/// four of fd77::x:y; `None` for any other address.
+/// Host of an address of the emulated network: the third and fourth byte of 10.77.x.y, or the last four of
+/// fd77::x:y; `None` for any other address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Station(pub Option<(u8, u8)>);
 
 impl Layout {
-    /// Reads a frame: `virtio_net_hdr`, then the packet.
+    /// Parses a frame: `virtio_net_hdr`, then the packet.
     ///
     /// # Errors
     ///
-    /// If it is no IP packet, or a super-packet that makes no sense. Any bytes are safe.
+    /// If it is not an IP packet, or an inconsistent super-packet. Does not panic on any bytes.
     pub fn parse(frame: &[u8]) -> Result<Layout, Malformed> {
         let (vnet, packet) = VnetHeader::split(frame).ok_or(Malformed("shorter than its header"))?;
         let ip = headers::ip(packet).ok_or(Malformed("no IP packet"))?;
@@ -104,7 +104,7 @@ impl Layout {
         })
     }
 
-    /// How many packets it is on the wire.
+    /// Number of packets on the wire.
     pub fn count(&self) -> u32 {
         match &self.form {
             Form::Segments(segments) => segments.count,
@@ -112,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of the IP packet that the `index`-th segment is on the wire.
+    /// Length of the `index`-th segment's IP packet on the wire, bytes.
     pub fn wire_bytes(&self, index: u32) -> u32 {
         match &self.form {
             Form::Segments(segments) => {
@@ -125,7 +125,7 @@ impl Layout {
 }
 
 impl Segments {
-    /// Where in the IP packet the payload of the `index`-th segment lies.
+    /// Range of the `index`-th segment's payload in the IP packet.
     pub fn payload(&self, total: u32, index: u32) -> std::ops::Range<u32> {
         let at = u32::from(self.payload_at);
         let start = (at + index * self.size).min(total);
@@ -133,7 +133,7 @@ impl Segments {
     }
 }
 
-/// A packet that is no super-packet: mergeable if it is TCP or UDP as the kernel makes them.
+/// Form of a packet that is no super-packet: mergeable if it is plain TCP or UDP.
 fn single(vnet: &VnetHeader, packet: &[u8], ip: &headers::Ip) -> Form {
     let transport = match ip.protocol {
         PROTOCOL_TCP => Transport::Tcp,
@@ -160,7 +160,7 @@ fn cut(vnet: &VnetHeader, kind: GsoKind, packet: &[u8], ip: &headers::Ip) -> Res
         GsoKind::Tcp4 | GsoKind::Tcp6 => Transport::Tcp,
         GsoKind::Udp => Transport::Udp,
     };
-    // The kernel says where the transport header begins; extension headers of IPv6 lie before it.
+    // The kernel gives the offset of the transport header; IPv6 extension headers lie before it.
     let transport_at = vnet.checksum_start();
     if !vnet.needs_checksum() || transport_at < ip.payload_at {
         return Err(Malformed("a super-packet without its checksum's place"));

@@ -1,4 +1,4 @@
-//! What lies behind the bottleneck: the way to the other side, in order but for packets that are held back.
+//! Propagation behind the bottleneck: in order, except for packets that are held back.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,18 +12,18 @@ use super::spec::{Reorder, Settings, Way};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release<T> {
     pub item: T,
-    /// Of the whole IP packet.
+    /// Length of the whole IP packet.
     pub bytes: u32,
     pub integrity: Integrity,
-    /// When it is due.
+    /// Due time.
     pub due: Nanos,
 }
 
-/// What becomes of a packet's bits.
+/// Whether a packet is damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Integrity {
     Intact,
-    /// One bit flips; the number says which.
+    /// One bit is flipped; the number selects it.
     Damaged(u32),
 }
 
@@ -34,7 +34,7 @@ pub enum Order {
     HeldBack,
 }
 
-/// Packets on their way, in one lane for each pair of hosts.
+/// Packets in propagation, one lane for each pair of hosts.
 #[derive(Debug)]
 pub struct Propagation<T> {
     seed: u64,
@@ -51,14 +51,14 @@ pub struct Propagation<T> {
 
 #[derive(Debug)]
 struct Lane<T> {
-    /// Of the two hosts' own access lines.
+    /// Delay of the access lines of the two hosts.
     access_delay: Nanos,
     flying: VecDeque<Release<T>>,
     last_due: Nanos,
 }
 
 impl<T: Copy> Propagation<T> {
-    /// Nothing is in flight at `now`; `access_delays` has one entry for each lane.
+    /// An empty path at `now`; `access_delays` has one entry for each lane.
     pub fn new(
         settings: &Settings,
         seed: u64,
@@ -83,7 +83,7 @@ impl<T: Copy> Propagation<T> {
         }
     }
 
-    /// Other settings for what is launched from `now` on.
+    /// Changes the settings for packets launched from `now` on.
     pub fn reconfigure(&mut self, settings: &Settings, now: Nanos) {
         self.delay = settings.delay.nanos();
         self.reorder = settings.reorder;
@@ -93,18 +93,17 @@ impl<T: Copy> Propagation<T> {
         }
     }
 
-    /// Draws begin again from the seed; what is in flight stays so.
+    /// Restarts draws from the seed; packets in flight stay in flight.
     pub fn restart_draws(&mut self, now: Nanos) {
         self.reorder_draw = Draw::new(self.seed, self.way, Purpose::Reorder);
         self.jitter = Wander::new(self.jitter_most, Draw::new(self.seed, self.way, Purpose::Jitter), now);
     }
 
-    /// Sends a packet off at `at`; later calls have later times. A lane that does not exist drops nothing:
-    /// the caller knows how many there are.
+    /// Launches a packet at `at`; calls must be in order of time. Panics if the lane does not exist.
     pub fn launch(&mut self, at: Nanos, lane: usize, bytes: u32, item: T, integrity: Integrity) -> Order {
         let extra = self.jitter.at(at);
         let place = &mut self.lanes[lane];
-        // A delay that was made shorter while packets are in flight does not let later ones overtake.
+        // A delay that was reduced while packets are in flight does not let later ones overtake.
         let due = (at + self.delay + place.access_delay + extra).max(place.last_due);
         let held_back = self.reorder.filter(|reorder| self.reorder_draw.chance(reorder.share.fraction()));
         if let Some(reorder) = held_back {
@@ -118,7 +117,7 @@ impl<T: Copy> Propagation<T> {
         Order::Kept
     }
 
-    /// The least time between a launch and a release.
+    /// Minimum time between launch and release.
     pub fn delay_min(&self) -> Nanos {
         self.delay + self.lanes.iter().map(|lane| lane.access_delay).min().unwrap_or(0)
     }
@@ -130,8 +129,8 @@ impl<T: Copy> Propagation<T> {
         flying.chain(held_back).min()
     }
 
-    /// A packet that is due by `now`. Those of one lane come one after another in their order, so that they
-    /// can leave together.
+    /// A packet that is due by `now`. Packets of one lane are consecutive and in order, so that they can
+    /// leave together.
     pub fn pop_due(&mut self, now: Nanos) -> Option<Release<T>> {
         if let Some(Reverse(first)) = self.held_back.peek()
             && first.release.due <= now
@@ -149,7 +148,7 @@ struct HeldBack<T> {
     release: Release<T>,
 }
 
-/// By time, then in the order of launch.
+/// Ordered by time, then by launch.
 impl<T> Ord for HeldBack<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.release.due, self.number).cmp(&(other.release.due, other.number))

@@ -1,6 +1,6 @@
-//! The bottleneck: a queue that a link empties at its rate, and the policer in front of it.
+//! The bottleneck: a policer, and a queue that a link empties at its rate.
 //!
-//! No clock here: every call says what time it is, and calls come in the order of time.
+//! No clock: each call passes the time, and calls are in order of time.
 
 use std::collections::VecDeque;
 
@@ -10,31 +10,31 @@ use super::outage::Outages;
 use super::spec::{Discipline, Policer};
 use crate::units::Rate;
 
-/// Bytes that RED's idle time is counted in (Floyd and Jacobson 1993, section 4: packets that could have
-/// gone).
+/// Packet size for RED's idle time, bytes (Floyd and Jacobson 1993, section 4: packets that could have been
+/// sent).
 const RED_TYPICAL_BYTES: u32 = 1500;
 
-/// Why the queue did not take a packet.
+/// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// No room.
+    /// The queue is full.
     Full,
-    /// RED dropped it early.
+    /// Early drop of RED.
     Early,
 }
 
-/// A packet that the link has carried.
+/// A packet that the link has transmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served<T> {
     pub item: T,
     pub bytes: u32,
-    /// When its last bit was out.
+    /// Time at which its last bit was sent.
     pub at: Nanos,
-    /// How long it waited before its first bit was.
+    /// Waiting time before its first bit was sent.
     pub waited: Nanos,
 }
 
-/// A queue with the link behind it. The packet on the link counts as queued until its last bit is out.
+/// A queue and its link. The packet on the link counts as queued until its last bit is sent.
 #[derive(Debug)]
 pub struct Bottleneck<T> {
     discipline: Discipline,
@@ -42,9 +42,9 @@ pub struct Bottleneck<T> {
     red: Red,
     waiting: VecDeque<Waiting<T>>,
     backlog: u64,
-    /// When the packet at the head started and when it is out; there is one while anything waits.
+    /// Start and end of the present transmission; there is one while anything waits.
     head: Option<(Nanos, Nanos)>,
-    /// Time the link was busy, up to the last packet that is out.
+    /// Time that the link was busy, up to the last packet sent.
     busy: Nanos,
 }
 
@@ -68,7 +68,7 @@ impl<T: Copy> Bottleneck<T> {
         }
     }
 
-    /// Changes rate and discipline at `now`; what is queued stays, even beyond a smaller limit.
+    /// Changes rate and discipline at `now`; queued packets stay, even beyond a smaller limit.
     pub fn reconfigure(&mut self, now: Nanos, discipline: Discipline, rate: Rate) {
         let old = self.pace.bits_per_second();
         if old != rate.bits_per_second() {
@@ -82,17 +82,17 @@ impl<T: Copy> Bottleneck<T> {
         self.discipline = discipline;
     }
 
-    /// Bytes queued, the packet on the link included.
+    /// Bytes queued, including the packet on the link.
     pub fn backlog(&self) -> u64 {
         self.backlog
     }
 
-    /// When the packet on the link is out.
+    /// End of the present transmission.
     pub fn next_done(&self) -> Option<Nanos> {
         self.head.map(|(_, done)| done)
     }
 
-    /// Time the link was busy since the last call.
+    /// Time that the link was busy since the last call.
     pub fn take_busy(&mut self) -> Nanos {
         std::mem::take(&mut self.busy)
     }
@@ -101,7 +101,7 @@ impl<T: Copy> Bottleneck<T> {
     ///
     /// # Errors
     ///
-    /// Why it is dropped instead.
+    /// Why the packet is dropped.
     pub fn offer(&mut self, now: Nanos, bytes: u32, item: T, outages: &Outages) -> Result<(), Refusal> {
         if !self.has_room(bytes) {
             return Err(Refusal::Full);
@@ -120,7 +120,7 @@ impl<T: Copy> Bottleneck<T> {
         Ok(())
     }
 
-    /// The next packet whose last bit is out by `until`.
+    /// The next packet whose last bit is sent by `until`.
     pub fn serve(&mut self, until: Nanos, outages: &Outages) -> Option<Served<T>> {
         let (started, done) = self.head.filter(|(_, done)| *done <= until)?;
         let packet = self.waiting.pop_front()?;
@@ -174,8 +174,7 @@ impl Red {
         Red { draw, average: 0.0, count: 0.0, idle_since: None }
     }
 
-    /// The queue ran empty at `now`; the average falls as if small packets had gone on arriving at an empty
-    /// queue.
+    /// The queue became empty at `now`: the average falls as if small packets had arrived at an empty queue.
     fn idle(&mut self, now: Nanos, mut pace: Pace) {
         self.idle_since = Some((now, pace.take(RED_TYPICAL_BYTES).max(1)));
     }
@@ -195,7 +194,7 @@ impl Red {
             return true;
         }
         let base = limits.probability * (self.average - limits.min) / (limits.max - limits.min);
-        // Spread evenly: the gap between drops is uniform, not geometric (section 7).
+        // Uniform gaps between drops, not geometric ones (section 7).
         let chance = if self.count * base < 1.0 { base / (1.0 - self.count * base) } else { 1.0 };
         self.count += 1.0;
         let drops = self.draw.chance(chance);
@@ -210,7 +209,7 @@ impl Red {
 #[derive(Debug, Clone, Copy)]
 pub struct TokenBucket {
     policer: Policer,
-    /// In bits x 10^9, so that a nanosecond at any rate is a whole number.
+    /// Tokens in bits x 10^9, so that a nanosecond at any rate is a whole number.
     tokens: u128,
     filled_at: Nanos,
 }

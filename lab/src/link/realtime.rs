@@ -1,9 +1,9 @@
-//! The emulator's thread runs as soon as it wakes, on a processor of its own where there is one to spare.
+//! Real-time scheduling of the emulator's thread, on its own CPU where possible.
 //!
-//! It wakes up to 20,000 times a second. Were it to do so on whatever processor it ran last, it would take
-//! that from a host's program each time, which no real network does to its hosts: at 1 Gbit/s a sending
-//! thread was put off 4,000 to 6,000 times a second, stood still for a quarter of the time and cost twice the
-//! CPU (measured on two processors).
+//! It wakes up to 20,000 times a second. Under ordinary scheduling each wake-up would preempt a host's
+//! program, which a real network does not do: measured on two CPUs at 1 Gbit/s, a sending thread was
+//! preempted 4,000 to 6,000 times a second, stood still for a quarter of the time and cost twice the CPU
+//! time.
 
 use std::fs;
 use std::io;
@@ -14,30 +14,30 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::kernel::{schedule_by_deadline, schedule_first};
 
-/// Microseconds of each second that real-time threads may have together; -1 is no account, and then a thread
-/// under deadline scheduling may be bound to a processor.
+/// Microseconds of each second that all real-time threads may use together; with -1 (no accounting) a thread
+/// under deadline scheduling may be bound to a CPU.
 const ACCOUNT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const NO_ACCOUNT: &str = "-1";
-/// The kernel refuses to open the account again while one that it does not cover is being closed.
+/// Attempts to restore the accounting: the kernel refuses while a thread that it would not admit is ending.
 const TRIES: u32 = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(5);
 
-/// The processors that the calling thread may use, in order.
+/// The CPUs that the calling thread may use, in order.
 pub fn processors() -> Vec<usize> {
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
 }
 
-/// The one of them that an emulator keeps to itself: the last; none where there is no other.
+/// The CPU reserved for an emulator: the last one; none if there is only one.
 pub fn own(processors: &[usize]) -> Option<usize> {
     processors.split_last().filter(|(_, others)| !others.is_empty()).map(|(own, _)| *own)
 }
 
-/// Binds the calling thread, and what it starts, to some processors; to none is no change.
+/// Binds the calling thread and its children to some CPUs; an empty slice changes nothing.
 ///
 /// # Errors
 ///
-/// The kernel's: none of them exists or may be used.
+/// The kernel's: none of the CPUs exists or may be used.
 pub fn bind(processors: &[usize]) -> io::Result<()> {
     if processors.is_empty() {
         return Ok(());
@@ -52,14 +52,15 @@ pub fn bind(processors: &[usize]) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// Runs the calling thread before all others, on [`own`] of its processors. It must sleep often.
+/// Gives the calling thread priority over all others, on [`own`] of its CPUs. It must sleep often.
 ///
-/// Deadline scheduling is tried first: recent kernels let ordinary threads that had too little of a core run
-/// before those of SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
+/// Deadline scheduling is tried first: recent kernels let starved ordinary threads run before those of
+/// SCHED_FIFO for 50 ms at a time, but not before an earlier deadline. before those of SCHED_FIFO for 50 ms
+/// at a time, but not before an earlier deadline.
 ///
 /// # Errors
 ///
-/// The kernel's: no permission, or a control group without a share of real time.
+/// The kernel's: no permission, or a control group without a real-time share.
 pub fn become_realtime() -> io::Result<()> {
     let all = processors();
     let bound = own(&all).is_some_and(|own| bind(&[own]).is_ok());
@@ -72,7 +73,7 @@ pub fn become_realtime() -> io::Result<()> {
     schedule_by_deadline().or_else(|_| schedule_first())
 }
 
-/// Does it while the kernel keeps no account of real time, and has it keep one again.
+/// Calls `act` while real-time accounting is off, then restores the accounting.
 fn without_account(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = fs::read_to_string(ACCOUNT)?;
     fs::write(ACCOUNT, NO_ACCOUNT)?;
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_processor_is_kept_where_there_are_others() {
+    fn the_last_of_several_processors_is_reserved() {
         assert_eq!(own(&[]), None);
         assert_eq!(own(&[3]), None);
         assert_eq!(own(&[0, 1]), Some(1));
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_bound_and_tells() {
+    fn a_bound_thread_reports_its_processors() {
         let all = processors();
         assert!(!all.is_empty());
         let first = all[0];

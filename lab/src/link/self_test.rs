@@ -1,7 +1,7 @@
-//! `fobs-lab link --self-test`: real packets over a real path, and what became of them against what should.
+//! `fobs-lab link --self-test`: sends real packets over real paths and compares the results with expected values.
 //!
-//! Counts are exact or within four standard deviations (draws come from the seed, so they are the same every
-//! time); times allow for a host's own scheduler. What a busy machine could spoil is repeated once.
+//! Counts are exact or within four standard deviations (the seed makes draws repeatable); times allow for the
+//! host's scheduler. Checks that a busy machine could disturb are repeated once.
 
 mod probe;
 
@@ -15,13 +15,13 @@ use super::emulator::Emulator;
 use super::spec::LinkSpec;
 use crate::failure::Failure;
 
-/// A packet of 1500 bytes takes 0.6 ms on the link; 30 of them are the queue.
+/// A packet of 1500 bytes takes 0.6 ms on the link; the queue holds 30 of them.
 const PATH: &str = "name = 'self-test'\nrtt = '20ms'\nrate = '20Mbit'\nseed = 1\n[forward]\nqueue = '45kB'\n";
 /// UDP payload of a packet of 1500 bytes.
 const FULL: usize = 1472;
 const RATE: f64 = 20e6;
 
-/// One property, as it should be and as it is.
+/// A property with its expected and its measured value.
 struct Check {
     name: &'static str,
     expected: String,
@@ -31,7 +31,7 @@ struct Check {
 
 type Outcome = Result<Vec<Check>, String>;
 
-/// Runs all of it and prints a table; success if everything is as expected.
+/// Runs all checks and prints a table; success if all values are as expected.
 pub fn run() -> Result<ExitCode, Failure> {
     let spec = LinkSpec::read(PATH, &[]).map_err(|error| Failure::new(error.to_string()))?;
     let emulator = Emulator::start(&spec)?;
@@ -78,7 +78,7 @@ fn round_trip(probe: &Probe) -> Outcome {
     probe.fresh(json!({}))?;
     let mut trips = probe.round_trips(60)?;
     trips.sort_by(f64::total_cmp);
-    // 40 bytes twice on the link are 0.03 ms.
+    // 40 bytes twice on the link take 0.03 ms.
     let (median, least) = (trips[trips.len() / 2], trips[0]);
     Ok(vec![
         within("round trip, median", median, 20.0, 20.7, "ms"),
@@ -103,7 +103,7 @@ fn queue(probe: &Probe) -> Outcome {
     let hops = probe.stream(100, FULL, f64::INFINITY)?;
     let longest = hops.iter().map(Hop::millis).fold(0.0, f64::max);
     Ok(vec![
-        // While the burst is sent, a few leave.
+        // A few packets leave while the burst is sent.
         within("of a burst of 100, the queue holds", hops.len() as f64, 30.0, 36.0, "packets"),
         within("delay of the last of them", longest, 10.0 + 30.0 * 0.6 - 0.7, 10.0 + 30.0 * 0.6 + 1.0, "ms"),
     ])
@@ -112,7 +112,7 @@ fn queue(probe: &Probe) -> Outcome {
 fn bernoulli(probe: &Probe) -> Outcome {
     probe.fresh(json!({ "loss": "2%" }))?;
     let hops = probe.stream(10_000, 20, RATE / 4.0)?;
-    // 200, standard deviation 14.
+    // Expected 200, standard deviation 14.
     Ok(vec![
         within("lost of 10,000 at 2%", 10_000.0 - hops.len() as f64, 144.0, 256.0, "packets"),
         exactly("random losses counted", probe.counters()?.forward.random_losses, 10_000 - hops.len() as u64),
@@ -125,7 +125,7 @@ fn bursts(probe: &Probe) -> Outcome {
     let lost = 10_000.0 - hops.len() as f64;
     let gaps = hops.windows(2).filter(|pair| pair[1].number > pair[0].number + 1).count().max(1);
     Ok(vec![
-        // About 96 bursts of 4 in the mean: 385, standard deviation 48.
+        // About 96 bursts of 4 on average: 385, standard deviation 48.
         within("lost of 10,000, Gilbert-Elliott", lost, 193.0, 577.0, "packets"),
         within("length of a burst of losses", lost / gaps as f64, 2.6, 5.4, "packets"),
     ])
@@ -133,11 +133,12 @@ fn bursts(probe: &Probe) -> Outcome {
 
 fn cross(probe: &Probe) -> Outcome {
     probe.fresh(json!({ "cross": [{ "kind": "poisson", "rate": "10Mbit" }] }))?;
-    // Not twice the rate: in step with the link, one side would find every place in the queue.
+    // Not twice the rate: in step with the link, one side would take every place in the queue.
     let hops = probe.stream(4000, FULL, RATE * 1.87)?;
     let report = probe.counters()?.forward;
-    // A place comes free each 0.6 ms. Ours come every 0.32 ms, so the next one is 0.16 ms away; theirs, at
-    // 1.2 ms in the mean, are there first in one case of eight: seven eighths of 20 Mbit/s are ours.
+    // A place becomes free every 0.6 ms. Our packets come every 0.32 ms, so the next one is 0.16 ms away;
+    // theirs, 1.2 ms apart on average, arrive first in one case of eight: seven eighths of 20 Mbit/s are
+    // ours.
     Ok(vec![
         within("rate beside 10 Mbit/s of cross traffic", bits_per_second(&hops) / 1e6, 16.3, 18.7, "Mbit/s"),
         at_least("cross traffic dropped as well", report.cross_drops, 50),
@@ -149,7 +150,7 @@ fn jitter(probe: &Probe) -> Outcome {
     let hops = probe.stream(3000, 20, RATE / 20.0)?;
     let mut delays: Vec<f64> = hops.iter().map(Hop::millis).collect();
     delays.sort_by(f64::total_cmp);
-    // Not the very last: that one is the machine's.
+    // Not the maximum, which depends on the machine.
     let (least, most) = (delays[0], delays[delays.len() * 98 / 100]);
     let in_order = hops.windows(2).all(|pair| pair[0].number < pair[1].number);
     Ok(vec![
@@ -170,9 +171,9 @@ fn reorder(probe: &Probe) -> Outcome {
     }
     let counted = probe.counters()?.forward.reordered;
     Ok(vec![
-        // 200, standard deviation 13.
+        // Expected 200, standard deviation 13.
         within("held back of 2,000 at 10%", counted as f64, 146.0, 254.0, "packets"),
-        // The last few have nobody behind them.
+        // The last few packets have no successor.
         within("overtaken of those", late as f64, counted as f64 - 5.0, counted as f64, "packets"),
         exactly("none lost", hops.len() as u64, 2000),
     ])
@@ -183,7 +184,7 @@ fn duplicate_and_corrupt(probe: &Probe) -> Outcome {
     let hops = probe.stream(4000, 400, RATE / 4.0)?;
     let report = probe.counters()?.forward;
     Ok(vec![
-        // 200, standard deviation 14.
+        // Expected 200, standard deviation 14.
         within("duplicated of 4,000 at 5%", report.duplicated as f64, 144.0, 256.0, "packets"),
         within("damaged of 4,200 at 5%", report.corrupted as f64, 152.0, 268.0, "packets"),
         exactly(
@@ -231,7 +232,7 @@ fn tcp(probe: &Probe) -> Outcome {
     let (intact, seconds) = probe.tcp(8_000_000)?;
     let counters: Counters = probe.counters()?;
     let report = &counters.forward;
-    // Acks leave alone, and are the writes of the other direction.
+    // Acks leave one by one: these are the writes of the other direction.
     let data_writes = counters.writes.saturating_sub(counters.backward.packets_out).max(1);
     let merged = report.packets_out as f64 / data_writes as f64;
     Ok(vec![
@@ -278,7 +279,7 @@ fn at_least(name: &'static str, measured: u64, least: u64) -> Check {
     }
 }
 
-/// A change that takes every key of the forward direction back to [`PATH`], but for those given.
+/// A change that resets every key of the forward direction to [`PATH`], except those given.
 fn only(keys: &Value) -> Value {
     let mut forward = json!({
         "rate": null, "queue": "45kB", "policer": null, "loss": null, "jitter": null, "reorder": null,

@@ -1,8 +1,7 @@
-//! What a path is: a table of a TOML file, checked when it is read, and what the emulator makes of it.
+//! Description of a path: a TOML table, checked when it is read.
 //!
-//! [`LinkSpec`] keeps what was written (it goes into plans and records); [`LinkSpec::settings`] gives one
-//! direction with every default filled in. A spec that exists is valid: reading checks it, and so does
-//! [`LinkSpec::changed`].
+//! [`LinkSpec`] keeps the written form (for plans and records); [`LinkSpec::settings`] gives one direction
+//! with all defaults filled in. Each existing spec is valid: reading and [`LinkSpec::changed`] check it.
 
 mod parts;
 mod text;
@@ -15,28 +14,28 @@ pub use self::parts::{
 };
 use crate::units::{Rate, Share, Size, Time};
 
-/// Smaller packets make no IPv4 network worth the name (RFC 791: every host takes 576).
+/// Minimum MTU, bytes: every IPv4 host must accept 576 (RFC 791).
 const MTU_MIN: u16 = 576;
-/// Jumbo frames; nothing above is met on wide-area paths.
+/// Maximum MTU, bytes: jumbo frames, the largest in use on wide-area paths.
 const MTU_MAX: u16 = 9000;
-/// IPv6 asks for this much (RFC 8200, section 5).
+/// Minimum MTU of IPv6, bytes (RFC 8200, section 5).
 pub const MTU_MIN_IPV6: u16 = 1280;
 const HOSTS_MAX: usize = 8;
 const OUTAGES_MAX: usize = 256;
 const CROSS_MAX: usize = 16;
-/// Two minutes: twice what a TCP segment may live in practice.
+/// Maximum delay, seconds: twice the practical lifetime of a TCP segment.
 const DELAY_MAX_S: f64 = 120.0;
-/// Above this, one thread does not keep up and the figures would be noise.
+/// Maximum rate, bits per second; one thread cannot emulate more.
 const RATE_MAX_BITS: u64 = 100_000_000_000;
 const QUEUE_MAX_BYTES: u64 = 1 << 30;
-/// Packets in flight in one direction: beyond this a machine would swap instead of emulating.
+/// Maximum memory for packets in flight in one direction, bytes: with more, a machine would swap.
 const MEMORY_MAX_BYTES: u64 = 4 << 30;
-/// Room for what no formula sees: bursts of small packets, headers, rounding.
+/// Extra memory for bursts of small packets, headers and rounding, bytes.
 const MEMORY_SLACK_BYTES: u64 = 16 << 20;
-/// The default queue where a bandwidth-delay product is smaller: one super-packet must fit.
+/// Minimum of the default queue, bytes: one super-packet must fit.
 const QUEUE_DEFAULT_MIN_BYTES: u64 = 64 << 10;
 
-/// Why a spec is none.
+/// Why a spec is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SpecError(String);
@@ -74,10 +73,10 @@ impl Way {
 pub struct LinkSpec {
     #[serde(default = "default_name")]
     pub name: String,
-    /// Base round trip; may be left out where both directions give their delay.
+    /// Base round-trip time; optional if both directions give their delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Time>,
-    /// Of both directions, unless a direction says otherwise; counts whole IP packets.
+    /// Rate of both directions unless a direction has its own; counts whole IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// Bytes of the largest IP packet.
@@ -85,7 +84,7 @@ pub struct LinkSpec {
     pub mtu: u16,
     #[serde(default)]
     pub hosts: Hosts,
-    /// Of every random draw.
+    /// Seed of all random draws.
     #[serde(default = "default_seed")]
     pub seed: u64,
     #[serde(default, skip_serializing_if = "DirectionSpec::is_default")]
@@ -94,13 +93,13 @@ pub struct LinkSpec {
     pub backward: DirectionSpec,
 }
 
-/// One direction as written; what is left out does nothing.
+/// One direction as written; omitted keys have no effect.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DirectionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation one way; default: half of the round trip.
+    /// One-way propagation delay; default: half of the round trip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
     /// Default: drop-tail, the larger of one bandwidth-delay product and 64 KiB.
@@ -110,18 +109,18 @@ pub struct DirectionSpec {
     pub policer: Option<Policer>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// The delay wanders between itself and this much more; packets keep their order.
+    /// The delay varies by up to this much; packets keep their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Reorder>,
-    /// Share of packets that enter the queue twice.
+    /// Share of packets that are queued twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<Share>,
-    /// Share of packets in which one bit flips.
+    /// Share of packets with one flipped bit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<Share>,
-    /// In order of time, not overlapping.
+    /// In order of time, disjoint.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<Outage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -134,7 +133,7 @@ impl DirectionSpec {
     }
 }
 
-/// One direction with every default filled in and every size in bytes: what the emulator runs.
+/// One direction with all defaults filled in and all sizes in bytes: the emulator's input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub rate: Rate,
@@ -150,7 +149,7 @@ pub struct Settings {
     pub cross: Vec<Cross>,
 }
 
-/// A queue whose sizes are known.
+/// A queue with known sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Discipline {
     DropTailBytes(u64),
@@ -159,20 +158,20 @@ pub enum Discipline {
     Red {
         min_bytes: u64,
         max_bytes: u64,
-        /// At `max_bytes`.
+        /// Drop probability at `max_bytes`.
         probability: f64,
-        /// Of one arrival in the moving average of the queue.
+        /// Weight of one arrival in the moving average of the queue.
         weight: f64,
         limit_bytes: u64,
     },
 }
 
 impl LinkSpec {
-    /// Reads a spec and applies assignments as `forward.loss=1%` to it.
+    /// Reads a spec and applies assignments such as `forward.loss=1%`.
     ///
     /// # Errors
     ///
-    /// What is wrong and what would be right, in one sentence (TOML's own errors show the place).
+    /// One sentence on what is wrong and what is right (TOML's own errors show the place).
     pub fn read(toml: &str, assignments: &[String]) -> Result<LinkSpec, SpecError> {
         if assignments.is_empty() {
             return toml::from_str(toml).map_err(|error| SpecError::new(error.to_string().trim_end()));
@@ -185,12 +184,12 @@ impl LinkSpec {
         serde_json::from_value(value).map_err(|error| SpecError::new(error.to_string().trim_end()))
     }
 
-    /// The spec with keys of `forward` and `backward` replaced as `change` says; `null` takes a key back to
-    /// its default.
+    /// The spec with keys of `forward` and `backward` replaced by `change`; `null` resets a key to its
+    /// default.
     ///
     /// # Errors
     ///
-    /// If `change` touches anything but the two directions, or the outcome is no valid spec.
+    /// If `change` contains anything but the two directions, or the result is not valid.
     pub fn changed(&self, change: &serde_json::Value) -> Result<LinkSpec, SpecError> {
         let mut value =
             serde_json::to_value(self).map_err(|error| SpecError::new(error.to_string().trim_end()))?;
@@ -198,19 +197,19 @@ impl LinkSpec {
         serde_json::from_value(value).map_err(|error| SpecError::new(error.to_string().trim_end()))
     }
 
-    /// The round trip of an empty path: both propagation delays, without hosts' own.
+    /// Round-trip time of an empty path: both propagation delays, without access lines.
     pub fn base_rtt(&self) -> Time {
         let sum = self.delay(Way::Forward).nanos() + self.delay(Way::Backward).nanos();
         Time::from_nanos(sum).unwrap_or_default()
     }
 
     pub fn link_rate(&self, way: Way) -> Rate {
-        // `check` saw that there is one.
+        // `check` ensures that there is one.
         let given = self.direction(way).rate.or(self.rate);
         given.or(Rate::from_bits_per_second(1)).unwrap_or_else(|| unreachable!("1 bit/s is a rate"))
     }
 
-    /// The queue's limit in bytes; one that counts packets is taken as full of full ones.
+    /// The queue's limit in bytes; a limit in packets counts full packets.
     pub fn queue_bytes(&self, way: Way) -> u64 {
         match self.discipline(way) {
             Discipline::DropTailBytes(bytes) | Discipline::Red { limit_bytes: bytes, .. } => bytes,
@@ -218,12 +217,12 @@ impl LinkSpec {
         }
     }
 
-    /// The share of packets that the loss model takes in the long run, 0 to 1.
+    /// Mean loss rate of the loss model, 0 to 1.
     pub fn mean_loss(&self, way: Way) -> f64 {
         self.direction(way).loss.map_or(0.0, |loss| loss.mean())
     }
 
-    /// The direction with every default filled in.
+    /// The direction with all defaults filled in.
     pub fn settings(&self, way: Way) -> Settings {
         let written = self.direction(way);
         Settings {
@@ -241,8 +240,8 @@ impl LinkSpec {
         }
     }
 
-    /// Bytes that must be held for packets in flight: what the path and its queue carry, twice (short packets
-    /// take more room than their length), and some room.
+    /// Memory for packets in flight, bytes: the capacity of path and queue, twice (short packets take more
+    /// memory than their length), and some extra.
     pub fn memory_bytes(&self, way: Way) -> u64 {
         let written = self.direction(way);
         let access = |side: &[HostSpec]| side.iter().map(|host| host.delay.nanos()).max().unwrap_or(0);
@@ -387,7 +386,7 @@ impl LinkSpec {
     }
 }
 
-/// Reading checks: a spec that came out of here is valid.
+/// Reading checks: each spec that is read is valid.
 impl<'de> Deserialize<'de> for LinkSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<LinkSpec, D::Error> {
         let spec = LinkSpec::deserialize(deserializer)?;

@@ -1,17 +1,16 @@
-//! Packets in flight: one ring of memory that frames are read into, one after another, and stay in until
-//! their last segment has left.
+//! Memory of packets in flight: a ring buffer; each frame stays until its last segment has left.
 //!
-//! The ring is the bound of the emulator's memory. Frames are freed in the order they came in; a hole that a
-//! frame leaves early is not used before all older ones are gone, which jitter and reordering keep short.
+//! The ring limits the emulator's memory. Frames are freed in order of arrival: the space of a frame that
+//! leaves early is reused only after all older ones are freed, which jitter and reordering keep short.
 
 use std::collections::VecDeque;
 
 use super::packet::{FRAME_MAX, Layout};
 
-/// Frames begin on a cache line.
+/// Alignment of frames, bytes: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// A frame in the store; numbers are not used again.
+/// Identifies a frame; numbers are not reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameId(u64);
 
@@ -19,10 +18,10 @@ pub struct FrameId(u64);
 #[derive(Debug)]
 pub struct Store {
     memory: Box<[u8]>,
-    /// In the order they were read; the first one is live.
+    /// In order of arrival; the first one is live.
     frames: VecDeque<Frame>,
     first: u64,
-    /// Where the next frame goes.
+    /// Offset of the next frame.
     head: usize,
 }
 
@@ -31,12 +30,12 @@ struct Frame {
     at: usize,
     bytes: usize,
     layout: Layout,
-    /// Segments, and copies of them, that have not left yet.
+    /// Segments, including copies, that have not left yet.
     live: u32,
 }
 
 impl Store {
-    /// A ring of `bytes`, but room for two frames at least.
+    /// A ring of `bytes`, at least two frames.
     pub fn new(bytes: u64) -> Store {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).max(2 * (FRAME_MAX + ALIGNMENT));
         Store {
@@ -47,11 +46,11 @@ impl Store {
         }
     }
 
-    /// Room for the longest frame, or `None` if there is none: then the path holds more than was planned for.
+    /// Space for the longest frame, or `None` if the ring is full: the path holds more than planned.
     pub fn room(&mut self) -> Option<&mut [u8]> {
         match self.frames.front() {
             None => self.head = 0,
-            // Live frames lie before the head: there is room behind it, or else at the beginning.
+            // Live frames lie before the head: there is space behind it, or at the beginning.
             Some(oldest) if self.head > oldest.at => {
                 if self.memory.len() < self.head + FRAME_MAX {
                     if oldest.at <= FRAME_MAX + ALIGNMENT {
@@ -66,25 +65,25 @@ impl Store {
         self.memory.get_mut(self.head..self.head + FRAME_MAX)
     }
 
-    /// The identity that the frame in [`Store::room`] gets if it is kept.
+    /// The id of the frame in [`Store::room`] if it is kept.
     pub fn next_id(&self) -> FrameId {
         FrameId(self.first + self.frames.len() as u64)
     }
 
-    /// Keeps the first `bytes` of [`Store::room`], with `live` segments in it (one at least).
+    /// Keeps the first `bytes` of [`Store::room`] as a frame with `live` segments (at least one).
     pub fn keep(&mut self, bytes: usize, layout: Layout, live: u32) {
         assert!(bytes <= FRAME_MAX && live > 0, "a frame that fits and has something in it");
         self.frames.push_back(Frame { at: self.head, bytes, layout, live });
         self.head += bytes.next_multiple_of(ALIGNMENT);
     }
 
-    /// A frame that still has live segments, and its bytes.
+    /// A frame with live segments, and its bytes.
     pub fn frame(&self, id: FrameId) -> (&Layout, &[u8]) {
         let frame = &self.frames[(id.0 - self.first) as usize];
         (&frame.layout, &self.memory[frame.at..frame.at + frame.bytes])
     }
 
-    /// So many segments of the frame have left.
+    /// Releases `segments` segments of a frame.
     pub fn release(&mut self, id: FrameId, segments: u32) {
         let frame = &mut self.frames[(id.0 - self.first) as usize];
         frame.live -= segments;
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_says_so_and_works_again_when_the_oldest_left() {
+    fn a_full_ring_works_again_after_the_oldest_frame_left() {
         let mut store = Store::new(0);
         let mut kept = Vec::new();
         while store.room().is_some() {
@@ -130,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// Frames of any length that leave in nearly any order keep their bytes until then.
+        /// Frames of any length, released in almost any order, keep their bytes until then.
         #[test]
         fn bytes_stay_while_a_segment_lives(
             steps in proptest::collection::vec((1usize..FRAME_MAX, 1u32..4, 0usize..8), 1..200),

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Subcommand, ValueHint};
-use fobs_sim::{Report, Scenario, World, plot, swarm};
+use fobs_sim::{Scenario, SimReport, World, plot, swarm};
 
 use crate::failure::{self, EXIT_INTERNAL, EXIT_NO_SOURCE, Failure};
 use crate::output::{print, write_file};
@@ -120,7 +120,7 @@ fn run_scenario(args: &RunArgs) -> Result<(), Failure> {
             format!("a rule was broken: {violation}; to repeat it: fobs-lab sim run --seed {seed} {shown}");
         Failure::with_code(EXIT_INTERNAL, message)
     })?;
-    let report = Report::of(&mut world);
+    let report = SimReport::of(&mut world);
     if let Some(path) = &args.json {
         write_file(path, &report.json())?;
     }

@@ -20,10 +20,10 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reports events as JSON lines.
 pub struct Json<W> {
-    state: Mutex<State<W>>,
+    state: Mutex<JsonWriter<W>>,
 }
 
-struct State<W> {
+struct JsonWriter<W> {
     out: W,
     last_progress: Option<Instant>,
     stage: Stage,
@@ -40,11 +40,11 @@ enum Stage {
 impl<W: Write> Json<W> {
     /// Writes to `out`, line by line.
     pub fn new(out: W) -> Json<W> {
-        Json { state: Mutex::new(State { out, last_progress: None, stage: Stage::Open }) }
+        Json { state: Mutex::new(JsonWriter { out, last_progress: None, stage: Stage::Open }) }
     }
 }
 
-impl<W: Write> State<W> {
+impl<W: Write> JsonWriter<W> {
     fn write(&mut self, event: Line) {
         if !matches!(self.stage, Stage::Open) {
             return;

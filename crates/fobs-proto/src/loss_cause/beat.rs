@@ -1,46 +1,49 @@
-//! Losses that come by a clock, as those of a queue or a bucket of tokens do that is served in ticks.
+//! Periodic losses, as from a queue or a token bucket that is served in ticks.
 //!
-//! Such a server has room again at every tick, and what comes fills it at the same point of each: runs are alike and
-//! *end* one tick apart. A receiver that is merely slow looks much the same, but its distances are counted in packets:
-//! it gives room back when exactly so many were read ([`super::features`]), so the packets received between two
-//! runs are the same to one, or a multiple. A tick is no whole number of packets: now and then it is one more or less.
+//! Such a queue has room again at every tick and fills at the same point of each period, so its loss runs
+//! have equal lengths and *end* one period apart. A slow receiver produces a similar pattern, but its period
+//! is a number of packets: Linux frees buffer space after a fixed number of reads ([`super::features`]), so
+//! the number of packets received between two runs is constant, or a multiple. A tick is not a whole number
+//! of packets: the number varies by one.
 //!
-//! Another cause's runs between them do not matter, so a network's share in a mixed window shows, too.
+//! Runs of another cause in between do not disturb the test, so a network's share of a mixed window shows,
+//! too.
 
 use super::LossRun;
 
-/// Distances and lengths within this of each other are the same, packets: a tick is cut to whole packets at both ends.
+/// Tolerance for equal distances and lengths, packets: a tick is rounded to whole packets at both ends.
 const ALIKE: u32 = 1;
-/// Longer periods are no clock's, packets: chance finds two distances alike among long ones in a window of few runs.
+/// Longest period, packets. In a window of few runs, two long distances are equal by chance.
 const PERIOD_MAX: u32 = 4095;
 
-/// Fewer ends a period apart may be chance, or the ticks by which a host's scheduler lets a receiver run.
-/// This and the next three were chosen on the windows of docs/classifier.md (any of 5 to 7, a half to two thirds and 1 to 3
-/// does as well, to two windows in a thousand), and are measured there on others.
+/// Minimum number of runs that end one period after the previous one. Fewer may be chance, or a receiver that
+/// runs at its host's scheduler ticks. This and the next three constants were chosen on the windows of
+/// docs/classifier.md and measured on others; 5 to 7, 0.5 to 0.67 and 1 to 3 differ by two windows in 1000.
 const ON_MIN: u32 = 6;
-/// Share of the runs of one length that must end a period after the last.
+/// Minimum share of the runs of the commonest length that end one period after the previous one.
 const ON_SHARE_MIN: f64 = 0.6;
-/// So many distances must differ from the commonest, or it is a receiver's lattice.
+/// Minimum number of gaps that differ from the commonest gap; fewer mean a receiver's lattice.
 const UNEVEN_MIN: u32 = 2;
-/// Where nearly all runs end a period after the last, even a few are enough, and even distances: no receiver that was
-/// recorded loses by a clock and nothing else.
+/// If at least this share of all runs is periodic, few runs and equal gaps suffice: no recorded receiver
+/// loses packets only periodically.
 const ALL_SHARE_MIN: f64 = 0.75;
-/// How few: with one distance there is no period.
+/// Minimum number of periodic runs in that case: a single distance is no period.
 const ALL_MIN: u32 = 2;
 
-/// How regularly the runs of the commonest length come.
+/// Periodicity of the runs of the commonest length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Beat {
-    /// Runs of that length.
+    /// Number of runs of the commonest length, within one packet.
     pub alike: u32,
-    /// Those that end one period after the last; the period is their commonest distance.
+    /// Number of these runs that end one period after the previous one. The period is their commonest
+    /// distance.
     pub on: u32,
-    /// Those of them before which another number of packets was received than before most.
+    /// Number of periodic runs whose gap before them differs from the commonest such gap.
     pub uneven: u32,
 }
 
 impl Beat {
-    /// Looks for it.
+    /// Measures the periodicity of `runs`.
     pub fn of(runs: &[LossRun]) -> Beat {
         let length = Around::commonest(runs.iter().map(|run| run.len).collect());
         let like = || runs.iter().filter(|run| length.has(run.len));
@@ -57,7 +60,7 @@ impl Beat {
         Beat { alike: like().count() as u32, on: gaps.len() as u32, uneven: (gaps.len() - even) as u32 }
     }
 
-    /// Whether a clock that is no receiver's explains it, of `runs` in all.
+    /// Whether the losses are periodic in time, which excludes a receiver. `runs` is the number of all runs.
     pub fn is_clocked(self, runs: u32) -> bool {
         let share = |of: u32| f64::from(self.on) / f64::from(of.max(2) - 1);
         let mostly = self.on >= ON_MIN && share(self.alike) >= ON_SHARE_MIN && self.uneven >= UNEVEN_MIN;
@@ -65,13 +68,13 @@ impl Beat {
     }
 }
 
-/// Values that are alike, from the least of them.
+/// A range of values that count as equal, from its least value.
 struct Around {
     least: u32,
 }
 
 impl Around {
-    /// The most that are; the smallest of several.
+    /// The range that contains most of `values`; of several, the one with the smallest values.
     fn commonest(mut values: Vec<u32>) -> Around {
         values.sort_unstable();
         let mut most = (0, 0);
@@ -102,12 +105,12 @@ mod tests {
         (beat, beat.is_clocked(signature.runs().len() as u32))
     }
 
-    /// A tick of 440.25 packets whose last 40 are lost.
+    /// Losses of a queue with a period of 440.25 packets, of which the last 40 are lost.
     const TICKS: [(u64, u64); 8] =
         [(900, 40), (400, 40), (400, 40), (401, 40), (400, 40), (400, 40), (400, 40), (401, 40)];
 
     #[test]
-    fn a_server_of_ticks_shows_itself_alone_and_among_a_receivers_blocks() {
+    fn periodic_runs_are_found_alone_and_among_other_blocks() {
         assert_eq!(beat(&TICKS), (Beat { alike: 8, on: 7, uneven: 2 }, true));
         assert!(beat(&TICKS[..3]).1, "few runs, and nothing else");
         // The same with a receiver's blocks between the ticks.
@@ -132,8 +135,8 @@ mod tests {
     }
 
     #[test]
-    fn a_receivers_lattice_is_even() {
-        // Of a window that was recorded: portions of 184 packets, now and then two of them, or a longer block.
+    fn a_receivers_lattice_is_not_periodic_in_time() {
+        // From a recorded window: gaps of 184 packets, at times twice that, and some longer blocks.
         let lattice =
             [(300, 36), (184, 36), (184, 36), (404, 36), (184, 36), (184, 256), (184, 80), (624, 36)];
         let twice: Vec<(u64, u64)> = lattice.iter().chain(&lattice[1..]).copied().collect();
@@ -143,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn blocks_at_any_distance_have_no_clock() {
+    fn blocks_at_random_distances_are_not_periodic() {
         let stalls = [(5000, 300), (4100, 280), (9000, 310), (700, 301), (3300, 299), (800, 41), (1200, 300)];
         assert!(!beat(&stalls).1);
         assert!(!beat(&stalls[..1]).1);
         assert!(!beat(&[]).1);
-        // Two distances alike, but longer than any tick.
+        // Two equal distances, but longer than the longest period.
         assert!(!beat(&[(500, 146), (21_000, 146), (21_000, 146)]).1);
     }
 }

@@ -1,33 +1,33 @@
-//! C1, first-order complexity: how rich the vocabulary of a signature is (001 section 3.1.1, after d'Alessandro and
-//! Politi).
+//! C1, first-order complexity: the number of different words in a signature (001 section 3.1.1, after
+//! d'Alessandro and Politi).
 //!
-//! The paper prints C1 = lim log2(Na(n)) / 2, which is 8.5 for a random string; its text wants 1 for one. So the
-//! divisor is read as n: C1 = log2(Na(n)) / n. (One solid block of losses then has log2(34)/17 = 0.299, single ones
-//! far apart log2(18)/17 = 0.245.)
+//! The paper prints C1 = lim log2(Na(n)) / 2, which is 8.5 for a random string, while its text requires 1. We
+//! read the divisor as n: C1 = log2(Na(n)) / n. One solid block of losses then has log2(34)/17 = 0.299,
+//! isolated losses far apart log2(18)/17 = 0.245.
 //!
-//! The paper inserts words into a binary tree, 21 ns a packet here. A bitmap over all 2^17 words needs none, and
-//! within a stretch of equal packets longer than a word nothing new can come: the work is by the run, not by the
-//! packet, as long as runs are far apart (`cargo bench -p fobs-proto --bench loss_cause`).
+//! The paper inserts words into a binary tree: 21 ns a packet on our hardware. A bitmap of all 2^17 words is
+//! cheaper, and a stretch of equal packets longer than a word adds no new word. The cost grows with runs, not
+//! packets, while runs are far apart (`cargo bench -p fobs-proto --bench loss_cause`).
 
 use super::Signature;
 use crate::math;
 
-/// Word length from which on there is little to gain (001 section 3.1.3).
+/// Word length, packets; longer words gain little (001 section 3.1.3).
 pub const WORD_LEN: u32 = 17;
 
-/// Parts of the bitmap of words.
+/// 64-bit slots of the bitmap of words.
 const SLOTS: usize = 1 << (WORD_LEN - 6);
-/// With more than a run in so many packets, looking at every packet is cheaper than at the runs' ends (measured).
+/// Packets for each run below which reading every packet is cheaper than reading the ends of runs (measured).
 const DENSE_RUNS: u32 = 16;
 
-/// Counts words. Keeps a bitmap of 16 KiB, to be used again.
+/// Counts the different words of signatures. Keeps a bitmap of 16 KiB for reuse.
 #[derive(Debug, Clone)]
 pub struct WordCounter {
-    /// A bit for each word that has occurred; all clear between windows.
+    /// One bit for each word that occurs; all clear between windows.
     seen: Box<[u64]>,
-    /// Where it is not clear.
+    /// Indices of the slots that are not clear.
     touched: Vec<u16>,
-    /// The packets of a dense window, a bit each, 1 for a received one.
+    /// The packets of a window with dense runs, one bit each: 1 is received.
     packets: Vec<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Default for WordCounter {
 }
 
 impl WordCounter {
-    /// One that can count words up to [`WORD_LEN`].
+    /// A counter for words of up to [`WORD_LEN`] packets.
     pub fn new() -> WordCounter {
         WordCounter {
             seen: vec![0; SLOTS].into_boxed_slice(),
@@ -47,12 +47,13 @@ impl WordCounter {
         }
     }
 
-    /// C1 at [`WORD_LEN`]: 0 for a window without loss (or shorter than a word), towards 1 for a random one.
+    /// C1 with words of [`WORD_LEN`] packets: 0 for a window without loss or shorter than a word, near 1 for
+    /// random loss.
     pub fn complexity(&mut self, signature: &Signature) -> f64 {
         math::log2(f64::from(self.words(signature, WORD_LEN).max(1))) / f64::from(WORD_LEN)
     }
 
-    /// Na: how many different words of `len` packets (1 to [`WORD_LEN`], others are moved there) occur.
+    /// Na: the number of different words of `len` packets, which is clamped to 1 to [`WORD_LEN`].
     pub fn words(&mut self, signature: &Signature, len: u32) -> u32 {
         let len = len.clamp(1, WORD_LEN);
         if signature.packets() < len {
@@ -65,7 +66,7 @@ impl WordCounter {
         }
     }
 
-    /// Looks at the runs' ends only.
+    /// Counts words at the ends of runs only.
     fn words_of_runs(&mut self, signature: &Signature, len: u32) -> u32 {
         let mut window = Window { counter: self, len, word: 0, missing: len - 1 };
         let mut position = 0;
@@ -80,12 +81,12 @@ impl WordCounter {
         count
     }
 
-    /// Looks at every packet, without a branch. The first packet of a word is its lowest bit here: all words are
-    /// mirrored, which changes nothing about their number.
+    /// Counts words at every packet, without branches. The first packet of a word is its lowest bit: all
+    /// words are mirrored, which does not change their number.
     fn words_of_packets(&mut self, signature: &Signature, len: u32) -> u32 {
         let packets = signature.packets() as usize;
         self.packets.clear();
-        // One more than needed: the last word may end in it.
+        // One slot more than needed: the last word may end in it.
         self.packets.resize(packets / 64 + 2, u64::MAX);
         for run in signature.runs() {
             clear_bits(&mut self.packets, run.start as usize, run.end() as usize);
@@ -93,11 +94,11 @@ impl WordCounter {
         let mask = (1u64 << len) - 1;
         let words = packets - len as usize + 1;
         let Ok(seen) = <&mut [u64; SLOTS]>::try_from(&mut self.seen[..]) else {
-            return 0; // it has so many
+            return 0; // not reached: the bitmap has SLOTS slots
         };
         let mut see = |word: u64| seen[(word / 64) as usize % SLOTS] |= 1 << (word % 64);
         for (index, pair) in self.packets.windows(2).enumerate().take(words.div_ceil(64)) {
-            // 32 words begin in a half of what lies in 64 bits: a shift by a constant finds each.
+            // 32 words begin in each half of 64 bits, so a shift by a constant extracts each word.
             let halves = [pair[0], pair[0] >> 32 | pair[1] << 32];
             match words - index * 64 {
                 64.. => halves.iter().for_each(|half| (0..32).for_each(|shift| see(half >> shift & mask))),
@@ -119,7 +120,7 @@ impl WordCounter {
     }
 }
 
-/// Clears the bits from `start` to before `end`, which lie within `bits`.
+/// Clears bits `start` to `end` (exclusive), which lie within `bits`.
 fn clear_bits(bits: &mut [u64], start: usize, end: usize) {
     let (first, last) = (start / 64, (end - 1) / 64);
     let (head, tail) = (u64::MAX << (start % 64), u64::MAX >> (63 - (end - 1) % 64));
@@ -132,17 +133,17 @@ fn clear_bits(bits: &mut [u64], start: usize, end: usize) {
     }
 }
 
-/// The last `len` packets, 1 for a received one, sliding over the signature.
+/// The last `len` packets as bits, 1 for received, sliding over the signature.
 struct Window<'a> {
     counter: &'a mut WordCounter,
     len: u32,
     word: usize,
-    /// Packets before the first whole word.
+    /// Packets that are missing for the first whole word.
     missing: u32,
 }
 
 impl Window<'_> {
-    /// `count` equal packets: from the `len`th on, all words are the same.
+    /// Appends `count` equal packets; after `len` of them all words are the same.
     fn push(&mut self, symbol: usize, count: u32) {
         let mask = (1 << self.len) - 1;
         let mut steps = count.min(self.len);
@@ -151,7 +152,7 @@ impl Window<'_> {
             self.missing -= 1;
             steps -= 1;
         }
-        // Packets that were still missing count among the equal ones: the steps begin anew.
+        // Packets used to complete the first word are part of the stretch: start the steps over.
         if count > self.len {
             steps = self.len;
         }
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors() {
+    fn known_windows_have_known_complexity() {
         let mut counter = WordCounter::new();
         let window =
             |pairs: &[(u64, u64)]| Signature::from_gaps(70_000, 1, pairs.iter().copied()).expect("good");
@@ -203,14 +204,14 @@ mod tests {
         });
         let window = Signature::from_gaps(70_000, 1, pairs.take(70_000)).expect("good");
         let c1 = WordCounter::new().complexity(&window);
-        // 0.925 at this length, 1 in the limit.
+        // 0.925 at this length; the limit is 1.
         assert!((0.91..0.94).contains(&c1), "{c1}");
     }
 
     proptest! {
-        /// Against a set of strings.
+        /// Compares with a hash set of words.
         #[test]
-        fn counts_what_a_set_counts(bits in prop::collection::vec(prop::bool::weighted(0.7), 0..400), stretch in 1usize..60, len in 1u32..=WORD_LEN) {
+        fn word_counts_equal_those_of_a_set(bits in prop::collection::vec(prop::bool::weighted(0.7), 0..400), stretch in 1usize..60, len in 1u32..=WORD_LEN) {
             let text: String = bits.iter().enumerate()
                 .flat_map(|(i, bit)| std::iter::repeat_n(if *bit { '1' } else { '0' }, if i % 7 == 0 { stretch } else { 1 }))
                 .collect();
@@ -218,7 +219,7 @@ mod tests {
             let (string, mut counter) = (parse(&text), WordCounter::new());
             prop_assert_eq!(counter.words(&string, len) as usize, naive.len());
             if text.len() >= len as usize {
-                // Both ways agree, and leave nothing behind.
+                // Both methods agree, and leave the bitmap clear.
                 for _ in 0..2 {
                     prop_assert_eq!(counter.words_of_runs(&string, len) as usize, naive.len());
                     prop_assert_eq!(counter.words_of_packets(&string, len) as usize, naive.len());

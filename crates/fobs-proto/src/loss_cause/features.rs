@@ -1,80 +1,82 @@
-//! What a mixture model looks at, read from the runs of a window in one pass.
+//! Features of a loss signature, the input of a mixture model, read from the runs of a window in one pass.
 //!
-//! A receiver that is off its CPU loses solid blocks: its buffer is full until it reads again. A receiver that is
-//! merely slow leaves a lattice: Linux gives the room of read datagrams back only when they fill a quarter of the
-//! buffer, so exactly as many are received between two losses, or a multiple (114 with a buffer of 1 MiB and
-//! 1472-byte datagrams, each 2304 bytes of it). A queue drops while it drains: short runs, or long ones that are
-//! porous, at gaps that vary.
+//! A receiver that does not get its CPU loses solid blocks: its buffer is full until it reads again. A
+//! receiver that is slightly too slow leaves a lattice: Linux frees buffer space only after a quarter of it
+//! was read, so the number of packets received between two losses is constant or a multiple of that constant.
+//! It is 114 with a buffer of 1 MiB and datagrams of 1472 bytes, which take 2304 bytes of it each. A queue
+//! drops packets while it drains: short runs, or long porous ones, at varying gaps.
 
 use super::{Beat, LossRun, Signature};
 use crate::math;
 
-/// How many features there are.
+/// Number of features.
 pub const FEATURES: usize = 6;
-/// What a model expects of a feature depends on these: a constant, and logarithms of losses and burst.
+/// Number of covariates, in which a model's expected feature values are linear: 1, log2(lost), log2(burst).
 pub const COVARIATES: usize = 3;
 
-/// Names of the features, in the order of [`Features::values`]; models are keyed by them.
+/// Names of the features, in the order of [`Features::values`]; the keys of model files.
 pub const FEATURE_NAMES: [&str; FEATURES] =
     ["adjacency", "median_run", "longest_run", "runs", "solidity", "close_gap"];
 
-/// Gaps up to this many packets lie within a block and make it porous. Between a receiver's blocks is at least the
-/// portion of room it gives back: 23 packets with the smallest buffer that Linux gives by default.
+/// Longest gap that belongs to a porous block, packets. Gaps between a receiver's blocks are longer: at least
+/// the space that is freed at once, which is 23 packets with the smallest default buffer of Linux.
 const POROUS_GAP_MAX: u32 = 32;
-/// Where solidity stops: log2 of lost packets for each received one in a porous block. Beyond, it would only say how
-/// many were lost.
+/// Upper bound of solidity: log2 of lost packets for each one received in a porous block. Above it, solidity
+/// would only measure the number of losses.
 const SOLIDITY_MAX: f64 = 4.0;
-/// Longer gaps are all the same, packets.
+/// Upper bound of gaps, packets; longer gaps count as this long.
 const CLOSE_GAP_MAX: u32 = 4095;
-/// Which of the gaps is called close, as one of this many.
+/// The close gap is the quantile of 1 in this many gaps.
 const CLOSE_GAP_RANK: u32 = 10;
 
-/// Shorter gaps are on no lattice: random loss of every third packet would be on one of 1. Below the smallest portion
-/// of room, too.
+/// Shortest gap of a lattice, packets: below the smallest space that is freed at once, and above the gaps of
+/// dense random loss, which would otherwise match a lattice of step 1.
 const LATTICE_MIN: usize = 16;
-/// Run lengths counted one by one; longer ones are at most 1/64 of the packets and are sorted.
+/// Run lengths that are counted in a table; longer runs take at most 1/64 of the packets and are sorted.
 const SHORT_RUNS: usize = 64;
-/// Lengths of gaps that are told apart.
+/// Gap lengths that are counted in a table.
 const GAPS: usize = CLOSE_GAP_MAX as usize + 1;
 
-/// Features of a window in which something was lost.
+/// Features of a window with losses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Features {
     /// Packets lost.
     pub lost: u32,
-    /// Packets put out back to back.
+    /// Packets sent back to back.
     pub burst: u32,
-    /// Share of the losses that follow another loss directly: 1 for one block, 0 for single ones. The paper's
-    /// success proportion (001 section 3.1.5, "the proportion of 0s that are contiguous"), read as pairs of lost
-    /// neighbours over lost packets less one.
+    /// Share of the losses that directly follow another loss: 1 for one block, 0 for isolated losses. The
+    /// paper's success proportion (001 section 3.1.5, "the proportion of 0s that are contiguous"), read as
+    /// pairs of lost neighbours over lost packets less one.
     pub success_proportion: f64,
-    /// Half of the lost packets lie in runs of at least this many.
+    /// Median run length, weighted by losses: half of the lost packets lie in runs of at least this length.
     pub median_run: u32,
-    /// Packets of the longest run.
+    /// Length of the longest run, packets.
     pub longest_run: u32,
-    /// How many runs.
+    /// Number of runs.
     pub runs: u32,
-    /// Packets received in gaps of at most 32 between runs.
+    /// Packets received in gaps of at most 32 packets between runs.
     pub porous: u32,
-    /// How many such gaps there are.
+    /// Number of such gaps.
     pub pores: u32,
-    /// A tenth of the gaps between runs is at most this long (4095 for more, or without gaps), packets.
+    /// Length that a tenth of the gaps between runs do not exceed, packets; 4095 for longer ones or without
+    /// gaps.
     pub close_gap: u32,
-    /// Gaps that are multiples of the commonest one of 16 to 4095 packets; none if each occurs once.
+    /// Number of gaps that are multiples of the commonest gap of 16 to 4095 packets; 0 if none occurs twice.
     pub on_lattice: u32,
-    /// Packets lost in runs of fewer than 8 with no gap of the lattice beside them, as queues and random loss make
-    /// them.
+    /// Packets lost in runs below 8 packets that have no gap of the lattice beside them, as left by queues
+    /// and random loss.
     pub stray: u32,
-    /// How regularly runs come; nothing where half of the losses lie in short runs, which no model puts down to a receiver.
+    /// Periodicity of the runs. Default if half of the losses lie in short runs: then no model blames the
+    /// receiver.
     pub beat: Beat,
 }
 
-/// Runs below this many packets are called short: 0.3% of a receiver's losses and 78% of a queue's (measured,
+/// Runs below this many packets are short: they hold 0.3% of receivers' losses and 78% of queues' (measured,
 /// `docs/classifier.md`).
 pub const SHORT_RUN: u32 = 8;
 
 impl Features {
-    /// Reads the runs; `None` if nothing was lost.
+    /// Computes the features; `None` for a window without loss.
     pub fn of(signature: &Signature) -> Option<Features> {
         let runs = signature.runs();
         let first = runs.first()?;
@@ -115,7 +117,7 @@ impl Features {
         })
     }
 
-    /// As a model sees them: logarithms, in the order of [`FEATURE_NAMES`].
+    /// Feature values for a model: logarithms to base 2, in the order of [`FEATURE_NAMES`].
     pub fn values(&self) -> [f64; FEATURES] {
         let (lost, runs) = (f64::from(self.lost), f64::from(self.runs));
         [
@@ -128,7 +130,7 @@ impl Features {
         ]
     }
 
-    /// What the expectation of [`values`](Self::values) is linear in.
+    /// Covariates of the expected [`values`](Self::values): 1, log2 of losses, log2 of burst.
     pub fn covariates(&self) -> [f64; COVARIATES] {
         [1.0, math::log2(f64::from(self.lost)), math::log2(f64::from(self.burst))]
     }
@@ -152,31 +154,31 @@ fn median_run(short: &[u32; SHORT_RUNS], long: &[u32], lost: u32) -> u32 {
     0 // nothing was lost
 }
 
-/// Gaps between runs, counted by their length.
+/// Number of gaps between runs, by length.
 struct Gaps {
     count: [u16; GAPS],
-    /// Longer ones.
+    /// Number of longer gaps.
     longer: u32,
 }
 
-/// The gaps that are multiples of the commonest one.
+/// The gaps that are multiples of the commonest gap.
 struct Lattice {
-    /// The commonest (the shortest of several), packets; 0 if none occurs twice.
+    /// The commonest gap (of several, the shortest), packets; 0 if none occurs twice.
     step: u32,
-    /// Gaps that are multiples.
+    /// Number of gaps that are multiples of it.
     on: u32,
 }
 
 impl Gaps {
     fn add(&mut self, gap: u32) {
         match self.count.get_mut(gap as usize) {
-            // 65,536 runs at most, so 65,535 gaps.
+            // At most 65,536 runs, so 65,535 gaps.
             Some(count) => *count += 1,
             None => self.longer += 1,
         }
     }
 
-    /// Packets received in short gaps, and how many those are.
+    /// Packets received in gaps of a porous block, and the number of such gaps.
     fn porous(&self) -> (u32, u32) {
         let short = (0..).zip(&self.count[..=POROUS_GAP_MAX as usize]);
         short.fold((0, 0), |(packets, pores), (gap, count)| {
@@ -185,10 +187,10 @@ impl Gaps {
         })
     }
 
-    /// The gap at rank 1 in [`CLOSE_GAP_RANK`] of `total`.
+    /// The gap at rank `total` / [`CLOSE_GAP_RANK`], packets.
     fn close(&self, total: u32) -> u32 {
         if total == self.longer {
-            return CLOSE_GAP_MAX; // or there is none
+            return CLOSE_GAP_MAX; // or there is no gap
         }
         let rank = (total - 1) / CLOSE_GAP_RANK;
         let mut below = 0;
@@ -215,7 +217,7 @@ impl Gaps {
     }
 }
 
-/// Packets in short runs without a gap of the lattice beside them.
+/// Packets lost in short runs that have no gap of the lattice beside them.
 fn stray(runs: &[LossRun], step: u32) -> u32 {
     let mut multiple = [false; GAPS + 1];
     multiple[step as usize..GAPS].iter_mut().step_by(step as usize).for_each(|on| *on = true);
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_and_single_losses() {
+    fn blocks_and_single_losses_have_known_features() {
         let block = features(&[(1000, 200)]);
         assert_eq!((block.success_proportion, block.median_run, block.longest_run), (1.0, 200, 200));
         assert_eq!((block.runs, block.porous, block.close_gap), (1, 0, CLOSE_GAP_MAX));
@@ -266,16 +268,16 @@ mod tests {
     #[test]
     fn a_slow_receiver_leaves_a_lattice() {
         let slow = features(&[(40, 5), (114, 7), (228, 30), (114, 2), (342, 9), (9000, 4), (77, 3)]);
-        // Of those in short runs, only the last 3 have no such gap beside them.
+        // Of the short runs, only the last, of 3 packets, has no such gap beside it.
         assert_eq!((slow.on_lattice, slow.stray), (4, 4 + 3));
         let random = features(&[(40, 1), (113, 1), (201, 1), (15, 1), (15, 1), (15, 1)]);
         assert_eq!((random.on_lattice, random.stray), (0, 6));
     }
 
     proptest! {
-        /// Against sorting everything; every value is finite.
+        /// Compares with sorting all packets and gaps; every value is finite.
         #[test]
-        fn agrees_with_the_naive_reading(pairs in prop::collection::vec((1u64..5000, 1u64..300), 1..80)) {
+        fn features_agree_with_a_naive_computation(pairs in prop::collection::vec((1u64..5000, 1u64..300), 1..80)) {
             let features = features(&pairs);
             let mut each: Vec<u64> = pairs.iter().flat_map(|(_, len)| std::iter::repeat_n(*len, *len as usize)).collect();
             each.sort_unstable();

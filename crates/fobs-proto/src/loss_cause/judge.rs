@@ -1,4 +1,4 @@
-//! Who judges the losses of a live transfer: the method that the user chose, with its model.
+//! The attribution method of a live transfer, as chosen by the user, with its model.
 
 use super::complexity::WordCounter;
 use super::mixture::LOST_MIN;
@@ -10,23 +10,24 @@ use std::str::FromStr;
 /// How losses are attributed (`--loss-cause`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum JudgeMethod {
-    /// Not at all: every loss is the network's.
+    /// No attribution: every loss counts as a network loss.
     Off,
-    /// By the pattern alone, as the paper does (001 section 3.3).
+    /// By the signature alone, with the paper's classifier (001 section 3.3).
     Paper,
-    /// By the pattern alone, our mixture.
+    /// By the signature alone, with our mixture model.
     Signature,
-    /// By the receiver's counters, audited by our mixture and the receiver's lag; where nothing counts, by those alone.
+    /// By the receiver's drop counters, checked against the mixture model and the receiver's lag; without
+    /// counters, by these two alone.
     #[default]
     On,
 }
 
 impl JudgeMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: [JudgeMethod; 4] =
         [JudgeMethod::Off, JudgeMethod::Paper, JudgeMethod::Signature, JudgeMethod::On];
 
-    /// A line of help.
+    /// One line of help.
     pub fn summary(self) -> &'static str {
         match self {
             JudgeMethod::Off => "no attribution: every loss counts as the network's",
@@ -36,7 +37,7 @@ impl JudgeMethod {
         }
     }
 
-    /// As `--loss-cause` spells it.
+    /// Name as in `--loss-cause`.
     pub fn name(self) -> &'static str {
         match self {
             JudgeMethod::Off => "off",
@@ -53,7 +54,7 @@ impl fmt::Display for JudgeMethod {
     }
 }
 
-/// A word that names no method.
+/// The error for an unknown method name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no way {0:?} to judge losses; use off, paper, signature or on")]
 pub struct UnknownMethod(pub String);
@@ -67,7 +68,7 @@ impl FromStr for JudgeMethod {
     }
 }
 
-/// A method with what it needs.
+/// A method with its model.
 #[derive(Debug)]
 pub enum Judge {
     /// [`JudgeMethod::Off`].
@@ -81,12 +82,12 @@ pub enum Judge {
 }
 
 impl Judge {
-    /// Whether it does anything at all.
+    /// Whether losses are not attributed at all.
     pub fn is_off(&self) -> bool {
         matches!(self, Judge::Off)
     }
 
-    /// The same method with this model, where it has one.
+    /// The same method with `mixture` as its model, if it uses one.
     pub fn with_mixture(self, mixture: Mixture) -> Judge {
         match self {
             Judge::Off | Judge::Paper(..) => self,
@@ -95,17 +96,17 @@ impl Judge {
         }
     }
 
-    /// Whether it uses a [`Mixture`].
+    /// Whether the method uses a [`Mixture`].
     pub fn has_mixture(&self) -> bool {
         matches!(self, Judge::Signature(_) | Judge::On(_))
     }
 
-    /// Whether it listens to the receiver's counters and lag.
+    /// Whether the method uses the receiver's counters and lag.
     pub fn hears_receiver(&self) -> bool {
         matches!(self, Judge::On(_))
     }
 
-    /// What the pattern says; `None` where it says too little.
+    /// Probabilities from the signature; `None` below [`LOST_MIN`] losses or with [`JudgeMethod::Off`].
     pub fn pattern(&mut self, signature: &Signature) -> Option<Pattern> {
         if signature.lost() < LOST_MIN {
             return None;

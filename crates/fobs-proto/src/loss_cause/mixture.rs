@@ -1,50 +1,51 @@
-//! Our classifier: every known way to lose packets is a sub-cause, and a window belongs to each of them with a
-//! probability that follows from its features.
+//! Our classifier: a mixture model with one component, a sub-cause, for each known way to lose packets. A
+//! window's features give each sub-cause a probability.
 //!
-//! A sub-cause expects feature values that are linear in the logarithms of the number lost and of the burst, with
-//! deviations after a multivariate Student t: a window far from everything known is then doubtful rather than
-//! certain. Sub-causes belong to one of three groups: only the receiver lost packets, only the network did, or both
-//! did. The third is the residual test: what the receiver's blocks leave unexplained must be less than what a mixed
-//! window leaves.
+//! The expected feature values of a sub-cause are linear in the logarithms of the number of losses and of the
+//! burst; deviations follow a multivariate Student t distribution, so a window far from all sub-causes is
+//! uncertain. Sub-causes form three groups: all losses at the receiver, all in the network, or some of each.
+//! The third group is the residual test: losses that a receiver's blocks do not explain must be fewer than in
+//! a mixed window.
 //!
-//! Explainable: a diagnosis names the likeliest sub-cause, and each feature has a meaning of its own.
+//! A diagnosis names the likeliest sub-cause.
 
 use super::features::{COVARIATES, FEATURES};
 use super::{Features, Verdict};
 use crate::math;
 
-/// Fewer lost packets than this are never held against the receiver: a queue that drops one short run looks the same
+/// Minimum number of lost packets for the verdict `receiver`: a queue that drops one short run looks the same
 /// (measured, `docs/classifier.md`).
 pub const LOST_MIN: u32 = 8;
-/// Largest probability of the receiver below [`LOST_MIN`].
+/// Upper bound of the receiver's probability for a window with an objection ([`Withheld`]).
 const P_DOUBTFUL: f64 = 0.5;
-/// Gaps of at most 32 packets between runs that a receiver's window may have, however few its runs are: of 903 that were
-/// recorded (180 whole, the others of 10,000 packets), two have more, and those at most one for twelve runs.
+/// Pores (gaps of at most 32 packets) that a receiver's window may have, however few its runs are. Of 903
+/// recorded windows (180 whole, the others of 10,000 packets), two have more.
 const PORES_MAX: u32 = 4;
-/// And so many for each run. On/off traffic in bursts leaves one for three or four.
+/// Pores for each run that it may have. Those two have one for 12 runs; bursty on/off traffic leaves one for
+/// 3 or 4.
 const PORES_PER_RUN_MAX: f64 = 0.125;
-/// Degrees of freedom of the deviations. Small: windows of a sub-cause differ from each other by more than a normal
-/// distribution allows.
+/// Degrees of freedom of the Student t distribution. Small, because windows of one sub-cause differ more than
+/// a normal distribution allows.
 pub const DEGREES_OF_FREEDOM: f64 = 4.0;
-/// Most sub-causes of a model.
+/// Maximum number of sub-causes in a model.
 pub const SUB_CAUSES_MAX: usize = 256;
 
-/// Which losses a sub-cause is about.
+/// Where the losses of a sub-cause happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Group {
-    /// All are the receiver's.
+    /// All at the receiver.
     Receiver,
-    /// All are the network's.
+    /// All in the network.
     Network,
-    /// Some of each.
+    /// Some at each.
     Mixed,
 }
 
 impl Group {
-    /// All of them, in the order of [`Mixture::new`]'s priors.
+    /// All groups, in the order of the priors of [`Mixture::new`].
     pub const ALL: [Group; 3] = [Group::Receiver, Group::Network, Group::Mixed];
 
-    /// In lower case, as in model files.
+    /// Lower-case name, as in model files.
     pub fn name(self) -> &'static str {
         match self {
             Group::Receiver => "receiver",
@@ -54,46 +55,46 @@ impl Group {
     }
 }
 
-/// A way to lose packets.
+/// A known way to lose packets: one component of the mixture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubCause {
-    /// What people call it.
+    /// Name, as in model files.
     pub name: String,
-    /// Where it belongs.
+    /// Where its losses happen.
     pub group: Group,
-    /// Its share of the group; shares are scaled to a sum of 1.
+    /// Its share of the group; shares are normalised to a sum of 1.
     pub share: f64,
-    /// Expected feature values: for each covariate, what a unit of it adds to each feature.
+    /// Expected feature values: one row of slopes for each covariate.
     pub mean: [[f64; FEATURES]; COVARIATES],
     /// Scale matrix of the deviations: symmetric, positive definite.
     pub scale: [[f64; FEATURES]; FEATURES],
 }
 
-/// How much of the losses may lie in short runs before "receiver" is withheld, whatever the probabilities say: a
-/// receiver's blocks leave few of them, random loss on top of them many.
+/// Tolerance for losses in short runs; above it `receiver` is withheld whatever the probabilities are. A
+/// receiver's blocks leave few such losses, additional random loss many.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Residual {
-    /// So many packets always may.
+    /// This number of packets is always tolerated.
     pub packets: u32,
-    /// So large a share of all that were lost may.
+    /// This share of all losses is tolerated.
     pub share: f64,
 }
 
-/// A model: sub-causes and what is expected of them beforehand.
+/// A mixture model: sub-causes with their prior probabilities.
 #[derive(Debug, Clone)]
 pub struct Mixture {
     sub_causes: Vec<SubCause>,
     residual: Residual,
-    /// Of each sub-cause: log of prior, share and the density's constant factor.
+    /// For each sub-cause: logarithm of prior, share and the constant factor of the density.
     log_weights: Vec<f64>,
-    /// Of each: rows of the inverse of the Cholesky factor of its scale.
+    /// For each sub-cause: rows of the inverse Cholesky factor of its scale matrix.
     whitening: Vec<[[f64; FEATURES]; FEATURES]>,
 }
 
-/// Why numbers are no model.
+/// Why numbers are not a valid model.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// Too few or too many.
+    /// Too few or too many sub-causes, or an empty group.
     #[error(
         "a model has 1 to {SUB_CAUSES_MAX} sub-causes and at least one of the receiver and one of the network"
     )]
@@ -101,39 +102,39 @@ pub enum ModelError {
     /// A number is not finite, or a share or prior is not positive.
     #[error("a number of `{0}` is not finite, or its share or prior is not positive")]
     Number(String),
-    /// Not a scale matrix.
+    /// The scale matrix is not symmetric and positive definite.
     #[error("the scale of `{0}` is not a symmetric positive definite matrix")]
     Scale(String),
 }
 
-/// What a window was diagnosed with.
+/// The result for one window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Diagnosis {
-    /// Probability that the receiver lost all of it.
+    /// Probability that all losses are the receiver's.
     pub p_receiver: f64,
-    /// Probability that both lost some.
+    /// Probability that the receiver and the network lost some packets each.
     pub p_mixed: f64,
     /// Index of the likeliest sub-cause in [`Mixture::sub_causes`].
     pub likeliest: usize,
-    /// Why the probability of the receiver was held down, if it was.
+    /// Why the receiver's probability was reduced, if it was.
     pub withheld: Option<Withheld>,
 }
 
-/// Why a window that looks like the receiver's is not called so.
+/// Why the verdict `receiver` is withheld although the probabilities favour it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
-    /// Fewer than [`LOST_MIN`] were lost.
+    /// Fewer than [`LOST_MIN`] packets were lost.
     TooFew,
-    /// Too many of the losses lie in short runs ([`Residual`]).
+    /// Too many losses in short runs ([`Residual`]).
     Residual,
-    /// Too many of the runs have only a few packets received between them.
+    /// Too many pores: gaps of only a few packets between runs.
     Porous,
-    /// The runs come by a clock ([`super::Beat`]).
+    /// The runs are periodic in time ([`super::Beat`]).
     Clocked,
 }
 
 impl Withheld {
-    /// In words.
+    /// The reason, for output.
     pub fn reason(self) -> &'static str {
         match self {
             Withheld::TooFew => "too few lost to blame the receiver",
@@ -145,14 +146,18 @@ impl Withheld {
 }
 
 impl Diagnosis {
-    /// What follows from it.
+    /// The verdict that follows from the receiver's probability.
     pub fn verdict(&self) -> Verdict {
         Verdict::from_probability(self.p_receiver)
     }
 }
 
 impl Mixture {
-    /// Checks the numbers and prepares them. `priors` are in the order of [`Group::ALL`] and scaled to a sum of 1.
+    /// Makes a model. `priors` are in the order of [`Group::ALL`] and are normalised to a sum of 1.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelError`] if the numbers are not a valid model.
     pub fn new(
         priors: [f64; 3],
         residual: Residual,
@@ -185,12 +190,12 @@ impl Mixture {
         Ok(Mixture { sub_causes, residual, log_weights, whitening })
     }
 
-    /// The sub-causes, as given.
+    /// The sub-causes, in the order given.
     pub fn sub_causes(&self) -> &[SubCause] {
         &self.sub_causes
     }
 
-    /// What the features of a window say.
+    /// Computes the probabilities for a window's features.
     pub fn diagnose(&self, features: &Features) -> Diagnosis {
         let (values, covariates) = (features.values(), features.covariates());
         let mut groups = [f64::NEG_INFINITY; 3];
@@ -214,7 +219,7 @@ impl Mixture {
         }
     }
 
-    /// What speaks against the receiver, whatever the probabilities say.
+    /// The first objection to the verdict `receiver`, whatever the probabilities are.
     fn objection(&self, features: &Features) -> Option<Withheld> {
         let above = |count: u32, always: u32, share: f64, of: u32| {
             f64::from(count) > f64::from(always).max(share * f64::from(of))
@@ -232,7 +237,7 @@ impl Mixture {
         }
     }
 
-    /// Index of the likeliest sub-cause of a group; `None` if the model has none of it.
+    /// Index of the likeliest sub-cause of a group; `None` if the group is empty.
     pub fn likeliest_of(&self, group: Group, features: &Features) -> Option<usize> {
         let (values, covariates) = (features.values(), features.covariates());
         let of_group = (0..self.sub_causes.len()).filter(|index| self.sub_causes[*index].group == group);
@@ -240,14 +245,14 @@ impl Mixture {
         weighed.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 
-    /// Less the gamma functions of the density, which are the same for all and cancel.
+    /// Logarithm of the weighted density, less the gamma functions, which are equal for all sub-causes.
     fn log_density(&self, index: usize, values: &[f64; FEATURES], covariates: &[f64; COVARIATES]) -> f64 {
         let distance = self.distance(index, values, covariates);
         self.log_weights[index]
             - (DEGREES_OF_FREEDOM + FEATURES as f64) / 2.0 * math::ln_1p(distance / DEGREES_OF_FREEDOM)
     }
 
-    /// Squared Mahalanobis distance from what a sub-cause expects.
+    /// Squared Mahalanobis distance from a sub-cause's expected values.
     fn distance(&self, index: usize, values: &[f64; FEATURES], covariates: &[f64; COVARIATES]) -> f64 {
         let mut deviation = *values;
         for (row, covariate) in self.sub_causes[index].mean.iter().zip(covariates) {
@@ -269,15 +274,15 @@ fn log_sum(a: f64, b: f64) -> f64 {
     if low == f64::NEG_INFINITY { high } else { high + math::ln_1p(math::exp(low - high)) }
 }
 
-/// Inverse of the lower Cholesky factor of a matrix, and the logarithm of the matrix's determinant; `None` for a
-/// matrix that is not symmetric and positive definite.
+/// Inverse of the lower Cholesky factor of `matrix`, and the logarithm of its determinant; `None` if it is
+/// not symmetric and positive definite.
 pub fn whiten<const N: usize>(matrix: &[[f64; N]; N]) -> Option<([[f64; N]; N], f64)> {
     let mut factor = [[0.0; N]; N];
     let mut log_determinant = 0.0;
     for i in 0..N {
         for j in 0..=i {
             let (low, high) = (matrix[i][j], matrix[j][i]);
-            // Files hold rounded numbers.
+            // Model files hold rounded numbers.
             let tolerance = 1e-6 * (matrix[i][i].abs() + matrix[j][j].abs());
             if (low - high).abs() > tolerance || !low.is_finite() || !high.is_finite() {
                 return None;
@@ -312,7 +317,7 @@ mod tests {
 
     const RESIDUAL: Residual = Residual { packets: 4, share: 0.5 };
 
-    /// Expects the values that `pairs` show, whatever is lost.
+    /// A sub-cause whose expected values are the features of `pairs`, independent of the covariates.
     fn sub_cause(name: &str, group: Group, pairs: &[(u64, u64)]) -> SubCause {
         let mut mean = [[0.0; FEATURES]; COVARIATES];
         mean[0] = features(pairs).values();
@@ -342,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_sub_cause_it_was_told_of() {
+    fn diagnoses_the_sub_causes_of_the_model() {
         let model = model();
         let blocks = model.diagnose(&features(&BLOCKS));
         assert_eq!((blocks.verdict(), blocks.likeliest, blocks.withheld), (Verdict::Receiver, 0, None));
@@ -351,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn few_losses_and_many_short_runs_are_not_held_against_the_receiver() {
+    fn few_losses_or_many_short_runs_withhold_receiver() {
         let few = sub_cause("few", Group::Receiver, &[(100, 7)]);
         let mixed = [(900, 300), (2000, 7), (1700, 6), (2400, 290)];
         let patchy = sub_cause("patchy", Group::Receiver, &mixed);
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn pores_and_a_clock_speak_against_a_receiver() {
+    fn pores_or_periodic_runs_withhold_receiver() {
         let pores: Vec<(u64, u64)> = (0..20).map(|i| if i % 3 == 0 { (900, 80) } else { (2, 90) }).collect();
         let ticks: Vec<(u64, u64)> = (0..12).map(|i| (900 + u64::from(i % 4 == 0), 90)).collect();
         for (pairs, reason) in [(pores, Withheld::Porous), (ticks, Withheld::Clocked)] {
@@ -405,7 +410,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any window gets probabilities, the same every time.
+        /// Every window gets probabilities between 0 and 1, the same every time.
         #[test]
         fn probabilities_are_probabilities(pairs in prop::collection::vec((1u64..9000, 1u64..900), 1..60)) {
             let (model, features) = (model(), features(&pairs));

@@ -1,48 +1,49 @@
-//! The classifier of the paper, to compare with (001 section 3.3).
+//! The classifier of the paper, for comparison (001 section 3.3).
 //!
-//! | loss rate | metric | means |
+//! | loss rate | metric | likelihood from |
 //! |---|---|---|
-//! | below 0.00008 | none: 50% each | |
+//! | below 0.00008 | none | 50% each |
 //! | to 0.0005 | success proportion | a constant for each cause |
 //! | from 0.0005 on | C1 | two exponentials of the loss rate for the network, one for the receiver |
 //!
-//! Where the text leaves open what is meant:
+//! Our reading where the text is ambiguous:
 //!
 //! - C1 is divided by n, not by 2 ([`super::complexity`]).
-//! - A likelihood is the area of the normal distribution beyond the observed distance on both sides, as section 3.3
-//!   computes it with figure 7, not the density that the name suggests.
-//! - The numbers of the fits are only in figures 4 to 6. The shipped ones are fits of the same form to windows of
-//!   our own (`docs/classifier.md`), for windows of 70,000 and of 10,000 packets; the nearer one serves.
-//! - There is one standard deviation for each curve, not one for each loss rate.
-//! - Where both areas vanish, the observation is "outside of the range of both causes" (001 section 7.1): 50% each.
+//! - A likelihood is the two-sided tail area of the normal distribution beyond the observed distance, as
+//!   section 3.3 computes it with figure 7, not the density that its name suggests.
+//! - The paper gives its fits only in figures 4 to 6. Ours have the same form and use our own recordings
+//!   (`docs/classifier.md`), for windows of 70,000 and of 10,000 packets; the nearer length is used.
+//! - Each curve has one standard deviation, not one for each loss rate.
+//! - If both areas are 0, the observation is "outside of the range of both causes" (001 section 7.1): 50% each.
 
 use super::Signature;
 use super::complexity::WordCounter;
 use super::features::Features;
 use crate::math;
 
-/// Below this loss rate a window says too little (001 section 3.1.5).
+/// Loss rate below which a window has too little information (001 section 3.1.5).
 pub const LOSS_RATE_MIN: f64 = 0.000_08;
-/// From this loss rate on C1 is the metric, below it the success proportion (001 section 3.1.4).
+/// Loss rate from which C1 is the metric; below it, the success proportion is (001 section 3.1.4).
 pub const COMPLEXITY_FROM: f64 = 0.000_5;
 
 /// A normal distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Normal {
-    /// Its mean.
+    /// Mean.
     pub mean: f64,
-    /// Its standard deviation, above 0.
+    /// Standard deviation, above 0.
     pub deviation: f64,
 }
 
 impl Normal {
-    /// Area further from the mean than `value`, on both sides (001 figure 7).
+    /// Two-sided tail area: probability of a larger distance from the mean than that of `value` (001 figure
+    /// 7).
     fn tails(self, value: f64) -> f64 {
         erfc((value - self.mean).abs() / (self.deviation * std::f64::consts::SQRT_2))
     }
 }
 
-/// The sum of `factor * exp(rate * p)`, p being the loss rate, over the terms.
+/// A sum of exponentials `factor * exp(rate * p)` of the loss rate p.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// Pairs of factor and rate: two for the network, one for the receiver (001 section 3.1.6).
@@ -61,26 +62,26 @@ impl Curve {
 /// Fits to windows of one length.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// Packets of the windows.
+    /// Length of the windows, packets.
     pub packets: u32,
     /// C1 of network losses.
     pub network: Curve,
-    /// C1 of a receiver's losses.
+    /// C1 of receiver losses.
     pub receiver: Curve,
     /// Success proportion of network losses.
     pub network_success: Normal,
-    /// Success proportion of a receiver's losses.
+    /// Success proportion of receiver losses.
     pub receiver_success: Normal,
 }
 
-/// The classifier.
+/// The paper's classifier.
 #[derive(Debug, Clone)]
 pub struct Paper {
     fits: Vec<Fit>,
 }
 
 impl Paper {
-    /// With these fits; `None` if there is none, or a number in them is unusable.
+    /// A classifier with these fits; `None` if there are none, or if a number is not usable.
     pub fn new(fits: Vec<Fit>) -> Option<Paper> {
         let usable = |fit: &Fit| {
             let normals =
@@ -92,7 +93,7 @@ impl Paper {
         (!fits.is_empty() && fits.iter().all(usable)).then_some(Paper { fits })
     }
 
-    /// Probability that the receiver lost the packets of the window.
+    /// Probability that the receiver lost the packets.
     pub fn p_receiver(&self, signature: &Signature, words: &mut WordCounter) -> f64 {
         let loss_rate = signature.loss_rate();
         let Some(features) = Features::of(signature).filter(|_| loss_rate >= LOSS_RATE_MIN) else {
@@ -106,11 +107,11 @@ impl Paper {
             let success = features.success_proportion;
             (fit.network_success.tails(success), fit.receiver_success.tails(success))
         };
-        // Both causes are equally likely beforehand (001 section 3.3).
+        // Equal priors (001 section 3.3).
         if network + receiver > 0.0 { receiver / (network + receiver) } else { 0.5 }
     }
 
-    /// The fit to windows of the most similar length.
+    /// The fit with the most similar window length.
     fn nearest(&self, packets: u32) -> &Fit {
         let apart = |fit: &Fit| math::ln(f64::from(fit.packets) / f64::from(packets.max(1))).abs();
         let by_distance = |a: &&Fit, b: &&Fit| apart(a).total_cmp(&apart(b));
@@ -118,8 +119,9 @@ impl Paper {
     }
 }
 
-/// Complementary error function of `x` >= 0, relative error below 1e-12: the series of erf below 2, Legendre's
-/// continued fraction from there on (Abramowitz and Stegun 7.1.6 and 7.1.14). The standard library has none.
+/// Complementary error function of `x` >= 0, relative error below 1e-12: the series of erf below 2,
+/// Legendre's continued fraction above (Abramowitz and Stegun 7.1.6 and 7.1.14). The standard library has
+/// none.
 fn erfc(x: f64) -> f64 {
     let gauss = math::exp(-x * x);
     let root_pi = std::f64::consts::PI.sqrt();
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn error_function() {
+    fn the_error_function_agrees_with_published_tables() {
         // Abramowitz and Stegun, tables 7.1 and 7.3.
         for (x, expected) in [
             (0.0, 1.0),

@@ -1,4 +1,4 @@
-//! What is said of a window of a live transfer: for whoever watches, or trains models.
+//! Records of attributed loss windows, for event logs and for training models.
 
 use super::witness::Evidence;
 use super::{Signature, Verdict};
@@ -7,29 +7,30 @@ use crate::{PacketNumber, Timestamp};
 /// A window with losses, judged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LossReport {
-    /// When it was judged, sender's clock.
+    /// Time of the verdict, sender's clock.
     pub at: Timestamp,
-    /// Its first packet.
+    /// First packet of the window.
     pub first: PacketNumber,
-    /// Packets declared lost that the controller answers for.
+    /// Packets declared lost and attributed to the network; the congestion controller reacts to these.
     pub network_lost: u32,
-    /// Packets declared lost that were the receiver's and spare the rate.
+    /// Packets declared lost and attributed to the receiver; the sending rate is spared.
     pub receiver_lost: u32,
-    /// Whose they were.
+    /// The loss cause.
     pub verdict: Verdict,
-    /// Why.
+    /// The evidence for the verdict.
     pub evidence: Evidence,
-    /// Which packets: over the window and as many before it as the pattern was judged by.
+    /// Lost packets of this window and of the packets before it that the classifier used.
     pub signature: Signature,
 }
 
-/// A window whose cause the receiver's counters told, whatever the pattern says. No packet is in two of them.
+/// A window with a cause known from the receiver's counters, independent of the signature. Windows are
+/// disjoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lesson {
-    /// Which packets were lost.
+    /// The lost packets.
     pub signature: Signature,
-    /// [`Verdict::Receiver`] if its counters cover the losses, [`Verdict::Network`] if they have none of them.
+    /// [`Verdict::Receiver`] if the counters cover the losses, [`Verdict::Network`] if they cover none.
     pub cause: Verdict,
-    /// Packets that the receiver counted.
+    /// Number of packets that the receiver's kernel counted as dropped.
     pub host_drops: u32,
 }

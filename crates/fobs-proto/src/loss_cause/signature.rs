@@ -1,33 +1,33 @@
-//! Which packets of a window were lost: runs over packet numbers (001 section 3.1).
+//! Loss signature: the lost packets of a window, as runs of packet numbers (001 section 3.1).
 
 use crate::PacketNumber;
 use std::ops::Range;
 
-/// Most runs of a window. A window of 70,000 packets of which every second is lost has 35,000; one that would have
-/// more ends early and the next begins (64 KiB of runs are 8 bytes each: 512 KiB).
+/// Maximum number of runs of a window, 8 bytes each: 512 KiB. A window of 70,000 packets that loses every
+/// second one has 35,000 runs; a window that would have more ends early.
 pub const RUNS_MAX: usize = 1 << 16;
-/// Most packets of a window; above the longest round that anyone sends (10 Gbit/s for 60 s are 50 million).
+/// Maximum length of a window, packets; longer than any round: 10 Gbit/s for 60 s are 50 million packets.
 pub const PACKETS_MAX: u32 = 1 << 27;
 
-/// Packets lost one after the other.
+/// Consecutive lost packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LossRun {
-    /// Packets of the window before the first.
+    /// Index of the first lost packet in its window.
     pub start: u32,
-    /// How many; at least 1.
+    /// Number of packets, at least 1.
     pub len: u32,
 }
 
 impl LossRun {
-    /// Packets of the window before the first that is not lost any more.
+    /// Index of the first packet after the run.
     pub fn end(self) -> u32 {
         self.start + self.len
     }
 }
 
-/// A window of packets and which of them were lost.
+/// A window of packets and the runs of lost ones.
 ///
-/// Runs are in order and do not touch: between two is at least one packet received.
+/// Runs are in order and do not touch: at least one packet between two runs is received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     packets: u32,
@@ -36,29 +36,33 @@ pub struct Signature {
     runs: Vec<LossRun>,
 }
 
-/// Why runs make no signature.
+/// Why runs are not a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// Longer than [`PACKETS_MAX`].
+    /// The window is longer than [`PACKETS_MAX`].
     #[error("a window of {0} packets is longer than {PACKETS_MAX}: cut it")]
     TooLong(u64),
     /// More runs than [`RUNS_MAX`].
     #[error("a window with more than {RUNS_MAX} runs of lost packets: cut it")]
     TooManyRuns,
-    /// A run that ends beyond the window.
+    /// A run ends beyond the window.
     #[error("lost packets reach {end}, but the window has {packets}: correct `n` or `rle`")]
     Outside {
         /// End of the run.
         end: u64,
-        /// Packets of the window.
+        /// Length of the window, packets.
         packets: u32,
     },
 }
 
 impl Signature {
-    /// The window of `packets` packets, sent `burst` back to back (1: evenly paced; 0 counts as 1), from pairs of a
-    /// gap (packets received) and a length (packets lost after it). A pair without length is a longer gap before the
-    /// next, one without gap lengthens the run before it.
+    /// A window of `packets` packets, sent `burst` back to back (1: evenly paced; 0 counts as 1), from pairs
+    /// of a gap (packets received) and the number of packets lost after it. A pair with 0 losses extends the
+    /// gap before the next; a pair with gap 0 extends the run before it.
+    ///
+    /// # Errors
+    ///
+    /// [`SignatureError`] if the window is too long, has too many runs, or a run ends beyond it.
     pub fn from_gaps(
         packets: u64,
         burst: u32,
@@ -82,12 +86,12 @@ impl Signature {
         Ok(signature)
     }
 
-    /// A window of up to [`PACKETS_MAX`] packets of which none was lost.
+    /// A window without loss, of at most [`PACKETS_MAX`] packets.
     pub fn clean(packets: u32) -> Signature {
         Signature { packets: packets.min(PACKETS_MAX), lost: 0, burst: 1, runs: Vec::new() }
     }
 
-    /// Adds what was lost after everything else; the range is inside the window.
+    /// Appends a run of losses after all others; the range lies inside the window.
     fn push(&mut self, range: Range<u32>) -> Result<(), SignatureError> {
         let len = range.end - range.start;
         if len == 0 {
@@ -108,12 +112,12 @@ impl Signature {
         self.packets
     }
 
-    /// How many of them were lost.
+    /// Packets lost.
     pub fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// Packets put out back to back, at least 1: bursts change the pattern.
+    /// Packets sent back to back, at least 1: bursts change the signature.
     pub fn burst(&self) -> u32 {
         self.burst
     }
@@ -123,13 +127,13 @@ impl Signature {
         &self.runs
     }
 
-    /// Share of the packets that was lost; 0 for an empty window.
+    /// Lost packets over packets sent; 0 for an empty window.
     pub fn loss_rate(&self) -> f64 {
         if self.packets == 0 { 0.0 } else { f64::from(self.lost) / f64::from(self.packets) }
     }
 
-    /// Whole windows of `packets` packets cut out of this one; what is left at its end is dropped. A shorter one is
-    /// returned as it is, as is any for `packets` 0.
+    /// This window cut into windows of `packets` packets; an incomplete one at the end is dropped. A shorter
+    /// window is returned unchanged, as is any for `packets` 0.
     pub fn slices(&self, packets: u32) -> Vec<Signature> {
         if packets == 0 || self.packets <= packets {
             return vec![self.clone()];
@@ -144,7 +148,7 @@ impl Signature {
                     slice.lost += part.end - part.start;
                     slice.runs.push(LossRun { start: part.start, len: part.end - part.start });
                     if run.end() > to {
-                        break; // the rest of it belongs to the next slice
+                        break; // the next slice has the rest of this run
                     }
                     rest = &rest[1..];
                 }
@@ -154,38 +158,39 @@ impl Signature {
     }
 }
 
-/// Grows the signature of a window while packets of it are declared lost, in any order, and some of them turn up
-/// after all.
+/// Builds a window's signature while packets are declared lost, in any order; packets declared lost too early
+/// can be removed again.
 ///
-/// Sending order is packet numbers: losses mostly come with growing numbers, which costs nothing but the last run.
+/// Losses mostly come in order of packet number, which only touches the last run.
 #[derive(Debug, Clone)]
 pub struct SignatureBuilder {
     first: PacketNumber,
-    /// Sorted, apart from each other.
+    /// In order; runs do not touch.
     runs: Vec<Range<PacketNumber>>,
 }
 
-/// What became of packets declared lost.
+/// Whether packets declared lost were recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorded {
     /// They are in the window.
     Kept,
-    /// The window can take no more: [`SignatureBuilder::finish`] it at these packets, and tell the next.
+    /// The window is full: [`finish`](SignatureBuilder::finish) it before these packets and record them in
+    /// the next.
     Full,
 }
 
 impl SignatureBuilder {
-    /// A window that begins with packet `first`.
+    /// A builder for a window that begins with packet `first`.
     pub fn new(first: PacketNumber) -> SignatureBuilder {
         SignatureBuilder { first, runs: Vec::new() }
     }
 
-    /// The packet that the window begins with.
+    /// First packet of the window.
     pub fn first(&self) -> PacketNumber {
         self.first
     }
 
-    /// These were declared lost. What lies before the window is left out: its own window is finished.
+    /// Records packets declared lost. Packets before the window are ignored: their window is finished.
     pub fn lost(&mut self, packets: Range<PacketNumber>) -> Recorded {
         let mut new = packets.start.max(self.first)..packets.end;
         if new.is_empty() {
@@ -194,7 +199,7 @@ impl SignatureBuilder {
         if new.end - self.first > u64::from(PACKETS_MAX) {
             return Recorded::Full;
         }
-        // The runs that `new` overlaps or touches become one with it.
+        // Merges `new` with the runs that it overlaps or touches.
         let from = self.runs.partition_point(|run| run.end < new.start);
         let to = from + self.runs[from..].partition_point(|run| run.start <= new.end);
         if from == to && self.runs.len() == RUNS_MAX {
@@ -208,8 +213,8 @@ impl SignatureBuilder {
         Recorded::Kept
     }
 
-    /// This one was declared lost too early and has arrived. (In a window that is full to the last run it stays
-    /// lost if taking it out would split a run.)
+    /// Removes a packet that was declared lost too early. It stays if this would split a run and the window
+    /// has [`RUNS_MAX`] runs.
     pub fn found(&mut self, packet: PacketNumber) {
         let index = self.runs.partition_point(|run| run.end <= packet);
         let Some(run) = self.runs.get_mut(index).filter(|run| run.start <= packet) else {
@@ -234,7 +239,7 @@ impl SignatureBuilder {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Where a window would have to begin for the newest `lost` losses; not before `earliest`.
+    /// First packet of a window with the newest `lost` losses; not before `earliest`.
     pub fn start_of(&self, lost: u64, earliest: PacketNumber) -> PacketNumber {
         let mut counted = 0;
         for run in self.runs.iter().rev() {
@@ -246,8 +251,8 @@ impl SignatureBuilder {
         earliest.max(self.first)
     }
 
-    /// The window from packet `from` to before packet `end`, which goes on growing. It has [`PACKETS_MAX`] packets at
-    /// most.
+    /// The window of packets `from` to `end` (exclusive), at most [`PACKETS_MAX`] of them. The builder is
+    /// unchanged.
     pub fn window(&self, from: PacketNumber, end: PacketNumber, burst: u32) -> Signature {
         let from = from.max(self.first);
         let end = end.clamp(from, from.saturating_add(u64::from(PACKETS_MAX)));
@@ -263,8 +268,8 @@ impl SignatureBuilder {
         signature
     }
 
-    /// Ends the window before packet `end` and begins the next there, with the losses that are already known of it.
-    /// An `end` beyond [`PACKETS_MAX`] packets is moved there.
+    /// Ends the window before packet `end`, which is moved to at most [`PACKETS_MAX`] packets, and begins the
+    /// next there, with the losses already recorded for it.
     pub fn finish(&mut self, end: PacketNumber, burst: u32) -> Signature {
         let end = end.clamp(self.first, self.first.saturating_add(u64::from(PACKETS_MAX)));
         let mut signature =
@@ -311,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_what_finishing_would_give_and_leaves_all_as_it_is() {
+    fn a_window_equals_the_finished_one_and_leaves_the_builder() {
         let mut builder = SignatureBuilder::new(100);
         for range in [110..113, 120..140, 150..151] {
             assert_eq!(builder.lost(range), Recorded::Kept);
@@ -320,14 +325,14 @@ mod tests {
         assert_eq!(window.runs(), [LossRun { start: 0, len: 1 }, LossRun { start: 8, len: 10 }]);
         assert_eq!((window.packets(), window.lost(), window.burst()), (18, 11, 3));
         assert_eq!(builder.window(0, 200, 1), builder.clone().finish(200, 1));
-        // The newest so many losses begin with a run, or where the window may begin at the earliest.
+        // The newest losses begin with a run, or at the earliest start.
         let starts = [1, 2, 21, 22, 1000].map(|lost| builder.start_of(lost, 100));
         assert_eq!(starts, [150, 120, 120, 110, 100]);
         assert_eq!(builder.start_of(1000, 125), 125);
     }
 
     #[test]
-    fn bad_windows_are_refused_and_say_why() {
+    fn bad_windows_are_refused_with_a_reason() {
         let pairs = [(5, 6)];
         let outside = Signature::from_gaps(10, 1, pairs).expect_err("beyond the window");
         assert!(outside.to_string().contains("reach 11"), "{outside}");
@@ -340,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_builder_says_so_and_goes_on() {
+    fn a_full_builder_reports_it_and_the_next_window_works() {
         let mut builder = SignatureBuilder::new(100);
         for i in 0..RUNS_MAX as u64 {
             assert_eq!(builder.lost(100 + 2 * i..101 + 2 * i), Recorded::Kept);
@@ -354,7 +359,7 @@ mod tests {
     }
 
     proptest! {
-        /// However losses are declared, taken back and cut into windows, the windows say what was lost.
+        /// Losses that are recorded, removed and cut into windows agree with a model.
         #[test]
         fn windows_hold_what_was_lost(
             ops in prop::collection::vec((0u64..300, 1u64..20, prop::bool::weighted(0.8)), 0..60),
@@ -383,7 +388,7 @@ mod tests {
             prop_assert_eq!(builder.lost_count() as usize, model[end as usize..].iter().filter(|lost| **lost).count());
         }
 
-        /// Slices are the window, cut.
+        /// The slices together are the window.
         #[test]
         fn slices_are_the_window_cut(
             pairs in prop::collection::vec((0u64..40, 0u64..30), 0..40),

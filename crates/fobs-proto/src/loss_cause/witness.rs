@@ -1,62 +1,63 @@
-//! The three witnesses together: what the receiver counted, what the pattern of losses says, and how late the
-//! receiver read.
+//! Combines three sources: the receiver's drop counters, the signature, and how late the receiver read.
 //!
-//! What the receiving kernel counted as dropped is nearly exact, so it splits the losses. But it comes from the
-//! receiver, who may be wrong, or may want to make the sender harm others: its word counts only as far as the
-//! pattern does not contradict it. Disagreement is inconclusive, and inconclusive is the network.
+//! The receiving kernel's drop count is nearly exact, so it splits the losses. But it comes from the
+//! receiver, which may be wrong, or may lie to make the sender harm other flows: it counts only as far as the
+//! signature does not contradict it. Disagreement is `inconclusive`, which is treated as network loss.
 
 use super::{CONFIDENCE, Verdict};
 
-/// Share of the losses that may stay uncounted before a window is mixed. With merged datagrams (GRO) the counter is
-/// scaled by their number; it is to be right to 1%, the bar for mixed sizes.
+/// Maximum share of the losses that the counter may miss; above it, the window is mixed. With merged
+/// datagrams (GRO) the count is an estimate that must be right to 1% for mixed packet sizes
+/// (`docs/classifier.md`).
 pub const UNCOUNTED_SHARE_MAX: f64 = 0.01;
-/// From this lag on a receiver was late: the greatest in each of 178 recorded windows of starved receivers was at least 0.40
-/// (`docs/classifier.md`, the lag).
+/// Minimum lag of a receiver that was late, in buffer-filling times: the largest lag in each of 178 recorded
+/// windows of starved receivers was at least 0.40 (`docs/classifier.md`, the lag).
 pub const LAG_MIN: f64 = 0.3;
 
-/// What the pattern of losses says.
+/// The result of a classifier on a signature.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pattern {
-    /// Probability that the receiver lost all of it.
+    /// Probability that the receiver lost all the packets.
     pub p_receiver: f64,
-    /// Probability that both lost some; 0 from a method that does not know of it.
+    /// Probability that both the receiver and the network lost packets; 0 with a method that does not
+    /// estimate it.
     pub p_mixed: f64,
 }
 
 impl Pattern {
-    /// Whether it denies that the receiver lost anything.
+    /// Whether it excludes losses at the receiver.
     pub fn denies_receiver(&self) -> bool {
         1.0 - self.p_receiver - self.p_mixed >= CONFIDENCE
     }
 }
 
-/// What is known of a window.
+/// The evidence on a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Evidence {
     /// Packets lost.
     pub lost: u32,
-    /// What the pattern says; `None` where it was not asked.
+    /// The classifier's result; `None` where none was computed.
     pub pattern: Option<Pattern>,
-    /// Datagrams the receiving host counted as dropped; `None` where its counters cannot be read.
+    /// Datagrams that the receiving host counted as dropped; `None` where its counters cannot be read.
     pub host_drops: Option<u32>,
-    /// Median of: how late packets before a loss were read at worst, over the time in which the socket's buffer fills.
-    /// `None` where arrivals are not stamped.
+    /// Lag, median over the gaps: the largest delay of reading before a gap, over the time in which the
+    /// socket's buffer fills. `None` without arrival timestamps.
     pub lag: Option<f64>,
 }
 
-/// What follows.
+/// The attribution of a window's losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Judgement {
-    /// Where the window's losses happened.
+    /// Loss cause of the window.
     pub verdict: Verdict,
-    /// Losses that congestion control must answer for.
+    /// Losses passed to the congestion controller.
     pub network_lost: u32,
-    /// Losses that ask for a slower or better receiver, not for a slower path.
+    /// Losses at the receiver, which call for a slower or better receiver, not for a lower rate on the path.
     pub receiver_lost: u32,
 }
 
 impl Evidence {
-    /// Weighs it.
+    /// Attributes the losses.
     pub fn judge(&self) -> Judgement {
         let verdict = match self.host_drops {
             Some(drops) => self.with_ledger(drops),
@@ -65,14 +66,14 @@ impl Evidence {
         let receiver_lost = match (verdict, self.host_drops) {
             (Verdict::Receiver, None) => self.lost,
             (Verdict::Receiver, Some(drops)) => drops.min(self.lost),
-            // A mixed window: the counted share is the receiver's, unless the pattern denies that it has any.
+            // In a mixed window the counted losses are the receiver's, unless the signature excludes that.
             (Verdict::Inconclusive, Some(drops)) if !self.is_denied() => drops.min(self.lost),
             _ => 0,
         };
         Judgement { verdict, network_lost: self.lost - receiver_lost, receiver_lost }
     }
 
-    /// Whether the receiver claims losses that look like the network's.
+    /// Whether the receiver counts drops although the signature excludes losses at the receiver.
     pub fn contradicts(&self) -> bool {
         self.host_drops.is_some_and(|drops| drops > 0) && self.is_denied()
     }
@@ -102,12 +103,12 @@ impl Evidence {
         self.pattern.is_some_and(|pattern| pattern.denies_receiver())
     }
 
-    /// Whether the pattern says that the network lost some of it.
+    /// Whether the signature shows that the network lost packets.
     fn is_network(&self) -> bool {
         self.pattern.map(|pattern| Verdict::from_probability(pattern.p_receiver)) == Some(Verdict::Network)
     }
 
-    /// The receiver read without delay right up to the losses.
+    /// Whether the receiver read without delay up to the losses.
     fn was_prompt(&self) -> bool {
         self.lag.is_some_and(|lag| lag < LAG_MIN)
     }
@@ -118,24 +119,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_witnesses_are_weighed() {
+    fn counters_signature_and_lag_are_combined() {
         use Verdict::{Inconclusive, Network, Receiver};
-        // p_receiver, host drops of 1000 lost, lag; verdict, the network's share
+        // p_receiver, host drops of 1000 lost, lag; verdict, network losses
         for (p, drops, lag, verdict, network) in [
             (Some(0.99), Some(1000), Some(0.8), Receiver, 0),
             (Some(0.99), Some(1000), None, Receiver, 0),
             (None, Some(1000), None, Receiver, 0),
             (Some(0.5), Some(995), None, Receiver, 5),
             (Some(0.99), Some(2000), None, Receiver, 0),
-            // The network had its share.
+            // The network lost some.
             (Some(0.99), Some(950), Some(0.8), Inconclusive, 50),
             (Some(0.5), Some(400), None, Inconclusive, 600),
-            // A blackout looks like a receiver, but nothing was counted, or it was not late.
+            // A blackout looks like a receiver, but nothing was counted, or the receiver was not late.
             (Some(0.99), Some(0), None, Network, 1000),
             (Some(0.99), None, Some(0.01), Inconclusive, 1000),
             (Some(0.99), None, Some(0.8), Receiver, 0),
             (Some(0.99), None, None, Receiver, 0),
-            // A receiver that claims losses which look like the network's is not believed.
+            // Counted losses with a signature of the network are not attributed to the receiver.
             (Some(0.01), Some(1000), Some(0.8), Inconclusive, 1000),
             (Some(0.01), None, None, Network, 1000),
             (Some(0.5), None, Some(0.8), Inconclusive, 1000),
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lost_is_nobodys() {
+    fn without_losses_no_drops_are_attributed() {
         let evidence = Evidence { lost: 0, pattern: None, host_drops: Some(7), lag: None };
         assert_eq!(evidence.judge().receiver_lost, 0);
     }

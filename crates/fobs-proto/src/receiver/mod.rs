@@ -106,7 +106,7 @@ pub enum Reject {
 
 /// A verdict on a complete chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ChunkVerification {
     /// Its digest matches.
     Verified,
     /// It does not.
@@ -252,14 +252,14 @@ impl Receiver {
     }
 
     /// The verdict on a complete chunk. False if a chunk that does not verify has no attempt left.
-    pub fn handle_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> bool {
+    pub fn handle_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> bool {
         let Some(arriving) = self.chunk_mut(chunk).filter(|c| c.progress == Progress::Complete) else {
             return true;
         };
         let mut again = true;
         match verdict {
-            Verdict::Verified => arriving.progress = Progress::Verified,
-            Verdict::Mismatch => again = arriving.reject(),
+            ChunkVerification::Verified => arriving.progress = Progress::Verified,
+            ChunkVerification::Mismatch => again = arriving.reject(),
         }
         while self.chunk_mut(self.verified_below).is_some_and(|c| c.progress == Progress::Verified) {
             self.verified_below += 1;

@@ -33,14 +33,14 @@ pub struct Slopes {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Report {
+struct ReceiverReport {
     time_us: u64,
     bytes: u64,
     packets: u64,
 }
 
-impl Report {
-    fn slope_since(&self, old: &Report) -> Option<RateSample> {
+impl ReceiverReport {
+    fn slope_since(&self, old: &ReceiverReport) -> Option<RateSample> {
         let span = Duration::from_micros(self.time_us - old.time_us);
         let rate = Rate::of(self.bytes - old.bytes, span)?;
         Some(RateSample { rate, span, packets: self.packets - old.packets })
@@ -50,7 +50,7 @@ impl Report {
 /// The estimator.
 #[derive(Debug, Default)]
 pub struct DeliveryRate {
-    reports: VecDeque<Report>,
+    reports: VecDeque<ReceiverReport>,
 }
 
 impl DeliveryRate {
@@ -64,7 +64,7 @@ impl DeliveryRate {
     /// Takes the counters of an ack and gives the slopes over about the last `window` and since the last
     /// report; `None` while there is nothing to compare with, or for an ack that was overtaken.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<Slopes> {
-        let new = Report { time_us, bytes, packets };
+        let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
         {

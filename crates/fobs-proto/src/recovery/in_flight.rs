@@ -62,7 +62,7 @@ pub struct Lost {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PacketState {
     Outstanding,
     Acked,
     Lost,
@@ -72,7 +72,7 @@ enum State {
 #[derive(Debug)]
 pub struct InFlight {
     oldest: PacketNumber,
-    entries: VecDeque<(Sent, State)>,
+    entries: VecDeque<(Sent, PacketState)>,
     bytes: u64,
     largest_acked: Option<PacketNumber>,
     /// No packet below is outstanding.
@@ -97,7 +97,7 @@ impl InFlight {
     /// Whether another transmission would push out one that is still outstanding.
     pub fn is_full(&self) -> bool {
         self.entries.len() == ENTRIES_MAX
-            && self.entries.front().is_some_and(|(_, state)| *state == State::Outstanding)
+            && self.entries.front().is_some_and(|(_, state)| *state == PacketState::Outstanding)
     }
 
     /// The number that the next transmission will have.
@@ -119,14 +119,14 @@ impl InFlight {
     pub fn on_sent(&mut self, sent: Sent) -> PacketNumber {
         if self.entries.len() == ENTRIES_MAX {
             let (forgotten, state) = self.entries.pop_front().expect("the ring is full");
-            if state == State::Outstanding {
+            if state == PacketState::Outstanding {
                 self.bytes -= u64::from(forgotten.len);
             }
             self.oldest += 1;
         }
         let number = self.next_number();
         self.bytes += u64::from(sent.len);
-        self.entries.push_back((sent, State::Outstanding));
+        self.entries.push_back((sent, PacketState::Outstanding));
         number
     }
 
@@ -143,13 +143,13 @@ impl InFlight {
         let end = (high + 1).max(from);
         let places = (from - self.oldest) as usize..(end - self.oldest) as usize;
         for (number, (sent, state)) in (from..).zip(self.entries.range_mut(places)) {
-            let was_lost = *state == State::Lost;
+            let was_lost = *state == PacketState::Lost;
             match *state {
-                State::Acked => continue,
-                State::Outstanding => self.bytes -= u64::from(sent.len),
-                State::Lost => {}
+                PacketState::Acked => continue,
+                PacketState::Outstanding => self.bytes -= u64::from(sent.len),
+                PacketState::Lost => {}
             }
-            *state = State::Acked;
+            *state = PacketState::Acked;
             if was_lost && let Some(largest) = self.largest_acked {
                 // RFC 8985 in spirit: a path that reorders gets a threshold as long as its reordering.
                 let distance = largest.saturating_sub(number) + 1;
@@ -167,11 +167,11 @@ impl InFlight {
         while self.outstanding_from < largest {
             let number = self.outstanding_from;
             let (sent, state) = &mut self.entries[(number - self.oldest) as usize];
-            if *state == State::Outstanding {
+            if *state == PacketState::Outstanding {
                 if number + self.packet_threshold > largest && sent.at + loss_delay > now {
                     break;
                 }
-                *state = State::Lost;
+                *state = PacketState::Lost;
                 self.bytes -= u64::from(sent.len);
                 lost(Lost { number, sent: *sent });
             }
@@ -185,8 +185,8 @@ impl InFlight {
     pub fn lose_all(&mut self, mut lost: impl FnMut(Lost)) {
         self.skip_resolved();
         for (i, (sent, state)) in self.entries.iter_mut().enumerate() {
-            if *state == State::Outstanding {
-                *state = State::Lost;
+            if *state == PacketState::Outstanding {
+                *state = PacketState::Lost;
                 self.bytes -= u64::from(sent.len);
                 lost(Lost { number: self.oldest + i as u64, sent: *sent });
             }
@@ -198,10 +198,10 @@ impl InFlight {
     pub fn lose(&mut self, number: PacketNumber) -> Option<Lost> {
         let index = usize::try_from(number.checked_sub(self.oldest)?).ok()?;
         let (sent, state) = self.entries.get_mut(index)?;
-        if *state != State::Outstanding {
+        if *state != PacketState::Outstanding {
             return None;
         }
-        *state = State::Lost;
+        *state = PacketState::Lost;
         self.bytes -= u64::from(sent.len);
         Some(Lost { number, sent: *sent })
     }
@@ -218,13 +218,17 @@ impl InFlight {
 
     /// The packets outstanding, from the newest.
     pub fn outstanding_newest_first(&self) -> impl Iterator<Item = &Sent> {
-        self.entries.iter().rev().filter(|(_, state)| *state == State::Outstanding).map(|(sent, _)| sent)
+        self.entries
+            .iter()
+            .rev()
+            .filter(|(_, state)| *state == PacketState::Outstanding)
+            .map(|(sent, _)| sent)
     }
 
     fn skip_resolved(&mut self) {
         self.outstanding_from = self.outstanding_from.max(self.oldest);
         while let Some((_, state)) = self.entries.get((self.outstanding_from - self.oldest) as usize)
-            && *state != State::Outstanding
+            && *state != PacketState::Outstanding
         {
             self.outstanding_from += 1;
         }
@@ -252,7 +256,7 @@ mod tests {
     /// The naive model: every packet ever sent, and RFC 9002's rule applied to each in turn.
     #[derive(Default)]
     struct Model {
-        packets: BTreeMap<u64, (Sent, State)>,
+        packets: BTreeMap<u64, (Sent, PacketState)>,
         largest: Option<u64>,
     }
 
@@ -261,8 +265,9 @@ mod tests {
             let Some(largest) = self.largest else { return vec![] };
             let mut lost = vec![];
             for (&n, (sent, state)) in self.packets.range_mut(..largest) {
-                if *state == State::Outstanding && (n + threshold <= largest || sent.at + delay <= now) {
-                    *state = State::Lost;
+                if *state == PacketState::Outstanding && (n + threshold <= largest || sent.at + delay <= now)
+                {
+                    *state = PacketState::Lost;
                     lost.push(n);
                 }
             }
@@ -270,7 +275,11 @@ mod tests {
         }
 
         fn bytes(&self) -> u64 {
-            self.packets.values().filter(|p| p.1 == State::Outstanding).map(|p| u64::from(p.0.len)).sum()
+            self.packets
+                .values()
+                .filter(|p| p.1 == PacketState::Outstanding)
+                .map(|p| u64::from(p.0.len))
+                .sum()
         }
     }
 
@@ -284,7 +293,7 @@ mod tests {
                 match op {
                     0 => for _ in 0..b {
                         let number = ring.on_sent(sent(now));
-                        model.packets.insert(number, (sent(now), State::Outstanding));
+                        model.packets.insert(number, (sent(now), PacketState::Outstanding));
                     },
                     1 => {
                         let top = ring.next_number();
@@ -294,8 +303,8 @@ mod tests {
                         ring.on_ack(low, high, |p| acked.push(p.number));
                         let mut expected = vec![];
                         for (&n, p) in model.packets.range_mut(low..=high) {
-                            if p.1 != State::Acked {
-                                p.1 = State::Acked;
+                            if p.1 != PacketState::Acked {
+                                p.1 = PacketState::Acked;
                                 expected.push(n);
                             }
                         }

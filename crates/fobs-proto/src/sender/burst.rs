@@ -2,7 +2,7 @@
 
 use super::config::BURST_BYTES_MAX;
 use super::flight::Flight;
-use super::limit::Limit;
+use super::limit::SendLimit;
 use super::packet::PacketOut;
 use super::rate::RateSampler;
 use super::timers::ProbeTimeout;
@@ -62,9 +62,14 @@ impl Lengths {
 
 impl Filling<'_> {
     /// Fills `out`; what kept it from holding more packets, if that is a limit of the sender.
-    pub(super) fn fill(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) -> Option<Limit> {
+    pub(super) fn fill(
+        &mut self,
+        now: Timestamp,
+        budget: Budget,
+        out: &mut Vec<PacketOut>,
+    ) -> Option<SendLimit> {
         if self.flight.is_full() {
-            return Some(Limit::Window);
+            return Some(SendLimit::Window);
         }
         if self.flight.sent.next_number() >= PROBE_AFTER_PACKETS
             && budget != Budget::TimerOnly
@@ -81,7 +86,12 @@ impl Filling<'_> {
         limit
     }
 
-    fn fill_with_data(&mut self, now: Timestamp, budget: Budget, out: &mut Vec<PacketOut>) -> Option<Limit> {
+    fn fill_with_data(
+        &mut self,
+        now: Timestamp,
+        budget: Budget,
+        out: &mut Vec<PacketOut>,
+    ) -> Option<SendLimit> {
         let datagram = self.flight.datagram_len();
         let (timer_only, budget) = match budget {
             Budget::TimerOnly => (true, u64::MAX),
@@ -91,7 +101,7 @@ impl Filling<'_> {
         while out.len() < self.packets_max && lengths.is_within(budget) {
             let full = self.flight.sent.bytes() + datagram > self.window;
             if (full || timer_only) && !self.timer.take_credit() {
-                return Some(if timer_only { Limit::Silence } else { Limit::Window });
+                return Some(if timer_only { SendLimit::Silence } else { SendLimit::Window });
             }
             let Some((slot, origin)) = self.flight.peek(now) else {
                 if out.is_empty() {

@@ -3,7 +3,7 @@
 
 /// Why [`poll_transmit`](super::Sender::poll_transmit) gave no burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Limit {
+pub enum SendLimit {
     /// There is no unsent chunk; more of the object will come.
     #[default]
     Data,
@@ -28,7 +28,7 @@ pub enum Limit {
 #[cfg(test)]
 mod tests {
     use super::super::{ScheduleKind, Sender, SenderConfig, Transmit};
-    use super::Limit;
+    use super::SendLimit;
     use crate::congestion::{Auto, Controller, Fixed};
     use crate::{Rate, Timestamp};
     use std::time::Duration;
@@ -42,16 +42,21 @@ mod tests {
         last: bool,
         /// Pacing pauses that are waited for.
         pauses: u32,
-        expected: Limit,
+        expected: SendLimit,
     }
 
     impl Case {
-        fn new(name: &'static str, controller: Box<dyn Controller>, chunks: u32, expected: Limit) -> Case {
+        fn new(
+            name: &'static str,
+            controller: Box<dyn Controller>,
+            chunks: u32,
+            expected: SendLimit,
+        ) -> Case {
             Case { name, controller, cap: None, chunks, credit: 8, last: false, pauses: 0, expected }
         }
 
         /// Sends from a fresh machine, without any ack, until it wants to wait; its limit then.
-        fn run(self) -> Limit {
+        fn run(self) -> SendLimit {
             let config = SenderConfig {
                 controller: self.controller,
                 schedule: ScheduleKind::LossDriven,
@@ -90,14 +95,17 @@ mod tests {
         let (fast, slow) = (1 << 50, 80_000);
         let cap = |bits| Some(Rate::bits_per_second(bits));
         let table = [
-            Case::new("no chunk yet", fixed(fast), 0, Limit::Data),
-            Case::new("all of one chunk", fixed(fast), 1, Limit::Data),
-            Case { last: true, ..Case::new("a final chunk", fixed(fast), 1, Limit::Answers) },
-            Case { credit: 1, ..Case::new("no credit", fixed(fast), 2, Limit::Credit) },
-            Case::new("its own rate", fixed(slow), 2, Limit::Pacer),
-            Case { cap: cap(40_000), ..Case::new("a cap", fixed(slow), 2, Limit::Cap) },
-            Case { cap: cap(1 << 40), ..Case::new("a cap that does not bind", fixed(slow), 2, Limit::Pacer) },
-            Case { pauses: 1000, ..Case::new("the first train is out", auto(), 8, Limit::Window) },
+            Case::new("no chunk yet", fixed(fast), 0, SendLimit::Data),
+            Case::new("all of one chunk", fixed(fast), 1, SendLimit::Data),
+            Case { last: true, ..Case::new("a final chunk", fixed(fast), 1, SendLimit::Answers) },
+            Case { credit: 1, ..Case::new("no credit", fixed(fast), 2, SendLimit::Credit) },
+            Case::new("its own rate", fixed(slow), 2, SendLimit::Pacer),
+            Case { cap: cap(40_000), ..Case::new("a cap", fixed(slow), 2, SendLimit::Cap) },
+            Case {
+                cap: cap(1 << 40),
+                ..Case::new("a cap that does not bind", fixed(slow), 2, SendLimit::Pacer)
+            },
+            Case { pauses: 1000, ..Case::new("the first train is out", auto(), 8, SendLimit::Window) },
         ];
         for case in table {
             let (name, expected) = (case.name, case.expected);

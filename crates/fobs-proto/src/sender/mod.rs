@@ -36,7 +36,7 @@ mod timers;
 
 pub use config::{BURST_BYTES_MAX, BURST_MAX, SenderConfig};
 pub use deadline::Extent;
-pub use limit::Limit;
+pub use limit::SendLimit;
 pub use packet::{Body, PacketOut, Transmit};
 pub use schedule::ScheduleKind;
 pub use stats::SenderStats;
@@ -82,7 +82,7 @@ pub struct Sender {
     probe_timeout: ProbeTimeout,
     pace: Pace,
     deadline: Option<Deadline>,
-    limit: Limit,
+    limit: SendLimit,
     burst: u32,
     ack_delay_max: Duration,
 }
@@ -111,7 +111,7 @@ impl Sender {
             probe_timeout: ProbeTimeout::new(now),
             pace: Pace::new(now, config.rate_limit),
             deadline: None,
-            limit: Limit::default(),
+            limit: SendLimit::default(),
             burst: config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX),
             ack_delay_max: config.ack_delay_max,
         }
@@ -205,7 +205,7 @@ impl Sender {
     }
 
     /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one.
-    pub fn limit(&self) -> Limit {
+    pub fn limit(&self) -> SendLimit {
         self.limit
     }
 

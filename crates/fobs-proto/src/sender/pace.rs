@@ -1,6 +1,6 @@
 //! Which of several rates applies, and when the next burst may leave.
 
-use super::limit::Limit;
+use super::limit::SendLimit;
 use crate::pacing::Pacer;
 use crate::{Rate, Timestamp};
 
@@ -22,12 +22,12 @@ impl Pace {
     }
 
     /// What sets the rate `least`; `ceiling` is the rate that a deadline needs.
-    pub(super) fn limit(&self, least: Rate, drain: Option<Rate>, ceiling: Option<Rate>) -> Limit {
+    pub(super) fn limit(&self, least: Rate, drain: Option<Rate>, ceiling: Option<Rate>) -> SendLimit {
         match Some(least) {
-            least if least == self.cap => Limit::Cap,
-            least if least == drain => Limit::Drain,
-            least if least == ceiling => Limit::Deadline,
-            _ => Limit::Pacer,
+            least if least == self.cap => SendLimit::Cap,
+            least if least == drain => SendLimit::Drain,
+            least if least == ceiling => SendLimit::Deadline,
+            _ => SendLimit::Pacer,
         }
     }
 
@@ -54,10 +54,10 @@ mod tests {
         let rate = |bytes| Some(Rate::bytes_per_second(bytes));
         let pace = Pace::new(Timestamp::ZERO, rate(5));
         for (controller, drain, ceiling, least, limit) in [
-            (9, None, None, 5, Limit::Cap),
-            (9, rate(4), None, 4, Limit::Drain),
-            (3, rate(4), rate(3), 3, Limit::Deadline),
-            (3, rate(4), None, 3, Limit::Pacer),
+            (9, None, None, 5, SendLimit::Cap),
+            (9, rate(4), None, 4, SendLimit::Drain),
+            (3, rate(4), rate(3), 3, SendLimit::Deadline),
+            (3, rate(4), None, 3, SendLimit::Pacer),
         ] {
             let lowest = pace.rate(rate(controller), drain).expect("there are rates");
             assert_eq!((Some(lowest), pace.limit(lowest, drain, ceiling)), (rate(least), limit));

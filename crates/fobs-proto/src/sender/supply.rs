@@ -1,7 +1,7 @@
 //! What there is to send: the chunks handed in, the receiver's credit for them, and those it has verified.
 
 use super::chunk::Chunks;
-use super::limit::Limit;
+use super::limit::SendLimit;
 use crate::ChunkId;
 use crate::object::BLOCK_PACKETS;
 use crate::wire::Ack;
@@ -82,11 +82,11 @@ impl Supply {
     }
 
     /// What is waited for when there is nothing to send.
-    pub(super) fn limit_when_idle(&self) -> Limit {
+    pub(super) fn limit_when_idle(&self) -> SendLimit {
         match (self.chunks.unsent(), self.complete) {
-            (1.., _) => Limit::Credit,
-            (0, true) => Limit::Answers,
-            (0, false) => Limit::Data,
+            (1.., _) => SendLimit::Credit,
+            (0, true) => SendLimit::Answers,
+            (0, false) => SendLimit::Data,
         }
     }
 

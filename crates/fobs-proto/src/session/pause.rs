@@ -3,13 +3,13 @@
 
 use super::Wait;
 use crate::congestion::RateSource;
-use crate::sender::Limit;
+use crate::sender::SendLimit;
 
 /// State of the sending side when its machine gives no burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     /// What the machine is limited by.
-    pub limit: Limit,
+    pub limit: SendLimit,
     /// Where the controller's rate comes from.
     pub rate: RateSource,
     /// Datagram bytes outstanding.
@@ -28,19 +28,19 @@ impl Pause {
         // Held chunks without a packet in flight wait at the receiver.
         let all_arrived = self.bytes_in_flight == 0;
         match self.limit {
-            Limit::Cap => Wait::Cap,
-            Limit::Drain => Wait::Drain,
-            Limit::Deadline => Wait::Deadline,
-            Limit::Pacer if self.rate == RateSource::User => Wait::Cap,
-            Limit::Pacer => Wait::Pacer,
-            Limit::Window | Limit::Silence => Wait::Window,
-            Limit::Credit => Wait::Storage,
-            Limit::Data if self.granted > 0 => Wait::Source,
-            Limit::Data if all_arrived || self.backlog > 0 => Wait::Storage,
-            Limit::Data => Wait::Window,
-            Limit::Answers if self.held == 0 => Wait::Answers,
-            Limit::Answers if all_arrived || self.backlog > 1 => Wait::Storage,
-            Limit::Answers => Wait::Answers,
+            SendLimit::Cap => Wait::Cap,
+            SendLimit::Drain => Wait::Drain,
+            SendLimit::Deadline => Wait::Deadline,
+            SendLimit::Pacer if self.rate == RateSource::User => Wait::Cap,
+            SendLimit::Pacer => Wait::Pacer,
+            SendLimit::Window | SendLimit::Silence => Wait::Window,
+            SendLimit::Credit => Wait::Storage,
+            SendLimit::Data if self.granted > 0 => Wait::Source,
+            SendLimit::Data if all_arrived || self.backlog > 0 => Wait::Storage,
+            SendLimit::Data => Wait::Window,
+            SendLimit::Answers if self.held == 0 => Wait::Answers,
+            SendLimit::Answers if all_arrived || self.backlog > 1 => Wait::Storage,
+            SendLimit::Answers => Wait::Answers,
         }
     }
 }
@@ -60,16 +60,16 @@ mod tests {
             held: 1,
         };
         let table = [
-            (pause(Limit::Pacer), Wait::Pacer),
-            (Pause { rate: RateSource::User, ..pause(Limit::Pacer) }, Wait::Cap),
-            (pause(Limit::Silence), Wait::Window),
-            (Pause { granted: 1, ..pause(Limit::Data) }, Wait::Source),
-            (Pause { bytes_in_flight: 0, ..pause(Limit::Data) }, Wait::Storage),
-            (Pause { backlog: 1, ..pause(Limit::Data) }, Wait::Storage),
-            (pause(Limit::Data), Wait::Window),
-            (Pause { held: 0, bytes_in_flight: 0, ..pause(Limit::Answers) }, Wait::Answers),
-            (Pause { backlog: 1, ..pause(Limit::Answers) }, Wait::Answers),
-            (Pause { backlog: 2, ..pause(Limit::Answers) }, Wait::Storage),
+            (pause(SendLimit::Pacer), Wait::Pacer),
+            (Pause { rate: RateSource::User, ..pause(SendLimit::Pacer) }, Wait::Cap),
+            (pause(SendLimit::Silence), Wait::Window),
+            (Pause { granted: 1, ..pause(SendLimit::Data) }, Wait::Source),
+            (Pause { bytes_in_flight: 0, ..pause(SendLimit::Data) }, Wait::Storage),
+            (Pause { backlog: 1, ..pause(SendLimit::Data) }, Wait::Storage),
+            (pause(SendLimit::Data), Wait::Window),
+            (Pause { held: 0, bytes_in_flight: 0, ..pause(SendLimit::Answers) }, Wait::Answers),
+            (Pause { backlog: 1, ..pause(SendLimit::Answers) }, Wait::Answers),
+            (Pause { backlog: 2, ..pause(SendLimit::Answers) }, Wait::Storage),
         ];
         for (pause, expected) in table {
             assert_eq!(pause.reason(), expected, "{pause:?}");

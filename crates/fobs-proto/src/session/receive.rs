@@ -2,7 +2,7 @@
 
 use super::limits::{FAREWELL_WAIT, MISMATCHES_MAX};
 use super::{Role, Silence};
-use crate::receiver::{Receiver, Verdict};
+use crate::receiver::{ChunkVerification, Receiver};
 use crate::{ChunkId, Timestamp};
 use std::collections::BTreeMap;
 
@@ -67,11 +67,11 @@ impl ReceivePolicy {
         now: Timestamp,
         machine: &mut Receiver,
         chunk: ChunkId,
-        verdict: Verdict,
+        verdict: ChunkVerification,
     ) -> VerdictOutcome {
         let attempt = machine.attempt(chunk).unwrap_or(0);
         let again = machine.handle_verdict(chunk, verdict);
-        if verdict == Verdict::Verified {
+        if verdict == ChunkVerification::Verified {
             self.mismatches.remove(&chunk);
             return VerdictOutcome::Verified;
         }

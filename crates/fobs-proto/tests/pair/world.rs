@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use fobs_proto::congestion::Controller;
 use fobs_proto::loss_cause::Judge;
 use fobs_proto::receiver::{
-    Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote, Verdict,
+    ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote,
 };
 use fobs_proto::sender::{Body, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::wire::{
@@ -563,7 +563,7 @@ impl World {
             Later::Verdict(chunk) => {
                 let left = self.setup.mismatches.get(&chunk).copied().unwrap_or(0);
                 if left == 0 {
-                    assert!(self.receiver.handle_verdict(chunk, Verdict::Verified));
+                    assert!(self.receiver.handle_verdict(chunk, ChunkVerification::Verified));
                     self.verified_count += 1;
                     if self.verified_count == self.setup.chunks.len() {
                         self.verified = Some(self.now);
@@ -576,7 +576,7 @@ impl World {
                 let attempt = self.receiver.attempt(chunk).expect("a chunk in the window");
                 // A buffer is used again only after a mismatch.
                 self.buffers.remove(&chunk);
-                if self.receiver.handle_verdict(chunk, Verdict::Mismatch) {
+                if self.receiver.handle_verdict(chunk, ChunkVerification::Mismatch) {
                     // The control channel is reliable and about as fast as the path.
                     self.later(20 * MS, Later::Rejected(chunk, attempt));
                 } else {

@@ -40,7 +40,7 @@ impl Discipline {
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Admission {
     Pass,
     /// Drop, or mark if it is capable of that and the link marks.
     Signal,
@@ -89,14 +89,14 @@ impl Management {
         len: u32,
         rate: u64,
         rng: &mut Rng,
-    ) -> Verdict {
+    ) -> Admission {
         match self.discipline {
             Discipline::Red { low, high, probability_max } => {
                 self.average_red(now, backlog, len, rate);
                 self.red(low as f64, high as f64, probability_max, rng)
             }
-            Discipline::MarkAbove { bytes } if backlog > bytes => Verdict::Mark,
-            _ => Verdict::Pass,
+            Discipline::MarkAbove { bytes } if backlog > bytes => Admission::Mark,
+            _ => Admission::Pass,
         }
     }
 
@@ -107,12 +107,12 @@ impl Management {
 
     /// A packet that came at `since` is at the head; `backlog` bytes are behind it. For CoDel alone: while
     /// this signals, the packet is dropped and the next one is tried.
-    pub(super) fn on_dequeue(&mut self, now: Nanos, since: Nanos, backlog: u64) -> Verdict {
+    pub(super) fn on_dequeue(&mut self, now: Nanos, since: Nanos, backlog: u64) -> Admission {
         match self.discipline {
             Discipline::CoDel { target, interval } => {
                 self.codel.take(now, now - since, backlog, target, interval)
             }
-            _ => Verdict::Pass,
+            _ => Admission::Pass,
         }
     }
 
@@ -125,10 +125,10 @@ impl Management {
         self.average += RED_WEIGHT * (backlog as f64 - self.average);
     }
 
-    fn red(&mut self, low: f64, high: f64, probability_max: f64, rng: &mut Rng) -> Verdict {
+    fn red(&mut self, low: f64, high: f64, probability_max: f64, rng: &mut Rng) -> Admission {
         let base = if self.average < low {
             self.since_signal = 0.0;
-            return Verdict::Pass;
+            return Admission::Pass;
         } else if self.average < high {
             probability_max * (self.average - low) / (high - low)
         } else {
@@ -139,14 +139,14 @@ impl Management {
         self.since_signal += 1.0;
         if rng.happens(Chance::of(probability)) {
             self.since_signal = 0.0;
-            return Verdict::Signal;
+            return Admission::Signal;
         }
-        Verdict::Pass
+        Admission::Pass
     }
 }
 
 impl CoDel {
-    fn take(&mut self, now: Nanos, waited: Nanos, backlog: u64, target: Nanos, interval: Nanos) -> Verdict {
+    fn take(&mut self, now: Nanos, waited: Nanos, backlog: u64, target: Nanos, interval: Nanos) -> Admission {
         // RFC 8289 section 5.5: nothing is wrong while the queue is short or what waits fits one packet.
         let above = waited >= target && backlog > 1500;
         let stands = match (above, self.first_above) {
@@ -166,7 +166,7 @@ impl CoDel {
             } else if now >= self.drop_next {
                 self.count += 1;
                 self.drop_next = self.law(self.drop_next, interval);
-                return Verdict::Signal;
+                return Admission::Signal;
             }
         } else if stands {
             self.dropping = true;
@@ -176,9 +176,9 @@ impl CoDel {
             self.count = if delta > 1 && recent { delta } else { 1 };
             self.last_count = self.count;
             self.drop_next = self.law(now, interval);
-            return Verdict::Signal;
+            return Admission::Signal;
         }
-        Verdict::Pass
+        Admission::Pass
     }
 
     fn law(&self, from: Nanos, interval: Nanos) -> Nanos {

@@ -14,7 +14,7 @@ pub use policer::PolicerConfig;
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
 use crate::time::{Nanos, time_for};
-use discipline::{Management, Verdict};
+use discipline::{Admission, Management};
 use faults::{Fate, FaultState};
 use policer::Policer;
 use std::collections::VecDeque;
@@ -294,13 +294,13 @@ impl Link {
         self.management.on_empty(now);
     }
 
-    fn is_dropped(&mut self, verdict: Verdict, packet: &mut Packet) -> bool {
+    fn is_dropped(&mut self, verdict: Admission, packet: &mut Packet) -> bool {
         let capable = packet.ecn != Ecn::NotCapable;
         match verdict {
-            Verdict::Pass => return false,
-            Verdict::Signal if !(self.config.ecn && capable) => return true,
-            Verdict::Mark if !capable => return false,
-            Verdict::Signal | Verdict::Mark => {}
+            Admission::Pass => return false,
+            Admission::Signal if !(self.config.ecn && capable) => return true,
+            Admission::Mark if !capable => return false,
+            Admission::Signal | Admission::Mark => {}
         }
         packet.ecn = Ecn::Marked;
         self.stats.marked += 1;

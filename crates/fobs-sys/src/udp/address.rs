@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Bytes of the larger of the two, `sockaddr_in6`.
+/// Size of `sockaddr_in6`, the larger of the two, bytes.
 const LEN_MAX: usize = 28;
-/// Bytes of `sockaddr_in`.
+/// Size of `sockaddr_in`, bytes.
 const V4_LEN: usize = 16;
 
-/// Room for a kernel socket address.
+/// A buffer for a kernel socket address.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RawAddress {
@@ -16,10 +16,10 @@ pub(super) struct RawAddress {
 }
 
 impl RawAddress {
-    /// Bytes of address that the kernel may read or write at [`as_mut_ptr`](Self::as_mut_ptr).
+    /// Bytes that the kernel may read or write at [`as_mut_ptr`](Self::as_mut_ptr).
     pub(super) const CAPACITY: u32 = LEN_MAX as u32;
 
-    /// Lays out `address`: family (native), port (big-endian), then `address` or `flowinfo, address, scope`.
+    /// Encodes `address`: family (native), port (big-endian), then `address` or `flowinfo, address, scope`.
     pub(super) fn new(address: SocketAddr) -> RawAddress {
         let mut raw = RawAddress::default();
         raw.bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
@@ -40,17 +40,17 @@ impl RawAddress {
         raw
     }
 
-    /// Bytes of address in use.
+    /// Length of the address in use, bytes.
     pub(super) fn len(&self) -> u32 {
         u32::from(self.len)
     }
 
-    /// For the kernel, which reads [`len`](Self::len) or writes [`CAPACITY`](Self::CAPACITY) bytes.
+    /// Pointer for the kernel, which reads [`len`](Self::len) or writes [`CAPACITY`](Self::CAPACITY) bytes.
     pub(super) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
         self.bytes.as_mut_ptr().cast()
     }
 
-    /// Reads what the kernel wrote; `None` if it is no internet address of full length.
+    /// The address that the kernel wrote; `None` if it is not an Internet address of full length.
     pub(super) fn decode(&self, len: u32) -> Option<SocketAddr> {
         let family = libc::c_int::from(libc::sa_family_t::from_ne_bytes(self.array(0)));
         let port = u16::from_be_bytes(self.array(2));
@@ -71,7 +71,7 @@ impl RawAddress {
         }
     }
 
-    /// `N` bytes from `at` on; all callers stay within [`LEN_MAX`].
+    /// The `N` bytes at offset `at`; all callers stay within [`LEN_MAX`].
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         std::array::from_fn(|index| self.bytes[at + index])
     }

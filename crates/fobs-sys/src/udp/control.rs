@@ -1,17 +1,17 @@
-//! Control messages (`cmsg`): what travels beside the bytes of a datagram, without `unsafe`.
+//! Control messages (`cmsg`), the metadata of a datagram, encoded and decoded without `unsafe`.
 //!
-//! Each is a header (length including the header: `usize`, level: `i32`, type: `i32`, all native) and its
-//! data; the next one begins at the next multiple of the size of a `usize`.
+//! Each has a header (length including the header: `usize`, level: `i32`, type: `i32`, all native) and data;
+//! the next message begins at the next multiple of the size of a `usize`.
 
 use std::ops::Range;
 
-/// Bytes of header before the data.
+/// Size of the header, bytes.
 const HEADER_LEN: usize = size_of::<usize>() + 8;
-/// Room for what we ask for when receiving: traffic class 24, arrival stamp 32, drop counter 24, GRO size 24
-/// bytes (on 64 bits), and as much again for what a newer kernel might add.
+/// Buffer size, bytes: traffic class 24, arrival timestamp 32, drop counter 24, GRO size 24 (on 64 bits), and
+/// as much again for additions of newer kernels.
 const CAPACITY: usize = 208;
 
-/// Control messages to send, or room for those received.
+/// A buffer with control messages to send, or for received ones.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ControlBuffer {
@@ -23,12 +23,12 @@ impl ControlBuffer {
     /// Bytes that the kernel may write at [`as_mut_ptr`](Self::as_mut_ptr).
     pub(super) const CAPACITY: usize = CAPACITY;
 
-    /// No messages.
+    /// An empty buffer.
     pub(super) fn new() -> ControlBuffer {
         ControlBuffer { bytes: [0; CAPACITY], len: 0 }
     }
 
-    /// Adds a message with a few bytes of data. Ours are two at most, of 4 bytes at most.
+    /// Appends a message. Ours are at most two, with at most 4 bytes of data each.
     pub(super) fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let start = self.len;
         let end = start + HEADER_LEN + data.len();
@@ -41,17 +41,17 @@ impl ControlBuffer {
         self.len = end.next_multiple_of(size_of::<usize>()).min(CAPACITY);
     }
 
-    /// Bytes of messages pushed.
+    /// Length of the messages pushed, bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// For the kernel, which reads [`len`](Self::len) or writes [`CAPACITY`](Self::CAPACITY) bytes.
+    /// Pointer for the kernel, which reads [`len`](Self::len) or writes [`CAPACITY`](Self::CAPACITY) bytes.
     pub(super) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
         self.bytes.as_mut_ptr().cast()
     }
 
-    /// The messages in the first `len` bytes, as the kernel wrote them.
+    /// The messages in the first `len` bytes, which the kernel wrote.
     pub(super) fn messages(&self, len: usize) -> Messages<'_> {
         Messages { rest: &self.bytes[..len.min(CAPACITY)] }
     }
@@ -98,7 +98,7 @@ impl Message<'_> {
     }
 }
 
-/// Walks over control messages; ends at the first one that does not fit its buffer.
+/// Iterates over control messages; ends at the first one that exceeds the buffer.
 #[derive(Debug)]
 pub(super) struct Messages<'a> {
     rest: &'a [u8],
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_pushed_is_read() {
+    fn pushed_messages_are_read_back() {
         let mut buffer = ControlBuffer::new();
         buffer.push(1, 2, &7i32.to_ne_bytes());
         buffer.push(3, 4, &9u16.to_ne_bytes());
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(Message { level: 0, kind: 0, data: &[0; 9] }.timespec_ns(), None);
     }
 
-    /// Whatever the bytes, the walk ends, stays inside and panics nowhere.
+    /// Any bytes: the iteration ends, stays inside the buffer and does not panic.
     #[test]
     fn any_bytes_are_safe() {
         const SEED: u64 = 0x5eed_0001;
@@ -166,7 +166,7 @@ mod tests {
             let mut buffer = ControlBuffer::new();
             for byte in &mut buffer.bytes {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                // Mostly small numbers, so that lengths are often plausible.
+                // Mostly small numbers, so that many lengths are plausible.
                 *byte = if state >> 60 < 12 { 0 } else { (state >> 40) as u8 & 0x3f };
             }
             for len in [0, 7, 8, 15, 16, 17, 100, CAPACITY, CAPACITY + 1, usize::MAX] {

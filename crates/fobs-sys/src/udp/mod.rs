@@ -1,11 +1,10 @@
-//! UDP as fast as the Linux kernel does it, and honest about what it dropped.
+//! UDP sockets with the kernel's batching and complete drop counters.
 //!
-//! A [`UdpSocket`] stays unconnected. [`UdpSocket::send`] puts out a [`Burst`] of datagrams, many with one
-//! system call and one walk through the kernel where it can cut them itself (GSO, `UDP_SEGMENT`).
-//! [`UdpSocket::recv`] fills a [`RecvBatch`] (`recvmmsg`), whose datagrams it may have merged (GRO). Neither
-//! blocks nor allocates; to sleep there is [`wait`](crate::wait::wait()). Every datagram the kernel refuses
-//! to send is an error of `send`; every one it drops at the receiving socket is in
-//! [`UdpSocket::socket_drops`].
+//! A [`UdpSocket`] is unconnected. [`UdpSocket::send`] sends a [`Burst`] of datagrams, with one system call
+//! where the kernel can segment it (GSO, `UDP_SEGMENT`). [`UdpSocket::recv`] fills a [`RecvBatch`]
+//! (`recvmmsg`) with datagrams, which the kernel may have merged (GRO). Neither blocks nor allocates;
+//! [`wait`](crate::wait::wait()) sleeps. Datagrams that the kernel refuses to send are an error of `send`;
+//! datagrams dropped at the receiving socket are counted by [`UdpSocket::socket_drops`].
 
 mod address;
 mod control;
@@ -19,15 +18,15 @@ pub use recv::{Datagram, Datagrams, RecvBatch};
 pub use send::{Burst, SendError};
 pub use socket::{UdpOptions, UdpSocket};
 
-/// Explicit congestion notification: the last two bits of the IP header's traffic class (RFC 3168).
+/// Explicit congestion notification: the last two bits of the traffic class of the IP header (RFC 3168).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ecn {
-    /// The sender does not take marks.
+    /// Not ECN-capable.
     #[default]
     NotEct,
     /// ECN-capable, codepoint 1 (L4S, RFC 9331).
     Ect1,
-    /// ECN-capable, codepoint 0 (the classic one).
+    /// ECN-capable, codepoint 0 (classic ECN).
     Ect0,
     /// Congestion experienced: marked by a router.
     Ce,
@@ -44,7 +43,7 @@ impl Ecn {
         }
     }
 
-    /// From a whole traffic class byte.
+    /// The mark in a traffic class byte.
     fn from_traffic_class(class: u8) -> Ecn {
         match class & 0b11 {
             0b00 => Ecn::NotEct,

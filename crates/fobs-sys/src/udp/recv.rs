@@ -1,4 +1,4 @@
-//! Receiving batches.
+//! Receiving batches of datagrams.
 
 use std::fmt;
 use std::io;
@@ -15,54 +15,53 @@ use super::control::ControlBuffer;
 use super::socket::{UdpSocket, is_transient, last_errno};
 use crate::clock::{monotonic_ns, realtime_ns};
 
-/// Bytes of a slot: no UDP payload is larger, merged or not.
+/// Size of a slot, bytes: no UDP payload is larger, merged or not.
 const SLOT_LEN: usize = 64 << 10;
-/// Slots of [`RecvBatch::default`]: 1 MiB. Merged datagrams fill them; more than 16 x 64 KiB does not wait
-/// often.
+/// Slots of [`RecvBatch::default`]: 1 MiB. More than 16 x 64 KiB of merged datagrams rarely wait.
 const SLOTS_DEFAULT: usize = 16;
-/// Most slots of a batch. Their headers lie on the stack: 5 KiB.
+/// Maximum number of slots. Their headers take 5 KiB of stack.
 const SLOTS_MAX: usize = 64;
-/// Tries of one [`UdpSocket::recv`], where interruptions and reports of ICMP come before data.
+/// Attempts of one [`UdpSocket::recv`] when signals or ICMP errors come before data.
 const ATTEMPTS_MAX: usize = 8;
 
-/// A datagram received.
+/// A received datagram.
 #[derive(Debug)]
 pub struct Datagram<'a> {
-    /// Where it came from.
+    /// Sender's address.
     pub from: SocketAddr,
-    /// Its payload, to be decrypted in place.
+    /// The payload, mutable so that it can be decrypted in place.
     pub data: &'a mut [u8],
-    /// Its mark.
+    /// ECN mark.
     pub ecn: Ecn,
-    /// When it reached this host, in nanoseconds of [`monotonic_ns`], if the kernel stamped it. One
-    /// stamp serves all datagrams that were merged.
+    /// Arrival at this host, nanoseconds of [`monotonic_ns`]; `None` without a kernel timestamp. Merged
+    /// datagrams share one timestamp.
     pub arrived_ns: Option<u64>,
-    /// What the socket had dropped when it queued this, modulo 2^32; merged datagrams count once
+    /// The socket's drop counter when this datagram was queued, modulo 2^32; merged datagrams count once
     /// (`SO_RXQ_OVFL`).
     pub drops: u32,
-    /// Datagrams that were merged into one with this as the first; 0 for the others of them.
+    /// Number of datagrams merged with this one as the first; 0 for the others.
     pub merged: u16,
 }
 
-/// Room for what one [`UdpSocket::recv`] brings. Made once: receiving allocates nothing and clears nothing.
+/// Buffers for one [`UdpSocket::recv`]. Allocated once: receiving allocates and clears nothing.
 pub struct RecvBatch {
-    /// Slot after slot.
+    /// All slots, contiguous.
     buffer: Box<[u8]>,
     slot_len: usize,
     names: Box<[RawAddress]>,
     controls: Box<[ControlBuffer]>,
-    /// What is in each slot; `None` if it is unusable. Only the first `filled` count.
+    /// Metadata of each slot; `None` if it is unusable. Only the first `filled` are valid.
     received: Box<[Option<Received>]>,
     filled: usize,
     drops: Option<u32>,
     truncated: u64,
 }
 
-/// What is known of the payload in a slot.
+/// Metadata of the payload in a slot.
 #[derive(Debug, Clone, Copy)]
 struct Received {
     len: usize,
-    /// Bytes of each datagram in it but the last, at least 1.
+    /// Length of each datagram but the last, bytes, at least 1.
     segment_len: usize,
     from: SocketAddr,
     ecn: Ecn,
@@ -71,19 +70,19 @@ struct Received {
 }
 
 impl Received {
-    /// Datagrams in it.
+    /// Number of datagrams.
     fn datagrams(&self) -> usize {
         self.len.div_ceil(self.segment_len).max(1)
     }
 }
 
 impl UdpSocket {
-    /// Replaces the content of `batch` by what is waiting, as far as it has room, and returns the number of
-    /// datagrams. 0: nothing is there (what ICMP reports of datagrams sent is nothing, too). Never blocks.
+    /// Replaces the content of `batch` by waiting datagrams, as far as it has room, and returns their number.
+    /// 0: none is waiting; pending ICMP errors do not count. Never blocks.
     pub fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
         for _ in 0..ATTEMPTS_MAX {
             match batch.fill(self) {
-                // None if all of them were truncated: look again.
+                // None if all were truncated: try again.
                 Ok(0) => {}
                 Ok(datagrams) => return Ok(datagrams),
                 Err(Errno::AGAIN) => return Ok(0),
@@ -102,17 +101,17 @@ impl UdpSocket {
 }
 
 impl RecvBatch {
-    /// A batch of 1 to 64 slots (other numbers are moved there) of 64 KiB, each for one datagram or, with
-    /// GRO, up to 64 merged ones. The memory is touched here, not while receiving.
+    /// A batch of 1 to 64 slots (clamped) of 64 KiB, each for one datagram or, with GRO, up to 64 merged
+    /// ones. The memory is accessed here, so that receiving causes no page faults.
     pub fn new(slots: usize) -> RecvBatch {
         RecvBatch::with_slot_len(slots, SLOT_LEN)
     }
 
-    /// As [`new`](Self::new); tests use small slots to see truncation.
+    /// As [`new`](Self::new); tests use small slots to provoke truncation.
     pub(super) fn with_slot_len(slots: usize, slot_len: usize) -> RecvBatch {
         let slots = slots.clamp(1, SLOTS_MAX);
         RecvBatch {
-            // Not zero: zeroed memory would be mapped only on first use, at 10 us a page.
+            // Not zero: zeroed memory would be mapped on first access, at 10 us a page.
             buffer: vec![0xff; slots * slot_len].into_boxed_slice(),
             slot_len,
             names: vec![RawAddress::default(); slots].into_boxed_slice(),
@@ -124,7 +123,7 @@ impl RecvBatch {
         }
     }
 
-    /// The datagrams of the last [`UdpSocket::recv`], in order of arrival.
+    /// Datagrams of the last [`UdpSocket::recv`], in order of arrival.
     pub fn datagrams(&mut self) -> Datagrams<'_> {
         let slots = self.buffer.chunks_exact_mut(self.slot_len).zip(&self.received[..self.filled]);
         Datagrams { slots, current: None }
@@ -135,18 +134,18 @@ impl RecvBatch {
         self.datagrams().for_each(f);
     }
 
-    /// Datagrams dropped at the socket until the newest one received so far was queued, modulo 2^32
-    /// (`SO_RXQ_OVFL`). `None`: none was. [`UdpSocket::socket_drops`] knows of later ones, too.
+    /// The socket's drop counter when the newest datagram was queued, modulo 2^32 (`SO_RXQ_OVFL`). `None`: no
+    /// drop. [`UdpSocket::socket_drops`] includes later ones.
     pub fn drops(&self) -> Option<u32> {
         self.drops
     }
 
-    /// Datagrams thrown away since the batch was made because they came without their end, sender or size.
+    /// Datagrams discarded since the batch was made because their payload, sender or size was incomplete.
     pub fn truncated(&self) -> u64 {
         self.truncated
     }
 
-    /// One `recvmmsg`. Returns the number of datagrams; an error leaves the batch empty.
+    /// One `recvmmsg`. Returns the number of datagrams; after an error the batch is empty.
     fn fill(&mut self, socket: &UdpSocket) -> Result<usize, Errno> {
         self.filled = 0;
         let mut slices = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; SLOTS_MAX];
@@ -165,8 +164,8 @@ impl RecvBatch {
             header.msg_controllen = ControlBuffer::CAPACITY as _;
             slot_count += 1;
         }
-        // SAFETY: the first `slot_count` messages point to name, control and data of the lengths they say,
-        // which belong to `self` and `slices`, are borrowed by nobody else and live through the call.
+        // SAFETY: name, control and data pointers of the first `slot_count` messages have the lengths given,
+        // belong to `self` and `slices`, are not borrowed elsewhere and live through the call.
         let result = unsafe {
             libc::recvmmsg(
                 socket.as_fd().as_raw_fd(),
@@ -191,7 +190,7 @@ impl RecvBatch {
         Ok(datagrams)
     }
 
-    /// Reads what the kernel wrote about one slot; `None` if the payload cannot be used.
+    /// Reads the metadata of one slot; `None` if the payload cannot be used.
     fn examine(&mut self, index: usize, message: &mmsghdr, stamps: &StampConverter) -> Option<Received> {
         let header = &message.msg_hdr;
         let len = (message.msg_len as usize).min(self.slot_len);
@@ -212,13 +211,13 @@ impl RecvBatch {
                 _ => {}
             }
         }
-        // Without its control messages a merged payload cannot be taken apart.
+        // Without its control messages a merged payload cannot be split.
         if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
             return None;
         }
         let from = self.names[index].decode(header.msg_namelen)?;
         let segment_len = segment_len.and_then(|len| usize::try_from(len).ok()).unwrap_or(len).max(1);
-        // The kernel sends no counter before the first drop.
+        // The kernel attaches no counter before the first drop.
         let drops = self.drops.unwrap_or(0);
         Some(Received { len, segment_len, from, ecn, arrived_ns, drops })
     }
@@ -232,7 +231,7 @@ impl Default for RecvBatch {
 }
 
 impl fmt::Debug for RecvBatch {
-    /// Without the megabyte of payload.
+    /// Omits the payload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RecvBatch")
             .field("slots", &self.received.len())
@@ -246,7 +245,7 @@ impl fmt::Debug for RecvBatch {
 /// Iterates over the datagrams of a [`RecvBatch`].
 pub struct Datagrams<'a> {
     slots: std::iter::Zip<std::slice::ChunksExactMut<'a, u8>, std::slice::Iter<'a, Option<Received>>>,
-    /// The rest of the slot in work.
+    /// Remainder of the current slot.
     current: Option<(&'a mut [u8], Received)>,
 }
 
@@ -256,7 +255,7 @@ impl<'a> Iterator for Datagrams<'a> {
     fn next(&mut self) -> Option<Datagram<'a>> {
         let (rest, received, merged) = match self.current.take() {
             Some((rest, received)) => (rest, received, 0),
-            // An unusable slot is passed over; an empty payload is one datagram.
+            // Unusable slots are skipped; an empty payload is one datagram.
             None => self.slots.find_map(|(slot, received)| {
                 let received = (*received)?;
                 Some((&mut slot[..received.len], received, received.datagrams() as u16))
@@ -271,7 +270,7 @@ impl<'a> Iterator for Datagrams<'a> {
     }
 }
 
-/// Turns kernel stamps (realtime) into monotonic time, by the distance of the two clocks just now.
+/// Converts kernel timestamps (realtime) to monotonic time, by the present difference of the two clocks.
 struct StampConverter {
     now_ns: u64,
     realtime_ns: u64,
@@ -282,7 +281,7 @@ impl StampConverter {
         StampConverter { realtime_ns: realtime_ns(), now_ns: monotonic_ns() }
     }
 
-    /// No datagram arrives after now, though the realtime clock may have been set back in between.
+    /// At most now: the realtime clock may have been set back in between.
     fn convert(&self, stamp_ns: u64) -> u64 {
         self.now_ns.saturating_sub(self.realtime_ns.saturating_sub(stamp_ns))
     }
@@ -293,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_are_moved_by_the_distance_of_the_clocks() {
+    fn timestamps_are_converted_by_the_clock_difference() {
         let stamps = StampConverter { now_ns: 1_000, realtime_ns: 50_000 };
         assert_eq!(stamps.convert(49_900), 900);
         assert_eq!(stamps.convert(50_000), 1_000);

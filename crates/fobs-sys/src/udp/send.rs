@@ -1,4 +1,4 @@
-//! Sending bursts.
+//! Sending bursts of datagrams.
 
 use std::fmt;
 use std::io;
@@ -14,43 +14,45 @@ use super::address::RawAddress;
 use super::control::ControlBuffer;
 use super::socket::{SEGMENTS_MAX, UdpSocket, is_transient, last_errno};
 
-/// Most bytes the kernel takes at once: a 65,535-byte IPv4 packet less its headers. IPv6 would take 20 more.
+/// Maximum payload of one send, bytes: an IPv4 packet of 65,535 bytes less its headers (IPv6 allows 20 more).
 const SEND_BYTES_MAX: usize = 65_507;
 const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 /// One or more datagrams to one peer.
 #[derive(Debug, Clone, Copy)]
 pub struct Burst<'a> {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
-    /// The datagrams, end to end. Nothing is sent of an empty slice.
+    /// The datagrams, concatenated. An empty slice sends nothing.
     pub data: &'a [u8],
-    /// Bytes of each datagram; only the last may be shorter.
+    /// Length of each datagram, bytes; only the last may be shorter.
     pub segment_len: usize,
-    /// Their mark.
+    /// ECN mark of all datagrams.
     pub ecn: Ecn,
 }
 
-/// Why the kernel took none of a burst.
+/// Why the kernel accepted no datagram of a burst.
 #[derive(Debug)]
 pub enum SendError {
-    /// The send buffer is full: wait until writable.
+    /// The send buffer is full; wait until the socket is writable.
     WouldBlock,
-    /// The datagrams are larger than UDP or the outgoing device carries (`EMSGSIZE`).
+    /// The datagrams exceed UDP's maximum or the device's MTU (`EMSGSIZE`).
     TooLarge,
-    /// Queue or memory of this host is full (`ENOBUFS`, `ENOMEM`): the datagrams are dropped here; send
-    /// slower.
+    /// This host's queue or memory is full (`ENOBUFS`, `ENOMEM`): the datagrams are dropped; send slower.
     NoBuffers,
-    /// There is no way to the peer just now (`ENETUNREACH`, `EHOSTUNREACH`, `ECONNREFUSED` and their like).
+    /// The peer is unreachable at present (`ENETUNREACH`, `EHOSTUNREACH`, `ECONNREFUSED` and similar).
     Refused,
-    /// Anything else: misuse, a firewall of this host, a wrong address family.
+    /// Any other error: misuse, a local firewall, a wrong address family.
     Io(io::Error),
 }
 
 impl UdpSocket {
-    /// Hands a burst to the kernel and returns how many of its datagrams were taken, from the front. Fewer
-    /// than all: try again with the rest, and if the reason persists it is the next call's error. An error
-    /// means that none was taken. Never blocks.
+    /// Sends a burst and returns the number of datagrams that the kernel accepted, from the front. If it is
+    /// less than all, send the rest again; a lasting reason is an error of the next call. Never blocks.
+    ///
+    /// # Errors
+    ///
+    /// No datagram was accepted.
     pub fn send(&self, burst: &Burst<'_>) -> Result<usize, SendError> {
         if burst.segment_len == 0 {
             let message = "a burst of zero-length datagrams cannot be sent: give their length";
@@ -79,8 +81,8 @@ impl UdpSocket {
         Ok(accepted)
     }
 
-    /// Sends one or more datagrams from the front of `data` (not empty) with one kernel call, or finds out
-    /// why that does not work.
+    /// Sends one or more datagrams from the front of `data` (not empty) with one system call, or returns the
+    /// error.
     fn send_some(&self, envelope: &Envelope, data: &[u8], segment_len: usize) -> Result<usize, Errno> {
         let segments_max = self.segments_max().min(SEND_BYTES_MAX / segment_len);
         if segments_max <= 1 || data.len() <= segment_len {
@@ -89,8 +91,7 @@ impl UdpSocket {
         let data = &data[..data.len().min(segments_max * segment_len)];
         match self.again(|| self.send_segmented(envelope, data, segment_len)) {
             Err(Errno::IO | Errno::INVAL | Errno::OPNOTSUPP) => {
-                // Only datagrams that go out one by one where they did not together prove that GSO was at
-                // fault.
+                // Only datagrams that are accepted one by one but not together prove that GSO failed.
                 let count = self.again(|| self.send_each(envelope, data, segment_len))?;
                 self.disable_segmentation();
                 Ok(count)
@@ -99,9 +100,8 @@ impl UdpSocket {
         }
     }
 
-    /// Calls `send`, and once more if it fails for a reason that may belong to an earlier datagram: what ICMP
-    /// says of one is the result of whatever call comes next, which then does nothing else. Said twice, it is
-    /// of this one.
+    /// Calls `send`, and a second time after a transient error: a pending ICMP error for an earlier datagram
+    /// is the result of the next call, which then does nothing else. A second error belongs to this datagram.
     fn again(&self, mut send: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
         match send() {
             Err(errno) if !matches!(errno, Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => {
@@ -113,22 +113,22 @@ impl UdpSocket {
         }
     }
 
-    /// Sends `data` with one `sendmsg` that the kernel cuts: all or nothing.
+    /// Sends `data` with one `sendmsg`, segmented by the kernel: all or nothing.
     fn send_segmented(&self, envelope: &Envelope, data: &[u8], segment_len: usize) -> Result<usize, Errno> {
-        // At most half of SEND_BYTES_MAX, as there are two segments or more.
+        // At most half of SEND_BYTES_MAX, since there are at least two segments.
         let segment_size = u16::try_from(segment_len).map_err(|_| Errno::MSGSIZE)?;
         let mut envelope = *envelope;
         envelope.control.push(libc::SOL_UDP, libc::UDP_SEGMENT, &segment_size.to_ne_bytes());
         let mut slice = to_iovec(data);
         let message = envelope.message(&mut slice);
-        // SAFETY: `message` points to address, control and data of the lengths it says, all alive during the
-        // call, which only reads them.
+        // SAFETY: address, control and data of `message` have the lengths given and live through the call,
+        // which only reads them.
         let sent = unsafe { libc::sendmsg(self.as_fd().as_raw_fd(), &message, SEND_FLAGS) };
         if sent < 0 { Err(last_errno()) } else { Ok(data.len().div_ceil(segment_len)) }
     }
 
     /// Sends up to [`SEGMENTS_MAX`] datagrams from the front of `data` with one `sendmmsg`; returns how many
-    /// went.
+    /// were accepted.
     fn send_each(&self, envelope: &Envelope, data: &[u8], segment_len: usize) -> Result<usize, Errno> {
         let mut envelope = *envelope;
         let mut slices = [iovec { iov_base: ptr::null_mut(), iov_len: 0 }; SEGMENTS_MAX];
@@ -140,12 +140,12 @@ impl UdpSocket {
             message.msg_hdr = envelope.message(slice);
             count += 1;
         }
-        // SAFETY: the first `count` messages point to address, control and data of the lengths they say, all
-        // alive during the call, which reads them and writes only `msg_len` of each message.
+        // SAFETY: address, control and data of the first `count` messages have the lengths given and live
+        // through the call, which reads them and writes only `msg_len` of each message.
         let sent = unsafe {
             libc::sendmmsg(self.as_fd().as_raw_fd(), messages.as_mut_ptr(), count, SEND_FLAGS as _)
         };
-        // Zero for a non-empty list does not happen; as an error it cannot make a caller spin.
+        // The kernel does not return 0 for a non-empty list; as an error it cannot make a caller spin.
         if sent > 0 {
             Ok(sent as usize)
         } else if sent == 0 {
@@ -156,7 +156,7 @@ impl UdpSocket {
     }
 }
 
-/// What all datagrams of a burst share.
+/// Address and control messages, common to all datagrams of a burst.
 #[derive(Clone, Copy)]
 struct Envelope {
     to: RawAddress,
@@ -164,7 +164,7 @@ struct Envelope {
 }
 
 impl Envelope {
-    /// A message of one slice. It points into `self` and `slice`; the kernel only reads through it.
+    /// A message with one slice. It points into `self` and `slice`; the kernel only reads them.
     fn message(&mut self, slice: &mut iovec) -> msghdr {
         // SAFETY: a msghdr is integers and pointers, for which all zeroes is a value.
         let mut message: msghdr = unsafe { std::mem::zeroed() };
@@ -180,7 +180,7 @@ impl Envelope {
     }
 }
 
-/// For the kernel to read; the C type has no const.
+/// A slice for the kernel to read; the C type has no const.
 fn to_iovec(data: &[u8]) -> iovec {
     iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() }
 }

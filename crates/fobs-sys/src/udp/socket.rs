@@ -1,4 +1,4 @@
-//! Opening a socket and asking it about itself.
+//! Opening a socket and querying its state.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,51 +11,51 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
-/// Most datagrams the kernel cuts out of one send: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since;
-/// measured, 32 to 44 is where more stops helping).
+/// Maximum number of segments of one send: `UDP_MAX_SEGMENTS` of Linux before 6.9 (128 since). Measured: no
+/// gain above 32 to 44.
 pub(super) const SEGMENTS_MAX: usize = 64;
-/// Errors taken from the error queue at once. It never grows long, each reader takes what is there; the bound
-/// is against a flood of forged ICMP.
+/// Maximum number of errors taken from the error queue at once, a bound against a flood of forged ICMP. The
+/// queue is short, since each reader empties it.
 const QUEUED_ERRORS_MAX: usize = 64;
-/// Largest buffer that can be asked for, bytes: the kernel doubles it into an `int`.
+/// Maximum buffer size in a request, bytes: the kernel doubles it into an `int`.
 const BUFFER_LEN_MAX: usize = (c_int::MAX / 2) as usize;
 
-/// How a socket is to be.
+/// Options of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Receive buffer to ask for, bytes. The kernel grants twice what is asked, for its own overhead (a
-    /// 1472-byte datagram takes 2304), and without privilege no more than twice `net.core.rmem_max`.
+    /// Receive buffer to request, bytes. The kernel grants twice that, for its own overhead (a datagram of
+    /// 1472 bytes takes 2304), and without privilege at most twice `net.core.rmem_max`.
     pub recv_buffer: usize,
-    /// Send buffer to ask for, bytes; likewise with `net.core.wmem_max`.
+    /// Send buffer to request, bytes; likewise with `net.core.wmem_max`.
     pub send_buffer: usize,
-    /// Whether the kernel may merge datagrams of one sender and size (`UDP_GRO`): many times cheaper, and
-    /// taken apart again by [`RecvBatch`](crate::udp::RecvBatch). What is dropped is then counted merged,
-    /// too.
+    /// Whether the kernel may merge datagrams of one sender and size (`UDP_GRO`), which is many times
+    /// cheaper; [`RecvBatch`](crate::udp::RecvBatch) splits them again. Merged datagrams also count as one in
+    /// drop counters.
     pub gro: bool,
 }
 
-/// An unconnected, non-blocking UDP socket: don't-fragment set and the kernel's path MTU ignored (the
-/// protocol finds its own), traffic class, drop counter and arrival stamps received with every datagram.
+/// An unconnected, non-blocking UDP socket with don't-fragment set and the kernel's path MTU ignored (the
+/// protocol discovers its own); each datagram carries traffic class, drop counter and arrival timestamp.
 #[derive(Debug)]
 pub struct UdpSocket {
     fd: OwnedFd,
     local_addr: SocketAddr,
     recv_buffer: AtomicUsize,
     send_buffer: usize,
-    /// Datagrams per send: [`SEGMENTS_MAX`], or 1 for good once the kernel or device refused GSO.
+    /// Segments per send: [`SEGMENTS_MAX`], or 1 permanently once the kernel or device has refused GSO.
     segments_max: AtomicUsize,
     counts_drops: bool,
 }
 
 impl UdpSocket {
-    /// Opens a socket bound to `addr`; port 0 lets the kernel choose. An IPv6 socket takes no IPv4.
+    /// Opens a socket bound to `addr`; with port 0 the kernel chooses. An IPv6 socket does not receive IPv4.
     pub fn bind(addr: SocketAddr, options: &UdpOptions) -> io::Result<UdpSocket> {
         let fd = open(addr.ip(), options)?;
         rustix::net::bind(&fd, &addr).map_err(|errno| bind_error(addr, errno))?;
         UdpSocket::new(fd)
     }
 
-    /// Opens a socket bound to the first free port of `ports` on `ip`, from the lowest upwards.
+    /// Opens a socket bound to the lowest free port of `ports` on `ip`.
     pub fn bind_in_range(
         ip: IpAddr,
         ports: RangeInclusive<u16>,
@@ -80,13 +80,12 @@ impl UdpSocket {
         Err(io::Error::new(io::ErrorKind::AddrInUse, message))
     }
 
-    /// Reads back what the kernel made of a bound socket.
+    /// Reads the options that the kernel set on a bound socket.
     fn new(fd: OwnedFd) -> io::Result<UdpSocket> {
         let local_addr = SocketAddr::try_from(rustix::net::getsockname(&fd)?)?;
         let recv_buffer = AtomicUsize::new(sockopt::socket_recv_buffer_size(&fd)?);
         let send_buffer = sockopt::socket_send_buffer_size(&fd)?;
-        // A kernel that does not know the option would send the whole burst as one datagram. Zero
-        // changes nothing where it does.
+        // A kernel without this option would send a whole burst as one datagram. 0 changes nothing elsewhere.
         let segments = match set_int(fd.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, 0) {
             Ok(()) => SEGMENTS_MAX,
             Err(_) => 1,
@@ -96,18 +95,17 @@ impl UdpSocket {
         Ok(UdpSocket { fd, local_addr, recv_buffer, send_buffer, segments_max, counts_drops })
     }
 
-    /// The address and port bound.
+    /// The bound address and port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Bytes of receive buffer the kernel granted, its own overhead included (`SO_RCVBUF`).
+    /// Size of the receive buffer that the kernel granted, bytes, including its overhead (`SO_RCVBUF`).
     pub fn recv_buffer(&self) -> usize {
         self.recv_buffer.load(Ordering::Relaxed)
     }
 
-    /// Asks for a receive buffer of `bytes` now; what the kernel grants, as
-    /// [`recv_buffer`](Self::recv_buffer) says it.
+    /// Requests a receive buffer of `bytes`; returns the size granted, as [`recv_buffer`](Self::recv_buffer).
     pub fn set_recv_buffer(&self, bytes: usize) -> io::Result<usize> {
         ask_recv_buffer(self.fd.as_fd(), bytes)?;
         let granted = sockopt::socket_recv_buffer_size(&self.fd)?;
@@ -115,34 +113,33 @@ impl UdpSocket {
         Ok(granted)
     }
 
-    /// Bytes of send buffer the kernel granted, its own overhead included (`SO_SNDBUF`).
+    /// Size of the send buffer that the kernel granted, bytes, including its overhead (`SO_SNDBUF`).
     pub fn send_buffer(&self) -> usize {
         self.send_buffer
     }
 
-    /// Datagrams that go out with one call: 64, or 1 where the kernel cannot cut bursts (GSO), as far as
-    /// known.
+    /// Maximum number of datagrams per system call: 64, or 1 if the kernel is known not to support GSO.
     pub fn segments_max(&self) -> usize {
         self.segments_max.load(Ordering::Relaxed)
     }
 
-    /// Sends every datagram by itself from now on, for good, as [`send`](Self::send) decides by itself when
-    /// GSO fails. For paths that are known to break GSO, and for tests.
+    /// Disables GSO permanently, as [`send`](Self::send) does when GSO fails. For paths that break GSO, and
+    /// for tests.
     pub fn disable_segmentation(&self) {
         self.segments_max.store(1, Ordering::Relaxed);
     }
 
-    /// Whether the kernel attaches its drop counter to datagrams (`SO_RXQ_OVFL`); a sandbox's may not.
+    /// Whether the kernel attaches its drop counter to datagrams (`SO_RXQ_OVFL`); a sandbox may not.
     pub fn counts_drops(&self) -> bool {
         self.counts_drops
     }
 
-    /// Datagrams dropped at this socket since it was opened, modulo 2^32: receive buffer full, checksum wrong
-    /// (`SK_MEMINFO_DROPS`). With GRO a merged run of datagrams counts once. One system call.
+    /// Datagrams dropped at this socket since it was opened, modulo 2^32: receive buffer full or checksum
+    /// wrong (`SK_MEMINFO_DROPS`). Merged datagrams (GRO) count once. One system call.
     pub fn socket_drops(&self) -> io::Result<u32> {
         let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
         let mut len = size_of_val(&info) as socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to `info`, which has as many.
+        // SAFETY: the kernel writes at most `len` bytes to `info`, which is that long.
         let result = unsafe {
             libc::getsockopt(
                 self.fd.as_raw_fd(),
@@ -161,13 +158,13 @@ impl UdpSocket {
         Ok(info[libc::SK_MEMINFO_DROPS as usize])
     }
 
-    /// Throws away queued error reports ([`open`] says why there are any).
+    /// Discards queued errors (see [`set_options`]).
     pub(crate) fn drain_error_queue(&self) {
         for _ in 0..QUEUED_ERRORS_MAX {
             let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
             match rustix::net::recv(&self.fd, &mut [0u8; 0], flags) {
                 Ok(_) => {}
-                // EAGAIN: empty. Anything else will come up again where it can be reported.
+                // EAGAIN: empty. Any other error returns where it can be reported.
                 Err(_) => return,
             }
         }
@@ -180,7 +177,7 @@ impl AsFd for UdpSocket {
     }
 }
 
-/// Opens a socket for the family of `ip` with everything set but its address.
+/// Opens a socket for the family of `ip` with all options set, not bound.
 fn open(ip: IpAddr, options: &UdpOptions) -> io::Result<OwnedFd> {
     let failed = |errno: Errno| {
         let reason = io::Error::from(errno);
@@ -198,9 +195,8 @@ fn open(ip: IpAddr, options: &UdpOptions) -> io::Result<OwnedFd> {
 }
 
 fn set_options(fd: BorrowedFd<'_>, ip: IpAddr, options: &UdpOptions) -> Result<(), Errno> {
-    // RECVERR: without it the kernel reports a datagram that its own queue dropped (ENOBUFS) as sent, and
-    // that loss would be taken for the network's. The price is that ICMP errors are queued and must be
-    // drained.
+    // RECVERR: without it, a datagram dropped by this host's own queue (ENOBUFS) counts as sent, and its loss
+    // as network loss. In return, ICMP errors are queued and must be drained.
     match ip {
         IpAddr::V4(_) => {
             sockopt::set_ip_mtu_discover(fd, Ipv4PathMtuDiscovery::PROBE)?;
@@ -216,24 +212,24 @@ fn set_options(fd: BorrowedFd<'_>, ip: IpAddr, options: &UdpOptions) -> Result<(
     }
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     if options.gro {
-        // An older kernel does not merge; the datagrams arrive all the same.
+        // Older kernels do not merge; datagrams arrive nevertheless.
         let _ = set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 1);
     }
     ask_recv_buffer(fd, options.recv_buffer)?;
-    // As the receive buffer.
+    // As for the receive buffer.
     let send_buffer = options.send_buffer.min(BUFFER_LEN_MAX);
     sockopt::set_socket_send_buffer_size_force(fd, send_buffer)
         .or_else(|_| sockopt::set_socket_send_buffer_size(fd, send_buffer))
 }
 
-/// The forced size ignores net.core.rmem_max but needs CAP_NET_ADMIN.
+/// SO_RCVBUFFORCE ignores net.core.rmem_max but needs CAP_NET_ADMIN.
 fn ask_recv_buffer(fd: BorrowedFd<'_>, bytes: usize) -> Result<(), Errno> {
     let bytes = bytes.min(BUFFER_LEN_MAX);
     sockopt::set_socket_recv_buffer_size_force(fd, bytes)
         .or_else(|_| sockopt::set_socket_recv_buffer_size(fd, bytes))
 }
 
-/// Sets an option that rustix does not have.
+/// Sets an option that rustix does not support.
 pub(super) fn set_int(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> Result<(), Errno> {
     // SAFETY: the kernel reads the size of an int from a valid int.
     let result = unsafe {
@@ -248,13 +244,13 @@ pub(super) fn set_int(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_in
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// The error of the libc call just made.
+/// The error of the last libc call.
 pub(super) fn last_errno() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// Whether an error says something about an earlier datagram (ICMP came back for it) or the way to a peer,
-/// and passes; not about the socket. EMSGSIZE and EOPNOTSUPP may be such reports, too.
+/// Whether an error is transient: it concerns an earlier datagram (an ICMP error) or the route to a peer, not
+/// the socket. EMSGSIZE and EOPNOTSUPP may be such errors, too.
 pub(super) fn is_transient(errno: Errno) -> bool {
     matches!(
         errno,

@@ -1,4 +1,4 @@
-//! Over the loopback of the kernel at hand, IPv4 and, where the host has it, IPv6.
+//! Tests over the kernel's loopback interface, IPv4 and, where available, IPv6.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -9,9 +9,9 @@ use super::*;
 use crate::clock::monotonic_ns;
 use crate::wait::{Interest, Ready, Waker, wait};
 
-/// Longer than any loopback needs: reached only if something was lost, and then the test fails.
+/// Timeout, far above any loopback delay: it ends a test that has lost a datagram.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Payload bytes come from here; failures name it.
+/// Seed of the payload bytes, printed on failure.
 const SEED: u64 = 0x0b5e_55ed;
 
 fn options(gro: bool) -> UdpOptions {
@@ -34,7 +34,7 @@ fn loopbacks() -> Vec<IpAddr> {
     }
 }
 
-/// `len` bytes that differ from those of another `stream`.
+/// `len` bytes that differ between streams.
 fn payload(stream: u64, len: usize) -> Vec<u8> {
     let mut state = SEED ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut next = || {
@@ -44,7 +44,7 @@ fn payload(stream: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Sends all of a burst, and counts the calls it took.
+/// Sends a whole burst and returns the number of calls.
 fn send_all(socket: &UdpSocket, burst: Burst<'_>) -> usize {
     let datagrams = burst.data.len().div_ceil(burst.segment_len);
     let (mut sent, mut calls) = (0, 0);
@@ -65,7 +65,7 @@ fn send_all(socket: &UdpSocket, burst: Burst<'_>) -> usize {
     calls
 }
 
-/// A datagram, owned.
+/// An owned datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     from: SocketAddr,
@@ -73,7 +73,7 @@ struct Seen {
     ecn: Ecn,
 }
 
-/// Receives `count` datagrams (and whatever comes with the last of them).
+/// Receives at least `count` datagrams (the last batch may have more).
 fn receive(socket: &UdpSocket, batch: &mut RecvBatch, count: usize) -> Vec<Seen> {
     let waker = Waker::new().unwrap();
     let mut seen = Vec::new();
@@ -92,13 +92,13 @@ fn receive(socket: &UdpSocket, batch: &mut RecvBatch, count: usize) -> Vec<Seen>
     seen
 }
 
-/// What a burst must look like at the other end.
+/// The datagrams of a burst as the receiver must see them.
 fn expected(from: SocketAddr, burst: &Burst<'_>) -> Vec<Seen> {
     let datagrams = burst.data.chunks(burst.segment_len);
     datagrams.map(|data| Seen { from, data: data.to_vec(), ecn: burst.ecn }).collect()
 }
 
-/// How the datagrams of a burst leave and arrive.
+/// How the datagrams of a burst are sent and received.
 #[derive(Debug, Clone, Copy)]
 struct Setup {
     segmented: bool,
@@ -113,8 +113,8 @@ const SETUPS: [Setup; 4] = [
 ];
 
 #[test]
-fn every_shape_of_burst_arrives_as_it_was() {
-    // (bytes, bytes a datagram)
+fn bursts_of_every_shape_arrive_unchanged() {
+    // (bytes, bytes per datagram)
     let shapes = [
         (1, 1),
         (1200, 1200),
@@ -132,7 +132,7 @@ fn every_shape_of_burst_arrives_as_it_was() {
         (9000 * 30 + 5, 9000),
         // The largest over IPv6 on a loopback of 65,536 bytes.
         (2 * 65_488, 65_488),
-        // The largest of IPv4; left out for IPv6.
+        // The largest of IPv4; skipped for IPv6.
         (2 * 65_507, 65_507),
     ];
     for ip in loopbacks() {
@@ -173,7 +173,7 @@ fn merged_datagrams_come_in_one_slot() {
         let data = payload(1, 40 * 1000 + 10);
         let burst = Burst { to: receiver.local_addr(), data: &data, segment_len: 1000, ecn: Ecn::NotEct };
         send_all(&sender, burst);
-        // One slot only: all 41 are here if and only if the kernel kept them together.
+        // One slot only: all 41 fit if and only if the kernel merged them.
         let mut batch = RecvBatch::new(1);
         let waker = Waker::new().unwrap();
         assert!(wait(&receiver, &waker, Some(PATIENCE), Interest::Readable).unwrap().readable);
@@ -184,7 +184,7 @@ fn merged_datagrams_come_in_one_slot() {
 }
 
 #[test]
-fn every_mark_survives() {
+fn every_ecn_mark_is_delivered() {
     for ip in loopbacks() {
         for setup in SETUPS {
             let (sender, receiver) = (bind(ip, false), bind(ip, setup.gro));
@@ -204,10 +204,10 @@ fn every_mark_survives() {
 }
 
 #[test]
-fn a_refusal_of_gso_downgrades_for_good_and_loses_nothing() {
+fn refused_gso_is_disabled_without_losing_datagrams() {
     let ip = Ipv4Addr::LOCALHOST.into();
     let (sender, receiver) = (bind(ip, false), bind(ip, false));
-    // The kernel cuts no bursts that it may not checksum: EINVAL.
+    // The kernel refuses to segment without checksums: EINVAL.
     set_int(sender.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
     let data = payload(3, 130 * 1200 + 5);
     let burst = Burst { to: receiver.local_addr(), data: &data, segment_len: 1200, ecn: Ecn::Ect0 };
@@ -219,7 +219,7 @@ fn a_refusal_of_gso_downgrades_for_good_and_loses_nothing() {
 }
 
 #[test]
-fn misuse_and_oversize_are_errors_and_no_downgrade() {
+fn misuse_and_oversize_are_errors_and_keep_gso() {
     for ip in loopbacks() {
         let (sender, receiver) = (bind(ip, false), bind(ip, false));
         let to = receiver.local_addr();
@@ -231,7 +231,7 @@ fn misuse_and_oversize_are_errors_and_no_downgrade() {
             let result = send(to, &data, segment_len);
             assert!(matches!(result, Err(SendError::TooLarge)), "{ip}, {segment_len}: {result:?}");
         }
-        // Port 0 is no destination: EINVAL, which is also what a device without GSO says.
+        // Port 0 is not a destination: EINVAL, which a device without GSO returns, too.
         let nowhere = SocketAddr::new(ip, 0);
         assert!(matches!(send(nowhere, &data[..2400], 1200), Err(SendError::Io(_))), "{ip}");
         let other_family: IpAddr = match ip {
@@ -241,7 +241,7 @@ fn misuse_and_oversize_are_errors_and_no_downgrade() {
         let result = send(SocketAddr::new(other_family, 9), &data[..2400], 1200);
         assert!(matches!(result, Err(SendError::Io(_) | SendError::Refused)), "{ip}: {result:?}");
         assert_eq!(sender.segments_max(), SEGMENTS_MAX);
-        // None of that stays behind: the socket is neither broken nor "ready" for ever.
+        // No state remains: the socket works and is not permanently "ready".
         assert_eq!(send(to, &data[..1200], 1200).unwrap(), 1);
         assert_eq!(receive(&receiver, &mut RecvBatch::default(), 1)[0].data, data[..1200]);
         let ready = wait(&sender, &Waker::new().unwrap(), Some(Duration::ZERO), Interest::Readable).unwrap();
@@ -250,16 +250,16 @@ fn misuse_and_oversize_are_errors_and_no_downgrade() {
 }
 
 #[test]
-fn what_icmp_says_of_one_peer_does_not_touch_another() {
+fn icmp_errors_of_one_peer_do_not_affect_another() {
     for ip in loopbacks() {
         let (sender, receiver) = (bind(ip, false), bind(ip, false));
-        // tcpmux, which nobody serves over UDP; a port that was free could be another test's by now.
+        // tcpmux, without a UDP server; a free port could be another test's by now.
         let gone = SocketAddr::new(ip, 1);
         let (mut batch, waker) = (RecvBatch::default(), Waker::new().unwrap());
         for round in 0..100 {
             let data = payload(round, 2 * 600);
             let to_gone = Burst { to: gone, data: &data[..600], segment_len: 600, ecn: Ecn::NotEct };
-            // "Port unreachable" is waiting after this, for the next send in even rounds, for recv in odd
+            // "Port unreachable" is pending after this, for the next send in even rounds, for recv in odd
             // ones.
             assert_eq!(sender.send(&to_gone).unwrap(), 1, "{ip}, round {round}");
             if round % 2 == 1 {
@@ -271,7 +271,7 @@ fn what_icmp_says_of_one_peer_does_not_touch_another() {
             assert!(seen == expected(sender.local_addr(), &burst), "{ip}, round {round}, seed {SEED:#x}");
         }
         assert_eq!(sender.segments_max(), SEGMENTS_MAX, "{ip}");
-        // Reports that nobody asked for end the readiness they cause when they are looked at.
+        // Pending errors end the readiness that they cause.
         let to_gone = Burst { to: gone, data: b"x", segment_len: 1, ecn: Ecn::NotEct };
         for _ in 0..10 {
             sender.send(&to_gone).unwrap();
@@ -284,7 +284,7 @@ fn what_icmp_says_of_one_peer_does_not_touch_another() {
 }
 
 #[test]
-fn drops_are_what_was_sent_less_what_came() {
+fn drops_equal_datagrams_sent_less_received() {
     const SENT: usize = 4000;
     for ip in loopbacks() {
         let small = UdpOptions { recv_buffer: 128 << 10, send_buffer: 4 << 20, gro: false };
@@ -293,7 +293,7 @@ fn drops_are_what_was_sent_less_what_came() {
         let data = payload(5, SENT * 1000);
         let burst = Burst { to: receiver.local_addr(), data: &data, segment_len: 1000, ecn: Ecn::NotEct };
         send_all(&sender, burst);
-        // All are delivered or dropped when their count is complete.
+        // All datagrams are delivered or dropped once their sum is complete.
         let (mut batch, waker) = (RecvBatch::default(), Waker::new().unwrap());
         let mut received = 0;
         let mut drops = 0;
@@ -306,7 +306,7 @@ fn drops_are_what_was_sent_less_what_came() {
         assert!(receiver.counts_drops(), "{ip}: Linux does since 2.6.33");
         assert!(drops > 0, "{ip}: 4 MB fitted into {} bytes of buffer", receiver.recv_buffer());
         assert_eq!(received + drops as usize, SENT, "{ip}");
-        // The next datagram tells of all drops before it.
+        // The next datagram carries the count of all drops before it.
         send_all(&sender, Burst { data: &data[..1000], ..burst });
         receive(&receiver, &mut batch, 1);
         assert_eq!(batch.drops(), Some(drops), "{ip}");
@@ -326,7 +326,7 @@ fn truncated_datagrams_are_dropped_and_counted() {
             Burst { to: receiver.local_addr(), data: &data[..len], segment_len: len, ecn: Ecn::NotEct };
         send_all(&sender, burst)
     };
-    // A whole batch of them first: recv goes on to what can be used.
+    // A whole batch of truncated ones first: recv continues to usable ones.
     for len in [1001, 1500, 1999, 2000, 1000, 1001, 7] {
         send(len);
     }
@@ -366,7 +366,7 @@ fn arrival_stamps_lie_between_sending_and_receiving() {
                 let after_ns = monotonic_ns();
                 for datagram in batch.datagrams() {
                     let arrived_ns = datagram.arrived_ns.expect("the kernel stamps what we ask it to stamp");
-                    // 10 ms for a realtime clock that is being slewed or stepped under the test.
+                    // 10 ms of tolerance for a realtime clock that is slewed or stepped during the test.
                     assert!(
                         arrived_ns + 10_000_000 >= before_ns && arrived_ns <= after_ns,
                         "{ip}, {setup:?}"
@@ -387,7 +387,7 @@ fn sockets_and_batches_cross_threads() {
 }
 
 #[test]
-fn buffers_are_granted_as_asked() {
+fn requested_buffers_are_granted() {
     let options = UdpOptions { recv_buffer: 100_000, send_buffer: 150_000, gro: false };
     let socket = UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &options).unwrap();
     // Below every default of net.core.*mem_max, so no privilege is needed.
@@ -400,7 +400,7 @@ fn buffers_are_granted_as_asked() {
 #[test]
 fn a_range_is_searched_upwards_for_a_free_port() {
     for ip in loopbacks() {
-        // Another process may hold a neighbour: then look for three free ports elsewhere.
+        // If another process holds a neighbouring port, try three other ports.
         let found = (0..100).find_map(|_| {
             let first = bind(ip, false);
             let low = first.local_addr().port();
@@ -419,12 +419,12 @@ fn a_range_is_searched_upwards_for_a_free_port() {
 }
 
 #[test]
-fn impossible_addresses_say_why() {
+fn impossible_addresses_are_refused_with_a_reason() {
     let ip = Ipv4Addr::LOCALHOST.into();
     #[expect(clippy::reversed_empty_ranges, reason = "that is what a person may type")]
     let empty = UdpSocket::bind_in_range(ip, 5000..=4999, &options(false)).unwrap_err();
     assert_eq!(empty.kind(), std::io::ErrorKind::InvalidInput, "{empty}");
-    // TEST-NET-3 (RFC 5737) is nobody's.
+    // TEST-NET-3 (RFC 5737): not an address of this host.
     let foreign: SocketAddr = "203.0.113.7:0".parse().unwrap();
     let error = UdpSocket::bind(foreign, &options(false)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrNotAvailable);
@@ -443,7 +443,7 @@ fn an_ipv6_socket_leaves_the_ipv4_port_free() {
     let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, v6.local_addr().port()));
     match UdpSocket::bind(v4, &options(false)) {
         Ok(v4) => assert_eq!(v4.local_addr().port(), v6.local_addr().port()),
-        // Some other process may hold it; then both families were asked for different reasons.
+        // Another process may hold the port; the IPv4 bind then fails without our socket, too.
         Err(error) => assert!(std::net::UdpSocket::bind(v4).is_err(), "{error}"),
     }
 }

@@ -37,13 +37,13 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<LaneState>,
     /// There is room again, or the lane ends.
     room: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct LaneState {
     store: Store,
     ending: bool,
     failure: Option<io::Error>,
@@ -102,7 +102,7 @@ impl Lane {
         clock: Clock,
         owner: Waker,
     ) -> io::Result<Lane> {
-        let state = State { store: Store::new(), ending: false, failure: None };
+        let state = LaneState { store: Store::new(), ending: false, failure: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), room: Condvar::new() });
         let stop = Waker::new()?;
         let filler = Filler { socket, clock, shared: shared.clone(), stop: stop.clone(), owner };
@@ -161,7 +161,7 @@ impl Drop for Lane {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         // A thread that panicked left whole datagrams.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,7 +7,7 @@ use crate::control::message::Message;
 use crate::error::{Error, ErrorKind};
 use crate::storage::{FilledChunk, Known, SinkSummary};
 use fobs_proto::ChunkId;
-use fobs_proto::receiver::Verdict;
+use fobs_proto::receiver::ChunkVerification;
 use fobs_sys::{PageBuffer, Waker};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
@@ -41,7 +41,7 @@ pub(super) enum ToSender {
 pub(super) enum ToReceiver {
     Verdict {
         chunk: ChunkId,
-        verdict: Verdict,
+        verdict: ChunkVerification,
     },
     Stored {
         chunk: ChunkId,

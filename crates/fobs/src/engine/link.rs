@@ -116,12 +116,12 @@ pub(crate) struct Link {
     sealer: Sealer,
     inbound: Inbound,
     candidates: Vec<SocketAddr>,
-    intake: Intake,
+    intake: DatagramSource,
     out: Box<[u8]>,
 }
 
 /// How datagrams are read.
-enum Intake {
+enum DatagramSource {
     /// By this thread, from the socket.
     Socket(RecvBatch),
     /// By another thread.
@@ -169,7 +169,7 @@ impl Link {
             sealer: Sealer::new(&setup.secret, setup.cipher, ours),
             inbound,
             candidates,
-            intake: Intake::Socket(RecvBatch::new(BATCH_SLOTS)),
+            intake: DatagramSource::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
         }
     }
@@ -229,14 +229,14 @@ impl Link {
     pub(crate) fn receive(&mut self, inbox: &mut impl Inbox) -> Result<usize> {
         let Link { socket, clock, inbound, intake, .. } = self;
         let count = match intake {
-            Intake::Socket(batch) => socket.recv(batch).inspect(|&count| {
+            DatagramSource::Socket(batch) => socket.recv(batch).inspect(|&count| {
                 if count > 0 {
                     let now = clock.now();
                     batch.for_each(|datagram| inbound.take(now, datagram, inbox));
                 }
             }),
             // The time of reading shows how late this host reads.
-            Intake::Lane(lane) => {
+            DatagramSource::Lane(lane) => {
                 lane.receive(LANE_BATCH, |read, datagram| inbound.take(read, datagram, inbox))
             }
         };
@@ -321,7 +321,7 @@ impl Link {
     pub(crate) fn wait(&self, timeout: Duration, interest: Interest) -> Result<()> {
         // The lane reads the socket and wakes this thread.
         let interest = match (&self.intake, interest) {
-            (Intake::Lane(_), Interest::Readable) => Interest::Waker,
+            (DatagramSource::Lane(_), Interest::Readable) => Interest::Waker,
             _ => interest,
         };
         wait(&self.socket, &self.waker, Some(timeout), interest).map(|_| ()).map_err(|error| {
@@ -393,9 +393,9 @@ impl Mendable for Link {
     }
 
     fn add_lane(&mut self) -> io::Result<()> {
-        if let Intake::Socket(_) = self.intake {
+        if let DatagramSource::Socket(_) = self.intake {
             let lane = Lane::start(self.socket.clone(), BATCH_SLOTS, self.clock, self.waker.clone())?;
-            self.intake = Intake::Lane(lane);
+            self.intake = DatagramSource::Lane(lane);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
 use crate::storage::SinkSummary;
-use fobs_proto::receiver::{Receiver, Verdict};
+use fobs_proto::receiver::{ChunkVerification, Receiver};
 use fobs_proto::session::{CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Stored, VerdictOutcome};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -295,7 +295,7 @@ impl Receiving {
         Ok(())
     }
 
-    fn take_verdict(&mut self, chunk: ChunkId, verdict: Verdict) -> Result<()> {
+    fn take_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> Result<()> {
         let now = self.link.clock().now();
         let attempt = match self.policy.handle_verdict(now, &mut self.machine, chunk, verdict) {
             VerdictOutcome::Verified => {

@@ -8,7 +8,7 @@ use super::thread::spawn;
 use crate::error::Error;
 use crate::storage::{Sink, SinkEvent, Verified, VerifyError, needs_scratch, verify};
 use fobs_proto::ChunkId;
-use fobs_proto::receiver::Verdict;
+use fobs_proto::receiver::ChunkVerification;
 use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Writer {
         } else {
             match (self.check)(body, &mut self.scratch) {
                 Ok(verified) => {
-                    self.report(chunk, Verdict::Verified, verified.data_bytes());
+                    self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     Some(verified)
                 }
                 Err(error) => {
@@ -143,7 +143,7 @@ impl Writer {
             Some(verified) => verified,
             None => match (self.check)(body, &mut self.scratch) {
                 Ok(verified) => {
-                    self.report(chunk, Verdict::Verified, verified.data_bytes());
+                    self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     verified
                 }
                 Err(error) => {
@@ -166,11 +166,11 @@ impl Writer {
     }
 
     fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
-        self.report(chunk, Verdict::Mismatch, 0);
+        self.report(chunk, ChunkVerification::Mismatch, 0);
         self.post(ToReceiver::Returned { buffer });
     }
 
-    fn report(&mut self, chunk: ChunkId, verdict: Verdict, bytes: u64) {
+    fn report(&mut self, chunk: ChunkId, verdict: ChunkVerification, bytes: u64) {
         self.reporter.add_bytes(bytes);
         self.post(ToReceiver::Verdict { chunk, verdict });
     }

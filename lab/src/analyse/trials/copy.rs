@@ -59,7 +59,7 @@ impl Direction {
 
 /// Whether a trial has what it is named after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum TrialLimit {
     /// It is made scarce.
     Injected,
     /// It is ample: the control of a trial.
@@ -132,7 +132,7 @@ impl Trial {
     }
 
     /// Makes the copy. A copy that fails is a result; an error says that the trial could not be made.
-    pub fn run(&self, common: &Common, limit: Limit) -> Result<Line, String> {
+    pub fn run(&self, common: &Common, limit: TrialLimit) -> Result<Line, String> {
         let mut data = Data::new(self.number)?;
         let (folder, destination) = (data.folder().join("private"), data.folder().join("arrived"));
         for folder in [&folder, &destination] {
@@ -168,9 +168,9 @@ impl Trial {
     }
 
     /// Options of the laboratory's tool `fobs`.
-    fn options(&self, common: &Common, limit: Limit) -> Result<Options, String> {
+    fn options(&self, common: &Common, limit: TrialLimit) -> Result<Options, String> {
         let mut arguments = vec!["--explain".to_owned()];
-        if let (Some(folder), Limit::Injected) = (common.traces, limit) {
+        if let (Some(folder), TrialLimit::Injected) = (common.traces, limit) {
             let trace = folder.join(format!("{}-{}.jsonl", self.case.name().replace(' ', "-"), self.number));
             let trace = std::path::absolute(&trace).unwrap_or(trace);
             fs::create_dir_all(folder)
@@ -211,7 +211,11 @@ impl Trial {
     }
 
     /// A small receive buffer for a receiver that may not exceed it; ample for the control.
-    fn small_buffers(&self, limit: Limit, launch: &mut Launch) -> Result<Option<ReceiveBuffers>, String> {
+    fn small_buffers(
+        &self,
+        limit: TrialLimit,
+        launch: &mut Launch,
+    ) -> Result<Option<ReceiveBuffers>, String> {
         let Some(small) = self.drawn.rmem_max else { return Ok(None) };
         let receiver = match launch.side {
             Side::Receiver => &mut launch.client,
@@ -220,7 +224,7 @@ impl Trial {
             }
         };
         receiver.words.splice(0..0, UNPRIVILEGED.map(Into::into));
-        ReceiveBuffers::new(if limit == Limit::Injected { small } else { AMPLE_BUFFER }).map(Some)
+        ReceiveBuffers::new(if limit == TrialLimit::Injected { small } else { AMPLE_BUFFER }).map(Some)
     }
 
     /// Starts both ends and waits for the client.

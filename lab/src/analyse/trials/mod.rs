@@ -22,7 +22,7 @@ mod draw;
 mod limits;
 mod matrix;
 
-use copy::{Common, Direction, Limit, Trial};
+use copy::{Common, Direction, Trial, TrialLimit};
 use draw::{CASES, Case, Drawn};
 use matrix::Line;
 
@@ -130,9 +130,9 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
 /// The trial's line; a trial that could not be made has an error in it.
 fn made(trial: &Trial, common: &Common) -> Line {
     let run = || {
-        let mut line = trial.run(common, Limit::Injected)?;
+        let mut line = trial.run(common, TrialLimit::Injected)?;
         if trial.case.is_controlled() {
-            line.control_bps = trial.run(common, Limit::Ample)?.goodput_bps;
+            line.control_bps = trial.run(common, TrialLimit::Ample)?.goodput_bps;
         }
         Ok(line)
     };

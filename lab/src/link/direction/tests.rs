@@ -34,7 +34,7 @@ fn steady(direction: &mut Direction<u32>, packets: u32) -> Vec<(u32, Nanos)> {
 }
 
 #[test]
-fn a_packet_takes_its_time_on_the_link_and_on_the_way() {
+fn a_packet_takes_transmission_and_propagation_time() {
     let mut direction = direction("");
     assert_eq!(direction.next_wake(), None);
     assert_eq!(direction.arrive(0, packet(0)), 1);
@@ -52,7 +52,7 @@ fn a_packet_takes_its_time_on_the_link_and_on_the_way() {
 }
 
 #[test]
-fn each_fate_is_counted_by_its_name() {
+fn each_effect_has_its_own_counter() {
     let mut lossy = direction("loss = '10%'");
     let out = steady(&mut lossy, 10_000).len() as u64;
     let report = lossy.counters().report();
@@ -79,7 +79,7 @@ fn each_fate_is_counted_by_its_name() {
 }
 
 #[test]
-fn reordered_packets_are_overtaken_and_nobody_else() {
+fn only_reordered_packets_are_overtaken() {
     let mut direction = direction("reorder = { share = '10%', delay = '5ms' }");
     let mut order = Vec::new();
     for step in 0..2000u32 {
@@ -126,7 +126,7 @@ fn cross_traffic_takes_its_share_of_the_link() {
 }
 
 #[test]
-fn cross_traffic_is_worked_off_while_nothing_else_happens() {
+fn cross_traffic_is_processed_on_an_idle_path() {
     let mut direction = direction("cross = [{ kind = 'poisson', rate = '6Mbit' }]");
     assert_eq!(direction.next_wake(), Some(CROSS_STRETCH));
     direction.advance(10_000 * MS);

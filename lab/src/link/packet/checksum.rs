@@ -1,9 +1,8 @@
-//! The Internet checksum (RFC 1071) and the sums of pseudo headers (RFC 9293 section 3.1, RFC 8200 section
-//! 8.1).
+//! The Internet checksum (RFC 1071) and pseudo-header sums (RFC 9293 section 3.1, RFC 8200 section 8.1).
 
 use super::IpVersion;
 
-/// The ones' complement sum of big-endian words, not yet folded; an odd last byte counts as a word's first.
+/// Ones' complement sum of big-endian words, not folded; an odd last byte is the high byte of a word.
 pub fn sum(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(2);
     let last = words.remainder().first().map_or(0, |&byte| u64::from(byte) << 8);
@@ -18,7 +17,7 @@ pub fn fold(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// The sum of the pseudo header of `packet`, with `bytes` of transport header and payload.
+/// Sum of the pseudo header of `packet`, with `bytes` of transport header and payload.
 pub fn pseudo(packet: &[u8], version: IpVersion, protocol: u8, bytes: u32) -> u64 {
     let addresses = match version {
         IpVersion::V4 => packet.get(12..20),

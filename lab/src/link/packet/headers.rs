@@ -1,8 +1,8 @@
-//! Reading of headers: total functions over any bytes.
+//! Parsing of headers; does not panic on any bytes.
 
 use super::{IpVersion, Malformed, Station, Transport};
 
-/// `struct virtio_net_hdr`, the short one that TUN devices use by default.
+/// Size of `struct virtio_net_hdr`, the short form that TUN devices use by default, bytes.
 pub const VNET_BYTES: usize = 10;
 
 const NEEDS_CSUM: u8 = 1;
@@ -18,7 +18,7 @@ const IPV6_HEADER: usize = 40;
 const TCP_HEADER_MIN: usize = 20;
 const UDP_HEADER: usize = 8;
 
-/// What kind of super-packet.
+/// Kind of a super-packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GsoKind {
     Tcp4,
@@ -38,7 +38,7 @@ pub struct VnetHeader {
 }
 
 impl VnetHeader {
-    /// The header and what follows it; `None` if there is no header.
+    /// The header and the rest of the frame; `None` if it is too short.
     pub fn split(frame: &[u8]) -> Option<(VnetHeader, &[u8])> {
         let (head, packet) = frame.split_first_chunk::<VNET_BYTES>()?;
         let word = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
@@ -53,7 +53,7 @@ impl VnetHeader {
         Some((header, packet))
     }
 
-    /// Of a packet whose checksum the receiving kernel need not look at, because it was never on a wire.
+    /// A header for a packet whose checksum the receiving kernel need not verify, as it was never on a wire.
     pub fn partial_checksum(transport: Transport, transport_at: u16, payload_at: u16) -> VnetHeader {
         let checksum_offset = match transport {
             Transport::Tcp => 16,
@@ -68,7 +68,7 @@ impl VnetHeader {
         }
     }
 
-    /// The same, of a super-packet.
+    /// The same for a super-packet.
     pub fn with_segments(self, kind: GsoKind, size: u16, first_has_cwr: bool) -> VnetHeader {
         let gso_type = match kind {
             GsoKind::Tcp4 => GSO_TCPV4,
@@ -114,20 +114,20 @@ impl VnetHeader {
     }
 }
 
-/// What an IP header says.
+/// Fields of an IP header.
 pub struct Ip {
     pub version: IpVersion,
-    /// Of the payload; of IPv6 the first extension header, if there is one.
+    /// Protocol of the payload; of IPv6, the first extension header if there is one.
     pub protocol: u8,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub payload_at: usize,
-    /// Whether it is a part of a packet.
+    /// Whether it is a fragment.
     pub fragment: bool,
     pub source: Station,
     pub destination: Station,
 }
 
-/// `None` if it is no IP packet, or not as long as it says.
+/// `None` if it is not an IP packet, or its length is inconsistent.
 pub fn ip(packet: &[u8]) -> Option<Ip> {
     match packet.first()? >> 4 {
         4 => ipv4(packet),
@@ -143,7 +143,7 @@ fn ipv4(packet: &[u8]) -> Option<Ip> {
     if payload_at < IPV4_HEADER_MIN || payload_at > packet.len() || total != packet.len() {
         return None;
     }
-    // More fragments, or an offset.
+    // The flag "more fragments", or an offset.
     let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let station = |at: usize| match header[at..at + 4] {
         [10, 77, side, host] => Station(Some((side, host))),
@@ -179,7 +179,7 @@ fn ipv6(packet: &[u8]) -> Option<Ip> {
     })
 }
 
-/// Where the payload of TCP or UDP begins; `None` if the header does not fit.
+/// Offset of the payload of TCP or UDP; `None` if the header does not fit.
 pub fn payload_at(packet: &[u8], transport: Transport, transport_at: usize) -> Option<usize> {
     let header = packet.get(transport_at..)?;
     let bytes = match transport {

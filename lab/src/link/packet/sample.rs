@@ -1,4 +1,4 @@
-//! Frames for tests, as the kernel hands them to a TUN device, and a naive check of what goes back.
+//! Frames for tests, as the kernel passes them to a TUN device, and a naive check of written frames.
 
 use super::checksum::{fold, pseudo, sum};
 use super::headers::{GsoKind, VNET_BYTES, VnetHeader};
@@ -8,13 +8,13 @@ pub const PSH_ACK: u8 = 0x18;
 pub const ACK: u8 = 0x10;
 pub const CWR: u8 = 0x80;
 
-/// What a frame is to be.
+/// Description of a frame.
 #[derive(Debug, Clone)]
 pub struct Sample {
     pub version: IpVersion,
     pub transport: Transport,
     pub payload: Vec<u8>,
-    /// Payload of a segment; `None` for a plain packet.
+    /// Payload bytes of a segment; `None` for a plain packet.
     pub segment: Option<u16>,
     pub sequence: u32,
     pub flags: u8,
@@ -88,8 +88,8 @@ impl Sample {
     }
 }
 
-/// What a receiver would see of a frame that is no super-packet: its sequence number (0 for UDP), flags and
-/// payload. Panics if lengths or checksums are wrong. A partial checksum must be the pseudo header's.
+/// Contents of a frame that is no super-packet: sequence number (0 for UDP), flags and payload. Panics if
+/// lengths or checksums are wrong. A partial checksum must be the pseudo header's.
 pub fn received(frame: &[u8]) -> (u32, u8, Vec<u8>) {
     let (version, transport, at, payload_at) = opened(frame);
     let packet = &frame[VNET_BYTES..];
@@ -116,7 +116,7 @@ pub fn received(frame: &[u8]) -> (u32, u8, Vec<u8>) {
     }
 }
 
-/// Version, transport, where its header and its payload begin; IP's length and checksum are right.
+/// Version, transport, offsets of transport header and payload; checks IP's length and checksum.
 fn opened(frame: &[u8]) -> (IpVersion, Transport, usize, usize) {
     let packet = &frame[VNET_BYTES..];
     let (version, at, protocol) = match packet[0] >> 4 {

@@ -20,8 +20,8 @@ fn a_super_packet_is_as_many_packets_as_its_payload_needs() {
 }
 
 #[test]
-fn what_cannot_be_cut_goes_as_it_came() {
-    // An echo request: no checksum is left to be filled in.
+fn frames_that_cannot_be_cut_are_unchanged() {
+    // An echo request: its checksum is complete.
     let mut ping = vec![0; VNET_BYTES];
     ping.extend([
         0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 1, 0, 0, 10, 77, 0, 1, 10, 77, 1, 2, 8, 0, 0, 0, 0, 0, 0, 0,
@@ -29,14 +29,14 @@ fn what_cannot_be_cut_goes_as_it_came() {
     let layout = Layout::parse(&ping).expect("IP");
     assert_eq!((layout.protocol, layout.form, layout.count()), (Protocol::Icmp, Form::Opaque, 1));
     assert_eq!((layout.destination, layout.wire_bytes(0)), (Station(Some((1, 2))), 28));
-    // A fragment of a datagram has no header of its own.
+    // A fragment of a datagram has no UDP header.
     let mut fragment = Sample::new(IpVersion::V4, Transport::Udp, 100, None).frame();
     fragment[VNET_BYTES + 6] = 0x20;
     assert_eq!(Layout::parse(&fragment).expect("IP").form, Form::Opaque);
 }
 
 #[test]
-fn frames_that_make_no_sense_are_refused() {
+fn inconsistent_frames_are_refused() {
     let good = Sample::new(IpVersion::V4, Transport::Tcp, 3000, Some(1448)).frame();
     let spoiled = |at: usize, byte: u8| {
         let mut frame = good.clone();
@@ -55,7 +55,7 @@ proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), gso in 0u8..7) {
         let _ = Layout::parse(&bytes);
-        // And more often something that looks like a packet.
+        // More often bytes that look like a packet.
         if bytes.len() > 70 {
             bytes[0] = 1;
             bytes[1] = gso;

@@ -1,9 +1,9 @@
-//! Segments that leave together, as one packet or super-packet: what a network card's receive offload does.
+//! Segments that leave together as one packet or super-packet, like a network card's receive offload (GRO).
 //!
-//! Segments that follow each other in a super-packet always go together; packets of one flow go together
-//! under the rules of the kernel's own GRO (equal headers, consecutive sequence numbers, equal sizes but for
-//! the last, nothing behind PSH or FIN). Only packets whose checksum was left to be filled in take part: no
-//! payload is ever summed, except of one that is to be damaged.
+//! Consecutive segments of a super-packet stay together. Packets of one flow are merged under the rules of
+//! the kernel's GRO: equal headers, consecutive sequence numbers, equal sizes but for the last, nothing after
+//! PSH or FIN. Only packets with a partial checksum are merged, so no payload is summed except to damage a
+//! packet.
 
 use std::io::IoSlice;
 
@@ -12,13 +12,13 @@ use super::headers::{GsoKind, VNET_BYTES, VnetHeader};
 use super::{Form, HEADERS_MAX, IpVersion, Layout, PROTOCOL_TCP, PROTOCOL_UDP, Segments, Transport};
 use crate::link::store::{FrameId, Store};
 
-/// A train's parts, each from one frame. More gains nothing: 64 KiB are 45 full packets.
+/// Maximum number of parts of a train, each from one frame. 64 KiB are 45 full packets.
 const PARTS_MAX: usize = 64;
-/// Slices that a train is written as: headers, and the payload of each part.
+/// Maximum number of slices of a train: headers, and the payload of each part.
 pub const SLICES_MAX: usize = PARTS_MAX + 1;
-/// Segments of a UDP super-packet (UDP_MAX_SEGMENTS of Linux up to 6.8; later ones take 128).
+/// Maximum number of segments of a UDP super-packet (UDP_MAX_SEGMENTS of Linux up to 6.8; 128 since).
 const UDP_SEGMENTS_MAX: u32 = 64;
-/// The longest IP packet.
+/// Length of the longest IP packet, bytes.
 const TOTAL_MAX: u32 = 65_535;
 
 const FIN: u8 = 0x01;
@@ -28,7 +28,7 @@ const PSH: u8 = 0x08;
 const URG: u8 = 0x20;
 const CWR: u8 = 0x80;
 
-/// What the devices take as one write.
+/// Super-packets that the devices accept in one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Merging {
     Nothing,
@@ -43,7 +43,7 @@ pub struct Segment {
     pub index: u32,
 }
 
-/// Segments that are to leave together. Empty after [`Train::clear`].
+/// Segments that leave together. Empty after [`Train::clear`].
 #[derive(Debug)]
 pub struct Train {
     merging: Merging,
@@ -59,20 +59,20 @@ pub struct Part {
     pub count: u32,
 }
 
-/// What the next segment must match; a train without one takes no more.
+/// Properties that the next segment must have; a train without a shape takes no more.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     transport: Transport,
-    /// Payload of each segment so far.
+    /// Payload of each segment so far, bytes.
     size: u32,
-    /// Headers and payload.
+    /// Length of headers and payload, bytes.
     total: u32,
     count: u32,
-    /// Behind a PSH, FIN or CWR no other frame follows.
+    /// No other frame may follow a PSH, FIN or CWR.
     other_frames: bool,
 }
 
-/// Headers that a train writes anew.
+/// Headers written anew for a train.
 pub type Headers = [u8; VNET_BYTES + HEADERS_MAX];
 
 impl Train {
@@ -88,7 +88,7 @@ impl Train {
         &self.parts
     }
 
-    /// Segments in it.
+    /// Number of segments.
     pub fn count(&self) -> u32 {
         self.parts.iter().map(|part| part.count).sum()
     }
@@ -98,7 +98,7 @@ impl Train {
         self.shape = None;
     }
 
-    /// Merges less from now on: a device refused what it had promised to take.
+    /// Merges less from now on: a device refused a super-packet that it had announced to accept.
     pub fn downgrade(&mut self, transport: Transport) {
         let left = match transport {
             Transport::Tcp => Merging::Nothing,
@@ -107,7 +107,7 @@ impl Train {
         self.merging = self.merging.min(left);
     }
 
-    /// Of the segments in it, if they are of TCP or UDP.
+    /// Transport of the segments, if TCP or UDP.
     pub fn transport(&self, store: &Store) -> Option<Transport> {
         match store.frame(self.parts.first()?.frame).0.form {
             Form::Segments(segments) => Some(segments.transport),
@@ -115,7 +115,7 @@ impl Train {
         }
     }
 
-    /// Appends the segment if it may leave with what is in the train already; an empty train takes any.
+    /// Appends the segment if it may leave together with the train; an empty train takes any.
     pub fn try_add(&mut self, store: &Store, segment: Segment) -> bool {
         let (layout, frame) = store.frame(segment.frame);
         let Some(last) = self.parts.last().copied() else {
@@ -176,7 +176,7 @@ impl Train {
         })
     }
 
-    /// What is to be written to a device, as slices: `slices` from the beginning, and how many.
+    /// The slices to write to a device: the first of `slices`, and their number.
     pub fn slices<'a>(
         &self,
         store: &'a Store,
@@ -186,7 +186,7 @@ impl Train {
         let (Some(first), Some(last)) = (self.parts.first(), self.parts.last()) else { return 0 };
         let (layout, frame) = store.frame(first.frame);
         let segments = match layout.form {
-            // The whole frame, or one that cannot be cut: as it was read.
+            // The whole frame, or one that cannot be cut: as read.
             Form::Segments(segments) if self.parts.len() > 1 || first.count < segments.count => segments,
             _ => {
                 slices[0] = IoSlice::new(frame);
@@ -236,8 +236,8 @@ impl Train {
     }
 }
 
-/// Writes one segment with its checksum filled in and then one bit of it flipped, so that the receiving
-/// kernel finds a bad packet. The bit lies in the payload, or behind the IP header if there is none.
+/// Writes one segment with its checksum filled in and one bit of it flipped, so that the receiving kernel
+/// detects a bad packet. The bit lies in the payload, or after the IP header if there is no payload.
 pub fn damaged(layout: &Layout, frame: &[u8], index: u32, which: u32, out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&VnetHeader::default().bytes());
@@ -269,31 +269,31 @@ pub fn damaged(layout: &Layout, frame: &[u8], index: u32, which: u32, out: &mut 
     }
 }
 
-/// Fills in the checksum that the kernel had left partial.
+/// Completes a checksum that the kernel left partial.
 fn complete_checksum(segments: &Segments, packet: &mut [u8]) {
     let at = usize::from(segments.transport_at);
-    // The field holds the pseudo header's sum, which belongs to the sum.
+    // The field holds the pseudo header's sum, which is part of the sum.
     let sum = !checksum::fold(checksum::sum(&packet[at..]));
     let place = checksum_at(segments);
-    // Zero would mean "none" in UDP (RFC 768); the other zero is its equal.
+    // In UDP 0 means "no checksum" (RFC 768); write the other representation of zero.
     let sum = if sum == 0 && segments.transport == Transport::Udp { 0xffff } else { sum };
     packet[place..place + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The headers of a train's first segment, made to fit the train.
+/// The headers of a train's first segment, adapted to the train.
 struct Renewed<'a> {
     layout: &'a Layout,
     segments: &'a Segments,
-    /// Of the first segment within its frame.
+    /// Index of the first segment in its frame.
     index: u32,
-    /// Bytes of all segments.
+    /// Payload bytes of all segments.
     payload: u32,
-    /// TCP flags of the last segment's frame if it is that frame's last segment; else 0.
+    /// TCP flags of the last frame if its last segment is in the train; else 0.
     last_flags: u8,
 }
 
 impl Renewed<'_> {
-    /// Patches IP and transport headers; answers whether the first segment carries CWR.
+    /// Writes IP and transport headers; returns whether the first segment carries CWR.
     fn patch(&self, headers: &mut [u8]) -> bool {
         let total = u32::from(self.segments.payload_at) + self.payload;
         let at = usize::from(self.segments.transport_at);
@@ -398,7 +398,7 @@ fn follows(
         && before_segments.transport == segments.transport
         && before_segments.transport_at == segments.transport_at
         && before_segments.payload_at == segments.payload_at;
-    // Not the lengths, the identification and the header checksum.
+    // Excluding lengths, identification and header checksum.
     let same_ip = || match layout.version {
         IpVersion::V4 => same(0..2) && same(6..10) && same(12..at),
         IpVersion::V6 => same(0..4) && same(6..at),

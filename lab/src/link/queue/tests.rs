@@ -35,7 +35,7 @@ fn packets_leave_in_order_at_the_rate() {
 }
 
 #[test]
-fn the_tail_is_dropped_at_the_limit() {
+fn arrivals_beyond_the_limit_are_dropped() {
     let mut bytes = bottleneck(Discipline::DropTailBytes(4_500));
     let taken = (0..5).filter(|&item| bytes.offer(0, 1500, item, &none()).is_ok()).count();
     assert_eq!(taken, 3);
@@ -59,7 +59,7 @@ fn waiting_is_counted_from_arrival_to_the_first_bit() {
 }
 
 #[test]
-fn a_new_rate_holds_for_what_is_left_of_the_packet_on_the_link() {
+fn a_new_rate_applies_to_the_rest_of_the_current_packet() {
     let mut queue = bottleneck(Discipline::DropTailBytes(15_000));
     queue.offer(0, 1500, 0, &none()).expect("room");
     queue.offer(0, 1500, 1, &none()).expect("room");
@@ -77,7 +77,7 @@ fn a_holding_outage_stops_the_link() {
     assert_eq!(at, [MS, 2 * MS, 13 * MS, 14 * MS]);
 }
 
-/// Offers packets at `load` times the rate, evenly; returns the share that was dropped early and the mean
+/// Offers evenly spaced packets at `load` times the rate; returns the share of early drops and the mean
 /// backlog of the second half.
 fn red_under(load: f64) -> (f64, f64) {
     let (min_bytes, max_bytes) = (30_000, 90_000);
@@ -100,10 +100,9 @@ fn red_under(load: f64) -> (f64, f64) {
 }
 
 #[test]
-fn red_drops_what_is_too_much_and_keeps_the_queue_between_its_thresholds() {
-    // 5% too much: 4.8% must go. RED finds the average at which it drops just that: uniform gaps make the
-    // drop rate 2p / (1 + p) of the marking probability p (0.1 at the upper threshold), so about a quarter of
-    // the way up.
+fn red_keeps_the_average_between_its_thresholds() {
+    // 5% too much: 4.8% must be dropped. RED settles at the average with that drop rate: uniform gaps give 2p
+    // / (1 + p) for the marking probability p (0.1 at the upper threshold), so about a quarter of the way up.
     let (early, backlog) = red_under(1.05);
     assert!((0.043..0.053).contains(&early), "dropped {early}");
     assert!((30_000.0..70_000.0).contains(&backlog), "mean backlog {backlog}");
@@ -113,7 +112,7 @@ fn red_drops_what_is_too_much_and_keeps_the_queue_between_its_thresholds() {
 }
 
 #[test]
-fn red_forgets_while_the_queue_is_idle() {
+fn reds_average_falls_while_the_queue_is_idle() {
     let mut queue = bottleneck(Discipline::Red {
         min_bytes: 1_500,
         max_bytes: 3_000,

@@ -1,4 +1,4 @@
-//! Traffic of the self-test: sockets inside the two namespaces, and what they saw.
+//! Traffic of the self-test: sockets inside the two namespaces.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,11 +13,11 @@ use crate::link::counters::Counters;
 use crate::link::emulator::{Emulator, Remote};
 use crate::link::host::within;
 
-/// After this long without a packet, no more will come: twice the longest delay of the tests.
+/// Time without a packet after which none is expected: twice the longest delay of the tests.
 const SILENCE: Duration = Duration::from_millis(400);
-/// Two megabytes hold what arrives while the receiver is not scheduled.
+/// Receive buffer, bytes: enough for packets that arrive while the receiver is not scheduled.
 const RECEIVE_BUFFER: usize = 2 << 20;
-/// A packet carries its number and when it was sent.
+/// Bytes of packet number and departure time in each packet.
 const HEADER: usize = 12;
 
 /// Sockets at both ends of the path.
@@ -30,18 +30,18 @@ pub struct Probe {
     epoch: Instant,
 }
 
-/// One packet that arrived.
+/// A received packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Hop {
     pub number: u32,
-    /// UDP payload.
+    /// Length of the UDP payload.
     pub bytes: usize,
     pub sent_s: f64,
     pub received_s: f64,
 }
 
 impl Hop {
-    /// One way, milliseconds.
+    /// One-way delay, milliseconds.
     pub fn millis(&self) -> f64 {
         (self.received_s - self.sent_s) * 1e3
     }
@@ -72,10 +72,10 @@ impl Probe {
         })
     }
 
-    /// The path of the self-test with these keys of the forward direction, and counters at zero.
+    /// Resets the path to the self-test's, with these keys of the forward direction, and the counters.
     pub fn fresh(&self, keys: Value) -> Result<(), String> {
         self.remote.set(&only(&keys)).map_err(|error| error.to_string())?;
-        // What is still in flight belongs to the test before.
+        // Wait for packets of the previous test that are still in flight.
         thread::sleep(Duration::from_millis(60));
         self.west.set_nonblocking(true).map_err(said)?;
         while self.west.recv(&mut [0; 2048]).is_ok() {}
@@ -87,12 +87,12 @@ impl Probe {
         self.remote.counters().map_err(|error| error.to_string())
     }
 
-    /// Round trips of small packets, milliseconds, one each 10 ms.
+    /// Round-trip times of small packets sent every 10 ms, milliseconds.
     pub fn round_trips(&self, count: u32) -> Result<Vec<f64>, String> {
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = [0; 64];
-                // Ends by its timeout when nothing more comes.
+                // Ends by its timeout when no more packets arrive.
                 while let Ok((bytes, from)) = self.east.recv_from(&mut buffer) {
                     let _ = self.east.send_to(&buffer[..bytes], from);
                 }
@@ -109,8 +109,8 @@ impl Probe {
         })
     }
 
-    /// Sends packets west to east at so many bits a second of whole IP packets; what arrives, in order of
-    /// arrival.
+    /// Sends packets from west to east at a rate in bits per second of whole IP packets; returns the received
+    /// ones in order of arrival.
     pub fn stream(&self, count: u32, payload: usize, bits_per_second: f64) -> Result<Vec<Hop>, String> {
         let spacing = (payload + 28) as f64 * 8.0 / bits_per_second;
         thread::scope(|scope| {
@@ -150,7 +150,7 @@ impl Probe {
         }
     }
 
-    /// Sends bytes over TCP; whether the same came out, and the seconds it took.
+    /// Sends bytes over TCP; returns whether they arrived unchanged, and the time in seconds.
     pub fn tcp(&self, bytes: usize) -> Result<(bool, f64), String> {
         let content: Vec<u8> = (0..bytes).map(|index| (index * 31 + index / 251) as u8).collect();
         let [west, east] = &self.namespaces;

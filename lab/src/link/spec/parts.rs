@@ -1,4 +1,4 @@
-//! The members of a spec that are tables or texts of their own.
+//! The parts of a spec with their own table or text format.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::units::{Rate, Share, Size, Time};
 
 /// Weight of one arrival in RED's average (Floyd and Jacobson 1993, section 6: 0.002).
 const RED_WEIGHT: f64 = 0.002;
-/// Bytes of a virtual packet where none are given: a full one on an Ethernet.
+/// Default length of a virtual packet, bytes: a full packet on Ethernet.
 const CROSS_PACKET: u32 = 1500;
 
 /// The hosts of the two sides.
@@ -27,40 +27,40 @@ pub struct Hosts {
 pub struct HostSpec {
     /// 1 to 15 of `a-z`, `0-9` and `-`; unique.
     pub name: String,
-    /// Of the host's own access line, one way, each way.
+    /// One-way delay of the host's access line, in each direction.
     pub delay: Time,
 }
 
-/// A queue: the text of a limit (drop-tail), or `{ red = { .. } }`.
+/// A queue: a limit (drop-tail), or `{ red = { .. } }`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Queue {
     DropTail(QueueLimit),
     Red(Red),
 }
 
-/// A length of a queue: `1BDP`, `256KiB` or `100pkt`.
+/// A queue length: `1BDP`, `256KiB` or `100pkt`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum QueueLimit {
-    /// Times rate x base round trip.
+    /// Multiple of rate x base round trip.
     Bdp(f64),
     Bytes(Size),
     Packets(u32),
 }
 
-/// Random early detection; in thresholds a packet counts as one MTU.
+/// Random early detection; for thresholds a packet counts as one MTU.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Red {
     pub min: QueueLimit,
     pub max: QueueLimit,
-    /// Of a drop when the average reaches `max`.
+    /// Drop probability when the average reaches `max`.
     pub probability: Share,
     pub limit: QueueLimit,
     #[serde(default = "red_weight")]
     pub weight: f64,
 }
 
-/// A token bucket in front of the queue: what finds no tokens is dropped.
+/// A token bucket in front of the queue; packets without tokens are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policer {
@@ -75,11 +75,11 @@ pub enum Loss {
     GilbertElliott(GilbertElliott),
 }
 
-/// Every packet alike, on its own.
+/// Independent losses with equal probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bernoulli(pub Share);
 
-/// Two states with a loss rate each; a step is one packet.
+/// Two states with a loss rate each; one step per packet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliott {
@@ -91,7 +91,7 @@ pub struct GilbertElliott {
     pub loss_bad: Share,
 }
 
-/// A share of packets that are held back, so that later ones overtake them.
+/// A share of packets is held back, so that later ones overtake them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {
@@ -103,7 +103,7 @@ pub struct Reorder {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outage {
-    /// After the last reset.
+    /// Time since the last reset.
     pub at: Time,
     #[serde(rename = "for")]
     pub length: Time,
@@ -111,28 +111,28 @@ pub struct Outage {
     pub what: OutageKind,
 }
 
-/// What becomes of packets that reach the link during an outage.
+/// Effect of an outage on packets at the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutageKind {
-    /// They are lost; what the queue had taken before goes on.
+    /// They are lost; packets already queued continue.
     #[default]
     Drop,
-    /// The queue stands still and fills; it goes on after the outage.
+    /// The queue stops and fills; it continues after the outage.
     Hold,
 }
 
-/// Virtual packets that take room and time in the bottleneck queue and go nowhere.
+/// Virtual packets that occupy the bottleneck queue and are not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Cross {
-    /// Independent arrivals.
+    /// Poisson arrivals.
     Poisson {
         rate: Rate,
         #[serde(default = "cross_packet")]
         packet: u32,
     },
-    /// At equal distances.
+    /// Equally spaced.
     Paced {
         rate: Rate,
         #[serde(default = "cross_packet")]
@@ -154,14 +154,14 @@ pub enum Cross {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnOffTimes {
-    /// The times given are means.
+    /// Exponentially distributed, with the given means.
     #[default]
     Exponential,
     Constant,
 }
 
 impl QueueLimit {
-    /// In bytes, given the bytes of a bandwidth-delay product and of a packet.
+    /// The length in bytes, given the bytes of a bandwidth-delay product and of a packet.
     pub fn bytes(self, bdp: u64, packet: u64) -> u64 {
         match self {
             QueueLimit::Bdp(times) => (bdp as f64 * times).round() as u64,
@@ -172,7 +172,7 @@ impl QueueLimit {
 }
 
 impl Loss {
-    /// The share lost in the long run, 0 to 1.
+    /// Mean loss rate, 0 to 1.
     pub fn mean(self) -> f64 {
         match self {
             Loss::Bernoulli(Bernoulli(share)) => share.fraction(),
@@ -187,7 +187,7 @@ impl Loss {
 }
 
 impl Outage {
-    /// When it ends, in ns after the last reset.
+    /// End of the outage, ns after the last reset.
     pub fn until(&self) -> u64 {
         self.at.nanos() + self.length.nanos()
     }
@@ -200,7 +200,7 @@ impl Cross {
         }
     }
 
-    /// Bytes of each virtual packet.
+    /// Length of each virtual packet, bytes.
     pub fn packet(&self) -> u32 {
         match *self {
             Cross::Poisson { packet, .. } | Cross::Paced { packet, .. } | Cross::OnOff { packet, .. } => {
@@ -213,7 +213,7 @@ impl Cross {
         if !(40..=65_535).contains(&self.packet()) {
             return Err(SpecError::new("cross.packet must be 40 to 65535 bytes"));
         }
-        // A million virtual packets a second are all that one thread has time for.
+        // One thread can handle a million virtual packets a second.
         if self.rate().bits_per_second() / (8 * u64::from(self.packet())) > 1_000_000 {
             return Err(SpecError::new("cross traffic is above a million packets/s: use a larger packet"));
         }

@@ -48,7 +48,7 @@ fn a_short_spec_has_sensible_defaults() {
 }
 
 #[test]
-fn everything_can_be_said_and_is_written_back_as_it_was() {
+fn every_key_survives_a_round_trip() {
     let spec = read(FULL).expect("valid");
     let forward = spec.settings(Way::Forward);
     let red = Discipline::Red {
@@ -82,7 +82,7 @@ fn delays_of_directions_and_round_trip_agree() {
 }
 
 #[test]
-fn nonsense_is_refused_with_its_reason() {
+fn invalid_specs_are_refused_with_a_reason() {
     let with = |line: &str| refusal(&format!("rtt = '65ms'\nrate = '100Mbit'\n{line}"));
     for (line, reason) in [
         ("mtu = 100", "mtu"),
@@ -108,7 +108,7 @@ fn nonsense_is_refused_with_its_reason() {
         ("backward.rate = '1'", "100Mbit"),
         ("backward.queue = '1000BDP'", "1000BDP"),
     ] {
-        // The last is within its own limits at this rate; it shows that the limit is in bytes.
+        // The last is within its own limits at this rate: the limit is in bytes.
         if line.contains("1000BDP") {
             assert!(read(&format!("rtt = '65ms'\nrate = '100Mbit'\n{line}")).is_ok());
             assert!(refusal(&format!("rtt = '65ms'\nrate = '10Gbit'\n{line}")).contains("1GiB"));
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_valid_is_written_back_as_it_was(
+    fn valid_specs_survive_a_round_trip(
         rate in 1u64..=1_000_000_000,
         rtt in 0u64..=1_000_000_000,
         loss in 0.0..=1.0f64,

@@ -1,4 +1,4 @@
-//! Reading helpers of specs: text or table, assignments on the command line, changes at run time.
+//! Parsing helpers: text or table, command-line assignments, changes at run time.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::SpecError;
 
-/// A text (a bare number counts as one), or a table of its own. Errors name what was wrong inside, which
-/// serde's untagged enums do not.
+/// Deserialises a text (also a bare number) or a table. Unlike serde's untagged enums, errors name the wrong
+/// part.
 pub fn text_or_table<'de, D, Out, Table>(
     deserializer: D,
     expected: &'static str,
@@ -65,7 +65,7 @@ where
     deserializer.deserialize_any(Either { expected, of_text, of_table, kinds: PhantomData })
 }
 
-/// Sets one key, as `forward.loss=1%`. The value is TOML where it is TOML, and plain text otherwise.
+/// Sets one key, as in `forward.loss=1%`. The value is parsed as TOML if possible, else as plain text.
 pub fn assign(spec: &mut Value, assignment: &str) -> Result<(), SpecError> {
     let bad = || {
         SpecError::new(format!(

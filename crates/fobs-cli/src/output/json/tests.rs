@@ -92,7 +92,7 @@ fn no_event_follows_failed() {
 
 #[test]
 fn progress_is_written_about_every_second() {
-    let mut state = State { out: Vec::<u8>::new(), last_progress: None, stage: Stage::Open };
+    let mut state = JsonWriter { out: Vec::<u8>::new(), last_progress: None, stage: Stage::Open };
     let start = Instant::now();
     let due: Vec<u64> =
         (0..3500).step_by(100).filter(|ms| state.progress_due(start + Duration::from_millis(*ms))).collect();

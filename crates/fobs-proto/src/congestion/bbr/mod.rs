@@ -39,7 +39,7 @@ const FULL_LOSS_REPORTS: u32 = 6;
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum BbrState {
     Startup,
     Drain,
     ProbeBw,
@@ -72,7 +72,7 @@ impl FullBw {
 /// The controller.
 #[derive(Debug)]
 pub struct Bbr {
-    state: State,
+    state: BbrState,
     model: Model,
     cycle: Cycle,
     full_bw: FullBw,
@@ -93,7 +93,7 @@ impl Bbr {
         let window = INITIAL_PACKETS * model.packet_len;
         let first = Rate::of(window, INITIAL_RTT).unwrap_or(RATE_MAX).scaled(STARTUP_PACING_GAIN);
         Bbr {
-            state: State::Startup,
+            state: BbrState::Startup,
             model,
             cycle: Cycle::default(),
             full_bw: FullBw::default(),
@@ -107,33 +107,33 @@ impl Bbr {
 
     fn pacing_gain(&self) -> f64 {
         match self.state {
-            State::Startup => STARTUP_PACING_GAIN,
-            State::Drain => DRAIN_PACING_GAIN,
-            State::ProbeBw => self.cycle.phase().pacing_gain(),
-            State::ProbeRtt(_) => 1.0,
+            BbrState::Startup => STARTUP_PACING_GAIN,
+            BbrState::Drain => DRAIN_PACING_GAIN,
+            BbrState::ProbeBw => self.cycle.phase().pacing_gain(),
+            BbrState::ProbeRtt(_) => 1.0,
         }
     }
 
     fn window_gain(&self) -> f64 {
         match self.state {
-            State::Startup | State::Drain => WINDOW_GAIN,
-            State::ProbeBw => self.cycle.phase().window_gain(),
-            State::ProbeRtt(_) => PROBE_RTT_WINDOW_GAIN,
+            BbrState::Startup | BbrState::Drain => WINDOW_GAIN,
+            BbrState::ProbeBw => self.cycle.phase().window_gain(),
+            BbrState::ProbeRtt(_) => PROBE_RTT_WINDOW_GAIN,
         }
     }
 
     /// Whether bandwidth is being probed: losses then end the probe and do not set the lower bounds.
     fn is_probing(&self) -> bool {
         match self.state {
-            State::Startup => true,
-            State::ProbeBw => matches!(self.cycle.phase(), Phase::Refill | Phase::Up),
-            State::Drain | State::ProbeRtt(_) => false,
+            BbrState::Startup => true,
+            BbrState::ProbeBw => matches!(self.cycle.phase(), Phase::Refill | Phase::Up),
+            BbrState::Drain | BbrState::ProbeRtt(_) => false,
         }
     }
 
     /// Section 5.3.1: startup ends when the pipe is full.
     fn check_startup(&mut self) {
-        if self.state != State::Startup {
+        if self.state != BbrState::Startup {
             return;
         }
         let round = self.model.round;
@@ -144,34 +144,34 @@ impl Bbr {
         }
         if self.full_bw.now {
             self.filled = true;
-            self.state = State::Drain;
+            self.state = BbrState::Drain;
         }
     }
 
     /// Section 5.3.2: draining ends when the bytes in flight fit the bandwidth-delay product.
     fn check_drain(&mut self, ack: &AckSample) {
-        if self.state == State::Drain && ack.bytes_in_flight <= self.model.bdp(self.model.bw(), 1.0) {
+        if self.state == BbrState::Drain && ack.bytes_in_flight <= self.model.bdp(self.model.bw(), 1.0) {
             self.enter_down(ack.now);
         }
     }
 
     fn enter_down(&mut self, now: Timestamp) {
-        self.state = State::ProbeBw;
+        self.state = BbrState::ProbeBw;
         self.full_bw = FullBw::default();
         self.cycle.start_down(now, &mut self.model);
     }
 
     /// Section 5.3.4: from time to time almost nothing is in flight, so that the base delay shows.
     fn check_probe_rtt(&mut self, ack: &AckSample, due: bool) {
-        if due && !matches!(self.state, State::ProbeRtt(_)) {
+        if due && !matches!(self.state, BbrState::ProbeRtt(_)) {
             self.window_before = self.window;
-            self.state = State::ProbeRtt(None);
+            self.state = BbrState::ProbeRtt(None);
             self.model.start_round(ack.now);
         }
-        let State::ProbeRtt(done) = self.state else { return };
+        let BbrState::ProbeRtt(done) = self.state else { return };
         match done {
             None if ack.bytes_in_flight <= self.probe_rtt_window() => {
-                self.state = State::ProbeRtt(Some((ack.now + PROBE_RTT_DURATION, self.model.rounds + 1)));
+                self.state = BbrState::ProbeRtt(Some((ack.now + PROBE_RTT_DURATION, self.model.rounds + 1)));
                 self.model.start_round(ack.now);
             }
             Some((at, round)) if ack.now >= at && self.model.rounds >= round => {
@@ -182,7 +182,7 @@ impl Bbr {
                     self.enter_down(ack.now);
                     self.cycle.start_cruise();
                 } else {
-                    self.state = State::Startup;
+                    self.state = BbrState::Startup;
                 }
             }
             _ => {}
@@ -218,14 +218,14 @@ impl Bbr {
         }
         let mut cap = u64::MAX;
         match self.state {
-            State::ProbeBw if self.cycle.phase() != Phase::Cruise => {
+            BbrState::ProbeBw if self.cycle.phase() != Phase::Cruise => {
                 cap = model.inflight_longterm.unwrap_or(u64::MAX);
             }
-            State::ProbeBw => cap = model.inflight_with_headroom().unwrap_or(u64::MAX),
-            State::ProbeRtt(_) => {
+            BbrState::ProbeBw => cap = model.inflight_with_headroom().unwrap_or(u64::MAX),
+            BbrState::ProbeRtt(_) => {
                 cap = model.inflight_with_headroom().unwrap_or(u64::MAX).min(self.probe_rtt_window());
             }
-            State::Startup | State::Drain => {}
+            BbrState::Startup | BbrState::Drain => {}
         }
         cap = cap.min(model.inflight_shortterm.unwrap_or(u64::MAX));
         self.window = self.window.min(cap).max(model.min_pipe());
@@ -251,7 +251,7 @@ impl Controller for Bbr {
         self.full_bw.on_ack(ack, round_start, self.model.round.bw_latest);
         self.check_startup();
         self.check_drain(ack);
-        if self.state == State::ProbeBw {
+        if self.state == BbrState::ProbeBw {
             self.cycle.on_ack(ack, &mut self.model, &mut self.full_bw, self.window);
         }
         self.check_probe_rtt(ack, due);
@@ -272,13 +272,13 @@ impl Controller for Bbr {
             // Section 5.6.4: nothing is in flight any more; the window comes back with the acks.
             self.window = self.model.min_pipe();
         }
-        if self.state == State::ProbeBw {
+        if self.state == BbrState::ProbeBw {
             self.cycle.on_loss(loss.now, &mut self.model, &mut self.full_bw, self.window);
         }
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {
-        if self.state == State::ProbeBw && self.cycle.phase() == Phase::Up {
+        if self.state == BbrState::ProbeBw && self.cycle.phase() == Phase::Up {
             self.enter_down(mark.now);
         }
     }
@@ -293,10 +293,10 @@ impl Controller for Bbr {
 
     fn state(&self) -> &'static str {
         match self.state {
-            State::Startup => "startup",
-            State::Drain => "drain",
-            State::ProbeBw => self.cycle.phase().name(),
-            State::ProbeRtt(_) => "probe rtt",
+            BbrState::Startup => "startup",
+            BbrState::Drain => "drain",
+            BbrState::ProbeBw => self.cycle.phase().name(),
+            BbrState::ProbeRtt(_) => "probe rtt",
         }
     }
 }

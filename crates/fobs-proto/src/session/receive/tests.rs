@@ -31,7 +31,7 @@ fn a_chunk_is_hopeless_after_three_mismatches() {
     let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Role::Called));
     for attempt in 0..3 {
         deliver(&mut machine, u64::from(attempt), attempt);
-        let outcome = policy.handle_verdict(START, &mut machine, 0, Verdict::Mismatch);
+        let outcome = policy.handle_verdict(START, &mut machine, 0, ChunkVerification::Mismatch);
         match attempt {
             2 => assert_eq!(outcome, VerdictOutcome::Hopeless { attempt, tries: 3 }),
             _ => assert_eq!(outcome, VerdictOutcome::Reject { attempt }),
@@ -45,7 +45,10 @@ fn a_chunk_is_hopeless_after_three_mismatches() {
 fn a_verified_chunk_is_stored_and_the_end_is_said_once() {
     let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Role::Called));
     deliver(&mut machine, 0, 0);
-    assert_eq!(policy.handle_verdict(START, &mut machine, 0, Verdict::Verified), VerdictOutcome::Verified);
+    assert_eq!(
+        policy.handle_verdict(START, &mut machine, 0, ChunkVerification::Verified),
+        VerdictOutcome::Verified
+    );
     assert_eq!(policy.handle_stored(&mut machine, 0), Stored::All);
     assert!(policy.finishing);
 }

@@ -13,7 +13,7 @@ use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_proto::ChunkId;
-use fobs_proto::receiver::{Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote, Verdict};
+use fobs_proto::receiver::{ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote};
 use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Role as SessionRole, Stored, VerdictOutcome};
 use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
 use std::collections::VecDeque;
@@ -224,7 +224,8 @@ impl Receiving {
             match letter {
                 Letter::Verdict { chunk, matches } => {
                     self.assembly.on_verdict(net, chunk, matches);
-                    let verdict = if matches { Verdict::Verified } else { Verdict::Mismatch };
+                    let verdict =
+                        if matches { ChunkVerification::Verified } else { ChunkVerification::Mismatch };
                     if !matches {
                         self.delivered -= u64::from(cut.len(chunk));
                     }

@@ -6,7 +6,7 @@ use super::object::Cut;
 use super::observed::Observed;
 use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
-use crate::check::{Ledger, rule};
+use crate::check::{PacketLedger, rule};
 use crate::flow::FlowFigures;
 use crate::host::{Cpu, HostConfig, Socket};
 use crate::net::Net;
@@ -45,7 +45,7 @@ pub(super) struct Sending {
     began: Option<Nanos>,
     expected_ack: u64,
     damaged: u64,
-    ledger: Ledger,
+    ledger: PacketLedger,
     audit: Audit,
     observed: Observed,
 }
@@ -78,7 +78,7 @@ impl Sending {
             began: None,
             expected_ack: 0,
             damaged: 0,
-            ledger: Ledger::default(),
+            ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
             observed: Observed::default(),
         }

@@ -1,7 +1,7 @@
 //! BBR, version 1 (Cardwell and others 2016, draft-cardwell-iccrg-bbr-congestion-control-00): what Linux has
 //! under that name.
 
-use super::window::{Report, Window};
+use super::window::{AckReport, Window};
 use super::{INITIAL_WINDOW, PACKET};
 use crate::time::{MS, Nanos, SEC, seconds};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ const FULL_GROWTH: f64 = 1.25;
 const WINDOW_GAIN: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum Bbr1State {
     Startup,
     Drain,
     /// Phase of the cycle, and when it began.
@@ -34,7 +34,7 @@ enum State {
 
 #[derive(Debug)]
 pub(super) struct Bbr {
-    state: State,
+    state: Bbr1State,
     /// Rates in packets per second, with their rounds, falling.
     bandwidths: VecDeque<(u64, f64)>,
     min_rtt: Nanos,
@@ -51,7 +51,7 @@ pub(super) struct Bbr {
 impl Default for Bbr {
     fn default() -> Self {
         Bbr {
-            state: State::Startup,
+            state: Bbr1State::Startup,
             bandwidths: VecDeque::new(),
             min_rtt: Nanos::MAX,
             min_rtt_at: 0,
@@ -99,13 +99,13 @@ impl Bbr {
         }
     }
 
-    fn advance(&mut self, report: &Report) {
+    fn advance(&mut self, report: &AckReport) {
         let path = self.path();
         let in_flight = report.in_flight as f64;
         match self.state {
-            State::Startup if self.filled => self.state = State::Drain,
-            State::Drain if in_flight <= path => self.state = State::ProbeBandwidth(2, report.now),
-            State::ProbeBandwidth(phase, since) => {
+            Bbr1State::Startup if self.filled => self.state = Bbr1State::Drain,
+            Bbr1State::Drain if in_flight <= path => self.state = Bbr1State::ProbeBandwidth(2, report.now),
+            Bbr1State::ProbeBandwidth(phase, since) => {
                 let elapsed = report.now - since >= self.min_rtt;
                 let over = match CYCLE[phase] {
                     gain if gain > 1.0 => elapsed && (report.lost > 0 || in_flight >= gain * path),
@@ -113,37 +113,38 @@ impl Bbr {
                     _ => elapsed,
                 };
                 if over {
-                    self.state = State::ProbeBandwidth((phase + 1) % CYCLE.len(), report.now);
+                    self.state = Bbr1State::ProbeBandwidth((phase + 1) % CYCLE.len(), report.now);
                 }
             }
-            State::ProbeRtt(None) if in_flight <= PROBE_RTT_WINDOW => {
-                self.state = State::ProbeRtt(Some(report.now + PROBE_RTT_FOR));
+            Bbr1State::ProbeRtt(None) if in_flight <= PROBE_RTT_WINDOW => {
+                self.state = Bbr1State::ProbeRtt(Some(report.now + PROBE_RTT_FOR));
             }
-            State::ProbeRtt(Some(until)) if report.now >= until => {
+            Bbr1State::ProbeRtt(Some(until)) if report.now >= until => {
                 self.min_rtt_at = report.now;
-                self.state = if self.filled { State::ProbeBandwidth(2, report.now) } else { State::Startup };
+                self.state =
+                    if self.filled { Bbr1State::ProbeBandwidth(2, report.now) } else { Bbr1State::Startup };
             }
             _ => {}
         }
         let expired = report.now - self.min_rtt_at >= MIN_RTT_FOR;
-        if expired && !matches!(self.state, State::ProbeRtt(_)) {
-            self.state = State::ProbeRtt(None);
+        if expired && !matches!(self.state, Bbr1State::ProbeRtt(_)) {
+            self.state = Bbr1State::ProbeRtt(None);
             self.min_rtt = Nanos::MAX;
         }
     }
 
     fn gain(&self) -> f64 {
         match self.state {
-            State::Startup => STARTUP_GAIN,
-            State::Drain => 1.0 / STARTUP_GAIN,
-            State::ProbeBandwidth(phase, _) => CYCLE[phase],
-            State::ProbeRtt(_) => 1.0,
+            Bbr1State::Startup => STARTUP_GAIN,
+            Bbr1State::Drain => 1.0 / STARTUP_GAIN,
+            Bbr1State::ProbeBandwidth(phase, _) => CYCLE[phase],
+            Bbr1State::ProbeRtt(_) => 1.0,
         }
     }
 }
 
 impl Window for Bbr {
-    fn on_ack(&mut self, report: &Report) {
+    fn on_ack(&mut self, report: &AckReport) {
         if let Some(rate) = report.rate {
             self.take_bandwidth(report.round, rate);
         }
@@ -153,7 +154,7 @@ impl Window for Bbr {
         }
         self.look_whether_full(report.round);
         self.advance(report);
-        let gain = if self.state == State::Startup { STARTUP_GAIN } else { WINDOW_GAIN };
+        let gain = if self.state == Bbr1State::Startup { STARTUP_GAIN } else { WINDOW_GAIN };
         // Three packets more for acks that come late and together.
         let target = (gain * self.path() + 3.0).max(PROBE_RTT_WINDOW);
         let acked = report.acked as f64;
@@ -165,16 +166,16 @@ impl Window for Bbr {
         self.recovering &= self.window < target;
     }
 
-    fn on_loss(&mut self, _report: &Report) {}
+    fn on_loss(&mut self, _report: &AckReport) {}
 
-    fn on_timeout(&mut self, _report: &Report) {
+    fn on_timeout(&mut self, _report: &AckReport) {
         self.window = 1.0;
         self.recovering = true;
     }
 
     fn packets(&self) -> f64 {
         match self.state {
-            State::ProbeRtt(_) => self.window.min(PROBE_RTT_WINDOW),
+            Bbr1State::ProbeRtt(_) => self.window.min(PROBE_RTT_WINDOW),
             _ => self.window,
         }
     }

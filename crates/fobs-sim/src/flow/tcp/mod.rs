@@ -268,9 +268,9 @@ impl TcpFlow {
         self.send(net);
     }
 
-    fn report(&self, now: Nanos, news: &AckNews, lost: u64, in_recovery: bool) -> window::Report {
+    fn report(&self, now: Nanos, news: &AckNews, lost: u64, in_recovery: bool) -> window::AckReport {
         let nanos = |d: Duration| d.as_nanos() as Nanos;
-        window::Report {
+        window::AckReport {
             now,
             acked: news.newly_acked,
             lost,

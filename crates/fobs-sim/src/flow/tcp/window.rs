@@ -6,7 +6,7 @@ use std::fmt;
 
 /// What an acknowledgement shows the sender.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Report {
+pub(super) struct AckReport {
     pub(super) now: Nanos,
     /// Packets newly acknowledged, and newly lost.
     pub(super) acked: u64,
@@ -25,11 +25,11 @@ pub(super) struct Report {
 /// Decides how many packets may be in flight.
 pub(super) trait Window: fmt::Debug {
     /// An acknowledgement came.
-    fn on_ack(&mut self, report: &Report);
+    fn on_ack(&mut self, report: &AckReport);
     /// The first loss of a window.
-    fn on_loss(&mut self, report: &Report);
+    fn on_loss(&mut self, report: &AckReport);
     /// The retransmission timer expired.
-    fn on_timeout(&mut self, report: &Report);
+    fn on_timeout(&mut self, report: &AckReport);
     /// Packets that may be in flight.
     fn packets(&self) -> f64;
     /// Bits per second of departures; `None` for as acknowledgements come.
@@ -56,7 +56,7 @@ impl Common {
     const MIN: f64 = 2.0;
 
     /// Whether this acknowledgement is slow start's business: one packet more for each acknowledged.
-    fn slow_start(&mut self, report: &Report) -> bool {
+    fn slow_start(&mut self, report: &AckReport) -> bool {
         let slow = self.window < self.threshold;
         if slow && !report.in_recovery {
             self.window = (self.window + report.acked as f64).min(self.threshold.max(Common::MIN));
@@ -80,17 +80,17 @@ impl Common {
 pub(super) struct Reno(Common);
 
 impl Window for Reno {
-    fn on_ack(&mut self, report: &Report) {
+    fn on_ack(&mut self, report: &AckReport) {
         if !self.0.slow_start(report) && !report.in_recovery {
             self.0.window += report.acked as f64 / self.0.window;
         }
     }
 
-    fn on_loss(&mut self, _report: &Report) {
+    fn on_loss(&mut self, _report: &AckReport) {
         self.0.reduce(0.5);
     }
 
-    fn on_timeout(&mut self, _report: &Report) {
+    fn on_timeout(&mut self, _report: &AckReport) {
         self.0.collapse(0.5);
     }
 
@@ -130,17 +130,17 @@ fn increase(window: f64) -> f64 {
 }
 
 impl Window for HighSpeed {
-    fn on_ack(&mut self, report: &Report) {
+    fn on_ack(&mut self, report: &AckReport) {
         if !self.0.slow_start(report) && !report.in_recovery {
             self.0.window += increase(self.0.window) * report.acked as f64 / self.0.window;
         }
     }
 
-    fn on_loss(&mut self, _report: &Report) {
+    fn on_loss(&mut self, _report: &AckReport) {
         self.0.reduce(1.0 - decrease(self.0.window));
     }
 
-    fn on_timeout(&mut self, _report: &Report) {
+    fn on_timeout(&mut self, _report: &AckReport) {
         self.0.collapse(0.5);
     }
 
@@ -174,7 +174,7 @@ impl Cubic {
         self.window_max = self.window_max.max(self.common.window);
     }
 
-    fn target(&self, report: &Report) -> f64 {
+    fn target(&self, report: &AckReport) -> f64 {
         let since = seconds(report.now - self.epoch.unwrap_or(report.now) + report.min_rtt);
         let t = since - self.plateau;
         CUBIC_C * t * t * t + self.window_max
@@ -182,7 +182,7 @@ impl Cubic {
 }
 
 impl Window for Cubic {
-    fn on_ack(&mut self, report: &Report) {
+    fn on_ack(&mut self, report: &AckReport) {
         if self.common.slow_start(report) {
             if self.exit.queue_grows(report) {
                 self.common.threshold = self.common.window;
@@ -204,7 +204,7 @@ impl Window for Cubic {
         self.common.window = (window + (target - window) * acked / window).max(self.friendly);
     }
 
-    fn on_loss(&mut self, _report: &Report) {
+    fn on_loss(&mut self, _report: &AckReport) {
         self.epoch = None;
         let window = self.common.window;
         // RFC 9438 section 4.7: fast convergence.
@@ -212,7 +212,7 @@ impl Window for Cubic {
         self.common.reduce(CUBIC_BETA);
     }
 
-    fn on_timeout(&mut self, report: &Report) {
+    fn on_timeout(&mut self, report: &AckReport) {
         self.on_loss(report);
         self.common.window = 1.0;
     }
@@ -237,7 +237,7 @@ impl SlowStartExit {
     const SAMPLES: u32 = 8;
     const INCREASE: (Nanos, Nanos) = (4 * MS, 16 * MS);
 
-    fn queue_grows(&mut self, report: &Report) -> bool {
+    fn queue_grows(&mut self, report: &AckReport) -> bool {
         if report.round != self.round {
             self.round = report.round;
             self.min_before = self.min;
@@ -256,8 +256,8 @@ impl SlowStartExit {
 mod tests {
     use super::*;
 
-    fn report(now: Nanos, acked: u64) -> Report {
-        Report {
+    fn report(now: Nanos, acked: u64) -> AckReport {
+        AckReport {
             now,
             acked,
             lost: 0,

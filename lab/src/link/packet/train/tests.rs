@@ -21,7 +21,7 @@ fn written(store: &Store, train: &Train) -> Vec<u8> {
     slices[..used].iter().flat_map(|slice| slice.to_vec()).collect()
 }
 
-/// Each frame's segments in order, added to trains as they fit; what is written.
+/// The frames written if all segments are added to trains in order, as they fit.
 fn trains(merging: Merging, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut store = Store::new(8 << 20);
     let ids: Vec<FrameId> = frames.iter().map(|frame| keep(&mut store, frame)).collect();
@@ -42,7 +42,7 @@ fn trains(merging: Merging, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     out
 }
 
-/// What a receiver sees of frames, super-packets cut by our own hand one segment at a time.
+/// What a receiver sees of frames; super-packets are cut one segment at a time.
 fn seen(frames: &[Vec<u8>]) -> Vec<(u32, u8, Vec<u8>)> {
     trains(Merging::Nothing, frames).iter().map(|frame| received(frame)).collect()
 }
@@ -63,7 +63,7 @@ fn a_super_packet_is_cut_as_a_network_card_does() {
 }
 
 #[test]
-fn segments_that_stay_together_leave_as_they_came() {
+fn contiguous_segments_leave_unchanged() {
     for version in VERSIONS {
         for transport in TRANSPORTS {
             let frame = Sample::new(version, transport, 20_000, Some(1400)).frame();
@@ -73,7 +73,7 @@ fn segments_that_stay_together_leave_as_they_came() {
 }
 
 #[test]
-fn consecutive_packets_of_a_flow_become_the_super_packet_they_would_have_been() {
+fn consecutive_packets_merge_into_a_super_packet() {
     for version in VERSIONS {
         for transport in TRANSPORTS {
             let whole = Sample::new(version, transport, 5000, Some(1400));
@@ -93,7 +93,7 @@ fn consecutive_packets_of_a_flow_become_the_super_packet_they_would_have_been() 
 }
 
 #[test]
-fn what_does_not_belong_together_stays_apart() {
+fn packets_that_differ_are_not_merged() {
     let base = Sample::new(IpVersion::V4, Transport::Tcp, 1000, None);
     let next = Sample { sequence: base.sequence.wrapping_add(1000), ..base.clone() };
     let count = |samples: &[Sample]| {
@@ -126,7 +126,7 @@ fn the_longest_train_is_a_packet() {
 }
 
 #[test]
-fn a_damaged_packet_has_one_wrong_bit_and_a_checksum_that_tells() {
+fn damage_flips_one_bit_and_breaks_the_checksum() {
     for version in VERSIONS {
         for transport in TRANSPORTS {
             let frame = Sample::new(version, transport, 4001, Some(1400)).frame();
@@ -138,7 +138,7 @@ fn a_damaged_packet_has_one_wrong_bit_and_a_checksum_that_tells() {
                 damaged(&layout, &frame, index, which, &mut out);
                 let bad = std::panic::catch_unwind(|| received(&out));
                 assert!(bad.is_err(), "the checksum is wrong");
-                // The bit put back, everything is right.
+                // With the bit restored, the packet is correct.
                 let at = out.len() - payload.len() + which as usize / 8 % payload.len();
                 out[at] ^= 1 << (which % 8);
                 assert_eq!(&received(&out).2, payload);
@@ -148,7 +148,7 @@ fn a_damaged_packet_has_one_wrong_bit_and_a_checksum_that_tells() {
 }
 
 proptest! {
-    /// However frames are cut and merged, a receiver sees the same packets.
+    /// Cutting and merging does not change the packets that a receiver sees.
     #[test]
     fn merging_changes_nothing_for_the_receiver(
         v6 in any::<bool>(),
