@@ -1,4 +1,4 @@
-//! A receiver that lies: whatever its acks say, the sender neither panics nor loses count nor grows.
+//! Hostile acks: for any content the sender does not panic, its bytes in flight balance and its memory stays bounded.
 
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::CongestionControl;
@@ -32,7 +32,7 @@ fn sender(kind: u64) -> Sender {
     )
 }
 
-/// Mostly plausible numbers, now and then absurd ones.
+/// Mostly plausible numbers, sometimes absurd ones.
 fn number(rng: &mut Rng, around: u64) -> u64 {
     match rng.range(0, 9) {
         0 => rng.bits(),
@@ -42,7 +42,7 @@ fn number(rng: &mut Rng, around: u64) -> u64 {
     }
 }
 
-fn lie(rng: &mut Rng, sent: u64) -> Ack {
+fn hostile_ack(rng: &mut Rng, sent: u64) -> Ack {
     let largest = number(rng, sent).min(u64::MAX - 1);
     let mut ranges = vec![];
     let mut high = largest;
@@ -85,7 +85,7 @@ fn lie(rng: &mut Rng, sent: u64) -> Ack {
 }
 
 #[test]
-fn lies_neither_panic_nor_unbalance_nor_grow() {
+fn hostile_acks_break_no_bound() {
     for seed in 0..60u64 {
         let rng = &mut Rng::new(seed);
         let (mut sender, mut out) = (sender(seed), Vec::<PacketOut>::new());
@@ -112,9 +112,9 @@ fn lies_neither_panic_nor_unbalance_nor_grow() {
                 1 => _ = sender.handle_rejected(rng.range(0, 10) as u32, rng.range(0, 4) as u8),
                 2 => sender.handle_refused(at, number(rng, sent), rng.happens(Chance::ppm(500_000))),
                 _ => {
-                    // Through the wire, as a real lie would come: what decoding refuses goes no further.
+                    // Through the wire, as from a peer: what decoding refuses goes no further.
                     let mut bytes = vec![];
-                    lie(rng, sent).encode(&mut bytes);
+                    hostile_ack(rng, sent).encode(&mut bytes);
                     if rng.happens(Chance::ppm(300_000)) {
                         let i = rng.range(0, bytes.len() as u64 - 1) as usize;
                         bytes[i] = rng.bits() as u8;
@@ -130,6 +130,6 @@ fn lies_neither_panic_nor_unbalance_nor_grow() {
             }
             assert!(pushed - freed <= CHUNKS_MAX, "seed {seed}: {pushed} pushed, {freed} freed");
         }
-        assert!(sent > 64, "seed {seed}: the lies stopped the sender at once");
+        assert!(sent > 64, "seed {seed}: the acks stopped the sender at once");
     }
 }

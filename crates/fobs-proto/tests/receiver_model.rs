@@ -1,4 +1,4 @@
-//! The receiver against a naive model that keeps every fact in a map.
+//! The receiver against a simple model that keeps every fact in a map.
 
 use fobs_proto::Timestamp;
 use fobs_proto::object::{BLOCK_PACKETS, CHUNK_LEN_MAX};
@@ -102,7 +102,7 @@ fn the_receiver_agrees_with_the_model() {
             ReceiverConfig { ack_every: 8, ack_delay_max: Duration::from_millis(5), chunks_max: CHUNKS_MAX };
         let (mut receiver, mut model) = (Receiver::new(config), Model::default());
         let payload = 1024u16;
-        // Chunks of 1 to 6 packets; seldom-wrong headers on top.
+        // Chunks of 1 to 6 packets; some headers are wrong.
         let lens: Vec<u32> = (0..10).map(|_| rng.range(1, 6 * u64::from(payload)) as u32).collect();
         for step in 0..1500u64 {
             let now = Timestamp::from_nanos(step * 100_000);

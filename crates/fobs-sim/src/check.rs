@@ -203,7 +203,7 @@ mod tests {
         Piece { chunk: 1, attempt: 0, payload: 1000, offset: 1000, read_at: 1000, len: 1000 };
 
     #[test]
-    fn a_ledger_that_balances_breaks_nothing_and_one_that_does_not_is_reported() {
+    fn bytes_in_flight_beyond_what_is_unnamed_are_reported() {
         let (mut net, mut ledger) = (net(), PacketLedger::default());
         for number in 0..10 {
             ledger.on_sent(&mut net, number, 100);
