@@ -100,7 +100,7 @@ impl Sending {
         let began = link.clock().now();
         let policy = SendPolicy::new(SendPolicyConfig {
             began,
-            role: link.role(),
+            side: link.side(),
             chunks_max: CHUNKS_MAX,
             rate,
             history,
