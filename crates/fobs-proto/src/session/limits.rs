@@ -12,9 +12,9 @@ pub const GRANTS_MAX: u32 = 2;
 pub const MISMATCHES_MAX: u8 = 3;
 /// Without an authenticated datagram for this long at the start, UDP is blocked (protocol 5.2).
 pub const UDP_SILENCE_MAX: Duration = Duration::from_secs(4);
-/// What the called side waits beyond [`UDP_SILENCE_MAX`]: the caller's error names the server as its user
-/// knows it, so the caller gives up first.
-pub(super) const CALLED_EXTRA_WAIT: Duration = Duration::from_secs(2);
+/// What the server waits beyond [`UDP_SILENCE_MAX`]: the client's error names the server as its user
+/// knows it, so the client gives up first.
+pub(super) const SERVER_EXTRA_WAIT: Duration = Duration::from_secs(2);
 /// Without any answer to outstanding packets for this long, the path is dead.
 pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
 /// How often a side checks for silence and cancellation, counts drops and reports progress.

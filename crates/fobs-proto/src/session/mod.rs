@@ -30,5 +30,5 @@ pub use limits::{
 pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
 pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
-pub use silence::{Role, Silence};
+pub use silence::{Side, Silence};
 pub use wait::{Wait, WaitTimes};

@@ -1,7 +1,7 @@
 //! The receiving side around its machine: verdicts and retries, when drops are counted, silence, the end.
 
 use super::limits::{FAREWELL_WAIT, MISMATCHES_MAX};
-use super::{Role, Silence};
+use super::{Side, Silence};
 use crate::receiver::{ChunkVerification, Receiver};
 use crate::{ChunkId, Timestamp};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub enum Stored {
 #[derive(Debug)]
 pub struct ReceivePolicy {
     began: Timestamp,
-    role: Role,
+    side: Side,
     /// Verdicts that did not match, of chunks that have not verified yet.
     mismatches: BTreeMap<ChunkId, u8>,
     /// When a chunk failed for the last time.
@@ -50,10 +50,10 @@ pub struct ReceivePolicy {
 
 impl ReceivePolicy {
     /// The policy of a session whose data plane begins now.
-    pub fn new(began: Timestamp, role: Role) -> ReceivePolicy {
+    pub fn new(began: Timestamp, side: Side) -> ReceivePolicy {
         ReceivePolicy {
             began,
-            role,
+            side,
             mismatches: BTreeMap::new(),
             hopeless_since: None,
             last_message: Timestamp::ZERO,
@@ -122,7 +122,7 @@ impl ReceivePolicy {
     pub fn check_silence(&self, now: Timestamp, newest: Option<Timestamp>) -> Silence {
         match newest {
             Some(newest) => Silence::since(now, newest.max(self.last_message)),
-            None => Silence::at_start(now, self.began, self.role),
+            None => Silence::at_start(now, self.began, self.side),
         }
     }
 }

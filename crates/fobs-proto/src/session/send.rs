@@ -2,7 +2,7 @@
 
 use super::holding::{Holding, first_chunk_data_max, round_trip_bytes};
 use super::limits::{CHUNKS_MAX, GRANTS_MAX, MISMATCHES_MAX};
-use super::{Pause, Role, Silence, Wait};
+use super::{Pause, Side, Silence, Wait};
 use crate::congestion::PathHistory;
 use crate::sender::{Extent, Sender};
 use crate::{ChunkId, Timestamp};
@@ -15,7 +15,7 @@ pub struct SendPolicyConfig {
     /// When the session's data plane began.
     pub began: Timestamp,
     /// Which side of the session the sender is.
-    pub role: Role,
+    pub side: Side,
     /// Chunks held at once, at most.
     pub chunks_max: u32,
     /// What earlier transfers to this peer left.
@@ -26,7 +26,7 @@ impl Default for SendPolicyConfig {
     fn default() -> SendPolicyConfig {
         SendPolicyConfig {
             began: Timestamp::ZERO,
-            role: Role::Caller,
+            side: Side::Client,
             chunks_max: CHUNKS_MAX,
             history: PathHistory::default(),
         }
@@ -193,7 +193,7 @@ impl SendPolicy {
     /// are outstanding wait for an answer.
     pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, newest: Option<Timestamp>) -> Silence {
         let Some(newest) = newest else {
-            return Silence::at_start(now, self.config.began, self.config.role);
+            return Silence::at_start(now, self.config.began, self.config.side);
         };
         if machine.bytes_in_flight() == 0 {
             self.outstanding_since = None;

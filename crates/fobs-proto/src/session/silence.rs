@@ -1,24 +1,24 @@
 //! What a side concludes from hearing nothing on UDP.
 
-use super::limits::{ANSWER_WAIT_MAX, CALLED_EXTRA_WAIT, UDP_SILENCE_MAX};
+use super::limits::{ANSWER_WAIT_MAX, SERVER_EXTRA_WAIT, UDP_SILENCE_MAX};
 use crate::Timestamp;
 use std::time::Duration;
 
 /// Which side of the session this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The side that opened the session.
-    Caller,
-    /// The side that was called.
-    Called,
+pub enum Side {
+    /// It called.
+    Client,
+    /// It was called.
+    Server,
 }
 
-impl Role {
+impl Side {
     /// How long the peer may be silent on UDP at the start.
     pub fn silence_max(self) -> Duration {
         match self {
-            Role::Caller => UDP_SILENCE_MAX,
-            Role::Called => UDP_SILENCE_MAX + CALLED_EXTRA_WAIT,
+            Side::Client => UDP_SILENCE_MAX,
+            Side::Server => UDP_SILENCE_MAX + SERVER_EXTRA_WAIT,
         }
     }
 }
@@ -36,9 +36,9 @@ pub enum Silence {
 
 impl Silence {
     /// Before the first datagram.
-    pub(super) fn at_start(now: Timestamp, began: Timestamp, role: Role) -> Silence {
+    pub(super) fn at_start(now: Timestamp, began: Timestamp, side: Side) -> Silence {
         match now - began {
-            waited if waited >= role.silence_max() => Silence::Blocked(waited),
+            waited if waited >= side.silence_max() => Silence::Blocked(waited),
             _ => Silence::Short,
         }
     }

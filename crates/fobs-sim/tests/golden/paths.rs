@@ -2,7 +2,7 @@
 
 use crate::support::{each, median};
 use crate::{SEEDS, compare};
-use fobs_sim::{Report, Scenario, World};
+use fobs_sim::{Scenario, SimReport, World};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn play(name: &str, text: &str, seed: u64) -> [f64; 4] {
     config.seed = seed;
     let mut world = World::new(config).expect("parsing has made it once");
     world.run().unwrap_or_else(|violation| panic!("{name}, seed {seed}: {violation}"));
-    let report = Report::of(&mut world);
+    let report = SimReport::of(&mut world);
     let (flow, others) = report.flows.split_first().expect("a flow");
     assert_eq!(flow.outcome, "complete", "{name}, seed {seed}");
     let others = others.iter().fold(0.0, |sum, flow| sum + flow.goodput_mbit);

@@ -8,7 +8,7 @@ use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
 use crate::secure::replay::ReplayWindow;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{BURST_BYTES_MAX, BURST_MAX, Body, PacketOut};
-use fobs_proto::session::Role;
+use fobs_proto::session::Side;
 use fobs_proto::wire::{AEAD_TAG_LEN, DataHeader, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Burst, Datagram, Ecn, Interest, RecvBatch, SendError, UdpSocket, Waker, wait};
@@ -198,8 +198,8 @@ impl Link {
     }
 
     /// Which side of the session this is.
-    pub(crate) fn role(&self) -> Role {
-        if self.candidates.is_empty() { Role::Called } else { Role::Caller }
+    pub(crate) fn side(&self) -> Side {
+        if self.candidates.is_empty() { Side::Server } else { Side::Client }
     }
 
     /// Datagrams dropped because they were malformed, replayed or forged.

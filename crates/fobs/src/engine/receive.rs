@@ -100,7 +100,7 @@ impl Receiving {
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         let began = link.clock().now();
         let receiving = Receiving {
-            policy: ReceivePolicy::new(began, link.role()),
+            policy: ReceivePolicy::new(began, link.side()),
             link,
             machine,
             letters,

@@ -101,7 +101,7 @@ impl Sending {
         let cap = chosen_rate(&config);
         let began = link.clock().now();
         let policy =
-            SendPolicy::new(SendPolicyConfig { began, role: link.role(), chunks_max: CHUNKS_MAX, history });
+            SendPolicy::new(SendPolicyConfig { began, side: link.side(), chunks_max: CHUNKS_MAX, history });
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);

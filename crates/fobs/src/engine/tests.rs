@@ -1,4 +1,5 @@
-//! Whole sessions in one process: real sockets, threads and files, and a meddler on both channels between them.
+//! Whole sessions in one process: real sockets, threads and files, and a meddler on both channels between
+//! them.
 
 mod channel;
 mod control;

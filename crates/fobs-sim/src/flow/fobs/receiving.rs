@@ -14,7 +14,7 @@ use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::{ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote};
-use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Role as SessionRole, Stored, VerdictOutcome};
+use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Side, Stored, VerdictOutcome};
 use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
 use std::collections::VecDeque;
 
@@ -77,7 +77,7 @@ impl Receiving {
         Receiving {
             me,
             machine,
-            policy: ReceivePolicy::new(stamp(me.start), SessionRole::Called),
+            policy: ReceivePolicy::new(stamp(me.start), Side::Server),
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
             socket: Socket::new(host.receive_buffer),

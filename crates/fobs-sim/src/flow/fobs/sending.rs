@@ -17,7 +17,7 @@ use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::session::{Rejection, Role as SessionRole, SendPolicy, SendPolicyConfig};
+use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Rate};
 use std::time::Duration;
@@ -359,7 +359,7 @@ fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind)
     }
     let policy = SendPolicy::new(SendPolicyConfig {
         began: start,
-        role: SessionRole::Caller,
+        side: Side::Client,
         chunks_max: config.sender_chunks,
         history: config.history.clone(),
     });
