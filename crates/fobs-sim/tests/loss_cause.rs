@@ -79,7 +79,7 @@ impl Scene {
 
 #[test]
 fn what_the_receiver_lost_is_spared_by_every_controller_that_heeds_loss() {
-    for controller in ["hstfrc", "tfrc", "scalable", "cubic", "udt"] {
+    for controller in ["auto", "hstfrc", "tfrc", "scalable", "cubic", "udt"] {
         let with = Scene::new(controller, JudgeMethod::On).starved().play().remove(0);
         let without = Scene::new(controller, JudgeMethod::Off).starved().play().remove(0);
         let spared = with.0.spared as f64 / with.0.lost as f64;
@@ -133,8 +133,14 @@ fn under_congestion_verdicts_change_nothing_for_either_flow() {
 /// A receiver that says that it lost itself whatever the network lost gains little by it, and harms little.
 #[test]
 fn a_liar_is_found_out_by_the_pattern() {
+    for controller in ["auto", "hstfrc"] {
+        liar_beside_cubic(controller);
+    }
+}
+
+fn liar_beside_cubic(controller: &str) {
     let play = |method, honesty| {
-        let mut scene = Scene::new("hstfrc", method);
+        let mut scene = Scene::new(controller, method);
         scene.fobs.honesty = honesty;
         scene.link = LinkConfig::new("narrow", 200 * MBIT, 32 * MS, 800_000);
         scene.beside = vec![Traffic::Tcp(TcpConfig::endless(Algorithm::Cubic))];
@@ -146,12 +152,17 @@ fn a_liar_is_found_out_by_the_pattern() {
     let honest = play(JudgeMethod::On, Honesty::Honest);
     let liar = play(JudgeMethod::On, Honesty::ClaimsAllLosses);
     eprintln!(
-        "honest {} tcp {}; liar {} tcp {}, {} of {} spared",
+        "{controller}: honest {} tcp {}; liar {} tcp {}, {} of {} spared",
         honest.0, honest.1, liar.0, liar.1, liar.2.spared, liar.2.lost
     );
     let spared = liar.2.spared as f64 / liar.2.lost.max(1) as f64;
-    assert!(spared < 0.5, "{spared} of {} spared", liar.2.lost);
-    assert!(liar.1 > 0.7 * honest.1, "TCP gets {} beside a liar, {} beside an honest one", liar.1, honest.1);
+    assert!(spared < 0.5, "{controller}: {spared} of {} spared", liar.2.lost);
+    assert!(
+        liar.1 > 0.7 * honest.1,
+        "{controller}: TCP gets {} beside a liar, {} beside an honest one",
+        liar.1,
+        honest.1
+    );
 }
 
 #[test]

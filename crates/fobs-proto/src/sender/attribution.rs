@@ -331,7 +331,7 @@ impl Sender {
     /// A round trip has passed.
     pub(super) fn attribute_round(&mut self, now: Timestamp) {
         self.attribution.ledger.on_round_trip();
-        if self.controller.loss_response() == LossResponse::None {
+        if self.controller.loss_response() != LossResponse::Slows {
             return;
         }
         let (Some(rate), Some(wanted)) =
