@@ -104,7 +104,8 @@ pub trait Controller: Send + fmt::Debug {
         RateSource::Path
     }
 
-    /// Whether losses change the rate at all; where not, those at the receiver do not limit it either.
+    /// How losses affect the rate. Those at the receiver limit it separately only where they slow it
+    /// ([`LossResponse::Slows`]).
     fn loss_response(&self) -> LossResponse {
         match self.rate_source() {
             RateSource::Path => LossResponse::Slows,
@@ -155,6 +156,9 @@ pub enum RateSource {
 pub enum LossResponse {
     /// They may lower it.
     Slows,
+    /// They may lower it, but the rate is that of a model of the path: a separate limit by the receiver's
+    /// losses would be a second, slower control loop (docs/controllers.md, "Loss").
+    Models,
     /// Not at all: the rate is the user's, or the host's.
     None,
 }

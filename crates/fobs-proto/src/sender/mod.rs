@@ -459,7 +459,7 @@ impl Sender {
     fn on_round(&mut self, now: Timestamp) {
         self.attribution.on_round_trip();
         let measured = self.rate.newest();
-        if self.controller.loss_response() != LossResponse::None
+        if self.controller.loss_response() == LossResponse::Slows
             && let Some(rate) = self.pacing_rate().or(measured)
             && let Some(wanted) = self.controller.pacing_rate().or(measured)
         {

@@ -34,7 +34,7 @@ pub use priority::{Priority, UnknownPriority};
 
 use super::mode::ModeLog;
 use super::{
-    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, LossCause, LossEpisode, ModeChange,
+    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, LossEpisode, LossResponse, ModeChange,
     ModeReason, PathHistory,
 };
 use crate::{Rate, Timestamp};
@@ -252,12 +252,13 @@ impl Controller for Auto {
     }
 
     fn on_loss(&mut self, loss: &LossEpisode) {
-        if loss.cause != LossCause::LocalSend {
-            self.model.losses.on_lost(loss.packets as f64);
-            self.retreat();
-            if let State::Compete(competition) = &mut self.state {
-                competition.on_loss(loss);
-            }
+        if loss.cause.spares_rate() {
+            return;
+        }
+        self.model.losses.on_lost(loss.packets as f64);
+        self.retreat();
+        if let State::Compete(competition) = &mut self.state {
+            competition.on_loss(loss);
         }
     }
 
@@ -293,6 +294,10 @@ impl Controller for Auto {
 
     fn pacing_rate(&self) -> Option<Rate> {
         Some(self.model.pacing)
+    }
+
+    fn loss_response(&self) -> LossResponse {
+        LossResponse::Models
     }
 
     fn as_adaptive(&mut self) -> Option<&mut dyn Adaptive> {

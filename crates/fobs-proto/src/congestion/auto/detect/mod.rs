@@ -8,7 +8,7 @@
 //! | [`CrowdDetector`] | [`Crowd`]: other flows hold the queue |
 //! | [`JoinDetector`] | [`Joined`]: another `auto` flow takes its part |
 //! | [`RiseDetector`] | [`Room`]: the queue vanished as it does when the path's rate rises |
-//! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer or a shallow queue |
+//! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer |
 //! | [`RelapseDetector`] | [`Relapse`]: what was resumed brought the queue back |
 
 mod burst;
