@@ -62,7 +62,8 @@ impl Axis {
 
     /// An axis of places; a label is omitted if it would touch its neighbour.
     ///
-    /// `length` is the length of the axis, `letter` the width of a letter, in pixels. Names and an even scale use whole numbers ([`Axis::position`] then takes the index).
+    /// `length` is the length of the axis, `letter` the width of a letter, in pixels. Names and an even scale
+    /// use whole numbers ([`Axis::position`] then takes the index).
     pub fn of_places(title: &str, places: &[Spot], scale: Scale, length: f64, letter: f64) -> Axis {
         let values: Vec<f64> = match numbers(places, scale) {
             Some(values) => values,
