@@ -1,4 +1,4 @@
-# What there is to do here. `make` alone prints this list.
+# Targets for development. `make` without a target prints the list.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -15,7 +15,7 @@ build: ## build the optimised binary
 	$(CARGO) build --release --locked
 
 .PHONY: demo
-demo: build lab ## move a real file and a real tree each way and compare them; then fobs beside TCP on a long path
+demo: build lab ## copy a file and a tree each way and compare them; then fobs beside TCP on a long path
 	scripts/install-needs.sh bench
 	scripts/demo.sh $(FOBS) $(LAB)
 
@@ -24,26 +24,26 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 	$(CARGO) build --release --locked -p fobs-lab
 
 .PHONY: test
-test: needs lint ## check the rules and run the tests of every day (8 minutes and the build, two cores)
+test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
 	$(CARGO) test --workspace --locked
 
 .PHONY: test-long
-test-long: test msrv deny ## and those of a release: swarms, whole grids, neighbours over seeds, oldest Rust, licences
+test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) test --workspace --locked -- --ignored
 
 .PHONY: lint
-lint: ## formatting, clippy, the rules of the house, and proof that the core has no I/O
+lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) xtask tidy
 	scripts/without-io.sh
 
 .PHONY: msrv
-msrv: ## build with the oldest Rust that Cargo.toml promises
+msrv: ## build with the minimum Rust version of Cargo.toml
 	scripts/oldest-rust.sh
 
 .PHONY: deny
-deny: ## licences and origins of everything that we link (installs cargo-deny)
+deny: ## check licences and sources of all dependencies (installs cargo-deny)
 	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
 
@@ -74,5 +74,5 @@ install: build ## install the binary, man pages and completions under PREFIX (de
 	$(FOBS) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/fobs.fish
 
 .PHONY: clean
-clean: ## remove what was built
+clean: ## remove build outputs
 	$(CARGO) clean

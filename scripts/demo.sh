@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Moves a real file and a real tree each way through a fobs daemon, with live progress, and compares what arrived.
-# As root between two network namespaces, otherwise over the loopback. Cleans up after itself on any exit.
+# Copies a file and a tree each way through a fobs daemon, with live progress, and compares the copies.
+# As root between two network namespaces, otherwise over the loopback. Cleans up on any exit.
 #
-# As root it then puts fobs and the kernel's TCP over the same emulated path of 65 ms that loses packets.
+# As root it then runs fobs and the kernel's TCP over the same emulated path of 65 ms with random loss.
 #
-# Usage: scripts/demo.sh [FOBS [FOBS-LAB]]   (the binaries; built if they are not given)
+# Usage: scripts/demo.sh [FOBS [FOBS-LAB]]   (the binaries; built if omitted)
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,7 +16,7 @@ fi
 fobs=$(realpath "$fobs")
 lab=$(realpath "${2:-$(dirname "$fobs")/fobs-lab}")
 
-# Memory rather than disk where there is room for two copies of everything, so that the network is what is shown.
+# Use memory instead of disk if two copies of everything fit, so that the network is the bottleneck.
 room_kib=4000000
 parent=${TMPDIR:-/tmp}
 if [ -d /dev/shm ] && [ "$(df -k --output=avail /dev/shm | tail -1)" -gt "$room_kib" ]; then
@@ -73,7 +73,7 @@ fi
 
 step "A file of 512 MiB, half random and half text; and a tree"
 head -c 256M /dev/urandom > "$work/mix"
-# `yes` is ended by the closing pipe, which is no failure here.
+# The closing pipe ends `yes`: not a failure.
 (yes "FOBS moves what is large, and this is large enough to see it move." || true) | head -c 256M >> "$work/mix"
 tree=/usr/include
 if command -v rustc >/dev/null && [ -d "$(rustc --print sysroot)/lib" ]; then
@@ -109,7 +109,7 @@ step "The tree, there and back"
 copy -rp "$tree/" "$there/tree"
 copy -rp "$there/tree/" "$work/back/tree"
 
-# One hash for a tree: over the sorted names, link targets and hashes of everything in it.
+# The hash of a tree covers the sorted names, link targets and file hashes.
 hash_of() {
     if [ -f "$1" ]; then sha256sum < "$1"; return; fi
     (cd "$1" && { find . -type l -printf '%p -> %l\n' | sort; find . -type f -print0 | sort -z | xargs -0 sha256sum; }) | sha256sum

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs the plan of paper 001's headline with the host that it is about: one whose administrator has changed nothing.
+# Runs the plan of paper 001's headline on a host with the default limits of an ordinary user.
 #   [TRACES=DIR] scripts/headline.sh OUT.jsonl [further arguments of fobs-lab run]
-# With TRACES every copy leaves its trace there, which `fobs-lab analyse spared` counts.
-# Needs root. A socket of an ordinary user may have `net.core.rmem_max` bytes of receive buffer, by default 212992; root
-# may exceed it (CAP_NET_ADMIN) and take a higher priority (CAP_SYS_NICE). So the limit is the kernel's default while this
-# runs, and fobs runs without the two capabilities.
+# With TRACES every copy writes a trace there, for `fobs-lab analyse spared`.
+# Needs root. An ordinary user's socket has at most `net.core.rmem_max` bytes of receive buffer, by default
+# 212992; root may exceed it (CAP_NET_ADMIN) and raise its priority (CAP_SYS_NICE). So this script sets the
+# kernel's default limit, and fobs runs without the two capabilities.
 set -eu
 out=$1
 shift

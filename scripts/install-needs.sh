@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests run beside the toolchain: Debian packages, and only those whose program is missing. Without
-# root it names them and goes on: tests that need them say so themselves. The argument adds more:
-#   bench      what `make bench` compares with
-#   lab        what the laboratory (lab/) compares with, and what builds its UDT contestant
+# Installs the programs that the tests need besides the toolchain: Debian packages, only missing ones. Without
+# root it prints their names and continues; tests that need them report it. The argument adds more:
+#   bench      the tools that `make bench` compares with
+#   lab        the tools that the laboratory (lab/) compares with, and the compiler for its UDT contestant
 #   lab-peers  as lab, and qcp, which cargo builds in some minutes
 set -euo pipefail
 
@@ -59,17 +59,17 @@ install_packages() {
     echo "installing ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     install() { apt-get install -y --no-install-recommends "$@" >/dev/null; }
-    # The lists may be missing or old: fetch them only where the first try says so.
+    # The package lists may be missing or old: fetch them only if the first attempt fails.
     if install "${missing[@]}" 2>/dev/null || { apt-get update >/dev/null && install "${missing[@]}"; }; then
         return 0
     fi
-    # One that this release has not must not keep the others away.
+    # A package that this release lacks must not prevent the others.
     for package in "${missing[@]}"; do
         install "$package" 2>/dev/null || echo "apt-get could not install $package" >&2
     done
 }
 
-# qcp is in no distribution. The laboratory goes on without it, so nothing here is a failure.
+# No distribution has qcp. The laboratory works without it, so an error here is not fatal.
 install_qcp() {
     if has qcp; then
         return 0

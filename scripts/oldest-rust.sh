@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds everything with the oldest Rust that Cargo.toml promises (rust-version), so that the promise is kept.
+# Checks the workspace with the minimum Rust version of Cargo.toml (rust-version).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,5 +12,5 @@ if ! rustup toolchain list | grep -q "^$version" && ! rustup toolchain install "
     echo "skipped: Rust $version could not be installed; nothing was built with it" >&2
     exit 0
 fi
-# A folder of its own: what another compiler built is of no use to this one.
+# A separate folder: build outputs of another compiler version cannot be reused.
 CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/oldest-rust" cargo "+$version" check --workspace --locked

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Records loss windows of a receiver with too little CPU time, between two network namespaces on one machine:
 #   scripts/record-signatures.sh OUT.jsonl.gz SEED [TRIALS] [SECONDS]
-# Needs root, two CPUs and `cargo build --release -p fobs-lab`. The sender has CPU 0, the receiver and its competitors
-# have CPU 1. Everything random comes from SEED.
+# Needs root, two CPUs and `cargo build --release -p fobs-lab`. The sender runs on CPU 0, the receiver and its
+# competitors on CPU 1. SEED determines all random choices.
 set -eu
 out=$1 seed=$2 trials=${3:-10} seconds=${4:-5}
 program=${FOBS_LAB:-target/release/fobs-lab}
@@ -15,11 +15,11 @@ ip -n "$a" addr add 10.213.0.1/30 dev d-veth-a
 ip -n "$b" addr add 10.213.0.2/30 dev d-veth-b
 ip -n "$a" link set d-veth-a up
 ip -n "$b" link set d-veth-b up
-# As on a wire: the sending device segments bursts, so that the receiving one does not get them whole.
+# The sending device segments bursts, as on a real link, so that the receiver does not get them unsegmented.
 ip netns exec "$a" ethtool -K d-veth-a tx-udp-segmentation off >/dev/null 2>&1 || true
 
 state=$seed
-pick() { # puts one of the arguments into $picked
+pick() { # sets $picked to one of the arguments
     state=$(( (state * 1103515245 + 12345) % 2147483648 ))
     shift $(( state / 65536 % $# ))
     picked=$1

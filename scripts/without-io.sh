@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves that fobs-proto needs no operating system: it builds for bare WebAssembly, which has none.
+# Checks that fobs-proto needs no operating system, by building it for bare WebAssembly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

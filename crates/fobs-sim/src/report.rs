@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Changes of a flow's state that a table shows; JSON has more.
 const MODES_SHOWN: usize = 16;
 
-/// A run.
+/// Results of a simulation run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SimReport {
     /// Version of this structure.

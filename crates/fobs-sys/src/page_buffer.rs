@@ -78,7 +78,10 @@ impl PageBuffer {
         let Some(bytes) = self.get(at..at.saturating_add(len).min(self.len)) else { return };
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_LEN) {
-            // `_MM_HINT_ET0` becomes a prefetch for reading unless the whole program is built for CPUs with prefetchw, and a line that another core has read must then be fetched twice. SAFETY: a prefetch is a hint that neither reads nor faults, and a no-op on CPUs without it; the address lies in the buffer.
+            // `_MM_HINT_ET0` becomes a prefetch for reading unless the whole program is built for CPUs with
+            // prefetchw, and a line that another core has read must then be fetched twice. SAFETY: a prefetch
+            // is a hint that neither reads nor faults, and a no-op on CPUs without it; the address lies in
+            // the buffer.
             unsafe {
                 std::arch::asm!("prefetchw [{line}]", line = in(reg) line.as_ptr(),
                     options(nostack, preserves_flags, readonly));

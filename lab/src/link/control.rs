@@ -1,6 +1,7 @@
 //! The control socket: one JSON object per line as request, one as answer.
 //!
-//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset": true}`. The answer to an invalid request is `{"error": ".."}`.
+//! `{"get": "counters"}`, `{"get": "spec"}`, `{"set": {"forward": {..}, "backward": {..}}}`, `{"reset":
+//! true}`. The answer to an invalid request is `{"error": ".."}`.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};

@@ -32,7 +32,8 @@ const DEADLINE_PERIOD: u64 = 1_000_000;
 /// Priority for SCHED_FIFO: above ordinary threads, low among real-time threads.
 const PRIORITY: libc::c_int = 10;
 
-/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 bytes, of which the first two are the flags.
+/// `struct ifreq` as TUNSETIFF reads it: 16 bytes of name, then a union of 24 bytes, of which the first two
+/// are the flags.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct InterfaceRequest {

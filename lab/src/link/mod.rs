@@ -1,16 +1,17 @@
 //! The link emulator: a network path between network namespaces, which any program's TCP and UDP can cross.
 //!
 //! ```text
-//! program in a namespace -> TUN device -> super-packet -> segments -> direction -> merged -> TUN device -> program
+//! program in a namespace -> TUN device -> super-packet -> segments -> direction
+//!     -> merged -> TUN device -> program
 //! ```
 //!
 //! - Description of a path: [`spec`]. Its parts: `host` (namespaces, devices), `kernel` (the unsafe calls),
 //!   [`realtime`].
-//! - One direction, without I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`, `jitter`;
-//!   `draw` makes random numbers.
+//! - One direction, without I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`,
+//!   `jitter`; `draw` makes random numbers.
 //! - Packets: `packet` (cutting and merging), `store` (memory of packets in flight).
-//! - Running: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`] (counters
-//!   and the validity of a run), `self_test`.
+//! - Running: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`]
+//!   (counters and the validity of a run), `self_test`.
 
 mod clock;
 mod command;

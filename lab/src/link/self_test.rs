@@ -1,4 +1,5 @@
-//! `fobs-lab link --self-test`: sends real packets over real paths and compares the results with expected values.
+//! `fobs-lab link --self-test`: sends real packets over real paths and compares the results with expected
+//! values.
 //!
 //! Counts are exact or within four standard deviations (the seed makes draws repeatable); times allow for the
 //! host's scheduler. Checks that a busy machine could disturb are repeated once.

@@ -1,20 +1,20 @@
-//! Many runs to one figure: the median, and how far the runs lie apart.
+//! Aggregates repeated runs: the median and the spread.
 
-/// What was measured of one thing over its valid runs.
+/// Median and range of a measure over its valid runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle value; of an even number of values the mean of the middle two.
+    /// The median; of an even number of values, the mean of the middle two.
     pub median: f64,
-    /// The least value.
+    /// The minimum.
     pub min: f64,
-    /// The greatest value.
+    /// The maximum.
     pub max: f64,
-    /// How many values there were, at least 1.
+    /// Number of values, at least 1.
     pub count: usize,
 }
 
 impl Spread {
-    /// Of these values, in any order; what is not a number is left out. None where nothing is left.
+    /// Spread of these values, in any order; NaN and infinite values are ignored. `None` if no value remains.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    /// By taking away the least and the greatest value in turn until one or two are left.
+    /// Removes minimum and maximum in turn until one or two values are left.
     fn naive(values: &[f64]) -> Option<(f64, f64, f64)> {
         let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -47,7 +47,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spread_is_what_counting_gives(values in proptest::collection::vec(0.0..1e9_f64, 0..12)) {
+        fn the_spread_equals_a_naive_computation(values in proptest::collection::vec(0.0..1e9_f64, 0..12)) {
             let spread = Spread::of(values.clone());
             match naive(&values) {
                 None => prop_assert!(spread.is_none()),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_does_not_count() {
+    fn values_that_are_not_numbers_are_ignored() {
         let spread = Spread::of([f64::NAN, 3.0, f64::INFINITY, 1.0]).unwrap();
         assert_eq!(spread, Spread { median: 2.0, min: 1.0, max: 3.0, count: 2 });
         assert_eq!(Spread::of([f64::NAN]), None);

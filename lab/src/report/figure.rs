@@ -1,4 +1,4 @@
-//! What a plan wants shown of its runs: `[[figure]]` and `[[expect]]`.
+//! The part of a plan that defines the report: `[[figure]]` and `[[expect]]`.
 
 use std::fmt;
 
@@ -7,46 +7,46 @@ use serde::{Deserialize, Serialize};
 use super::measure::Measure;
 use super::place::Place;
 
-/// One figure of a plan: a measure of the runs over something that differs between them.
+/// One figure of a plan: a measure over something in which runs differ.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it shows, one line.
+    /// Title, one line.
     pub title: String,
-    /// How to read it, where it came from in a paper, what is to be seen in it: a sentence or two.
+    /// Note for readers: how to read it, its source in a paper, what it shows; one or two sentences.
     #[serde(default)]
     pub note: String,
-    /// How it is drawn.
+    /// Kind of drawing.
     #[serde(default)]
     pub kind: Kind,
-    /// What stands along the horizontal axis (of `bar`: the groups). Not used by `time`.
+    /// Horizontal axis (of `bar`: the groups). Not used by `time`.
     #[serde(default = "Figure::default_x")]
     pub x: Place,
-    /// What is measured.
+    /// The measure shown.
     #[serde(default)]
     pub y: Measure,
-    /// What has a line (a bar, a row) of its own: one series for each value.
+    /// One series (line, bar, row) for each value of this.
     #[serde(default = "Figure::default_series")]
     pub series: Place,
-    /// What has a panel of its own: one for each combination of values. None: one panel.
+    /// One panel for each combination of values of these. Empty: one panel.
     #[serde(default)]
     pub facet: Vec<Place>,
-    /// How values are spread along the horizontal axis.
+    /// Scale of the horizontal axis.
     #[serde(default)]
     pub x_scale: Scale,
-    /// And along the vertical one; `even` makes no sense there and is taken for `linear`.
+    /// Scale of the vertical axis; `even` is treated as `linear`.
     #[serde(default)]
     pub y_scale: Scale,
-    /// Title of the horizontal axis, if the name of the parameter is too short.
+    /// Title of the horizontal axis; default: the parameter's name.
     #[serde(default)]
     pub x_label: Option<String>,
-    /// Only contests that one of these patterns (`*` stands for anything) matches. None: all.
+    /// Only contests that match one of these patterns (`*` matches anything). Empty: all.
     #[serde(default)]
     pub contests: Vec<String>,
-    /// Only paths that one of these patterns matches. None: all.
+    /// Only paths that match one of these patterns. Empty: all.
     #[serde(default)]
     pub paths: Vec<String>,
-    /// Values to compare with, drawn across: what a paper reports.
+    /// Reference values drawn as horizontal lines, such as those of a paper.
     #[serde(default)]
     pub reference: Vec<Reference>,
 }
@@ -61,73 +61,72 @@ impl Figure {
     }
 }
 
-/// How a figure is drawn.
+/// Kind of drawing.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A line for each series, with whiskers from the least to the greatest run.
+    /// A line for each series, with whiskers from minimum to maximum.
     #[default]
     Line,
     /// Horizontal bars with whiskers, in groups.
     Bar,
     /// A table of coloured cells: series are rows, places are columns.
     Heat,
-    /// What happened in the course of one run, the middle one by its measure.
+    /// The course of one run over time: the run with the median measure.
     Time,
 }
 
-/// How values are spread along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// By their difference.
+    /// Linear.
     #[default]
     Linear,
-    /// By their ratio; zero cannot be shown.
+    /// Logarithmic; cannot show zero.
     Log,
-    /// At equal distances, in order: for names, and for values with a zero and powers of ten.
+    /// Equal distances, in order: for names, and for values that include zero and powers of ten.
     Even,
 }
 
-/// A value of another source.
+/// A reference value.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Whose it is, short.
+    /// Short name of its source.
     pub label: String,
-    /// The value, in the measure's unit as the axis shows it (shares in percent).
+    /// Value in the unit that the axis shows (shares in percent).
     pub y: f64,
 }
 
-/// A bar that the plan's author set: a measure of a contest over a path, and what it must be at least or at
-/// most.
+/// A bar of the plan: the minimum or maximum of a measure for contests over paths.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Pattern of contests; every one that it matches must meet the bar.
+    /// Pattern of contests; each one that matches must meet the bar.
     pub contest: String,
     /// Pattern of paths.
     pub path: String,
-    /// What is measured.
+    /// The measure.
     pub y: Measure,
-    /// The median is not less, in the unit as figures show it (shares in percent).
+    /// Minimum of the median, in the unit of figures (shares in percent).
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// The median is not more.
+    /// Maximum of the median.
     #[serde(default)]
     pub at_most: Option<f64>,
 }
 
-/// The part of a plan that a report reads; the rest is the runner's.
+/// The part of a plan that a report reads.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Shown {
     /// Name of the plan.
     #[serde(default)]
     pub name: String,
-    /// What it is about, one line.
+    /// Subject, one line.
     #[serde(default)]
     pub title: String,
-    /// Where its reading is, relative to the repository's root.
+    /// Path of its discussion, relative to the repository's root.
     #[serde(default)]
     pub reading: Option<String>,
     /// Figures, in order.
@@ -138,7 +137,7 @@ pub struct Shown {
     pub expect: Vec<Expect>,
 }
 
-/// Whether `name` is matched by `pattern`, in which `*` stands for any number of any characters.
+/// Whether `pattern` matches `name`; `*` matches any number of any characters.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_as_a_shell_reader_expects() {
+    fn patterns_match_like_shell_globs() {
         for (pattern, name, expected) in [
             ("fobs auto", "fobs auto", true),
             ("fobs auto", "fobs autos", false),

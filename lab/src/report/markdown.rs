@@ -8,7 +8,7 @@ use super::read::Results;
 use super::table;
 use super::words;
 
-/// A result file as one section of Markdown.
+/// A result file as a section of Markdown.
 pub fn section(results: &Results) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "## {}\n", table::escaped(&title(results)));
@@ -59,7 +59,7 @@ pub fn section(results: &Results) -> String {
     text
 }
 
-/// What the file is about.
+/// Title of the results.
 pub fn title(results: &Results) -> String {
     let shown = &results.shown;
     match (shown.title.is_empty(), shown.name.is_empty()) {
@@ -69,7 +69,7 @@ pub fn title(results: &Results) -> String {
     }
 }
 
-/// Without these a figure means nothing: when, where, with what, how often.
+/// Facts needed to judge the figures: date, host, versions, repetitions.
 pub fn facts(results: &Results) -> Vec<String> {
     let header = &results.header;
     let machine = &header.machine;
@@ -107,8 +107,8 @@ pub fn facts(results: &Results) -> Vec<String> {
 mod tests {
     use super::super::{read, sample};
 
-    /// The report of the sample, as it was once looked at. `FOBS_GOLDEN=write cargo test -p fobs-lab golden`
-    /// writes it anew; read the difference before you commit it.
+    /// The reviewed report of the sample. `FOBS_GOLDEN=write cargo test -p fobs-lab golden` rewrites it;
+    /// review the difference before you commit it.
     #[test]
     fn golden_markdown_of_the_sample() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,47 +1,47 @@
-//! The numbers that describe a run.
+//! Measures of a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::link::counters::DirectionReport;
 use crate::record::{End, Flow, LoadSample, Run};
 
-/// Something that is measured, in the unit that [`Measure::title`] names.
+/// A measure, in the unit that [`Measure::title`] names.
 ///
-/// Of a contest with several flows the figures of the flows are added up (rates, CPU seconds), or the longest
-/// counts (times); a figure per flow takes one flow alone.
+/// For a contest with several flows, rates and CPU seconds are sums and times are maxima; in a figure by
+/// flow, each flow counts alone.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Payload of the data phase as a share of the link's rate.
+    /// Goodput of the data phase as a share of the link's rate.
     #[default]
     Share,
-    /// The same over the whole time, from the command's start to its end.
+    /// Goodput from the command's start to its end as a share of the link's rate.
     WallShare,
     /// Payload of all flows from the first start to the last end, as a share of the link's rate.
     TotalShare,
-    /// Payload of the data phase as a share of what cross traffic left of the link in this run: its nominal
-    /// mean is far from that of a few seconds. None without cross traffic.
+    /// Goodput of the data phase as a share of the capacity that cross traffic left in this run: its nominal
+    /// mean differs from a few seconds of a random process. `None` without cross traffic.
     ShareOfLeft,
-    /// While all flows ran: what a flow got, as a share of an equal part of the link's payload rate.
+    /// While all flows run: a flow's goodput as a share of an equal part of the link's payload rate.
     FairShare,
-    /// Payload of the data phase, Mbit/s.
+    /// Goodput of the data phase, Mbit/s.
     Goodput,
-    /// Packets sent more than were needed, as the sender counts them (FOBS only).
+    /// Packets sent in excess of those needed, counted by the sender (FOBS only).
     Waste,
-    /// Packets that got lost, as the sender counts them (FOBS only).
+    /// Packets lost, counted by the sender (FOBS only).
     LossSeen,
     /// Datagrams that the receiver's full socket buffer dropped (FOBS only).
     SocketDrops,
-    /// Datagrams that the receiving host's sockets dropped, of all that reached it (under a load of the plan
-    /// only).
+    /// Share of datagrams that the receiving host's sockets dropped, of those that reached it (only with a
+    /// load).
     SocketLoss,
-    /// Processes that compete for the receiver's processor (under a load of the plan only).
+    /// Processes that compete for the receiver's CPU (only with a load).
     Competitors,
-    /// Segments sent again (TCP by iperf3 only).
+    /// Retransmitted segments (TCP by iperf3 only).
     Retransmits,
-    /// Bytes of IP packets that entered the path in the data's direction, more than the payload.
+    /// Bytes of IP packets in the data's direction in excess of the payload.
     Overhead,
-    /// Packets dropped by the bottleneck's queue.
+    /// Packets dropped at the bottleneck queue.
     QueueDrops,
     /// Seconds from start to end.
     WallSeconds,
@@ -51,18 +51,18 @@ pub enum Measure {
     CpuSender,
     /// CPU seconds of the receiving end for each GB of payload.
     CpuReceiver,
-    /// Round trip under load, median.
+    /// Median round-trip time under load.
     RttMedian,
-    /// Round trip under load, 95th percentile.
+    /// 95th percentile of the round-trip time under load.
     RttP95,
-    /// How much the load adds to the round trip at the 95th percentile.
+    /// Increase of the 95th percentile of the round-trip time under load.
     RttAdded,
-    /// Jain's index of fairness between the flows.
+    /// Jain's fairness index of the flows.
     Jain,
 }
 
 impl Measure {
-    /// What it is, with its unit: the title of an axis or a column.
+    /// Name with unit, as title of an axis or a column.
     pub fn title(self) -> &'static str {
         match self {
             Measure::Share => "Share of the link's rate (%)",
@@ -90,7 +90,7 @@ impl Measure {
         }
     }
 
-    /// What a figure over time shows, with its unit.
+    /// Quantity of a figure over time, with its unit.
     pub fn course_title(self) -> &'static str {
         match self {
             Measure::SocketLoss | Measure::Competitors => self.title(),
@@ -98,7 +98,7 @@ impl Measure {
         }
     }
 
-    /// The course of the run as a whole, for measures that are not a flow's.
+    /// Time series of the whole run, for measures that do not belong to a flow.
     pub fn course_of_run(self, run: &Run) -> Option<Vec<[f64; 2]>> {
         let samples = run.load.as_ref().map(|load| load.series.as_slice()).unwrap_or_default();
         let value = |sample: &LoadSample| match self {
@@ -114,12 +114,12 @@ impl Measure {
         }
     }
 
-    /// The course of a flow: seconds after the run's start, and what [`Measure::course_title`] names.
+    /// Time series of a flow: seconds since the run's start, and the quantity of [`Measure::course_title`].
     pub fn course_of_flow(flow: &Flow) -> Vec<[f64; 2]> {
         flow.series.iter().map(|[at, rate]| [*at, rate / 1e6]).collect()
     }
 
-    /// Where the axis ends in any case: a share is seen against the whole.
+    /// Minimum end of the axis: a share is shown against the whole.
     pub fn full_scale(self) -> Option<f64> {
         match self {
             Measure::Share | Measure::WallShare | Measure::TotalShare => Some(100.0),
@@ -128,7 +128,7 @@ impl Measure {
         }
     }
 
-    /// Of the whole run, all its flows together; none if nothing was measured.
+    /// Value for the whole run with all its flows; `None` if not measured.
     pub fn of_run(self, run: &Run) -> Option<f64> {
         let flows: Vec<&Flow> = run.flows.iter().filter(|flow| flow.end != End::Failed).collect();
         let all = || !flows.is_empty() && flows.len() == run.flows.len();
@@ -179,7 +179,7 @@ impl Measure {
         .filter(|value| value.is_finite())
     }
 
-    /// Of one flow of the run; what is not a flow's own (round trips, queues) is the run's.
+    /// Value for one flow; measures that do not belong to a flow (round trips, queues) are the run's.
     pub fn of_flow(self, run: &Run, flow: &Flow) -> Option<f64> {
         if flow.end == End::Failed {
             return None;
@@ -197,26 +197,26 @@ impl Measure {
     }
 }
 
-/// The direction in which the data went.
+/// Counters of the direction of the data.
 fn of_data(run: &Run) -> &DirectionReport {
     let west_to_east = run.wire.forward.bytes_in >= run.wire.backward.bytes_in;
     if west_to_east { &run.wire.forward } else { &run.wire.backward }
 }
 
-/// What cross traffic offered in the direction of the data, as a share of the link: what the full queue
-/// dropped of it counts, too. A dropped packet counts with the path's full size, which is what plans send.
+/// Offered cross traffic in the direction of the data, as a share of the link, including its drops at the
+/// full queue. Drops are counted with the path's full packet size, which plans use.
 fn taken_by_cross(run: &Run) -> f64 {
     let wire = of_data(run);
     let bytes = wire.cross_bytes + wire.cross_drops * u64::from(run.link.mtu);
     bytes as f64 * 8.0 / run.wire.elapsed_s / run.link.rate_bps
 }
 
-/// A number in what the tool itself reported.
+/// A number in the tool's own report.
 fn said(flow: &Flow, pointer: &str) -> Option<f64> {
     flow.report.pointer(pointer)?.as_f64()
 }
 
-/// Dropped datagrams of all that arrived, percent.
+/// Dropped datagrams over all arrivals, percent.
 fn socket_loss(delivered: u64, dropped: u64) -> f64 {
     if dropped == 0 { 0.0 } else { percent(dropped as f64 / (delivered + dropped) as f64) }
 }
@@ -233,7 +233,7 @@ mod tests {
     use crate::record::Record;
 
     #[test]
-    fn what_is_left_is_what_cross_traffic_did_not_offer_in_this_run() {
+    fn the_remaining_rate_excludes_offered_cross_traffic() {
         let lines = sample::lines();
         let Some(Ok(Record::Run(mut run))) = lines.lines().nth(1).map(Record::from_line) else {
             panic!("no run")

@@ -1,9 +1,9 @@
-//! `fobs-lab report`: from result files to tables and a page with figures.
+//! `fobs-lab report`: tables and a page with figures from result files.
 //!
-//! Only valid runs are shown, as medians with their spread; the others are counted and named. What is plotted
-//! is declared in the plan ([`figure`]), which stands in the result file's header, so a file can be reported
-//! on without the plan. The way: [`read`] a file, gather runs into [`panel`]s by [`measure`]s, [`plot`] them,
-//! make [`table`]s, and write [`markdown`] or a [`page`].
+//! Only valid runs are shown, as medians with their spread; the others are counted and named. The plan
+//! defines the figures ([`figure`]) and is part of the result file's header, so the plan's file is not
+//! needed. Steps: [`read`] a file, group runs into [`panel`]s by [`measure`]s, [`plot`] them, make
+//! [`table`]s, and write [`markdown`] or a [`page`].
 
 use std::fs;
 use std::io::{self, Write};
@@ -43,7 +43,7 @@ pub struct Args {
     markdown: Option<PathBuf>,
 }
 
-/// Why no report could be made.
+/// Why the report could not be made.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
     #[error(transparent)]
@@ -54,7 +54,7 @@ enum ReportError {
     Write { file: String, error: io::Error },
 }
 
-/// Makes the report; errors are one sentence on standard error.
+/// Makes the report; errors are printed to standard error, one sentence each.
 pub fn main(args: &Args) -> ExitCode {
     match report(args) {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,7 +79,7 @@ fn report(args: &Args) -> Result<(), ReportError> {
             Some(file) => fs::write(file, text)
                 .map_err(|error| ReportError::Write { file: file.display().to_string(), error })?,
             None => match io::stdout().write_all(text.as_bytes()) {
-                // A reader that left has seen enough.
+                // A closed pipe is not an error.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 written => written
                     .map_err(|error| ReportError::Write { file: "to standard output".to_owned(), error })?,

@@ -1,4 +1,4 @@
-//! One HTML page: figures, tables and everything that is needed to judge them, in one file without scripts.
+//! One HTML page with figures, tables and their context, in one file without scripts.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -12,7 +12,7 @@ use super::{markdown, palette};
 
 const STYLE: &str = include_str!("page.css");
 
-/// The page of these results, in the order given.
+/// The page of these results, in the given order.
 pub fn page(results: &[Results]) -> Result<String, DrawError> {
     let title = match results {
         [one] => markdown::title(one),
@@ -91,7 +91,7 @@ fn section(results: &Results, index: usize, titled: bool) -> Result<Markup, Draw
     })
 }
 
-/// A figure: panels, legend, what the points are, and the same in figures.
+/// A figure: panels, legend, explanation of the points, and a table of the values.
 fn drawn(figure: &Figure, results: &Results) -> Result<Markup, DrawError> {
     let panels = panels(figure, &results.runs);
     let mut drawings = Vec::new();
@@ -131,7 +131,7 @@ fn drawn(figure: &Figure, results: &Results) -> Result<Markup, DrawError> {
     })
 }
 
-/// The drawing with a name for screen readers.
+/// The drawing with a description for screen readers.
 fn described(svg: &str, figure: &Figure, panel: &Panel) -> String {
     let name = match panel.heading.as_str() {
         "" => figure.title.clone(),
@@ -141,14 +141,14 @@ fn described(svg: &str, figure: &Figure, panel: &Panel) -> String {
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{name}\" "), 1)
 }
 
-/// The names of the series with their marks; bars and rows have their names beside them.
+/// Names of the series with their marks; bars and heat maps show names beside rows.
 fn legend(figure: &Figure, panels: &[Panel]) -> Result<Markup, DrawError> {
     let marked = match figure.kind {
         Kind::Line => Marked::Points,
         Kind::Time => Marked::Nothing,
         Kind::Bar | Kind::Heat => return Ok(html! {}),
     };
-    // Panels may lack a series, but a series has one mark in all of them: see `panels`.
+    // Panels may lack a series, but [`panels`] gives a series the same mark in all of them.
     let Some(longest) = panels.iter().max_by_key(|panel| panel.series.len()) else { return Ok(html! {}) };
     let mut entries = Vec::new();
     for (index, series) in longest.series.iter().enumerate() {
@@ -161,7 +161,7 @@ fn legend(figure: &Figure, panels: &[Panel]) -> Result<Markup, DrawError> {
     })
 }
 
-/// What a point is, in words.
+/// Explanation of what a point is.
 fn explanation(figure: &Figure, panels: &[Panel]) -> String {
     if panels.is_empty() {
         return String::new();
@@ -194,7 +194,7 @@ fn explanation(figure: &Figure, panels: &[Panel]) -> String {
     format!("{unit}Median of {runs} valid runs for each {thing}{whiskers}.{compared}")
 }
 
-/// A table that scrolls sideways where the screen is narrow; a verdict colours its row's last cell.
+/// A table that scrolls sideways on narrow screens; a verdict colours the last cell of its row.
 fn rows(table: &Table, verdicts: &[BarVerdict]) -> Markup {
     let class = |column: usize| (column >= table.names).then_some("n");
     let verdict = |row: usize, column: usize| {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_needs_nothing_but_itself() {
+    fn the_page_is_self_contained() {
         let page = sample_page(1).replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
         for foreign in
             ["http://", "https://", "//cdn", "<script", "<link", "<img", "@import", "url(", " src="]
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_count_is_named() {
+    fn invalid_runs_and_skipped_contests_are_named() {
         let page = sample_page(1);
         for text in [
             "turtle, pebbles 64 over near, run 2: invalid: p99 of the lateness is 0.9 ms, more than 0.3 ms",

@@ -1,14 +1,14 @@
-//! The colours of the figures: each has one value for a light ground and one for a dark ground.
+//! Colours of the figures: each has a value for light and one for dark backgrounds.
 //!
-//! Figures are drawn once, in the light colours. The page's style sheet exchanges them on a dark ground: a
-//! rule of CSS is stronger than an attribute of SVG, so a rule for `[fill="#0072B2"]` recolours what was
-//! drawn with it.
+//! Figures are drawn in the light colours. On a dark background the page's style sheet replaces them: a CSS
+//! rule takes precedence over an SVG attribute, so a rule for `[fill="#0072B2"]` recolours all elements drawn
+//! with it.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// One colour of a figure on both grounds.
+/// A colour for light and dark backgrounds.
 #[derive(Clone, Copy)]
 pub struct Ink {
     light: RGBColor,
@@ -17,16 +17,16 @@ pub struct Ink {
 
 /// Text: titles of axes, labels of ticks, values.
 pub const TEXT: Ink = ink((0x2A, 0x2F, 0x36), (0xDD, 0xE1, 0xE6));
-/// Lines of axes, whiskers without a series of their own, the papers' values.
+/// Axes, whiskers without a series, reference values.
 pub const AXIS: Ink = ink((0x6E, 0x77, 0x81), (0x8C, 0x96, 0xA1));
-/// Lines of the grid.
+/// Grid lines.
 pub const GRID: Ink = ink((0xE3, 0xE6, 0xEA), (0x2E, 0x34, 0x3C));
-/// Ground of a cell of a heat map that has no valid run.
+/// Background of a heat map's cell without a valid run.
 pub const EMPTY: Ink = ink((0xF1, 0xF3, 0xF5), (0x22, 0x27, 0x2E));
 
-/// Colours of series, in order of use: after Okabe and Ito (2008), which people with any of the common colour
-/// blindnesses tell apart; their yellow is left out (nothing thin can be read in it on white) and their
-/// orange is darker here, for a contrast of 3 to 1 on both grounds. Marks differ in shape as well.
+/// Colours of series, in order of use, after Okabe and Ito (2008): distinguishable with the common colour
+/// blindnesses. Without their yellow (unreadable on white) and with a darker orange, for a contrast of 3 to 1
+/// on both backgrounds. Marks differ in shape, too.
 pub const SERIES: [Ink; 7] = [
     ink((0x00, 0x72, 0xB2), (0x4F, 0xB0, 0xEE)),
     ink((0xD5, 0x5E, 0x00), (0xF0, 0x82, 0x33)),
@@ -42,18 +42,18 @@ const fn ink(light: (u8, u8, u8), dark: (u8, u8, u8)) -> Ink {
 }
 
 impl Ink {
-    /// What to draw with.
+    /// The colour for drawing.
     pub fn colour(self) -> RGBColor {
         self.light
     }
 }
 
-/// The colour of the `index`th series; after the last the first comes again, with another mark.
+/// Colour of the `index`th series; after the last, colours repeat with other marks.
 pub fn series(index: usize) -> Ink {
     SERIES[index % SERIES.len()]
 }
 
-/// Rules that exchange every colour for its dark one, to stand inside a media query.
+/// CSS rules that replace every colour by its dark value, for use inside a media query.
 pub fn dark_rules() -> String {
     let mut rules = String::new();
     for ink in [TEXT, AXIS, GRID, EMPTY].iter().chain(&SERIES) {
@@ -65,22 +65,21 @@ pub fn dark_rules() -> String {
     rules
 }
 
-/// As the SVG backend writes it.
+/// The colour as the SVG backend writes it.
 fn hex(RGBColor(red, green, blue): RGBColor) -> String {
     format!("#{red:02X}{green:02X}{blue:02X}")
 }
 
-/// The colour of a share from 0 (none) to 1 (all) in a heat map, and that of the text upon it. The same on
-/// both grounds. The scale is a straight line between two blues, of which the lightness alone shows the
-/// value.
+/// Colours of a heat map's cell and of the text on it, for a share from 0 to 1; equal on both backgrounds.
+/// The scale is linear between two colours and ordered by lightness.
 pub fn heat(share: f64) -> (RGBColor, RGBColor) {
-    /// Nothing and everything.
+    /// Colours of 0 and 1.
     const ENDS: [(f64, f64, f64); 2] = [(247.0, 243.0, 233.0), (8.0, 64.0, 129.0)];
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let mix = |from: f64, to: f64| (from + (to - from) * share).round() as u8;
     let [low, high] = ENDS;
     let ground = RGBColor(mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2));
-    // Where the contrasts of black and of white on this scale are equal.
+    // Black and white text have equal contrast here.
     let text = if share < 0.68 { RGBColor(0, 0, 0) } else { RGBColor(0xFF, 0xFF, 0xFF) };
     (ground, text)
 }

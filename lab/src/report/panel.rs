@@ -1,4 +1,4 @@
-//! From runs to what a figure shows: series of points, each the spread of the valid runs at one place.
+//! Groups runs into panels of series; a point is the spread of the valid runs at one place.
 
 use crate::record::{End, Flow, Run};
 
@@ -10,34 +10,34 @@ use super::place::{Place, Spot};
 /// One panel of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What all its runs have in common; empty if the figure has one panel.
+    /// Common properties of its runs; empty if the figure has one panel.
     pub heading: String,
     /// Places along the horizontal axis, in order.
     pub places: Vec<Spot>,
-    /// One line, or row, or colour each, in the order of the runs or of their numbers.
+    /// Series (line, row, colour), in the order of the runs or of their numbers.
     pub series: Vec<Series>,
 }
 
-/// One line of a panel.
+/// A series of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its name.
     pub label: String,
-    /// For each place of the panel what was measured there, if anything was.
+    /// Spread at each place of the panel; `None` without a value.
     pub points: Vec<Option<Spread>>,
-    /// Of a figure over time: seconds and values.
+    /// For a figure over time: seconds and values.
     pub course: Vec<[f64; 2]>,
 }
 
 impl Panel {
-    /// The fewest and the most runs behind a point.
+    /// Minimum and maximum number of runs behind a point.
     pub fn runs(&self) -> Option<(usize, usize)> {
         let counts =
             || self.series.iter().flat_map(|series| &series.points).flatten().map(|spread| spread.count);
         Some((counts().min()?, counts().max()?))
     }
 
-    /// Every value that is shown, whiskers included.
+    /// All values shown, including whiskers.
     pub fn values(&self) -> impl Iterator<Item = f64> {
         let points = self.series.iter().flat_map(|series| series.points.iter().flatten());
         let courses = self.series.iter().flat_map(|series| series.course.iter().map(|[_, value]| *value));
@@ -46,7 +46,7 @@ impl Panel {
 }
 
 impl Series {
-    /// Its first and its last value; none if it has none.
+    /// First and last value; `None` without values.
     pub fn ends(&self) -> Option<[f64; 2]> {
         let points = || self.points.iter().flatten().map(|spread| spread.median);
         let course = || self.course.iter().map(|[_, value]| *value);
@@ -54,7 +54,7 @@ impl Series {
     }
 }
 
-/// A run, or one flow of it, that a figure looks at.
+/// A run, or one of its flows, as input of a figure.
 #[derive(Clone, Copy)]
 struct Look<'a> {
     run: &'a Run,
@@ -70,7 +70,7 @@ impl Look<'_> {
     }
 }
 
-/// The panels of a figure, in order; none if no valid run has anything for it.
+/// The panels of a figure, in order; empty if no valid run has a value for it.
 pub fn panels(figure: &Figure, runs: &[Run]) -> Vec<Panel> {
     let per_flow =
         [&figure.x, &figure.series].into_iter().chain(&figure.facet).any(|place| *place == Place::Flow);
@@ -96,8 +96,8 @@ pub fn panels(figure: &Figure, runs: &[Run]) -> Vec<Panel> {
     panels
 }
 
-/// Gives all panels the same series in the same order, so that a series has one mark; those without a value
-/// in any panel go.
+/// Gives all panels the same series in the same order, so that a series has one mark; removes series without
+/// a value in any panel.
 fn align(panels: &mut [Panel]) {
     let mut labels: Vec<String> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {
@@ -123,7 +123,7 @@ fn align(panels: &mut [Panel]) {
     }
 }
 
-/// Where these runs stand, each place once: in the order of the numbers, or as they first came.
+/// The distinct places of these runs, ordered by number or first occurrence.
 fn spots(place: &Place, looks: &[Look]) -> Vec<Spot> {
     let mut known: Vec<Spot> = Vec::new();
     for spot in looks.iter().filter_map(|look| place.of(look.run, look.flow)) {
@@ -135,7 +135,7 @@ fn spots(place: &Place, looks: &[Look]) -> Vec<Spot> {
     known
 }
 
-/// What a look's panel is called, with the numbers that panels are put in order by.
+/// Heading of a run's panel, with the numbers that order the panels.
 fn heading(figure: &Figure, look: &Look) -> Option<(Vec<Spot>, String)> {
     let spots: Option<Vec<Spot>> = figure.facet.iter().map(|place| place.of(look.run, look.flow)).collect();
     let spots = spots?;
@@ -144,7 +144,7 @@ fn heading(figure: &Figure, look: &Look) -> Option<(Vec<Spot>, String)> {
     Some((spots, words.join(", ")))
 }
 
-/// Groups by heading, ordered by numbers where there are any, else as they first came.
+/// Groups by heading, ordered by numbers where there are any, else by first occurrence.
 fn group<'a>(
     looks: &[Look<'a>],
     heading: impl Fn(&Look<'a>) -> Option<(Vec<Spot>, String)>,
@@ -184,7 +184,7 @@ fn over_places(figure: &Figure, heading: String, names: &[Spot], looks: &[Look])
     Panel { heading, series: series.collect(), places }
 }
 
-/// The course of one run for each name: the one whose measure is the (lower) median.
+/// The course of one run for each name: the run with the (lower) median of the measure.
 fn over_time(figure: &Figure, heading: String, looks: &[Look]) -> Panel {
     let names = group(looks, |look| {
         let spot = figure.series.of(look.run, look.flow)?;
@@ -233,7 +233,7 @@ mod tests {
         results.shown.figure.iter().find(|figure| figure.title.contains(title)).unwrap().clone()
     }
 
-    /// Straight from the runs: sort, and take the middle.
+    /// Naive: sort, and take the middle.
     fn naive(runs: &[Run], contest: &str, path: &str, pebbles: u64) -> (f64, usize) {
         let mut shares: Vec<f64> = Vec::new();
         for run in runs {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_has_the_same_place_in_every_panel_and_goes_if_nothing_was_measured() {
+    fn series_are_aligned_and_empty_ones_are_omitted() {
         let mut results = sample();
         let figure = figure(&results, "Share against");
         results.runs.retain(|run| (run.path.as_str(), run.contest.as_str()) != ("near", "swallow"));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_over_time_shows_the_middle_run_flow_by_flow() {
+    fn a_figure_over_time_shows_each_flow_of_the_median_run() {
         let results = sample();
         let panels = panels(&figure(&results, "Two at once"), &results.runs);
         let labels: Vec<&str> = panels[0].series.iter().map(|series| series.label.as_str()).collect();

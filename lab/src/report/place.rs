@@ -1,4 +1,4 @@
-//! In what runs differ: what stands along an axis, has a line of its own or a panel of its own.
+//! Properties in which runs differ: an axis, a series or a panel of a figure.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,31 +12,31 @@ use crate::units::{Rate, Share, Size, Time};
 use super::measure::percent;
 use super::words::{bytes, number, rate};
 
-/// Something in which runs differ.
+/// A property in which runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The contest's label.
     Contest,
     /// The path's name.
     Path,
-    /// The flow's label: each flow of a run is looked at by itself.
+    /// The flow's label: each flow of a run counts separately.
     Flow,
-    /// `parameters.NAME`: what `vary` changed.
+    /// `parameters.NAME`: a parameter varied by `vary`.
     Parameter(String),
     /// `link.rate_bps`: the bottleneck's rate.
     Rate,
-    /// `link.rtt_ms`: the round trip without queues.
+    /// `link.rtt_ms`: the base round-trip time.
     Rtt,
     /// `link.loss`: the share of packets lost at random.
     Loss,
-    /// `bytes`: what each flow moves.
+    /// `bytes`: size of each flow's transfer.
     Bytes,
-    /// `flows`: how many flows the contest has.
+    /// `flows`: number of flows of the contest.
     Flows,
 }
 
 impl Place {
-    /// Every fixed name; `parameters.NAME` comes beside them.
+    /// The fixed names; `parameters.NAME` is added to these.
     const NAMES: [(&'static str, Place); 8] = [
         ("contest", Place::Contest),
         ("path", Place::Path),
@@ -48,7 +48,7 @@ impl Place {
         ("flows", Place::Flows),
     ];
 
-    /// What it is, for an axis.
+    /// Name for an axis.
     pub fn title(&self) -> String {
         match self {
             Place::Contest => "Contest".to_owned(),
@@ -67,7 +67,7 @@ impl Place {
         }
     }
 
-    /// Where a run (and of it a flow) stands.
+    /// Value of this property for a run or one of its flows.
     pub fn of(&self, run: &Run, flow: Option<&Flow>) -> Option<Spot> {
         Some(match self {
             Place::Contest => Spot::name(run.contest.clone()),
@@ -82,7 +82,7 @@ impl Place {
         })
     }
 
-    /// The spot with its unit, for headings: "65 ms", "1 % loss".
+    /// The value with its unit, for headings: "65 ms", "1 % loss".
     pub fn heading(&self, spot: &Spot) -> String {
         match self {
             Place::Rtt => format!("{} ms", spot.label),
@@ -127,12 +127,12 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
-/// A place on an axis, or the name of a series.
+/// A value of a property: a position on an axis or the name of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spot {
-    /// For axes with numbers, and for the order.
+    /// Number, for numeric axes and for ordering.
     pub number: Option<f64>,
-    /// As it is written.
+    /// Text shown.
     pub label: String,
 }
 
@@ -145,7 +145,7 @@ impl Spot {
         Spot { number: Some(number), label }
     }
 
-    /// Of a parameter: a number, or text that is a size or a rate (`64KiB`), or just text.
+    /// Value of a parameter: a number, a text with a size or a rate (`64KiB`), or plain text.
     fn value(value: &Value) -> Spot {
         match value {
             Value::Number(n) => Spot::number(n.as_f64().unwrap_or_default(), n.to_string()),
@@ -154,7 +154,7 @@ impl Spot {
         }
     }
 
-    /// By number where both have one, else as they come.
+    /// Ordered by number if both have one, else equal (first occurrence).
     pub fn order(&self, other: &Spot) -> Ordering {
         match (self.number, other.number) {
             (Some(a), Some(b)) => a.total_cmp(&b),
@@ -163,7 +163,7 @@ impl Spot {
     }
 }
 
-/// The number in a text like `64KiB`, `100Mbit`, `65ms`, `1%`: only to put such texts in order along an axis.
+/// The number in a text such as `64KiB`, `100Mbit`, `65ms`, `1%`, only for ordering.
 fn amount(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite()).or_else(|| {
         let size = text.parse::<Size>().map(|size| size.bytes() as f64);

@@ -1,4 +1,4 @@
-//! Result files, packed by gzip or not: read whole, or refused with the file and the line.
+//! Reads result files, plain or compressed with gzip; errors name file and line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,9 +11,10 @@ use crate::record::{Header, Record, Run, SCHEMA, Skip};
 
 use super::figure::Shown;
 
-/// Longest line that is read: a run of eight flows with ten points a second for ten minutes has about 2 MB.
+/// Maximum length of a line, bytes: a run of eight flows with ten points a second for ten minutes has about 2
+/// MB.
 const LINE_MAX_BYTES: u64 = 64 << 20;
-/// Most records of a file: the largest plan makes about 2000 runs.
+/// Maximum number of records in a file: the largest plan has about 2000 runs.
 const RECORDS_MAX: usize = 100_000;
 
 /// The content of a result file.
@@ -21,26 +22,26 @@ const RECORDS_MAX: usize = 100_000;
 pub struct Results {
     /// The file's first line.
     pub header: Header,
-    /// What its plan wants to be shown.
+    /// The figures and bars of its plan.
     pub shown: Shown,
-    /// Runs, in the order in which they were made, the invalid ones too.
+    /// All runs in order of execution, including invalid ones.
     pub runs: Vec<Run>,
-    /// What was skipped.
+    /// Contests that were skipped.
     pub skips: Vec<Skip>,
 }
 
-/// A file that cannot be read as results: one sentence with file and line.
+/// Why a file is not a result file: one sentence with file and line.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The file, or a line of it, could not be had.
+    /// The file or a line of it could not be read.
     #[error("cannot read {}: {error}", file.display())]
     Io { file: PathBuf, error: std::io::Error },
-    /// A line is not what it should be.
+    /// A line is not a valid record.
     #[error("{}:{line}: {what}", file.display())]
     Line { file: PathBuf, line: usize, what: String },
 }
 
-/// Reads a file; every line must be a record, and the first one the header of a schema that is known.
+/// Reads a file. Each line must be a record, the first one a header with a known schema.
 pub fn results(file: &Path) -> Result<Results, ReadError> {
     let io = |error| ReadError::Io { file: file.to_owned(), error };
     let wrong = |line, what: String| ReadError::Line { file: file.to_owned(), line, what };
@@ -89,7 +90,7 @@ pub fn results(file: &Path) -> Result<Results, ReadError> {
     Ok(results)
 }
 
-/// What every file of gzip begins with.
+/// Magic bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
@@ -100,7 +101,7 @@ fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
     })
 }
 
-/// The header, if its schema is known: looked at first, since a newer header may have another form.
+/// The header, if its schema is known; checked first, since a newer header may have another form.
 fn header(line: &str) -> Result<Header, String> {
     #[derive(Deserialize)]
     struct First {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_none_are_refused_with_the_line() {
+    fn invalid_files_are_refused_with_the_line() {
         let sample = sample::lines();
         let header = sample.lines().next().unwrap();
         let newer = header.replacen(&format!("\"schema\":{SCHEMA}"), "\"schema\":99", 1);
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_file_is_read_like_a_plain_one_and_refused_where_it_breaks_off() {
+    fn compressed_files_are_read_and_truncated_ones_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (plain, packed) = (directory.path().join("r.jsonl"), directory.path().join("r.jsonl.gz"));
         std::fs::write(&plain, sample::lines()).unwrap();
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn any_damage_of_a_file_is_an_error_or_harmless_but_no_panic() {
+    fn a_damaged_file_never_panics() {
         let sample = sample::lines().into_bytes();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("r.jsonl");

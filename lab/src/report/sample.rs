@@ -1,5 +1,4 @@
-//! A small result file for the tests: made up, and by its names nothing that could be taken for a
-//! measurement.
+//! A small result file for tests, with invented values and names that cannot be taken for a measurement.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Tables: made once, written as Markdown or put on the page.
+//! Tables, for Markdown and for the page.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,12 @@ const COLUMNS: [Measure; 10] = [
     Measure::RttP95,
 ];
 
-/// Cells of text under a head; the first columns are names, the others figures.
+/// A table of text cells; the first columns are names, the others values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// Titles of the columns.
     pub head: Vec<String>,
-    /// How many of the columns are names: they are set to the left.
+    /// Number of leading name columns, which are left-aligned.
     pub names: usize,
     /// Rows, each as long as the head.
     pub rows: Vec<Vec<String>>,
@@ -52,12 +52,12 @@ impl Table {
     }
 }
 
-/// Text for Markdown, in which `<` begins a tag.
+/// Escapes text for Markdown, in which `<` begins a tag.
 pub fn escaped(text: &str) -> String {
     text.replace('<', "\\<")
 }
 
-/// A median with its spread: `93.1 (92.8 to 93.4)`; of one run just the value.
+/// A median with its spread: `93.1 (92.8 to 93.4)`; the plain value of a single run.
 pub fn shown(spread: Option<Spread>) -> String {
     match spread {
         None => "-".to_owned(),
@@ -72,8 +72,7 @@ pub fn shown(spread: Option<Spread>) -> String {
     }
 }
 
-/// What a panel shows, in figures: a row for each place, a column for each series (of a heat map the other
-/// way round, as it is drawn).
+/// The values of a panel: a row for each place, a column for each series (transposed for a heat map).
 pub fn of_panel(figure: &Figure, panel: &Panel) -> Table {
     let title = figure.x_label.clone().unwrap_or_else(|| figure.x.title());
     let mut rows: Vec<Vec<String>> =
@@ -82,7 +81,7 @@ pub fn of_panel(figure: &Figure, panel: &Panel) -> Table {
         let points = panel.series.iter().map(|series| shown(series.points[index]));
         rows.push(std::iter::once(place.label.clone()).chain(points).collect());
     }
-    // The longer side goes down the page.
+    // The longer side becomes rows.
     if panel.series.len() > panel.places.len() {
         rows =
             (0..rows[0].len()).map(|column| rows.iter().map(|row| row[column].clone()).collect()).collect();
@@ -91,10 +90,10 @@ pub fn of_panel(figure: &Figure, panel: &Panel) -> Table {
     Table { head, names: 1, rows }
 }
 
-/// Every contest over every path, flow by flow: invalid runs are counted, not shown.
+/// All contests over all paths, flow by flow; invalid runs are counted, not shown.
 pub fn everything(results: &Results) -> Table {
     let mut head = vec!["Path".to_owned(), "Contest".to_owned(), "Runs".to_owned()];
-    // Columns that nothing was measured for would only make the table wider.
+    // Columns without values are omitted.
     let columns = COLUMNS.into_iter().filter(|measure| {
         results
             .runs
@@ -126,7 +125,7 @@ pub fn everything(results: &Results) -> Table {
     Table { head, names: 3, rows }
 }
 
-/// How many runs there are, and what became of those that do not count: `2 of 3, 1 failed`.
+/// Number of runs and, of those that are not valid, why: `2 of 3, 1 failed`.
 fn counted(runs: &[&Run], index: usize) -> String {
     let count = |what: &dyn Fn(&Run, &Flow) -> bool| {
         runs.iter().filter(|run| run.flows.get(index).is_some_and(|flow| what(run, flow))).count()
@@ -146,7 +145,7 @@ fn counted(runs: &[&Run], index: usize) -> String {
     words.join(", ")
 }
 
-/// What is run again and again: one contest with one set of parameters over one path.
+/// Repeated runs: one contest with one set of parameters over one path.
 #[derive(Clone, Copy, PartialEq)]
 struct Cell<'a> {
     path: &'a str,
@@ -159,7 +158,7 @@ impl Cell<'_> {
         run.path == self.path && run.contest == self.contest && run.parameters == *self.parameters
     }
 
-    /// The contest's name, with the parameters that are not part of it.
+    /// The contest's name, with the parameters that the name does not contain.
     fn name(&self) -> String {
         let untold = self.parameters.iter().filter_map(|(name, value)| {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -175,8 +174,7 @@ impl Cell<'_> {
     }
 }
 
-/// All cells: those of a path together, in the order in which they first came in odd repetitions (even ones
-/// go backwards).
+/// All cells, grouped by path, ordered by first occurrence in odd repetitions (even ones run backwards).
 fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
     let mut known: Vec<Cell> = Vec::new();
     let (odd, even): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| run.repetition % 2 == 1);
@@ -202,14 +200,14 @@ fn cells(runs: &[Run]) -> Vec<Cell<'_>> {
 pub enum BarVerdict {
     /// The median is on the right side.
     Met,
-    /// It is not.
+    /// It is not on the right side.
     NotMet,
     /// There is no valid run.
     NotMeasured,
 }
 
 impl BarVerdict {
-    /// In words.
+    /// Text for output.
     pub fn words(self) -> &'static str {
         match self {
             BarVerdict::Met => "met",
@@ -219,7 +217,7 @@ impl BarVerdict {
     }
 }
 
-/// The plan's bars with what was measured, and the verdict on each row.
+/// The plan's bars with measured values, and the verdict on each row.
 pub fn expectations(results: &Results) -> (Table, Vec<BarVerdict>) {
     let head = ["Contest", "Path", "Measure", "Bar", "Measured", "Verdict"].map(str::to_owned).to_vec();
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
@@ -252,7 +250,7 @@ fn verdict(expect: &Expect, spread: Option<Spread>) -> BarVerdict {
     if met { BarVerdict::Met } else { BarVerdict::NotMet }
 }
 
-/// One line for each invalid run, or each run of a figure's choice that ended badly: which, and why.
+/// One line for each invalid or failed run: which, and why.
 pub fn troubles(results: &Results) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &results.runs {
@@ -275,7 +273,7 @@ pub fn troubles(results: &Results) -> Vec<String> {
     lines
 }
 
-/// One line for each thing that was skipped.
+/// One line for each skipped contest.
 pub fn skipped(results: &Results) -> Vec<String> {
     let place = |path: &str| if path == "*" { String::new() } else { format!(" over {path}") };
     results
@@ -285,7 +283,7 @@ pub fn skipped(results: &Results) -> Vec<String> {
         .collect()
 }
 
-/// The contests that a figure would have shown and has no valid run of, by name.
+/// Contests chosen for a figure that have no valid run.
 pub fn missing<'a>(figure: &Figure, results: &'a Results) -> Vec<&'a str> {
     let mut missing: Vec<&str> = Vec::new();
     for Cell { path, contest, .. } in cells(&results.runs) {

@@ -1,6 +1,6 @@
-//! Numbers as people write them, for axes, tables and text.
+//! Formats numbers for axes, tables and text.
 
-/// A number with about three significant digits, as people write it: `0.042`, `3.14`, `93.4`, `1240`.
+/// A number with about three significant digits: `0.042`, `3.14`, `93.4`, `1240`.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_people_write_them() {
+    fn numbers_have_three_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.0417, "0.042"),

@@ -14,7 +14,8 @@
 //! - The paper gives its fits only in figures 4 to 6. Ours have the same form and use our own recordings
 //!   (`docs/classifier.md`), for windows of 70,000 and of 10,000 packets; the nearer length is used.
 //! - Each curve has one standard deviation, not one for each loss rate.
-//! - If both areas are 0, the observation is "outside of the range of both causes" (001 section 7.1): 50% each.
+//! - If both areas are 0, the observation is "outside of the range of both causes" (001 section 7.1): 50%
+//!   each.
 
 use super::Signature;
 use super::complexity::WordCounter;

@@ -104,7 +104,7 @@ pub enum Reject {
     Geometry,
 }
 
-/// A verdict on a complete chunk.
+/// Result of verifying a complete chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkVerification {
     /// Its digest matches.

@@ -32,6 +32,7 @@ pub struct Slopes {
     pub step: RateSample,
 }
 
+/// The receiver's clock and totals in one ack.
 #[derive(Debug, Clone, Copy)]
 struct ReceiverReport {
     time_us: u64,

@@ -1,4 +1,4 @@
-//! Axes: where a value stands between 0 and 1, and which values are written beside the axis.
+//! Axes: positions of values between 0 and 1, and their tick labels.
 
 use super::super::figure::Scale;
 use super::super::place::Spot;
@@ -7,11 +7,11 @@ use super::super::words::number;
 /// An axis from 0 (left, bottom) to 1 (right, top).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is along it, with its unit.
+    /// Title with unit.
     pub title: String,
-    /// Positions that are written, with their texts.
+    /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
-    /// From values to positions.
+    /// Mapping of values to positions.
     place: Placing,
 }
 
@@ -21,12 +21,12 @@ enum Placing {
     Log { low: f64, high: f64 },
 }
 
-/// Room that is left beside the first and the last point of an axis of places, as a share of its length.
+/// Margin beside the first and last point of an axis of places, as a share of its length.
 const MARGIN: f64 = 0.05;
 
 impl Axis {
-    /// Of measured values: from 0 (or the least power of ten on a logarithmic scale) to a round number at or
-    /// above the greatest, and at least to `full_scale`.
+    /// An axis of measured values: from 0 (or a power of ten on a logarithmic scale) to a round number at or
+    /// above the maximum, and at least to `full_scale`.
     pub fn of_values(
         title: &str,
         values: impl Iterator<Item = f64>,
@@ -40,7 +40,7 @@ impl Axis {
             (Scale::Log, Some(least)) => {
                 let (low, high) = (least.log10().floor(), greatest.log10().ceil());
                 let high = if high > low { high } else { low + 1.0 };
-                // More than 200 decades of measured values there are not; the bound is the loop's.
+                // Measured values span fewer than 200 decades; this bounds the loop.
                 let decades =
                     (0..=(high - low).min(200.0) as u32).map(|step| 10_f64.powf(low + f64::from(step)));
                 (Placing::Log { low, high }, decades.collect())
@@ -60,10 +60,10 @@ impl Axis {
         axis
     }
 
-    /// Of the places of a figure, each of which is written unless it would touch its neighbour.
+    /// An axis of places; a label is omitted if it would touch its neighbour.
     ///
-    /// `length` is the axis in pixels, `letter` the width of a letter. Names and an even scale stand at the
-    /// whole numbers ([`Axis::position`] then takes the index).
+    /// `length` is the length of the axis, `letter` the width of a letter, in pixels. Names and an even scale
+    /// use whole numbers ([`Axis::position`] then takes the index).
     pub fn of_places(title: &str, places: &[Spot], scale: Scale, length: f64, letter: f64) -> Axis {
         let values: Vec<f64> = match numbers(places, scale) {
             Some(values) => values,
@@ -93,7 +93,7 @@ impl Axis {
         axis
     }
 
-    /// Where a value stands; outside 0 to 1 if it is beyond an end.
+    /// Position of a value; outside 0 to 1 if it lies beyond an end.
     pub fn position(&self, value: f64) -> f64 {
         match self.place {
             Placing::Linear { low, high } => (value - low) / (high - low),
@@ -101,7 +101,7 @@ impl Axis {
         }
     }
 
-    /// Where the `index`th place stands.
+    /// Position of the `index`th place.
     pub fn place(&self, places: &[Spot], index: usize, scale: Scale) -> f64 {
         match numbers(places, scale) {
             Some(values) => self.position(values[index]),
@@ -110,14 +110,14 @@ impl Axis {
     }
 }
 
-/// The places' numbers, if the scale needs them and all have one that it can show.
+/// Numbers of the places, if the scale needs them and can show all of them.
 fn numbers(places: &[Spot], scale: Scale) -> Option<Vec<f64>> {
     let shown =
         |value: f64| value.is_finite() && (scale == Scale::Linear || scale == Scale::Log && value > 0.0);
     places.iter().map(|place| place.number.filter(|value| shown(*value))).collect()
 }
 
-/// The least of 1, 2, 2.5 and 5 times a power of ten that is not less than `least`, which is positive.
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `least`, which is positive.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(texts(&of(&[], Some(1.0))), ["0", "0.25", "0.5", "0.75", "1"]);
         let negative = of(&[-1.0, 3.0], None);
         assert_eq!((texts(&negative), negative.position(-1.0)), (vec!["-1", "0", "1", "2", "3"], 0.0));
-        // Nothing above zero: still an axis.
+        // Without a value above zero there is still an axis.
         assert!(of(&[0.0], None).ticks.iter().all(|(at, _)| at.is_finite()));
     }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_written_unless_they_would_touch() {
+    fn overlapping_place_labels_are_omitted() {
         let places = spots(&[1.0, 2.0, 4.0, 1000.0]);
         let linear = Axis::of_places("", &places, Scale::Linear, 400.0, 7.0);
         assert_eq!(texts(&linear), ["1", "1000"]);

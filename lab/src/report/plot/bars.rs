@@ -1,4 +1,4 @@
-//! Horizontal bars, in groups: names are long, and screens are narrow.
+//! Horizontal bars in groups, since names are long and screens narrow.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -11,18 +11,18 @@ use super::super::words::number;
 use super::axis::Axis;
 use super::canvas::{AnyError, FINE, Grid, WIDTH, bold, font, frame, stroke, svg, write};
 
-/// Height of a bar with the gap below it, pixels.
+/// Height of a bar and the gap below it, pixels.
 const ROW: f64 = 21.0;
 /// Height of a bar, as a share of its row.
 const BAR: f64 = 0.62;
-/// Height of everything that is not a row: axis, its title, margins; pixels.
+/// Total height of axis, title and margins, pixels.
 const AROUND: f64 = 56.0;
 
-/// A line of the drawing.
+/// A row of the drawing.
 enum Row<'a> {
-    /// The name of a place, above its bars.
+    /// Name of a place, above its bars.
     Heading(String),
-    /// A bar: which series, its name, what was measured.
+    /// A bar: series, name, spread.
     Bar(usize, &'a str, Spread),
 }
 
@@ -32,7 +32,7 @@ pub fn draw(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {
     svg((WIDTH, height), |area| {
         let values = panel.values().chain(figure.reference.iter().map(|reference| reference.y));
         let x = Axis::of_values(figure.y.title(), values, figure.y_scale, figure.y.full_scale());
-        // From top to bottom, each row as high as the others.
+        // From top to bottom, all rows equally high.
         let middle = |row: usize| 1.0 - (row as f64 + 0.5) / rows.len() as f64;
         let names = rows.iter().enumerate().filter_map(|(row, what)| match what {
             Row::Bar(_, name, _) => Some((middle(row), (*name).to_owned())),
@@ -47,7 +47,7 @@ pub fn draw(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {
             let (left, centre) = pixel(0.0, middle(row));
             match what {
                 Row::Heading(text) => {
-                    // Beside the axis, above the bars that it names.
+                    // Beside the axis, above its bars.
                     let at = (left + FINE * 5, centre);
                     write(area, text, &bold(TEXT.colour()), at, (HPos::Left, VPos::Center))?;
                 }
@@ -81,7 +81,7 @@ pub fn draw(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {
     })
 }
 
-/// One row for each thing that was measured, with the places as headings if there is more than one.
+/// One row for each measured series, with places as headings if there are several.
 fn rows<'a>(figure: &Figure, panel: &'a Panel) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for (index, place) in panel.places.iter().enumerate() {

@@ -16,23 +16,24 @@ use super::axis::Axis;
 
 /// Units of the drawing in one pixel of the page at full width.
 pub const FINE: i32 = 10;
-/// Width of a panel, pixels: a phone is 360 to 430 wide, and two stand beside each other on a desk.
+/// Width of a panel, pixels: a phone is 360 to 430 wide; two panels fit beside each other on a desktop
+/// screen.
 pub const WIDTH: i32 = 440;
 /// Height of a panel with two axes, pixels.
 pub const HEIGHT: i32 = 290;
-/// Height of letters, pixels.
+/// Font size, pixels.
 pub const LETTERS: f64 = 13.0;
-/// Mean width of a letter of a sans-serif face, in heights: to keep room for text that is not measured.
+/// Mean width of a letter of a sans-serif font as a share of its height, for estimating text widths.
 pub const LETTER_WIDTH: f64 = 0.56;
-/// The backend writes a font's size divided by this.
+/// The backend divides font sizes by this.
 const BACKEND_FONT: f64 = 1.24;
 
-/// Which lines lie behind the data.
+/// Grid lines behind the data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Grid {
-    /// Those of the vertical axis' ticks.
+    /// At the ticks of the vertical axis.
     Across,
-    /// Those of the horizontal axis' ticks: for bars, which have their values written beside their ends.
+    /// At the ticks of the horizontal axis: for bars, whose values are written at their ends.
     Upright,
 }
 
@@ -40,7 +41,7 @@ pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub type AnyError = Box<dyn std::error::Error>;
 pub type Frame<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Positions, Positions>>;
 
-/// Draws on an area of this many pixels and returns the SVG.
+/// Draws on an area of this size in pixels and returns the SVG.
 pub fn svg(
     (width, height): (i32, i32),
     draw: impl FnOnce(&Area) -> Result<(), AnyError>,
@@ -52,17 +53,17 @@ pub fn svg(
         draw(&area)?;
         area.present()?;
     }
-    // The page decides the size: only the proportions are the drawing's.
+    // The page sets the size; only the proportions are the drawing's.
     let size = format!("width=\"{}\" height=\"{}\" ", width * FINE, height * FINE);
     Ok(text.replacen(&size, "", 1))
 }
 
-/// Text of the usual size in a colour.
+/// Text style of regular size in a colour.
 pub fn font(colour: RGBColor) -> TextStyle<'static> {
     styled(colour, FontStyle::Normal)
 }
 
-/// Text in bold.
+/// Bold text style.
 pub fn bold(colour: RGBColor) -> TextStyle<'static> {
     styled(colour, FontStyle::Bold)
 }
@@ -75,7 +76,7 @@ fn styled(colour: RGBColor, style: FontStyle) -> TextStyle<'static> {
     }
 }
 
-/// Writes text at a point (units of the drawing), `anchor` being the point's place in the text.
+/// Writes text at a point (units of the drawing); `anchor` is the position of the point in the text.
 pub fn write(
     area: &Area,
     text: &impl Display,
@@ -92,12 +93,12 @@ pub fn stroke(colour: RGBColor, pixels: f64) -> ShapeStyle {
     colour.stroke_width((pixels * f64::from(FINE)) as u32)
 }
 
-/// Width of a text, pixels, roughly.
+/// Estimated width of a text, pixels.
 pub fn width_of(text: &str) -> f64 {
     text.chars().count() as f64 * LETTERS * LETTER_WIDTH
 }
 
-/// Draws axes, grid and titles; what the frame maps is positions from 0 to 1.
+/// Draws axes, grid and titles; the frame maps positions from 0 to 1.
 pub fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis, grid: Grid) -> Result<Frame<'a>, AnyError> {
     let units = |pixels: f64| (pixels * f64::from(FINE)) as i32;
     let widest = y.ticks.iter().map(|(_, text)| width_of(text)).fold(0.0, f64::max);
@@ -141,7 +142,7 @@ pub fn frame<'a>(area: &Area<'a>, x: &Axis, y: &Axis, grid: Grid) -> Result<Fram
     Ok(chart)
 }
 
-/// What `plotters` needs of an axis: where a position is in the drawing, and where the ticks are.
+/// An axis for `plotters`: mapping of positions, and ticks.
 pub struct Positions {
     ticks: Vec<f64>,
 }
@@ -154,7 +155,7 @@ impl Ranged for Positions {
         low + (f64::from(high - low) * value).round() as i32
     }
 
-    /// The mesh is drawn twice, lightly and boldly: here it is all bold.
+    /// The mesh is drawn twice, light and bold; all lines are bold here.
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         if hint.weight().allow_light_points() { Vec::new() } else { self.ticks.clone() }
     }

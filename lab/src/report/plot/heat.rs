@@ -1,4 +1,4 @@
-//! A table of coloured cells: series are rows, places are columns, the value stands in the cell.
+//! A heat map: series are rows, places are columns, each cell shows its value.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -13,7 +13,7 @@ use super::canvas::{AnyError, FINE, LETTERS, WIDTH, font, svg, width_of, write};
 const ROW: i32 = 24;
 /// Space around a cell, units of the drawing.
 const GAP: i32 = FINE;
-/// Room for the rows' names at most, as a share of the width.
+/// Maximum width of the rows' names, as a share of the total width.
 const NAMES_MAX: f64 = 0.45;
 
 pub fn draw(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {

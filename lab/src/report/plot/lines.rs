@@ -13,7 +13,7 @@ use super::canvas::{
 };
 use super::marks::mark;
 
-/// Room for the vertical axis, pixels: an estimate, only to see which of the places can be written.
+/// Width of the vertical axis, pixels: an estimate for choosing tick labels.
 const BESIDE: i32 = 70;
 /// Half the width of a whisker's end, pixels.
 const WHISKER: f64 = 3.0;
@@ -30,7 +30,7 @@ pub fn over_places(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {
             let colour = ink(index).colour();
             let points =
                 series.points.iter().enumerate().filter_map(|(place, spread)| Some((place, (*spread)?)));
-            // On a logarithmic axis nothing stands at zero: such a point is left out, not drawn at the end.
+            // A logarithmic axis has no zero: such a point is omitted.
             let points = points.filter(|(_, spread)| figure.y_scale != Scale::Log || spread.min > 0.0);
             let mut middles = Vec::new();
             for (place, spread) in points {
@@ -67,13 +67,13 @@ pub fn over_time(figure: &Figure, panel: &Panel) -> Result<String, AnyError> {
     })
 }
 
-/// The vertical axis: everything that is shown, values to compare with included.
+/// The vertical axis, for all values shown including references.
 fn value_axis(figure: &Figure, panel: &Panel, title: &str) -> Axis {
     let values = panel.values().chain(figure.reference.iter().map(|reference| reference.y));
     Axis::of_values(title, values, figure.y_scale, figure.y.full_scale())
 }
 
-/// A line from the least to the greatest value, with ends.
+/// A whisker from minimum to maximum, with end lines.
 fn whisker(area: &Area, low: (i32, i32), high: (i32, i32), style: ShapeStyle) -> Result<(), AnyError> {
     let half = (WHISKER * f64::from(FINE)) as i32;
     area.draw(&PathElement::new(vec![low, high], style))?;
@@ -83,12 +83,12 @@ fn whisker(area: &Area, low: (i32, i32), high: (i32, i32), style: ShapeStyle) ->
     Ok(())
 }
 
-/// Dashed lines across at the values to compare with, each with its name where most room is: above or below
-/// the line, at its left or its right end.
+/// Dashed reference lines, each with its name where most space is: above or below the line, at its left or
+/// right end.
 fn references(area: &Area, chart: &Frame, figure: &Figure, panel: &Panel, y: &Axis) -> Result<(), AnyError> {
-    /// Dashes and gaps across the whole panel.
+    /// Number of dashes and gaps across the whole panel.
     const DASHES: u32 = 48;
-    /// From the line to the middle of its name, as a share of the panel's height.
+    /// Distance from the line to the middle of its name, as a share of the panel's height.
     const BESIDE_LINE: f64 = 0.045;
     for reference in &figure.reference {
         let level = y.position(reference.y);
@@ -103,7 +103,7 @@ fn references(area: &Area, chart: &Frame, figure: &Figure, panel: &Panel, y: &Ax
             .filter_map(Series::ends)
             .map(|ends| ends.map(|value| y.position(value)))
             .collect();
-        // Nearest series' distance from the middle of the name; beyond the panel there is no room at all.
+        // Distance of the nearest series from the middle of the name; no space outside the panel.
         let room = |end: usize, middle: f64| {
             let inside = (BESIDE_LINE..=1.0 - BESIDE_LINE).contains(&middle);
             let nearest = ends.iter().map(|ends| (ends[end] - middle).abs()).fold(1.0, f64::min);
@@ -114,7 +114,7 @@ fn references(area: &Area, chart: &Frame, figure: &Figure, panel: &Panel, y: &Ax
             VPos::Bottom => room(*end, level + BESIDE_LINE),
             VPos::Top | VPos::Center => room(*end, level - BESIDE_LINE),
         };
-        // Of equals the last would be taken: right above is the first choice.
+        // `max_by` returns the last of equal values: the first choice, above right, comes last.
         let best = spots.into_iter().rev().max_by(|a, b| room_at(a).total_cmp(&room_at(b)));
         let (end, side) = best.unwrap_or((1, VPos::Bottom));
         let (anchor, inwards) = if end == 0 { (HPos::Left, 3 * FINE) } else { (HPos::Right, -2 * FINE) };

@@ -1,4 +1,4 @@
-//! The marks of series: seven colours times seven shapes, so that no two of a figure are alike.
+//! Marks of series: seven colours times seven shapes, so that all marks of a figure differ.
 
 use std::f64::consts::TAU;
 
@@ -11,7 +11,7 @@ use super::canvas::{AnyError, Area, FINE, stroke, svg};
 /// Half the size of a mark, pixels.
 const RADIUS: f64 = 4.0;
 
-/// The shapes: corners, by how much they are turned (in full turns), and whether the inside is filled.
+/// The shapes: number of corners, rotation (in full turns), filled or not.
 const SHAPES: [(Shape, Filling); 7] = [
     (Shape::Disc, Filling::Full),
     (Shape::Polygon { corners: 4, turn: 0.125 }, Filling::Full),
@@ -34,10 +34,10 @@ enum Filling {
     Rim,
 }
 
-/// Draws the mark of the `series`th series around a point (units of the drawing).
+/// Draws the mark of the `series`th series at a point (units of the drawing).
 pub fn mark(area: &Area, series: usize, at: (i32, i32)) -> Result<(), AnyError> {
     let colour = palette::series(series).colour();
-    // The second seven series have the same colours with other shapes.
+    // The next seven series repeat the colours with other shapes.
     let (shape, filling) = SHAPES[(series + series / palette::SERIES.len()) % SHAPES.len()];
     let radius = RADIUS * f64::from(FINE);
     let rim = stroke(colour, 1.5);
@@ -45,7 +45,7 @@ pub fn mark(area: &Area, series: usize, at: (i32, i32)) -> Result<(), AnyError> 
         (Shape::Disc, Filling::Full) => area.draw(&Circle::new(at, radius as i32, colour.filled()))?,
         (Shape::Disc, Filling::Rim) => area.draw(&Circle::new(at, radius as i32, rim))?,
         (Shape::Polygon { corners, turn }, _) => {
-            // A polygon looks smaller than the disc around it.
+            // A polygon looks smaller than its circumscribed disc.
             let reach = radius * 1.25;
             let corner = |index: u32| {
                 let angle = (f64::from(index) / f64::from(corners) + turn) * TAU;
@@ -69,11 +69,11 @@ pub fn mark(area: &Area, series: usize, at: (i32, i32)) -> Result<(), AnyError> 
 pub enum Marked {
     /// One at each point.
     Points,
-    /// None: there are too many points.
+    /// None, since there are too many points.
     Nothing,
 }
 
-/// A small drawing of a series' line and mark, for the legend beside the figure.
+/// A small drawing of a series' line and mark, for the legend.
 pub fn legend_mark(series: usize, marked: Marked) -> Result<String, DrawError> {
     const SIZE: (i32, i32) = (26, 14);
     let (middle, end) = (SIZE.1 * FINE / 2, SIZE.0 * FINE);

@@ -1,9 +1,8 @@
 //! Draws panels as SVG.
 //!
-//! `plotters` makes the SVG; what is drawn, where and in which colour is decided here and in the modules
-//! below. The drawing is made [`FINE`] times larger than it is shown, since the backend draws whole pixels
-//! only. Text keeps its size relative to the drawing, so panels are narrow: on a phone one fills the width
-//! and can still be read.
+//! `plotters` writes the SVG; contents, positions and colours are defined here and in the submodules. The
+//! drawing is [`FINE`] times larger than shown, since the backend only draws whole pixels. Panels are narrow,
+//! so that text remains readable when one fills the width of a phone.
 
 pub mod axis;
 mod bars;
@@ -17,7 +16,7 @@ use super::panel::Panel;
 
 pub use marks::{Marked, legend_mark};
 
-/// The error of a drawing that could not be made.
+/// Why a drawing could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the figure: {0}")]
 pub struct DrawError(String);

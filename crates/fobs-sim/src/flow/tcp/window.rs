@@ -4,7 +4,7 @@ use super::INITIAL_WINDOW;
 use crate::time::{MS, Nanos, seconds};
 use std::fmt;
 
-/// What an acknowledgement shows the sender.
+/// State of the sender after an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AckReport {
     pub(super) now: Nanos,
