@@ -26,8 +26,8 @@ use super::spec::{LinkSpec, Settings, Way};
 use super::store::{FrameId, Store};
 
 /// Shortest time between two wake-ups, ns: four full packets at 1 Gbit/s. Measured there with TCP on two
-/// cores: half a core, p99 of lateness 0.14 ms. Twice the tick saves a fifth of a core, but its p99 of 0.17
-/// ms exceeds the limit on a busy machine.
+/// cores: half a core, p99 of lateness 0.14 ms. Twice the tick saves a fifth of a core, but the p99 is then
+/// 0.17 ms on a quiet machine and above the limit on a busy one.
 const TICK: Nanos = 50_000;
 /// Longest time of reading from one device, ns, so that other packets are not late: about six super-packets
 /// of 64 KiB at 4 GB/s.
