@@ -8,8 +8,8 @@
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
 //!
-//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not linked. `sim`,
-//! `analyse` and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
+//! Experiments on real sockets run installed binaries only, `fobs` among them; the crate `fobs` is not
+//! linked. `sim`, `analyse` and `diagnose` link `fobs-sim`, `fobs-proto` and `fobs-diagnose`.
 
 #![deny(unsafe_code)]
 

@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Machines take `now` as an argument, are told things by `handle_*` and asked by `poll_*`. They emit
-//! descriptors (header and range of the object), never payload: the driver gathers, encrypts, sends, hashes and
-//! stores. What is deliberately absent: sockets, files, threads, clocks, random numbers, payload bytes, `unsafe`.
-//! Sections of `docs/protocol.md` are cited as `protocol 4.2`.
+//! descriptors (header and range of the object), never payload: the driver gathers, encrypts, sends, hashes
+//! and stores. What is deliberately absent: sockets, files, threads, clocks, random numbers, payload bytes,
+//! `unsafe`. Sections of `docs/protocol.md` are cited as `protocol 4.2`.
 
 #![forbid(unsafe_code)]
 

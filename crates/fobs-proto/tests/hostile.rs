@@ -1,4 +1,5 @@
-//! Hostile acks: for any content the sender does not panic, its bytes in flight balance and its memory stays bounded.
+//! Hostile acks: for any content the sender does not panic, its bytes in flight balance and its memory stays
+//! bounded.
 
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::CongestionControl;

@@ -1,14 +1,15 @@
-//! The ceiling of a machine: reading, hashing, sealing, sending, receiving, opening, hashing and writing one file with no
-//! protocol around it. What `fobs cp` reaches is to be compared with this; the difference is what the protocol costs.
+//! The ceiling of a machine: reading, hashing, sealing, sending, receiving, opening, hashing and writing one
+//! file with no protocol around it. What `fobs cp` reaches is to be compared with this; the difference is
+//! what the protocol costs.
 //!
 //! ```text
 //! ceiling recv ADDRESS:PORT FILE        prints {"bytes":..,"seconds":..,"root":".."}
 //! ceiling send ADDRESS:PORT FILE
 //! ```
 //!
-//! The same kernel calls, buffers, threads, cipher and hash as the product; a window keeps the socket's buffer from
-//! overflowing. There are no keys worth the name, no retransmission, no pacing and no checks of what a stranger sends: for
-//! one's own machine only. A lost datagram ends it.
+//! The same kernel calls, buffers, threads, cipher and hash as the product; a window keeps the socket's
+//! buffer from overflowing. There are no keys worth the name, no retransmission, no pacing and no checks of
+//! what a stranger sends: for one's own machine only. A lost datagram ends it.
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use fobs_sys::{Burst, Ecn, Interest, PageBuffer, RecvBatch, SendError, UdpOptions, UdpSocket, Waker, wait};

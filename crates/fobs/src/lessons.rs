@@ -29,7 +29,8 @@ use crate::state::{self, AGE_MAX, now};
 
 /// Most windows of each cause from one transfer: neighbouring windows are alike.
 const PER_TRANSFER_MAX: usize = 8;
-/// Windows of each cause that are kept, the newest; twice what a model needs (`fobs_diagnose::learn::GROUP_WINDOWS_MIN`).
+/// Windows of each cause that are kept, the newest; twice what a model needs
+/// (`fobs_diagnose::learn::GROUP_WINDOWS_MIN`).
 const WINDOWS_MAX: usize = 64;
 /// Windows with more runs of losses are not kept.
 const RUNS_MAX: usize = 512;

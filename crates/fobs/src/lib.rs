@@ -49,6 +49,8 @@
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
 
+#![forbid(unsafe_code)]
+
 #[cfg(test)]
 extern crate self as fobs;
 

@@ -37,7 +37,8 @@ impl WarmMemory {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             fallocate(&kept, hole, block * BLOCK_BYTES + PAGE_BYTES, BLOCK_BYTES - PAGE_BYTES)?;
         }
-        // The first file in this memory takes a tenth more CPU time than all later ones, so it is not measured.
+        // The first file in this memory takes a tenth more CPU time than all later ones, so it is not
+        // measured.
         let first = folder.join("first");
         fill(&mut File::create(&first)?, bytes)?;
         std::fs::remove_file(first)?;

@@ -6,8 +6,9 @@ use regex::Regex;
 use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Folders whose files must be named by a document, a script, a source or the Makefile.
-const KEPT_FOR_READERS: &[&str] = &["docs", "lab/results", "lab/plans", "scenarios", "scripts"];
+/// Folders whose files must be named by a document, a script, a source or the Makefile. Every scenario has a
+/// reader without that: the simulator's tests play the whole folder.
+const KEPT_FOR_READERS: &[&str] = &["docs", "lab/results", "lab/plans", "scripts"];
 
 static LINK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\]\(([^)#\s]+)(#[^)]*)?\)").expect("a valid pattern"));

@@ -167,7 +167,7 @@ impl Window<'_> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
 
     fn parse(text: &str) -> Signature {
         let pairs = text.bytes().map(|symbol| if symbol == b'0' { (0, 1) } else { (1, 0) });
@@ -215,7 +215,7 @@ mod tests {
             let text: String = bits.iter().enumerate()
                 .flat_map(|(i, bit)| std::iter::repeat_n(if *bit { '1' } else { '0' }, if i % 7 == 0 { stretch } else { 1 }))
                 .collect();
-            let naive: HashSet<&[u8]> = text.as_bytes().windows(len as usize).collect();
+            let naive: BTreeSet<&[u8]> = text.as_bytes().windows(len as usize).collect();
             let (string, mut counter) = (parse(&text), WordCounter::new());
             prop_assert_eq!(counter.words(&string, len) as usize, naive.len());
             if text.len() >= len as usize {

@@ -231,7 +231,7 @@ impl Flight {
         }
     }
 
-    /// The local host refused to send a packet, for its size or for want of room. The packet, unless that was
+    /// The local host refused to send a packet, for its size or because its queue was full. The packet, unless that was
     /// a probe of a size that does not pass.
     pub(super) fn on_refused(&mut self, number: PacketNumber, too_large: bool) -> Option<Lost> {
         let lost = self.sent.lose(number)?;

@@ -77,7 +77,7 @@ impl LinkConfig {
 pub enum Change {
     /// Another rate, bits per second.
     Rate(u64),
-    /// Another delay: a change of route. Packets that are under way keep theirs, so later ones may overtake
+    /// Another delay: a change of route. Packets in flight keep theirs, so later ones may overtake
     /// them.
     Delay(Nanos),
     /// Another size of packets that pass.

@@ -72,71 +72,63 @@ fn a_good_file_becomes_the_world_it_describes() {
     );
 }
 
+/// What is replaced in [`GOOD`], by what, the key that the error names, and a part of its reason.
+const BAD: &[(&str, &str, &str, &str)] = &[
+    ("duration_s = 10", "duration_s = 0", "duration_s", "0 is not possible; give 0.001"),
+    ("duration_s = 10", "duration_s = nan", "duration_s", "not possible"),
+    ("duration_s = 10", "duration_s = \"long\"", "duration_s", "invalid type"),
+    ("seed = 7", "sead = 7", "sead", "unknown field"),
+    ("seed = 7", "seed = ", "line 3", ""),
+    ("rate_mbit = 100\n", "rate_mbit = 0\n", "link[1].rate_mbit", "0 is not possible"),
+    ("rate_mbit = 100\n", "", "link[1].queue_kb", "without rate_mbit has no queue"),
+    ("queue_ms = 50", "queue_ms = 50\nqueue_kb = 5", "link[1].queue_ms", "not both"),
+    ("loss = 0.01", "loss = 1.5", "link[1].loss", "1.5 is not possible; give 0 to 1"),
+    ("loss = 0.01", "red_low_kb = 5", "link[1].red_low_kb", "goes with aqm"),
+    ("loss = 0.01", "outages_s = [[3, 2]]", "link[1].outages_s", "ascending"),
+    ("aqm = \"codel\"", "aqm = \"wred\"", "link[1].aqm", "unknown variant `wred`"),
+    ("competitors = 3", "competitors = -3", "host[1].competitors", "invalid value"),
+    ("sync = \"end\"", "sync = \"end\", rate_mbyt = 5", "host[1].disk.rate_mbyt", "unknown field"),
+    ("sync = \"end\"", "fails_s = -1", "host[1].disk.fails_s", "-1 is not possible"),
+    ("size_mb = 64", "size_mb = 64\ncc = \"vegas\"", "flow[0].cc", "there is no \"vegas\"; there are auto"),
+    ("size_mb = 64", "size_mb = 64\ncc = \"fixed\"", "flow[0].rate_mbit", "needs it"),
+    (
+        "size_mb = 64",
+        "size_mb = 64\ncc = \"cubic\"\ndeadline_s = 9",
+        "flow[0].deadline_s",
+        "knows no deadline",
+    ),
+    (
+        "size_mb = 64",
+        "size_mb = 64\nparams = { queue_gainn = 0.4 }",
+        "flow[0].params",
+        "the nearest are queue_gain",
+    ),
+    ("size_mb = 64", "size_mb = 64\nparams = { queue_gain = 9 }", "flow[0].params", "must be 0.01 to 1.5"),
+    (
+        "size_mb = 64",
+        "size_mb = 64\ncc = \"cubic\"\nparams = { queue_gain = 0.4 }",
+        "flow[0].params",
+        "only \"auto\"",
+    ),
+    ("size_mb = 64", "size_mb = 1e30", "flow[0].size_mb", "not possible"),
+    ("size_mb = 64", "window_mb = 64", "flow[0].window_mb", "no such key"),
+    ("size_mb = 64", "", "flow[0].size_mb", "needs it"),
+    ("start_s = 1", "stop_s = 0", "flow[1].stop_s", "stops after it starts"),
+    ("start_s = 1", "via = [\"a\", \"b\"]", "flow", "has no route"),
+    ("link = \"r-b\"", "link = \"b-c\"", "change[0].link", "no link \"b-c\""),
+    (
+        "from = \"r\"\nto = \"b\"",
+        "name = \"r-b\"\nfrom = \"r\"\nto = \"c\"",
+        "flow",
+        "no route from \"a\" to \"b\"",
+    ),
+    ("name = \"b\"", "name = \"a\"", "host[1].name", "twice"),
+    ("to = \"b\"\nrate_mbit", "to = \"r\"\nrate_mbit", "link[1].to", "one with itself"),
+];
+
 #[test]
 fn bad_files_are_refused_by_key_and_reason() {
-    let table = [
-        ("duration_s = 10", "duration_s = 0", "duration_s", "0 is not possible; give 0.001"),
-        ("duration_s = 10", "duration_s = nan", "duration_s", "not possible"),
-        ("duration_s = 10", "duration_s = \"long\"", "duration_s", "invalid type"),
-        ("seed = 7", "sead = 7", "sead", "unknown field"),
-        ("seed = 7", "seed = ", "line 3", ""),
-        ("rate_mbit = 100\n", "rate_mbit = 0\n", "link[1].rate_mbit", "0 is not possible"),
-        ("rate_mbit = 100\n", "", "link[1].queue_kb", "without rate_mbit has no queue"),
-        ("queue_ms = 50", "queue_ms = 50\nqueue_kb = 5", "link[1].queue_ms", "not both"),
-        ("loss = 0.01", "loss = 1.5", "link[1].loss", "1.5 is not possible; give 0 to 1"),
-        ("loss = 0.01", "red_low_kb = 5", "link[1].red_low_kb", "goes with aqm"),
-        ("loss = 0.01", "outages_s = [[3, 2]]", "link[1].outages_s", "ascending"),
-        ("aqm = \"codel\"", "aqm = \"wred\"", "link[1].aqm", "unknown variant `wred`"),
-        ("competitors = 3", "competitors = -3", "host[1].competitors", "invalid value"),
-        ("sync = \"end\"", "sync = \"end\", rate_mbyt = 5", "host[1].disk.rate_mbyt", "unknown field"),
-        ("sync = \"end\"", "fails_s = -1", "host[1].disk.fails_s", "-1 is not possible"),
-        (
-            "size_mb = 64",
-            "size_mb = 64\ncc = \"vegas\"",
-            "flow[0].cc",
-            "there is no \"vegas\"; there are auto",
-        ),
-        ("size_mb = 64", "size_mb = 64\ncc = \"fixed\"", "flow[0].rate_mbit", "needs it"),
-        (
-            "size_mb = 64",
-            "size_mb = 64\ncc = \"cubic\"\ndeadline_s = 9",
-            "flow[0].deadline_s",
-            "knows no deadline",
-        ),
-        (
-            "size_mb = 64",
-            "size_mb = 64\nparams = { queue_gainn = 0.4 }",
-            "flow[0].params",
-            "the nearest are queue_gain",
-        ),
-        (
-            "size_mb = 64",
-            "size_mb = 64\nparams = { queue_gain = 9 }",
-            "flow[0].params",
-            "must be 0.01 to 1.5",
-        ),
-        (
-            "size_mb = 64",
-            "size_mb = 64\ncc = \"cubic\"\nparams = { queue_gain = 0.4 }",
-            "flow[0].params",
-            "only \"auto\"",
-        ),
-        ("size_mb = 64", "size_mb = 1e30", "flow[0].size_mb", "not possible"),
-        ("size_mb = 64", "window_mb = 64", "flow[0].window_mb", "no such key"),
-        ("size_mb = 64", "", "flow[0].size_mb", "needs it"),
-        ("start_s = 1", "stop_s = 0", "flow[1].stop_s", "stops after it starts"),
-        ("start_s = 1", "via = [\"a\", \"b\"]", "flow", "has no route"),
-        ("link = \"r-b\"", "link = \"b-c\"", "change[0].link", "no link \"b-c\""),
-        (
-            "from = \"r\"\nto = \"b\"",
-            "name = \"r-b\"\nfrom = \"r\"\nto = \"c\"",
-            "flow",
-            "no route from \"a\" to \"b\"",
-        ),
-        ("name = \"b\"", "name = \"a\"", "host[1].name", "twice"),
-        ("to = \"b\"\nrate_mbit", "to = \"r\"\nrate_mbit", "link[1].to", "one with itself"),
-    ];
-    for (good, bad, key, reason) in table {
+    for &(good, bad, key, reason) in BAD {
         assert!(GOOD.contains(good), "{good:?} is not in the file");
         let text = GOOD.replacen(good, bad, 1);
         let error = Scenario::parse("file", &text).expect_err(bad);

@@ -18,7 +18,7 @@ const CALM: Nanos = 4 * SEC;
 /// What a world may take beyond that and its turns: probe timeouts of up to 2 s, mismatches, a slow start
 /// after the faults.
 const PATIENCE: Nanos = 60 * SEC;
-/// A turn of all the chunks that may be under way takes at most this many times what it must: reports get
+/// A turn of all the chunks that may be in flight takes at most this many times what it must: reports get
 /// lost, too.
 const TURN_FACTOR: u64 = 8;
 /// Stream of the draws: no actor's.

@@ -7,8 +7,8 @@ use fobs_proto::object;
 use super::record::Record;
 use super::tree_hash::{GROUP, Tail};
 
-/// Most file data in a chunk, bytes (protocol 1.3): large enough for disks and hashing, small enough that a few
-/// chunks in flight are no memory worth speaking of.
+/// Most file data in a chunk, bytes (protocol 1.3): large enough for disks and hashing, small enough that a
+/// few chunks in flight are no memory worth speaking of.
 pub const CHUNK_DATA_MAX: usize = object::CHUNK_DATA_MAX as usize;
 /// Most records in a chunk, bytes (protocol 7.1).
 pub const RECORDS_MAX: usize = object::RECORDS_MAX as usize;

@@ -221,7 +221,7 @@ impl Competition {
         self.change.take()
     }
 
-    /// The rate of the test under way.
+    /// The rate of the running test.
     pub(crate) fn tests(&self, now: Timestamp) -> Option<Rate> {
         self.test.filter(|test| now < test.low_until).map(|test| test.rate)
     }

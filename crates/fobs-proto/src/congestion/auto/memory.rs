@@ -42,7 +42,7 @@ impl Memory {
         *self = Memory::default();
     }
 
-    /// The rate of the jump that is under way.
+    /// The rate of the running jump.
     pub(crate) fn jump_rate(&self) -> Option<Rate> {
         self.jump.as_ref().map(|jump| jump.rate)
     }

@@ -37,7 +37,7 @@ enum Refill {
     Vanished,
 }
 
-/// A probe under way.
+/// A running probe.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
     plan: ProbePlan,
@@ -59,7 +59,7 @@ struct Slope {
     span: Duration,
 }
 
-/// What an ack comes to while a probe is under way.
+/// What an ack means while a probe runs.
 enum Finding {
     /// A queue stands: not the probe's, which is gone by the time that a queue is seen to stand.
     Disturbed,
@@ -195,7 +195,7 @@ impl Probe {
     }
 
     /// Adds a report that was faster than the flow. One `later` times as fast as those before means that
-    /// the rate rose while the probe was under way.
+    /// the rate rose during the probe.
     fn add(&mut self, step: RateSample, later: f64, enough: u64) {
         let before = Rate::of(self.others.bytes, self.others.span);
         if before.is_some_and(|rate| step.rate > rate.scaled(later)) && step.packets >= enough {

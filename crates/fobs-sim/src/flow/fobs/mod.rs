@@ -87,7 +87,8 @@ pub struct FobsConfig {
     pub ack_delay: Nanos,
     /// Chunks that the receiver holds at once: the credit.
     pub receiver_chunks: u32,
-    /// Whether datagrams that came before are refused by their number (protocol 3.5); without it the machine sees them.
+    /// Whether datagrams that came before are refused by their number (protocol 3.5); without it the machine
+    /// sees them.
     pub replay_window: bool,
     /// How often the verdict on each of these chunks is a mismatch.
     pub mismatches: BTreeMap<ChunkId, u8>,

@@ -2,7 +2,7 @@
 //!
 //! Where another sender starts at the link's rate, the queue grows by nearly a second each second, a slope
 //! that neither cruising nor CUBIC nor BBR makes in its steady state. When the first news of it arrives a
-//! queue of one bandwidth-delay product is full, and what is in flight beyond the product is lost: so while
+//! queue of one bandwidth-delay product is full, and what is in flight in excess of it is lost: so while
 //! bursts come the window leaves less of that.
 //!
 //! An `auto` flow that joins makes the same slope for a round trip. What differs is how often a steep queue

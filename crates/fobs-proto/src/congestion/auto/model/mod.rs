@@ -14,7 +14,7 @@ pub(crate) use loss::Losses;
 
 use super::super::AckSample;
 use super::params::Params;
-use crate::{Rate, Timestamp};
+use crate::{Rate, Timestamp, math};
 use std::time::Duration;
 
 /// How long the standing queue is beside its target.
@@ -179,11 +179,13 @@ impl Model {
         let p = &self.params;
         let window = (self.part().bytes_in(self.min_rtt) as f64 / self.packet_len as f64).max(1.0);
         let length = (self.min_rtt.as_secs_f64() / p.long_path.as_secs_f64()).min(1.0);
-        let long = length * p.long_scale * (window.powf(-p.long_root) - p.long_window.powf(-p.long_root));
+        let long = length
+            * p.long_scale
+            * (math::powf(window, -p.long_root) - math::powf(p.long_window, -p.long_root));
         let scale = (p.queue_window / window).sqrt().max(long).clamp(p.queue_scale_min, p.queue_scale_max);
         let scaled = (self.min_rtt / p.queue_share).mul_f64(scale);
         // Joined as a root of squares: where the least queue alone is the target, shares do not converge.
-        Duration::from_secs_f64(scaled.as_secs_f64().hypot(p.queue_min.as_secs_f64()))
+        Duration::from_secs_f64(math::hypot(scaled.as_secs_f64(), p.queue_min.as_secs_f64()))
     }
 
     /// The standing queue beside its target.

@@ -185,7 +185,7 @@ params! {
     /// CUBIC on long paths: 1.5 leaves 0.1% of the link at 1 Gbit/s and 65 ms, 2 leaves 29%
     /// (docs/experiments/cross-traffic.md).
     window_gain: f64 = 2.0, "BDP", 1.0..=10.0;
-    /// Window while bursts of cross traffic may come: what is in flight beyond the product is lost in them.
+    /// Window while bursts of cross traffic may come: they cost what is in flight in excess of the BDP.
     window_gain_bursts: f64 = 1.1, "BDP", 1.0..=10.0;
     /// Delay that ends and acks add to the path's. Twice as much lets twice as much through a policer
     /// before loss shows.

@@ -39,7 +39,7 @@ pub struct Mood {
     pub claim: Option<Claim>,
 }
 
-/// The path under way.
+/// A simulated path.
 pub struct Scene {
     now: Timestamp,
     began: Timestamp,
