@@ -20,11 +20,13 @@ const MS: Duration = Duration::from_millis(1);
 const SEQUENCES: u32 = 400;
 /// Transitions that need a memory, a probe's reports or a coincidence; the tests of `train` and `probe`
 /// make them.
-const NEEDS: [(Kind, Kind, Why); 4] = [
+const NEEDS: [(Kind, Kind, Why); 6] = [
     (Kind::Ramp, Kind::Ramp, Why::JumpArrived),
     (Kind::Probe, Kind::Ramp, Why::Risen),
     (Kind::Probe, Kind::Cruise, Why::Ceiling),
     (Kind::Drain, Kind::Probe, Why::Room),
+    (Kind::Probe, Kind::Drain, Why::Collapse),
+    (Kind::Probe, Kind::Probe, Why::TooEarly),
 ];
 
 thread_local! {

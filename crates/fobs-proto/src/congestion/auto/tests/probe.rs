@@ -129,6 +129,32 @@ fn a_rise_beyond_the_ceiling_is_followed_up_to_it() {
 }
 
 #[test]
+fn a_probe_whose_refill_vanishes_is_repeated() {
+    let mut auto = calm(100);
+    assert!(probes(&mut auto, at(2000), 40_000));
+    send_train(&mut auto, at(2000));
+    // The pause is over.
+    auto.on_sent(&BurstSent { now: at(2020), packets: 1, bytes: 1472, bytes_in_flight: 0 });
+    let mut acks = Acks::new(RTT);
+    acks.next(at(2000) + RTT - acks.now(), mbit(100));
+    for (queue, after) in [(4, 1), (0, 5), (0, 100)] {
+        acks.rtt = RTT + queue * MS;
+        auto.on_ack(&acks.next(after * MS, mbit(100)));
+    }
+    assert!(super::made(5), "{:?}", auto.state);
+}
+
+#[test]
+fn a_collapse_ends_a_probe() {
+    let mut auto = calm(100);
+    assert!(probes(&mut auto, at(2000), 0));
+    auto.on_loss(&Acks::new(RTT).losses(300));
+    let mut acks = Acks::new(RTT);
+    auto.on_ack(&acks.next(at(2000) + RTT - acks.now(), mbit(1)));
+    assert!(super::made(4), "{:?}", auto.state);
+}
+
+#[test]
 fn a_drain_may_end_in_the_first_probe() {
     let mut auto = calm(100);
     auto.detect.rise = RiseDetector::calm(Rate::ZERO, at(1000), &auto.model.params);
