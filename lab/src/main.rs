@@ -4,7 +4,7 @@
 //! - `run` runs tools over such paths as a plan says, and writes records ([`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
-//! - `analyse` makes the tables that documents quote, of records, of virtual time and of trials ([`analyse`]),
+//! - `analyse` makes the tables that documents quote, of records, virtual time and trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
 //!

@@ -23,7 +23,7 @@
 //! paths = ["100M*"]                # optional: only these
 //! bytes = "32MB"                   # optional: instead of the path's; or duration
 //! vary = { "flow.0.ack_every" = [1, 16] }
-//! load = { host = "b", cpu = 0, periods = [{ at = "5s", for = "5s", competitors = 3 }] }   # optional: see run::load
+//! load = { host = "b", cpu = 0, periods = [{ at = "5s", for = "5s", competitors = 3 }] }   # run::load
 //! flow = [
 //!     { tool = "fobs", label = "fobs" },
 //!     { tool = "iperf3", cc = "cubic", from = "c", to = "d", start = "2s", role = "background" },

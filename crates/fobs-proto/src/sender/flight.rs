@@ -231,8 +231,8 @@ impl Flight {
         }
     }
 
-    /// The local host refused to send a packet, for its size or because its queue was full. The packet, unless that was
-    /// a probe of a size that does not pass.
+    /// The local host refused to send a packet, for its size or because its queue was full. Returns the
+    /// packet, unless it was a probe of a size that does not pass.
     pub(super) fn on_refused(&mut self, number: PacketNumber, too_large: bool) -> Option<Lost> {
         let lost = self.sent.lose(number)?;
         self.stats.packets_refused += 1;
