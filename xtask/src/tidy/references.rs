@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 const KEPT_FOR_READERS: &[&str] = &["docs", "lab/results", "lab/plans", "scripts"];
 
 static LINK: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"\]\(([^)#\s]+)(#[^)]*)?\)").expect("a valid pattern"));
+    LazyLock::new(|| Regex::new(r"\]\(([^)#\s]*)(?:#([^)]*))?\)").expect("a valid pattern"));
 
 /// Dead links and files without a reader.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -34,16 +34,33 @@ fn dead_links(tree: &Tree) -> Vec<Finding> {
                 if target.contains("://") || target.starts_with("mailto:") {
                     continue;
                 }
-                let path = normal(&folder.join(target));
-                let exists = tree.files.iter().any(|file| file.path == path || file.path.starts_with(&path));
-                if !exists {
-                    let message = format!("the link to {target} leads nowhere");
-                    findings.push(Finding::new(&document.path, number + 1, message));
-                }
+                let path =
+                    if target.is_empty() { document.path.clone() } else { normal(&folder.join(target)) };
+                let mut found = tree.files.iter().filter(|file| file.path.starts_with(&path)).peekable();
+                let place = link.get(2).map(|anchor| anchor.as_str());
+                let dead = match (found.peek(), place) {
+                    (None, _) => Some(format!("the link to {target} leads nowhere")),
+                    (Some(file), Some(anchor))
+                        if file.path == path && !headings(&file.text).any(|h| h == anchor) =>
+                    {
+                        Some(format!("{} has no heading #{anchor}", path.display()))
+                    }
+                    _ => None,
+                };
+                findings.extend(dead.map(|message| Finding::new(&document.path, number + 1, message)));
             }
         }
     }
     findings
+}
+
+/// The anchors of a document's headings, as its readers' programs make them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
 }
 
 /// Without `.` and `..`.
@@ -87,8 +104,12 @@ mod tests {
 
     #[test]
     fn a_link_must_lead_somewhere() {
-        let read = ("README.md", "[a](docs/a.md) [b](https://example.org) [c](docs/a.md#part)");
-        assert_eq!(findings(&[read, ("docs/a.md", "[up](../README.md)")]), [""; 0]);
+        let read = ("README.md", "[a](docs/a.md) [b](https://example.org) [c](docs/a.md#a-part)");
+        assert_eq!(
+            findings(&[read, ("docs/a.md", "# `A` part\n[up](../README.md) [here](#a-part)")]),
+            [""; 0]
+        );
+        assert_eq!(findings(&[read, ("docs/a.md", "# Another part")]), ["README.md"]);
         assert_eq!(findings(&[("README.md", "[a](docs/b.md)")]), ["README.md"]);
     }
 
