@@ -180,7 +180,7 @@ mod tests {
 
         content[50_000] ^= 1;
         fs::write(&copy, &content).unwrap();
-        assert!(source.compare(&copy).unwrap_err().contains("not what was sent"));
+        assert!(source.compare(&copy).unwrap_err().contains("differs from the data sent"));
         content.pop();
         fs::write(&copy, &content).unwrap();
         assert!(source.compare(&copy).unwrap_err().contains("100000 bytes"));

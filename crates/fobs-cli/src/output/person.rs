@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(output(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
         let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
         let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
-                    fobs: at 13.0 s: a thread of its own that empties the socket: done\n\
+                    fobs: at 13.0 s: a thread that only empties the socket: done\n\
                     fobs: a\\nb: 1.50 kB\n";
         assert_eq!(output(Detail::Files, &events, &outcome), format!("{started}{notice}{done}{failed}{end}"));
     }

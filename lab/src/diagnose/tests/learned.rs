@@ -30,15 +30,24 @@ fn slow_receiver(seed: u64) -> Window {
     Window { signature, cause: Some(Cause::Cpu), scenario: "ledger".to_owned(), run, host_lost: None }
 }
 
+/// Hosts of that kind: some fail the strict trial and keep the shipped model.
+const HOSTS: u64 = 8;
+/// Share of unseen congestion that a passed trial on 96 windows may newly blame.
+const NEWLY_BLAMED_MAX: f64 = 0.01;
+
 #[test]
-fn learning_blames_no_more_congestion_on_the_receiver() {
+fn learning_hardly_blames_more_congestion_on_the_receiver() {
     let shipped = MixtureFile::shipped();
-    let host: Vec<Window> = (0..64).map(|i| slow_receiver(SEED + i)).collect();
-    let learned = learn(&shipped, &host).expect("better than the shipped model");
+    let host = |seed| (0..192).map(|i| slow_receiver(seed + i)).collect::<Vec<Window>>();
+    let seeds = (0..HOSTS).map(|host| SEED + 1000 * host);
+    let learned: Vec<MixtureFile> = seeds.filter_map(|seed| learn(&shipped, &host(seed)).ok()).collect();
+    assert!(learned.len() >= 3, "{} of {HOSTS} hosts learned", learned.len());
     let unseen = congestion(&networks(20, 20_000, SEED));
-    let blamed = |model: &MixtureFile| {
-        shares(&mut Classifier::signature(model).expect("usable"), &unseen).0 * unseen.len() as f64
-    };
-    let (before, after) = (blamed(&shipped), blamed(&learned));
-    assert!(unseen.len() > 300 && after <= before, "seed {SEED}: {before} before, {after} after");
+    assert!(unseen.len() > 300, "{} windows", unseen.len());
+    let blamed = |model: &MixtureFile| shares(&mut Classifier::signature(model).expect("usable"), &unseen).0;
+    let before = blamed(&shipped);
+    for model in &learned {
+        let after = blamed(model);
+        assert!(after <= before + NEWLY_BLAMED_MAX, "{before} before, {after} after");
+    }
 }

@@ -310,6 +310,7 @@ impl Sending {
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
         figures.window = Some(controller.congestion_window()).filter(|window| *window < u64::MAX);
         figures.damaged += self.damaged;
+        figures.datagram = self.machine.payload_size() + DATA_OVERHEAD as u16;
     }
 
     pub(super) fn modes(&self) -> &[ModeChange] {
