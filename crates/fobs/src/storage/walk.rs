@@ -7,6 +7,7 @@ use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::beneath::{self, Base, Links, kind, meta, open_inside, sentence};
+use super::open_file::{Input, Stamp};
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::Meta;
 use crate::event::FileError;
@@ -16,7 +17,7 @@ pub(super) enum Entry {
     Directory { path: Vec<u8> },
     DirectoryEnd { path: Vec<u8>, meta: Meta },
     Symlink { path: Vec<u8>, target: Vec<u8>, meta: Meta },
-    File { path: Vec<u8>, meta: Meta, size: u64, file: OwnedFd },
+    File { path: Vec<u8>, meta: Meta, size: u64, input: Input },
     Failed(FileError),
 }
 
@@ -275,7 +276,7 @@ fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<(Vec<u8>, Meta), 
 }
 
 /// The entry of a newly opened file.
-fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
+pub(super) fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
     match fs::fstat(&file) {
         // It may have been replaced since it was checked.
         Ok(stat) if kind(&stat) != FileType::RegularFile => {
@@ -283,7 +284,7 @@ fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
         }
         Ok(stat) => {
             let size = u64::try_from(stat.st_size).unwrap_or(0);
-            Entry::File { path, meta: meta(&stat), size, file }
+            Entry::File { path, meta: meta(&stat), size, input: Input::File(file, Stamp::of(&stat)) }
         }
         Err(errno) => failed(&path, "read", errno),
     }
