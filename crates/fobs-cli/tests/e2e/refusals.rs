@@ -54,6 +54,32 @@ fn one_source_missing_of_two_is_exit_23_and_the_other_arrives() {
 }
 
 #[test]
+fn two_sources_of_one_name_are_exit_1() {
+    on_every_route("two_sources_of_one_name_are_exit_1", |case, route| {
+        for directory in ["a", "b"] {
+            fs::create_dir_all(route.source_path(directory).join("x")).expect("a fresh directory");
+            fs::write(route.source_path(directory).join("f"), directory).expect("a fresh file");
+        }
+        fs::create_dir(route.target_path("all")).expect("a fresh directory");
+        for sources in [["a/f", "b/f"], ["a/x", "b/x"], ["a/f", "a/f"]] {
+            let mut command = route.cp(&["-r"]);
+            command.args(sources.map(|source| route.source(source))).arg(route.target("all"));
+            let finished = case.run(&mut command).expect_code(1);
+            let message = finished.failed()["message"].as_str().expect("a message").to_owned();
+            for source in sources {
+                assert!(message.contains(&format!("{source}'")), "both are named: {message}");
+            }
+            assert!(names(&route.target_path("all")).is_empty(), "nothing was made");
+        }
+        // Contents have names of their own, even beside a directory of that name.
+        let mut command = route.cp(&["-r"]);
+        command.args(["a/", "b/x", "b"].map(|source| route.source(source))).arg(route.target("all"));
+        case.run(&mut command).expect_success();
+        assert_eq!(names(&route.target_path("all")), ["b", "f", "x"]);
+    });
+}
+
+#[test]
 fn a_directory_without_r_is_exit_1() {
     on_every_route("a_directory_without_r_is_exit_1", |case, route| {
         fs::create_dir(route.source_path("directory")).expect("a fresh directory");

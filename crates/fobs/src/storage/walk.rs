@@ -1,6 +1,7 @@
 //! The walk over the sources: one entry at a time, with at most two directories and one file open, and only
 //! the names of directories still to be entered in memory.
 
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
@@ -120,6 +121,16 @@ pub(super) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
 /// Whether a source's path means a directory's contents.
 pub(super) fn means_contents(path: &[u8]) -> bool {
     name_in_transfer(path).is_empty()
+}
+
+/// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents
+/// of directories are not compared.
+pub fn same_name(sources: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
+    let mut named: HashMap<Vec<u8>, &[u8]> = HashMap::new();
+    sources.iter().filter(|source| !means_contents(source)).find_map(|source| {
+        let earlier = named.insert(name_in_transfer(source), source)?;
+        Some((earlier, &source[..]))
+    })
 }
 
 /// A path that fits a record and by which a user recognises the source.

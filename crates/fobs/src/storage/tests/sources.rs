@@ -48,6 +48,17 @@ fn sources_that_cannot_be() {
 }
 
 #[test]
+fn sources_of_one_name_are_found() {
+    let same = |paths: &[&str]| {
+        let paths: Vec<_> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        same_name(&paths).map(|(first, second)| (show_path(first), show_path(second)))
+    };
+    assert_eq!(same(&["a/x", "b/y", "b/x", "c/x"]), Some(("a/x".to_owned(), "b/x".to_owned())));
+    assert_eq!(same(&["x", "x"]), Some(("x".to_owned(), "x".to_owned())));
+    assert_eq!(same(&["a/x", "b/x/", "b/.", "a/", ".."]), None);
+}
+
+#[test]
 fn links_that_are_named_are_followed() {
     let world = World::new();
     world.write("d/x", b"x");
