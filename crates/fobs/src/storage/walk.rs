@@ -11,6 +11,7 @@ use super::beneath::{self, Base, Links, kind, meta, open_inside, sentence};
 use super::open_file::{Input, Stamp};
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::Meta;
+use super::temporary::is_temporary;
 use crate::event::FileError;
 
 /// An entry of the walk. Paths are within the transfer.
@@ -233,7 +234,8 @@ impl Iterator for Walk {
 }
 
 impl Level {
-    /// The entry for a name in the current directory; none for a subdirectory, which is entered later.
+    /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
+    /// for a file under a temporary name of a copy.
     fn child(&mut self, entry: &DirEntry) -> Option<Entry> {
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {
@@ -260,6 +262,8 @@ impl Level {
                 self.subdirectories.push(name.to_vec());
                 None
             }
+            // What an interrupted copy left, or one that runs has not completed.
+            FileType::RegularFile | FileType::Symlink if is_temporary(name) => None,
             FileType::RegularFile => {
                 let file =
                     open_inside(directory, name, READ | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse);

@@ -72,6 +72,22 @@ fn links_that_are_named_are_followed() {
 }
 
 #[test]
+fn temporary_files_of_copies_are_left_out_of_trees() {
+    let world = World::new();
+    let leftover = world.write("d/.f.fobs-0a1b2c", b"half of it");
+    world.write("d/f.fobs-0a1b2c", b"the user's own");
+    symlink("x", world.from("d/.l.fobs-0a1b2c")).expect("a link");
+    fs::create_dir(world.from("d/.d.fobs-0a1b2c")).expect("the user's own");
+    copy(&[&world.from("d")], &world.to("")).assert_clean();
+    let arrived = tree(&world.to("d")).into_keys().collect::<Vec<_>>();
+    assert_eq!(arrived, [Path::new(".d.fobs-0a1b2c"), Path::new("f.fobs-0a1b2c")]);
+
+    // Named by itself, it is meant.
+    copy(&[&leftover], &world.to("named")).assert_clean();
+    assert_eq!(fs::read(world.to("named")).expect("it is there"), b"half of it");
+}
+
+#[test]
 fn special_files_are_left_out_and_named() {
     let world = World::new();
     world.write("d/x", b"x");
