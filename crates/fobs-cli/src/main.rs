@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use args::{Cli, Command, CpArgs};
 use clap::Parser;
-use explain::Meanwhile;
+use explain::{Meanwhile, TraceFile};
 use fobs::{CancelToken, Result, Transfer};
 
 fn main() -> ExitCode {
@@ -59,7 +59,9 @@ fn copy(args: &CpArgs) -> u8 {
     let reporter = output::of_copy(args.json, args.quiet, args.verbose);
     let meanwhile = if args.explain { Meanwhile::Explain } else { Meanwhile::Silent };
     let recording = Arc::new(explain::Recording::new(reporter.clone(), meanwhile));
+    let mut trace = None;
     let outcome = resolve::copy(args).and_then(|copy| {
+        trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
         let events = recording.clone();
@@ -70,7 +72,7 @@ fn copy(args: &CpArgs) -> u8 {
             .start()?
             .wait()
     });
-    let traced = recording.write_trace(args.trace.as_deref(), &outcome);
+    let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
     // `--json` always contains it.
     let why = (args.explain || args.json).then(|| recording.explanation(&outcome));
     let reported = reporter.finish(&outcome, why.as_ref()).and(traced);

@@ -1,16 +1,19 @@
-//! SIGINT, SIGTERM and SIGHUP: the first signal ends the copy after cleaning up, the second at once.
+//! SIGINT, SIGTERM and SIGHUP: the first signal ends the copy after cleaning up, the second at once. SIGXFSZ
+//! is without effect.
 
+use std::sync::Arc;
 use std::thread;
 
 use fobs::{CancelToken, Error, ErrorKind, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
-use signal_hook::low_level;
+use signal_hook::{flag, low_level};
 
 /// Starts the thread that waits for signals; the first one cancels `cancel`.
 ///
 /// `SIGHUP` stays ignored if it was ignored at the start, as under `nohup`. `SIGINT` does not: shells start
-/// the background jobs of a script with it ignored, and `kill -INT` must end those.
+/// the background jobs of a script with it ignored, and `kill -INT` must end those. `SIGXFSZ` does not kill:
+/// a write beyond `ulimit -f` fails with `EFBIG` instead, and so does its file alone.
 ///
 /// # Errors
 /// `Internal` if the kernel refuses the handlers or the thread.
@@ -19,6 +22,8 @@ pub fn install(cancel: &CancelToken) -> Result<()> {
     let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
     let mut signals =
         Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)).map_err(|error| failed(&error))?;
+    // A handler that has nothing to do: `ssh` still gets the default, as it would not from an ignored signal.
+    flag::register(SIGXFSZ, Arc::default()).map_err(|error| failed(&error))?;
     let cancel = cancel.clone();
     let wait = move || {
         let mut arrived = signals.forever();

@@ -15,7 +15,7 @@ use crate::lessons::Lessons;
 use crate::options::{Location, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{pursuit, receiver_config, sender_config, sending_of, summary, time_until};
-use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
+use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec, same_name, show_path};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -27,9 +27,23 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
     }
     sender_config(&sending_of(options), options.packet_size, 0)?;
     match destination {
-        Location::Remote(_) => local_sources(sources).map(drop),
-        Location::Local(_) | Location::Stdio => remote_sources(sources).map(drop),
+        Location::Remote(_) => match local_sources(sources)? {
+            LocalSources::Stdin => Ok(()),
+            LocalSources::Paths(paths) => distinct(&paths),
+        },
+        Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
     }
+}
+
+/// Refuses sources of which the later would replace the earlier.
+fn distinct(paths: &[Vec<u8>]) -> Result<()> {
+    let Some((first, second)) = same_name(paths) else { return Ok(()) };
+    Err(usage(&format!(
+        "'{}' and '{}' would get the same name at the destination, and the second replace the first: copy them \
+         to different directories",
+        show_path(first),
+        show_path(second)
+    )))
 }
 
 /// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even

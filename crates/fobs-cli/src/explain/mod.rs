@@ -4,7 +4,7 @@ mod page;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,18 +65,35 @@ impl Recording {
         explain(&self.trace(outcome))
     }
 
-    /// Writes the record of a copy with this outcome to `path`, if there is one.
+    /// Writes the record of a copy with this outcome.
     ///
     /// # Errors
     /// `FileIo` if the file cannot be written.
-    pub fn write_trace(&self, path: Option<&Path>, outcome: &Outcome) -> Result<()> {
-        let Some(path) = path else { return Ok(()) };
-        let written = File::create(path).and_then(|file| self.trace(outcome).write(BufWriter::new(file)));
-        written.map_err(|error| {
-            let path = path.display();
-            Error::new(ErrorKind::FileIo, format!("cannot write the trace {path}: {error}"))
-        })
+    pub fn write_trace(&self, to: TraceFile, outcome: &Outcome) -> Result<()> {
+        let TraceFile { path, file } = to;
+        self.trace(outcome).write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))
     }
+}
+
+/// The file of `--trace`, open before the copy starts, so that an impossible place is found out first.
+pub struct TraceFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl TraceFile {
+    /// Makes the file, or empties it.
+    ///
+    /// # Errors
+    /// `FileIo` if that is not possible.
+    pub fn create(path: &Path) -> Result<TraceFile> {
+        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(TraceFile { path: path.to_owned(), file })
+    }
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::new(ErrorKind::FileIo, format!("cannot write the trace {}: {error}", path.display()))
 }
 
 impl EventSink for Recording {

@@ -61,6 +61,21 @@ fn a_capped_pull_and_its_trace_name_the_cap() {
 }
 
 #[test]
+fn a_trace_to_an_impossible_place_fails_before_the_copy() {
+    let case = Case::new("a_trace_to_an_impossible_place_fails_before_the_copy");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    fs::write(route.source_path("file"), b"x").expect("a fresh file");
+    for place in [case.path("no/such/trace.jsonl"), case.path("local")] {
+        let place = place.to_str().expect("a plain name");
+        let finished = case.run(&mut route.copy(&["--trace", place], "file", "copy")).expect_code(11);
+        let message = finished.failed()["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains("cannot write the trace") && message.contains(place), "{message}");
+        assert_eq!(finished.events().len(), 1, "nothing began: {:?}", finished.events());
+        assert!(!route.target_path("copy").exists());
+    }
+}
+
+#[test]
 fn an_invalid_trace_is_refused_in_one_sentence() {
     let case = Case::new("an_invalid_trace_is_refused_in_one_sentence");
     let file = case.path("file");

@@ -1,6 +1,7 @@
 //! Interrupted transfers leave no partial files, and complete ones replace existing files in one step.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,7 @@ use rustix::process::Signal;
 use super::case::Case;
 use super::daemon::Daemon;
 use super::files::{hash, names, write_random};
+use super::net::Side;
 use super::process::Running;
 use super::remote::{Carrier, Direction, Route};
 
@@ -98,6 +100,37 @@ fn a_killed_push_leaves_no_file_under_the_final_name() {
 #[test]
 fn a_killed_pull_leaves_no_file_under_the_final_name() {
     killed("a_killed_pull_leaves_no_file_under_the_final_name", Direction::Pull);
+}
+
+#[test]
+fn what_a_killed_receiver_left_is_no_source() {
+    let case = Case::new("what_a_killed_receiver_left_is_no_source");
+    let mut route = Route::open(&case, Carrier::Daemon, Direction::Pull);
+    let mut running = in_its_middle(&case, &route);
+    running.kill();
+    fs::write(case.local("beside"), b"x").expect("a fresh file");
+    let left = names(&case.local(""));
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert!(left[0].as_bytes().starts_with(b".copy.fobs-"), "{left:?}");
+
+    let daemon = route.daemon();
+    let mut again = daemon.cp(&case);
+    again.arg("-r").arg(case.local("")).arg(daemon.url("again"));
+    case.run(&mut again).expect_success();
+    assert_eq!(names(&daemon.root.join("again")), ["beside"]);
+
+    // The command of docs/guide.md.
+    let guide = include_str!("../../../../docs/guide.md");
+    let command = guide.lines().find(|line| line.starts_with("find DIR ")).expect("it is there");
+    let mut clean = case.command(Side::Client, "sh");
+    clean.args(["-c", &command.replace("DIR", "\"$1\""), "sh"]).arg(case.local(""));
+    case.run(&mut clean).expect_success();
+    assert_eq!(names(&case.local("")), left, "too young: a copy may be writing it");
+    let old =
+        case.command(Side::Client, "touch").args(["-d", "2 days ago"]).arg(case.local(&left[0])).status();
+    assert!(old.is_ok_and(|status| status.success()));
+    case.run(&mut clean).expect_success();
+    assert_eq!(names(&case.local("")), ["beside"]);
 }
 
 #[test]

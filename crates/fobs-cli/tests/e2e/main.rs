@@ -16,6 +16,7 @@ mod remote;
 mod sshd;
 
 mod arguments;
+mod changing;
 mod copies;
 mod explain;
 mod hostile;

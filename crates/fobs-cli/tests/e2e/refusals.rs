@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
-use super::case::Case;
+use super::case::{Case, fobs_path};
 use super::daemon::{Daemon, Key, NOBODY, Spec};
 use super::files::{hash, names, write_random};
 use super::needs;
 use super::net::Side;
+use super::process::Finished;
 use super::remote::{Carrier, Direction, Route};
 use super::sshd::{HOST, Sshd};
 
@@ -50,6 +52,80 @@ fn one_source_missing_of_two_is_exit_23_and_the_other_arrives() {
         assert!(errors[0]["message"].as_str().is_some_and(|m| m.contains("not-there")), "{done}");
         assert_eq!(names(&route.target_path("all")), ["there"]);
         assert_eq!(hash(&route.target_path("all/there")), expected);
+    });
+}
+
+/// 1024 blocks of 512 bytes, as POSIX has it for `ulimit -f`.
+const FILE_LIMIT: &str = "ulimit -f 1024; exec \"$@\"";
+
+/// Sources around [`FILE_LIMIT`]: `large` is beyond it already when its room is reserved, `middle` when it is
+/// written.
+fn make_sources_of_sizes(directory: &Path, case: &Case) {
+    fs::create_dir(directory).expect("a fresh directory");
+    for (file, bytes) in [("small", 1000), ("middle", 900_000), ("large", 3 << 20)] {
+        write_random(&directory.join(file), bytes, &mut case.random());
+    }
+}
+
+#[track_caller]
+fn assert_only_small_arrived(finished: Finished, arrived: &Path) {
+    let done = finished.expect_code(23).done();
+    let errors = done["errors"].as_array().expect("a list");
+    assert_eq!(errors.len(), 2, "{done}");
+    for error in errors {
+        assert!(error["message"].as_str().is_some_and(|m| m.contains("File too large")), "{done}");
+    }
+    assert_eq!(names(arrived), ["small"]);
+}
+
+#[test]
+fn a_pull_beyond_the_limit_of_file_sizes_fails_by_file() {
+    let case = Case::new("a_pull_beyond_the_limit_of_file_sizes_fails_by_file");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Pull);
+    make_sources_of_sizes(&route.source_path("tree"), &case);
+    let copy = route.copy(&["-r"], "tree", "copy");
+    let mut limited = case.command(Side::Client, "sh");
+    limited.args(["-c", FILE_LIMIT, "sh"]).arg(copy.get_program()).args(copy.get_args());
+    assert_only_small_arrived(case.run(&mut limited), &route.target_path("copy"));
+}
+
+#[test]
+fn a_push_beyond_the_limit_of_file_sizes_fails_by_file() {
+    let case = Case::new("a_push_beyond_the_limit_of_file_sizes_fails_by_file");
+    let sshd = Sshd::start(&case);
+    make_sources_of_sizes(&case.local("tree"), &case);
+    let limited = case.path("limited-fobs");
+    let text = format!("#!/bin/sh\nset -- '{}' \"$@\"\n{FILE_LIMIT}\n", fobs_path().display());
+    fs::write(&limited, text).expect("a fresh file");
+    fs::set_permissions(&limited, PermissionsExt::from_mode(0o755)).expect("own file");
+    let mut command = sshd.cp_with(&case, &limited);
+    command.args(["--json", "-r"]).arg(case.local("tree")).arg(sshd.location("copy"));
+    assert_only_small_arrived(case.run(&mut command), &sshd.root.join("copy"));
+}
+
+#[test]
+fn two_sources_of_one_name_are_exit_1() {
+    on_every_route("two_sources_of_one_name_are_exit_1", |case, route| {
+        for directory in ["a", "b"] {
+            fs::create_dir_all(route.source_path(directory).join("x")).expect("a fresh directory");
+            fs::write(route.source_path(directory).join("f"), directory).expect("a fresh file");
+        }
+        fs::create_dir(route.target_path("all")).expect("a fresh directory");
+        for sources in [["a/f", "b/f"], ["a/x", "b/x"], ["a/f", "a/f"]] {
+            let mut command = route.cp(&["-r"]);
+            command.args(sources.map(|source| route.source(source))).arg(route.target("all"));
+            let finished = case.run(&mut command).expect_code(1);
+            let message = finished.failed()["message"].as_str().expect("a message").to_owned();
+            for source in sources {
+                assert!(message.contains(&format!("{source}'")), "both are named: {message}");
+            }
+            assert!(names(&route.target_path("all")).is_empty(), "nothing was made");
+        }
+        // What is in `a/` is not compared: its `x` and the other are merged.
+        let mut command = route.cp(&["-r"]);
+        command.args(["a/", "b/x", "b"].map(|source| route.source(source))).arg(route.target("all"));
+        case.run(&mut command).expect_success();
+        assert_eq!(names(&route.target_path("all")), ["b", "f", "x"]);
     });
 }
 

@@ -94,6 +94,7 @@ pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
         Errno::NOENT => "check the path",
         Errno::NOSPC => "make room and copy it again",
         Errno::DQUOT => "the quota is used up: make room and copy it again",
+        Errno::FBIG => "raise the limit of file sizes (ulimit -f), or choose a file system for larger files",
         Errno::ROFS => "choose a place that can be written",
         Errno::NAMETOOLONG => "give it a shorter name",
         Errno::XDEV | Errno::LOOP => {

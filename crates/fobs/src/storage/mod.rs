@@ -30,6 +30,7 @@ pub use path::show as show_path;
 pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
 pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
+pub use walk::same_name;
 
 /// A file that was read to its end, or stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
 use blake3::hazmat::ChainingValue;
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, Stat, fadvise, fstat};
 use rustix::io::{Errno, pread};
 
 use super::beneath::sentence;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
+use super::walk::{self, Entry};
 
 /// Smallest file for which sequential reading is announced to the kernel, bytes: below, the call costs more
 /// than read-ahead saves.
@@ -31,15 +32,53 @@ pub(super) struct OpenFile {
 
 /// The origin of a file's bytes.
 pub(super) enum Input {
-    /// A regular file.
-    File(OwnedFd),
+    /// A regular file, and what identified its content when it was opened.
+    File(OwnedFd, Stamp),
     /// Anything without offsets.
     Stream(Box<dyn Read + Send>),
 }
 
+/// What identifies a file's content without reading it. The inode is that of the open file, so it cannot
+/// change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    size: i64,
+    modified: (i64, u64),
+    /// Unlike the time of modification, no program can set it.
+    changed: (i64, u64),
+    links: u64,
+}
+
+impl Stamp {
+    pub(super) fn of(stat: &Stat) -> Stamp {
+        Stamp {
+            size: stat.st_size,
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+            links: stat.st_nlink,
+        }
+    }
+
+    /// Whether the content is the same, as far as can be seen.
+    fn is_same_content(&self, now: &Stamp) -> bool {
+        // A name that was added or removed changes the last time too: a file that another one replaced under
+        // its name is still read whole.
+        let untouched = self.changed == now.changed || self.links != now.links;
+        (self.size, self.modified) == (now.size, now.modified) && untouched
+    }
+}
+
+/// Why a file was not read on.
+pub(super) enum Unread {
+    /// One sentence.
+    Failed(String),
+    /// It changed since it was opened: what was read may be torn.
+    Changed,
+}
+
 impl OpenFile {
     pub(super) fn new(path: Vec<u8>, input: Input, size: u64) -> OpenFile {
-        if let Input::File(file) = &input
+        if let Input::File(file, _) = &input
             && size >= SEQUENTIAL_MIN
         {
             // A hint; without it, reading is slower.
@@ -49,20 +88,28 @@ impl OpenFile {
     }
 
     /// Reads until `room` is full or the file ends, hashes the data, and appends the tree's new values to
-    /// `values`. Returns the bytes read and whether the file ends there. An error is one sentence.
+    /// `values`. Returns the bytes read and whether the file ends there. After an error `values` is
+    /// unchanged.
     pub(super) fn read(
         &mut self,
         room: &mut [u8],
         values: &mut Vec<ChainingValue>,
-    ) -> Result<(usize, Tail), String> {
+    ) -> Result<(usize, Tail), Unread> {
         let offset = self.tree.len();
         let expected = self.expected(room.len());
         let mut hasher = ExtentHasher::new(offset, expected.0 as u64, expected.1);
         let (len, tail) = match &mut self.input {
-            Input::File(file) => read_file(file, room, offset, self.size, &mut hasher)
-                .map_err(|errno| sentence("read all of", &self.path, errno))?,
+            Input::File(file, before) => read_file(file, room, offset, self.size, &mut hasher)
+                .and_then(|read| Ok((read, Stamp::of(&fstat(file)?))))
+                .map_err(|errno| Unread::Failed(sentence("read all of", &self.path, errno)))
+                .and_then(|(read, now)| match before.is_same_content(&now) {
+                    true => Ok(read),
+                    false => Err(Unread::Changed),
+                })?,
             Input::Stream(reader) => read_stream(reader, room, &mut hasher).map_err(|error| {
-                format!("cannot read all of the input stream: {error}; what was read so far is discarded")
+                Unread::Failed(format!(
+                    "cannot read all of the input stream: {error}; what was read so far is discarded"
+                ))
             })?,
         };
         if len > 0 {
@@ -76,6 +123,14 @@ impl OpenFile {
             self.tree.extend(len as u64, tail, &mut new).expect("every piece has its value");
         }
         Ok((len, tail))
+    }
+
+    /// The entry of the same open file as it is now, to read it once more; none of a stream.
+    pub(super) fn anew(self) -> Option<Entry> {
+        match self.input {
+            Input::File(file, _) => Some(walk::opened(self.path, file)),
+            Input::Stream(_) => None,
+        }
     }
 
     /// The length and end of the next read if the file has the announced size. The size of a stream is

@@ -9,7 +9,8 @@ use super::FileDone;
 use super::beneath::Base;
 use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
 use super::compression::Compression;
-use super::open_file::{Input, OpenFile};
+use super::open_file::{Input, OpenFile, Unread};
+use super::path::show;
 use super::record::{Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{GROUP, Tail};
@@ -98,6 +99,9 @@ pub struct Source {
     /// Sources that failed before the first entry.
     early_failures: std::vec::IntoIter<FileError>,
     file: Option<OpenFile>,
+    /// Where in `records` the current file begins, while it can be read once more: its first record is in
+    /// this chunk, and it has not been read a second time.
+    begun_at: Option<usize>,
     preserve: bool,
     compression: Option<Compression>,
     records: Vec<u8>,
@@ -185,6 +189,7 @@ impl Source {
             feed,
             early_failures: failures.into_iter(),
             file: None,
+            begun_at: None,
             preserve,
             compression,
             records: Vec::new(),
@@ -225,6 +230,7 @@ impl Source {
             return Err(Error::new(ErrorKind::Internal, message));
         }
         self.records.clear();
+        self.begun_at = None;
         self.values.clear();
         let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
 
@@ -281,9 +287,7 @@ impl Source {
                 Record::Symlink { path: &path, target: &target, meta }.encode(&mut self.records);
                 self.root.symlink(&path, &target);
             }
-            Entry::File { path, meta, size, file } => {
-                self.begin_file(path, meta, size, Input::File(file));
-            }
+            Entry::File { path, meta, size, input } => self.begin_file(path, meta, size, input),
             Entry::Failed(failure) => self.fail(failure, filled),
         }
         true
@@ -291,6 +295,7 @@ impl Source {
 
     fn begin_file(&mut self, path: Vec<u8>, meta: Meta, size: u64, input: Input) {
         let meta = self.told(meta);
+        self.begun_at = Some(self.records.len());
         Record::File { path: &path, meta, size }.encode(&mut self.records);
         self.files += 1;
         self.file = Some(OpenFile::new(path, input, size));
@@ -317,7 +322,14 @@ impl Source {
         let room_len = room.len() - room.len() % GROUP as usize;
         let (len, tail) = match file.read(&mut room[..room_len], &mut self.values) {
             Ok(read) => read,
-            Err(message) => {
+            Err(unread) => {
+                if let (Unread::Changed, Some(at)) = (&unread, self.begun_at.take()) {
+                    return self.read_again(file, at, filled);
+                }
+                let message = match unread {
+                    Unread::Failed(message) => message,
+                    Unread::Changed => changed(&file.path),
+                };
                 // The data of this call is overwritten: the receiver discards the file.
                 self.bytes += offset;
                 self.fail(FileError { path: file.path, message }, filled);
@@ -340,6 +352,22 @@ impl Source {
             Tail::Continues => self.file = Some(file),
         }
         len
+    }
+
+    /// Takes back the current file's first record, which is at `at`, and begins it once more. Returns the
+    /// bytes used: none.
+    fn read_again(&mut self, file: OpenFile, at: usize, filled: &mut FilledChunk) -> usize {
+        self.records.truncate(at);
+        self.files -= 1;
+        match file.anew() {
+            Some(Entry::File { path, meta, size, input }) => {
+                self.begin_file(path, meta, size, input);
+                self.begun_at = None;
+            }
+            Some(Entry::Failed(failure)) => self.fail(failure, filled),
+            _ => {}
+        }
+        0
     }
 
     /// Appends records and trailer to the data and compresses the body if it becomes smaller. Returns the
@@ -366,6 +394,13 @@ impl Source {
     }
 }
 
+fn changed(path: &[u8]) -> String {
+    format!(
+        "cannot copy '{}': it changed while it was read; copy it again when nothing writes to it",
+        show(path)
+    )
+}
+
 /// Mode and time of a stream: those of a file written now.
 fn stream_meta() -> Meta {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -375,3 +410,6 @@ fn stream_meta() -> Meta {
         mtime_ns: since_1970.subsec_nanos(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,8 +14,10 @@ use super::record::Meta;
 
 /// Longest file name on Linux, bytes.
 const NAME_LEN_MAX: usize = 255;
+/// Between the name and the random characters.
+const MARK: &[u8] = b".fobs-";
 /// `.` before the name, `.fobs-XXXXXX` behind it, bytes.
-const DECORATION_LEN: usize = 1 + 6 + SUFFIX_LEN;
+const DECORATION_LEN: usize = 1 + MARK.len() + SUFFIX_LEN;
 /// Random characters in a temporary name.
 const SUFFIX_LEN: usize = 6;
 /// Those characters: legal everywhere, and distinct on file systems that ignore case.
@@ -58,7 +60,7 @@ impl Names {
         let mut temporary = Vec::with_capacity(kept.len() + DECORATION_LEN);
         temporary.push(b'.');
         temporary.extend_from_slice(kept);
-        temporary.extend_from_slice(b".fobs-");
+        temporary.extend_from_slice(MARK);
         let mut number = self.next;
         self.next = self.next.wrapping_add(1);
         for _ in 0..SUFFIX_LEN {
@@ -84,6 +86,14 @@ impl Names {
         }
         Err(Errno::EXIST)
     }
+}
+
+/// Whether [`Names`] makes such names: of files that are being received, or were when their receiver was
+/// killed.
+pub(super) fn is_temporary(name: &[u8]) -> bool {
+    let Some((kept, suffix)) = name.split_last_chunk::<SUFFIX_LEN>() else { return false };
+    let named = kept.strip_suffix(MARK).and_then(|kept| kept.strip_prefix(b"."));
+    named.is_some_and(|named| !named.is_empty()) && suffix.iter().all(|byte| ALPHABET.contains(byte))
 }
 
 /// A name in a directory that is removed on drop, unless it was renamed.
@@ -299,5 +309,18 @@ mod tests {
         assert_ne!(first, second);
         assert!(names.name_for(b"x").starts_with(b".x.fobs-"));
         assert_eq!(names.name_for(b"x").len(), 1 + DECORATION_LEN);
+    }
+
+    #[test]
+    fn temporary_names_are_recognised() {
+        let mut names = Names::new();
+        for name in [&b"x"[..], b".fobs-", b".x.fobs-abc123", &[b'n'; NAME_LEN_MAX]] {
+            assert!(is_temporary(&names.name_for(name)));
+        }
+        for name in
+            ["", ".", "x.fobs-abc123", "..fobs-abc123", ".x.fobs-abc12", ".x.fobs-ABC123", ".x.fob-abc123"]
+        {
+            assert!(!is_temporary(name.as_bytes()), "{name}");
+        }
     }
 }

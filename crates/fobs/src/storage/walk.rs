@@ -1,14 +1,17 @@
 //! The walk over the sources: one entry at a time, with at most two directories and one file open, and only
 //! the names of directories still to be entered in memory.
 
+use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::beneath::{self, Base, Links, kind, meta, open_inside, sentence};
+use super::open_file::{Input, Stamp};
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::Meta;
+use super::temporary::is_temporary;
 use crate::event::FileError;
 
 /// An entry of the walk. Paths are within the transfer.
@@ -16,7 +19,7 @@ pub(super) enum Entry {
     Directory { path: Vec<u8> },
     DirectoryEnd { path: Vec<u8>, meta: Meta },
     Symlink { path: Vec<u8>, target: Vec<u8>, meta: Meta },
-    File { path: Vec<u8>, meta: Meta, size: u64, file: OwnedFd },
+    File { path: Vec<u8>, meta: Meta, size: u64, input: Input },
     Failed(FileError),
 }
 
@@ -121,6 +124,16 @@ pub(super) fn means_contents(path: &[u8]) -> bool {
     name_in_transfer(path).is_empty()
 }
 
+/// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents
+/// of directories are not compared.
+pub fn same_name(sources: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
+    let mut named: HashMap<Vec<u8>, &[u8]> = HashMap::new();
+    sources.iter().filter(|source| !means_contents(source)).find_map(|source| {
+        let earlier = named.insert(name_in_transfer(source), source)?;
+        Some((earlier, &source[..]))
+    })
+}
+
 /// A path that fits a record and by which a user recognises the source.
 fn name_for_messages(path: &[u8]) -> Vec<u8> {
     let mut components = path.split(|&byte| byte == b'/').rev();
@@ -221,7 +234,8 @@ impl Iterator for Walk {
 }
 
 impl Level {
-    /// The entry for a name in the current directory; none for a subdirectory, which is entered later.
+    /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
+    /// for a file under a temporary name of a copy.
     fn child(&mut self, entry: &DirEntry) -> Option<Entry> {
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {
@@ -248,6 +262,8 @@ impl Level {
                 self.subdirectories.push(name.to_vec());
                 None
             }
+            // What an interrupted copy left, or one that runs has not completed.
+            FileType::RegularFile | FileType::Symlink if is_temporary(name) => None,
             FileType::RegularFile => {
                 let file =
                     open_inside(directory, name, READ | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse);
@@ -275,7 +291,7 @@ fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<(Vec<u8>, Meta), 
 }
 
 /// The entry of a newly opened file.
-fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
+pub(super) fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
     match fs::fstat(&file) {
         // It may have been replaced since it was checked.
         Ok(stat) if kind(&stat) != FileType::RegularFile => {
@@ -283,7 +299,7 @@ fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
         }
         Ok(stat) => {
             let size = u64::try_from(stat.st_size).unwrap_or(0);
-            Entry::File { path, meta: meta(&stat), size, file }
+            Entry::File { path, meta: meta(&stat), size, input: Input::File(file, Stamp::of(&stat)) }
         }
         Err(errno) => failed(&path, "read", errno),
     }

@@ -1,9 +1,10 @@
 //! Sources: their paths, and files that change or fail while they are read.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{Cursor, Write};
-use std::os::unix::fs::symlink;
+use std::io::Cursor;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use super::super::*;
 use super::support::*;
@@ -47,6 +48,17 @@ fn sources_that_cannot_be() {
 }
 
 #[test]
+fn sources_of_one_name_are_found() {
+    let same = |paths: &[&str]| {
+        let paths: Vec<_> = paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+        same_name(&paths).map(|(first, second)| (show_path(first), show_path(second)))
+    };
+    assert_eq!(same(&["a/x", "b/y", "b/x", "c/x"]), Some(("a/x".to_owned(), "b/x".to_owned())));
+    assert_eq!(same(&["x", "x"]), Some(("x".to_owned(), "x".to_owned())));
+    assert_eq!(same(&["a/x", "b/x/", "b/.", "a/", ".."]), None);
+}
+
+#[test]
 fn links_that_are_named_are_followed() {
     let world = World::new();
     world.write("d/x", b"x");
@@ -57,6 +69,22 @@ fn links_that_are_named_are_followed() {
     let nodes = tree(&world.to(""));
     assert_eq!(nodes[Path::new("to-file")], Node::File(b"f".to_vec()));
     assert_eq!(nodes[Path::new("to-directory/x")], Node::File(b"x".to_vec()));
+}
+
+#[test]
+fn temporary_files_of_copies_are_left_out_of_trees() {
+    let world = World::new();
+    let leftover = world.write("d/.f.fobs-0a1b2c", b"half of it");
+    world.write("d/f.fobs-0a1b2c", b"the user's own");
+    symlink("x", world.from("d/.l.fobs-0a1b2c")).expect("a link");
+    fs::create_dir(world.from("d/.d.fobs-0a1b2c")).expect("the user's own");
+    copy(&[&world.from("d")], &world.to("")).assert_clean();
+    let arrived = tree(&world.to("d")).into_keys().collect::<Vec<_>>();
+    assert_eq!(arrived, [Path::new(".d.fobs-0a1b2c"), Path::new("f.fobs-0a1b2c")]);
+
+    // Named by itself, it is meant.
+    copy(&[&leftover], &world.to("named")).assert_clean();
+    assert_eq!(fs::read(world.to("named")).expect("it is there"), b"half of it");
 }
 
 #[test]
@@ -138,7 +166,7 @@ fn copy_while(change: impl Fn(&File)) -> (World, Outcome) {
     let world = World::new();
     let file = world.write("f", &content(6 << 20, 1));
     let after = world.write("g", b"g");
-    let handle = OpenOptions::new().append(true).open(&file).expect("a file");
+    let handle = OpenOptions::new().write(true).open(&file).expect("a file");
     let mut source = open(&[&file, &after]);
     let sink = sink(&world.to(""), source.shape());
     let outcome = transfer_with(&mut source, sink, |chunk| {
@@ -149,30 +177,37 @@ fn copy_while(change: impl Fn(&File)) -> (World, Outcome) {
     (world, outcome.expect("the transfer goes through"))
 }
 
-#[test]
-fn a_file_that_shrinks_is_sent_as_far_as_it_is() {
-    for len in [1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 12_345] {
-        let (world, outcome) = copy_while(|file| file.set_len(len).expect("it can be cut"));
-        outcome.assert_clean();
-        assert!(
-            fs::read(world.to("f")).expect("it is there") == content(6 << 20, 1)[..len as usize],
-            "{len}"
-        );
-    }
-    // Cut below what was sent: its end is found there.
-    let (world, outcome) = copy_while(|file| file.set_len(5).expect("it can be cut"));
-    outcome.assert_clean();
-    assert!(fs::read(world.to("f")).expect("it is there") == content(6 << 20, 1)[..1 << 20]);
+/// `f` failed by name and left nothing; the others arrived.
+fn assert_f_failed(world: &World, outcome: &Outcome, what: &str) {
+    let [failure] = &outcome.source_failures[..] else { panic!("{what}: {outcome:?}") };
+    assert_eq!(failure.path, b"f", "{what}");
+    assert!(failure.message.contains("'f': it changed while it was read"), "{what}: {}", failure.message);
+    assert_eq!(outcome.root, outcome.summary.root, "{what}");
+    assert_eq!(tree(&world.to("")).into_keys().collect::<Vec<_>>(), [Path::new("g")], "{what}");
 }
 
 #[test]
-fn a_file_that_grows_is_sent_to_its_first_end() {
-    for more in [1, 65_536, 2 << 20, (2 << 20) + 1] {
+fn a_file_that_shrinks_or_grows_fails_by_name() {
+    for len in [5, 1 << 20, (1 << 20) + 1, 3 << 20, (6 << 20) - 1] {
+        let (world, outcome) = copy_while(|file| file.set_len(len).expect("it can be cut"));
+        assert_f_failed(&world, &outcome, &format!("cut to {len}"));
+    }
+    for more in [1, 65_536, 2 << 20] {
         let added = content(more, 2);
-        let (world, outcome) = copy_while(|mut file| file.write_all(&added).expect("it can grow"));
-        outcome.assert_clean();
-        let expected = [content(6 << 20, 1), added].concat();
-        assert!(fs::read(world.to("f")).expect("it is there") == expected, "{more}");
+        let (world, outcome) = copy_while(|file| file.write_all_at(&added, 6 << 20).expect("it can grow"));
+        assert_f_failed(&world, &outcome, &format!("{more} more"));
+    }
+}
+
+#[test]
+fn a_file_overwritten_in_place_fails_by_name() {
+    for offset in [0, 3 << 20, (6 << 20) - 1] {
+        let (world, outcome) = copy_while(|file| {
+            let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+            file.write_all_at(b"x", offset).expect("it can be written");
+            file.set_modified(modified).expect("its time can be set");
+        });
+        assert_f_failed(&world, &outcome, &format!("written at {offset}"));
     }
 }
 
