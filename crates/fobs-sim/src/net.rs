@@ -35,6 +35,20 @@ pub(crate) struct Passages {
 }
 
 impl Passages {
+    /// Whether the path, and not its hosts, has left the flow without an answer since `since`: no ack
+    /// reached the sender, although the sender sent, and the receiver answered what reached it.
+    pub(crate) fn are_silent_since(&self, since: Nanos) -> bool {
+        let happened = |at: Option<Nanos>| at.is_some_and(|at| at >= since);
+        self.acks.arrived.is_none_or(|at| at <= since)
+            && happened(self.data.sent)
+            && (happened(self.acks.sent) || !happened(self.data.arrived))
+    }
+
+    /// Whether any ack has reached the sender.
+    pub(crate) fn have_answer(&self) -> bool {
+        self.acks.arrived.is_some()
+    }
+
     fn way(&mut self, way: Way) -> &mut Passage {
         match way {
             Way::Data => &mut self.data,

@@ -155,7 +155,7 @@ mod tests {
         let plan = harmless(1);
         let mut world = World::new(plan.config.clone()).expect("the world of a seed exists");
         world.run_until(SEC).expect("no rule breaks");
-        assert!(world.was_answered(0) && !plan.allows(Outcome::Silent, &world));
+        assert!(world.net.passages[0].have_answer() && !plan.allows(Outcome::Silent, &world));
     }
 
     /// The same flow with more to send than any of these tests lasts.

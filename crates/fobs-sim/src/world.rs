@@ -9,7 +9,7 @@ use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role,
 use crate::host::HostConfig;
 use crate::link::{Change, Faults, Link, LinkStats};
 use crate::log::Entry;
-use crate::net::{Net, Passages, Routes};
+use crate::net::{Net, Routes};
 use crate::packet::FlowId;
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
@@ -157,7 +157,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct World {
     config: Config,
-    net: Net,
+    pub(crate) net: Net,
     flows: Vec<Flow>,
     flow_slots: Slot,
     schedule: Vec<(Nanos, Step)>,
@@ -303,21 +303,6 @@ impl World {
             queue_delay: (link.queue_delay(0.5), link.queue_delay(0.95)),
             samples: self.link_samples[id].clone(),
         }
-    }
-
-    /// Whether a flow's path, and not its hosts, has left the flow without an answer since `since`: no ack
-    /// reached the sender, although the sender sent, and the receiver answered what reached it.
-    pub fn path_is_silent_since(&self, flow: usize, since: Nanos) -> bool {
-        let Passages { data, acks } = self.net.passages[flow];
-        let happened = |at: Option<Nanos>| at.is_some_and(|at| at >= since);
-        acks.arrived.is_none_or(|at| at <= since)
-            && happened(data.sent)
-            && (happened(acks.sent) || !happened(data.arrived))
-    }
-
-    /// Whether any ack of a flow has reached its sender.
-    pub fn was_answered(&self, flow: usize) -> bool {
-        self.net.passages[flow].acks.arrived.is_some()
     }
 
     /// How things stand, for the report of a failure.

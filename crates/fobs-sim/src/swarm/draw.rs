@@ -61,10 +61,11 @@ impl Plan {
 /// Whether the path gave flow 0, which has just ended, no answer for as long as the session's policy waits,
 /// and faults were on all that time: after calm, silence has no excuse.
 fn was_silent(world: &World) -> bool {
-    let limit = if world.was_answered(0) { ANSWER_WAIT_MAX } else { UDP_SILENCE_MAX };
+    let passages = world.net.passages[0];
+    let limit = if passages.have_answer() { ANSWER_WAIT_MAX } else { UDP_SILENCE_MAX };
     let faults_end = CALM + HEARTBEAT.as_nanos() as Nanos;
     let since = world.now().checked_sub(limit.as_nanos() as Nanos);
-    world.now() <= faults_end && since.is_some_and(|since| world.path_is_silent_since(0, since))
+    world.now() <= faults_end && since.is_some_and(|since| passages.are_silent_since(since))
 }
 
 /// The world of a seed.
