@@ -18,6 +18,45 @@ pub(crate) struct Routes {
     pub(crate) acks: Vec<LinkId>,
 }
 
+/// The newest packets of one way of a flow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Passage {
+    /// When one left its host.
+    pub(crate) sent: Option<Nanos>,
+    /// When one reached the other host undamaged.
+    pub(crate) arrived: Option<Nanos>,
+}
+
+/// The newest packets of a flow, there and back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Passages {
+    pub(crate) data: Passage,
+    pub(crate) acks: Passage,
+}
+
+impl Passages {
+    /// Whether the path, and not its hosts, has left the flow without an answer since `since`: no ack
+    /// reached the sender, although the sender sent, and the receiver answered what reached it.
+    pub(crate) fn are_silent_since(&self, since: Nanos) -> bool {
+        let happened = |at: Option<Nanos>| at.is_some_and(|at| at >= since);
+        self.acks.arrived.is_none_or(|at| at <= since)
+            && happened(self.data.sent)
+            && (happened(self.acks.sent) || !happened(self.data.arrived))
+    }
+
+    /// Whether any ack has reached the sender.
+    pub(crate) fn have_answer(&self) -> bool {
+        self.acks.arrived.is_some()
+    }
+
+    fn way(&mut self, way: Way) -> &mut Passage {
+        match way {
+            Way::Data => &mut self.data,
+            Way::Acks => &mut self.acks,
+        }
+    }
+}
+
 /// The network.
 #[derive(Debug)]
 pub(crate) struct Net {
@@ -27,6 +66,8 @@ pub(crate) struct Net {
     /// Slots of each link: departure, arrival.
     slots: Vec<(Slot, Slot)>,
     routes: Vec<Routes>,
+    /// What passed lately, by flow.
+    pub(crate) passages: Vec<Passages>,
     /// The first rule that was broken.
     pub(crate) violation: Option<Violation>,
     /// Packets that reached their hosts.
@@ -40,7 +81,8 @@ impl Net {
     pub(crate) fn new(links: Vec<Link>, routes: Vec<Routes>) -> Net {
         let mut agenda = Agenda::default();
         let slots = links.iter().map(|_| (agenda.add(), agenda.add())).collect();
-        Net { now: 0, agenda, links, slots, routes, violation: None, delivered: 0, log: None }
+        let passages = vec![Passages::default(); routes.len()];
+        Net { now: 0, agenda, links, slots, routes, passages, violation: None, delivered: 0, log: None }
     }
 
     /// A packet leaves its host.
@@ -49,6 +91,7 @@ impl Net {
         if let Some(log) = &mut self.log {
             log.extend(Entry::sent(self.now, &packet));
         }
+        self.passages[usize::from(packet.flow)].way(packet.way).sent = Some(self.now);
         self.enter(link, packet);
     }
 
@@ -74,6 +117,9 @@ impl Net {
                 Some(&next) => self.enter(next, packet),
                 None => {
                     self.delivered += 1;
+                    if !packet.damaged {
+                        self.passages[usize::from(packet.flow)].way(packet.way).arrived = Some(self.now);
+                    }
                     return Some(packet);
                 }
             }

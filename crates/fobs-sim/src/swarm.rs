@@ -82,7 +82,7 @@ fn run(plan: Plan) -> Result<SwarmResult, String> {
     // Not to the end of all flows: the first is the transfer that counts.
     world.run_until(deadline).map_err(|violation| format!("{violation}: {}", world.describe()))?;
     let outcome = world.flow(0).outcome;
-    if !plan.allows(outcome) {
+    if !plan.allows(outcome, &world) {
         let at = show_seconds(world.now());
         return Err(format!(
             "the transfer is {} at {at}, which nothing in its world excuses: {}",
@@ -101,6 +101,11 @@ fn words(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::fobs::Object;
+    use crate::flow::{FlowConfig, Traffic};
+    use crate::host::DiskConfig;
+    use crate::time::SEC;
+    use fobs_proto::session::UDP_SILENCE_MAX;
 
     #[test]
     fn a_failure_names_its_seed_and_the_command() {
@@ -114,10 +119,51 @@ mod tests {
     #[test]
     fn a_world_that_cannot_finish_is_a_failure() {
         let mut plan = draw(1);
-        // Nothing passes, and calm never comes.
-        plan.config.changes.clear();
-        plan.config.edges.iter_mut().for_each(|edge| edge.link.mtu = 20);
-        let what = run(plan).expect_err("nothing can arrive");
+        plan.config.hosts[1].disk = DiskConfig { rate: 1, cache: 0, ..plan.config.hosts[1].disk.clone() };
+        let what = run(plan).expect_err("a byte a second stores no object in time");
         assert!(what.contains("running"), "{what}");
+    }
+
+    /// A plan whose transfer completes, for faults of the test's own.
+    fn harmless(seed: u64) -> Plan {
+        let plan = draw(seed);
+        assert_eq!(run(plan.clone()).expect("no rule breaks").outcome, Outcome::Complete);
+        plan
+    }
+
+    #[test]
+    fn giving_up_is_right_if_nothing_passes_from_the_start() {
+        let mut plan = harmless(1);
+        plan.config.edges.iter_mut().for_each(|edge| edge.link.faults.outages = vec![(0, 60 * SEC)]);
+        let result = run(plan).expect("silence excuses it");
+        assert_eq!((result.outcome, result.at), (Outcome::Silent, UDP_SILENCE_MAX.as_nanos() as Nanos));
+    }
+
+    #[test]
+    fn giving_up_after_calm_has_no_excuse() {
+        let mut plan = harmless(1);
+        // Calm never comes: silence begins once the transfer is at work, and ends with the world.
+        plan.config.changes.clear();
+        plan.config.flows[0] = endless(&plan.config.flows[0]);
+        plan.config.edges.iter_mut().for_each(|edge| edge.link.faults.outages = vec![(3 * SEC, 600 * SEC)]);
+        let what = run(plan).expect_err("faults last no longer than until calm");
+        assert!(what.contains("silent"), "{what}");
+    }
+
+    #[test]
+    fn a_path_that_answers_excuses_no_silence() {
+        let plan = harmless(1);
+        let mut world = World::new(plan.config.clone()).expect("the world of a seed exists");
+        world.run_until(SEC).expect("no rule breaks");
+        assert!(world.net.passages[0].have_answer() && !plan.allows(Outcome::Silent, &world));
+    }
+
+    /// The same flow with more to send than any of these tests lasts.
+    fn endless(flow: &FlowConfig) -> FlowConfig {
+        let mut flow = flow.clone();
+        if let Traffic::Fobs(fobs) = &mut flow.traffic {
+            fobs.object = Object::Bytes(1 << 50);
+        }
+        flow
     }
 }

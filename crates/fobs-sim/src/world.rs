@@ -157,7 +157,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct World {
     config: Config,
-    net: Net,
+    pub(crate) net: Net,
     flows: Vec<Flow>,
     flow_slots: Slot,
     schedule: Vec<(Nanos, Step)>,

@@ -26,6 +26,11 @@ fn swarm(from: u64, worlds: u64) {
     // The draw must not have become harmless.
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count() as u64;
     assert!(count(Outcome::Complete) > worlds * 3 / 4, "{} of {worlds} complete", count(Outcome::Complete));
+    let silent = count(Outcome::Silent);
+    assert!(
+        silent * 100 <= worlds,
+        "{silent} of {worlds} got no answer: the draw must leave one to nearly all"
+    );
     if worlds >= WORLDS {
         for outcome in [Outcome::Crashed, Outcome::DiskFull, Outcome::DiskFailed, Outcome::GaveUp] {
             assert!(count(outcome) > 0, "none of {worlds} worlds ended {:?}", outcome.word());

@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use fobs_proto::congestion::ModeChange;
 
 /// Slots that each flow has in the agenda.
-pub(crate) const ROLES: u32 = 5;
+pub(crate) const ROLES: u32 = 6;
 
 /// What a slot of a flow is for. Flows with fewer actors leave the rest unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,13 @@ pub(crate) enum Role {
     Write,
     /// The control channel.
     Control,
+    /// The heartbeat of a transfer's two sides.
+    Heartbeat,
 }
 
 impl Role {
-    const ALL: [Role; ROLES as usize] = [Role::Send, Role::Receive, Role::Read, Role::Write, Role::Control];
+    const ALL: [Role; ROLES as usize] =
+        [Role::Send, Role::Receive, Role::Read, Role::Write, Role::Control, Role::Heartbeat];
 
     pub(crate) fn of(index: u32) -> Role {
         Role::ALL[(index % ROLES) as usize]
@@ -107,6 +110,8 @@ pub enum Outcome {
     Stopped,
     /// A chunk did not verify again and again.
     GaveUp,
+    /// A side got no answer for longer than the session's policy allows.
+    Silent,
     /// The receiver's disk was full.
     DiskFull,
     /// The receiver's disk failed.
@@ -123,6 +128,7 @@ impl Outcome {
             Outcome::Complete => "complete",
             Outcome::Stopped => "stopped",
             Outcome::GaveUp => "gave up",
+            Outcome::Silent => "silent",
             Outcome::DiskFull => "disk full",
             Outcome::DiskFailed => "disk failed",
             Outcome::Crashed => "crashed",

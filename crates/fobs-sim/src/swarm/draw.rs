@@ -9,12 +9,16 @@ use crate::link::{Change, Discipline, Faults, GilbertElliott, LinkConfig, Police
 use crate::rng::{Chance, Rng};
 use crate::time::{MS, Nanos, SEC, US, time_for};
 use crate::topology::{Dumbbell, Edge};
-use crate::world::{Config, Happening};
+use crate::world::{Config, Happening, World};
 use fobs_proto::Rate;
 use fobs_proto::congestion::CongestionControl;
+use fobs_proto::session::{ANSWER_WAIT_MAX, HEARTBEAT, UDP_SILENCE_MAX};
 
 /// Faults end here at the latest.
 const CALM: Nanos = 4 * SEC;
+/// A blackout at the start ends here at the latest. Probe timeouts double, so the first packet after it
+/// leaves before twice this time; a quarter of the limit is left for stalls of the hosts.
+const BLACK_AT_START_MAX: Nanos = UDP_SILENCE_MAX.as_nanos() as Nanos * 3 / 8;
 /// What a world may take beyond that and its turns: probe timeouts of up to 2 s, mismatches, a slow start
 /// after the faults.
 const PATIENCE: Nanos = 60 * SEC;
@@ -40,17 +44,28 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Whether the transfer may end like this.
-    pub fn allows(&self, outcome: Outcome) -> bool {
+    /// Whether the transfer may have ended like this in its world.
+    pub fn allows(&self, outcome: Outcome, world: &World) -> bool {
         match outcome {
             Outcome::Complete => !self.hopeless && !self.too_small,
             Outcome::GaveUp => self.hopeless,
+            Outcome::Silent => was_silent(world),
             Outcome::DiskFull => self.too_small,
             Outcome::DiskFailed => self.fails,
             Outcome::Crashed => self.crashes,
             Outcome::Running | Outcome::Stopped => false,
         }
     }
+}
+
+/// Whether the path gave flow 0, which has just ended, no answer for as long as the session's policy waits,
+/// and faults were on all that time: after calm, silence has no excuse.
+fn was_silent(world: &World) -> bool {
+    let passages = world.net.passages[0];
+    let limit = if passages.have_answer() { ANSWER_WAIT_MAX } else { UDP_SILENCE_MAX };
+    let faults_end = CALM + HEARTBEAT.as_nanos() as Nanos;
+    let since = world.now().checked_sub(limit.as_nanos() as Nanos);
+    world.now() <= faults_end && since.is_some_and(|since| passages.are_silent_since(since))
 }
 
 /// The world of a seed.
@@ -195,7 +210,7 @@ fn draw_network(rng: &mut Rng, rate: u64, rtt: Nanos, greedy: bool, probes: bool
     // Greedy fills any queue with what is known already: on a slow link each turn would take as long as the
     // queue.
     let queue = rng.pick(if greedy { &[30_000] } else { &[20_000, 100_000, 1_000_000][..] });
-    let there = LinkConfig {
+    let mut there = LinkConfig {
         // A size that is given must pass; only senders that probe meet a path that shrinks.
         mtu: rng.pick(&[1500, 1500, 1400, 9000]),
         faults: draw_faults(rng),
@@ -209,11 +224,12 @@ fn draw_network(rng: &mut Rng, rate: u64, rtt: Nanos, greedy: bool, probes: bool
         ..LinkConfig::new("there", rate, rtt / 2, queue)
     };
     let back_rate = if rate == 0 { 0 } else { rate.max(20_000_000) };
-    let back = LinkConfig {
+    let mut back = LinkConfig {
         faults: draw_faults(rng),
         mtu: 9000,
         ..LinkConfig::new("back", back_rate, rtt / 2, 1_000_000)
     };
+    shorten_first_blackout(&mut there.faults.outages, &mut back.faults.outages, 2 * rtt + 100 * MS);
     let mut changes = Vec::new();
     let mut change =
         |rng: &mut Rng, change| changes.push((rng.range(0, CALM - 1), Happening::Link(0, change)));
@@ -239,6 +255,31 @@ fn draw_network(rng: &mut Rng, rate: u64, rtt: Nanos, greedy: bool, probes: bool
     };
     changes.sort_by_key(|(at, _)| *at);
     (edges, changes)
+}
+
+/// Ends the blackout at the start, in whichever direction, at [`BLACK_AT_START_MAX`]. It includes outages
+/// that begin before the first packet after the one before has its answer, which takes `answer_time`.
+fn shorten_first_blackout(
+    there: &mut Vec<(Nanos, Nanos)>,
+    back: &mut Vec<(Nanos, Nanos)>,
+    answer_time: Nanos,
+) {
+    let mut all = [there.as_slice(), back.as_slice()].concat();
+    all.sort_unstable();
+    let mut black_until = 0;
+    for (from, until) in all {
+        if from <= 2 * black_until + answer_time {
+            black_until = black_until.max(until);
+        }
+    }
+    for outages in [there, back] {
+        for (from, until) in outages.iter_mut() {
+            if *from < black_until {
+                *until = (*until).min(BLACK_AT_START_MAX);
+            }
+        }
+        outages.retain(|(from, until)| from < until);
+    }
 }
 
 fn draw_discipline(rng: &mut Rng, queue: u64) -> Discipline {
@@ -310,4 +351,33 @@ fn turns(fobs: &FobsConfig, to: &HostConfig, rtt: Nanos, rate: u64) -> Nanos {
     let disk = if to.disk.rate == 0 { 0 } else { time_for(bytes, to.disk.rate * 8) };
     let turn = 4 * rtt + 4 * to.wake.1 + 40 * MS;
     chunks.div_ceil(at_once) * turn + disk + link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shortened(there: &[(Nanos, Nanos)], back: &[(Nanos, Nanos)]) -> [Vec<(Nanos, Nanos)>; 2] {
+        let (mut there, mut back) = (there.to_vec(), back.to_vec());
+        shorten_first_blackout(&mut there, &mut back, 100 * MS);
+        [there, back]
+    }
+
+    #[test]
+    fn a_blackout_at_the_start_ends_in_time() {
+        let both = shortened(&[(1, 2 * SEC)], &[(SEC, 3 * SEC), (3 * SEC, 4 * SEC)]);
+        assert_eq!(both, [vec![(1, BLACK_AT_START_MAX)], vec![(SEC, BLACK_AT_START_MAX)]]);
+    }
+
+    #[test]
+    fn a_blackout_after_the_first_answer_stays() {
+        let there = [(200 * MS, 2 * SEC), (2 * SEC, 4 * SEC)];
+        assert_eq!(shortened(&there, &[]), [there.to_vec(), Vec::new()]);
+    }
+
+    #[test]
+    fn a_short_blackout_at_the_start_cuts_no_later_one() {
+        let there = [(1, 200 * MS), (SEC, 3 * SEC)];
+        assert_eq!(shortened(&there, &[]), [there.to_vec(), Vec::new()]);
+    }
 }

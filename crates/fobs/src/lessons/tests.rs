@@ -53,7 +53,7 @@ fn kept_windows_are_read_again_and_by_the_tools() {
     assert_eq!(
         window::files_in(path.parent().unwrap()).unwrap(),
         [path.as_path()],
-        "as `fobs diagnose eval` lists them"
+        "as `fobs-lab diagnose eval` lists them"
     );
     assert!(path.file_name().unwrap().to_str().unwrap().starts_with("host_1_via____ssh-"));
     assert!(lessons.add(Vec::new(), NOW).is_none(), "nothing new, nothing to train");

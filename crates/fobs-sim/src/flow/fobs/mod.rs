@@ -29,7 +29,7 @@ use fobs_proto::ChunkId;
 use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
-use fobs_proto::session::Rejection;
+use fobs_proto::session::{HEARTBEAT, Rejection, Silence};
 use object::Cut;
 use receiving::Receiving;
 use sending::Sending;
@@ -138,6 +138,8 @@ pub(crate) struct FobsFlow {
     receiving: Receiving,
     /// Chunks that the receiver rejected, and when the message reaches the sender.
     rejections: VecDeque<(Nanos, ChunkId, u8)>,
+    /// When the reports that the sender makes at its heartbeats reach the receiver.
+    reports: VecDeque<Nanos>,
     outcome: Outcome,
 }
 
@@ -158,12 +160,14 @@ impl FobsFlow {
             cut: Cut::new(config.object.clone()),
             config,
             rejections: VecDeque::new(),
+            reports: VecDeque::new(),
             outcome: Outcome::Running,
         }
     }
 
     pub(crate) fn start(&mut self, net: &mut Net) {
         self.sending.start(net, &mut self.cut);
+        self.wait_for_heartbeat(net);
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
@@ -191,6 +195,7 @@ impl FobsFlow {
             Role::Read => self.sending.on_read(net, &mut self.cut),
             Role::Write => self.on_writer_due(net),
             Role::Control => self.on_control_due(net),
+            Role::Heartbeat => self.on_heartbeat(net),
         }
         self.cut.forget_below(self.sending.freed().min(self.receiving.stored()));
         self.finish_if_done(net);
@@ -207,6 +212,7 @@ impl FobsFlow {
         self.sending.clear();
         self.receiving.clear();
         self.rejections.clear();
+        self.reports.clear();
     }
 
     pub(crate) fn calm(&mut self, net: &mut Net) {
@@ -268,6 +274,25 @@ impl FobsFlow {
                 "chunk {chunk} attempt {attempt}"
             );
         }
+    }
+
+    fn wait_for_heartbeat(&self, net: &mut Net) {
+        let next = net.now + HEARTBEAT.as_nanos() as Nanos;
+        net.agenda.set(self.me.slot(Role::Heartbeat), Some(next));
+    }
+
+    /// Both sides ask for how long the other has been silent, as the engine's threads do at each heartbeat.
+    fn on_heartbeat(&mut self, net: &mut Net) {
+        while let Some(&at) = self.reports.front().filter(|at| **at <= net.now) {
+            self.reports.pop_front();
+            self.receiving.on_message(at);
+        }
+        let sides = [self.sending.check_silence(net.now), self.receiving.check_silence(net.now)];
+        if sides != [Silence::Short; 2] {
+            return self.end(net, Outcome::Silent);
+        }
+        self.reports.push_back(net.now + net.delay(self.me.id, Way::Data) + CONTROL_DELAY);
+        self.wait_for_heartbeat(net);
     }
 
     fn finish_if_done(&mut self, net: &mut Net) {

@@ -12,10 +12,10 @@ use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
-use fobs_proto::ChunkId;
 use fobs_proto::receiver::{ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote};
-use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Side, Stored, VerdictOutcome};
+use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Side, Silence, Stored, VerdictOutcome};
 use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
+use fobs_proto::{ChunkId, Timestamp};
 use std::collections::VecDeque;
 
 /// Datagrams that the thread takes at once.
@@ -45,6 +45,8 @@ pub(super) struct Receiving {
     writer: Writer,
     letters: VecDeque<Letter>,
     expected: u64,
+    /// When the thread took the newest datagram.
+    newest: Option<Timestamp>,
     seen: Seen,
     next_ack: u64,
     busy_until: Nanos,
@@ -85,6 +87,7 @@ impl Receiving {
             host: host.clone(),
             letters: VecDeque::new(),
             expected: 0,
+            newest: None,
             seen: Seen::default(),
             next_ack: 0,
             busy_until: 0,
@@ -122,6 +125,20 @@ impl Receiving {
     /// Chunks below are stored.
     pub(super) fn stored(&self) -> ChunkId {
         self.stored
+    }
+
+    /// A message of the sender arrived over the control channel.
+    pub(super) fn on_message(&mut self, at: Nanos) {
+        self.policy.handle_message(stamp(at));
+    }
+
+    /// Asks the policy for how long the sender has been silent; as
+    /// [`Sending::check_silence`](super::sending::Sending::check_silence).
+    pub(super) fn check_silence(&self, now: Nanos) -> Silence {
+        if self.cpu.ready(now) > now || !self.socket.is_empty() {
+            return Silence::Short;
+        }
+        self.policy.check_silence(stamp(now), self.newest)
     }
 
     /// The thread runs: letters, one batch, one report. Chunks that must be sent anew; `None` for one that
@@ -276,6 +293,7 @@ impl Receiving {
         if !self.seen.insert(number) && config.replay_window {
             return;
         }
+        self.newest = Some(stamp(net.now));
         let arrived = match self.host.stamp_grain {
             0 => at,
             grain => at.next_multiple_of(grain).min(net.now),

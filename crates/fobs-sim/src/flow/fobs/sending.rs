@@ -17,9 +17,9 @@ use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side};
+use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
-use fobs_proto::{ChunkId, Rate};
+use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(super) struct Sending {
     woken: bool,
     began: Option<Nanos>,
     expected_ack: u64,
+    /// When the thread took the newest ack.
+    newest_ack: Option<Timestamp>,
     damaged: u64,
     ledger: PacketLedger,
     audit: Audit,
@@ -77,6 +79,7 @@ impl Sending {
             woken: false,
             began: None,
             expected_ack: 0,
+            newest_ack: None,
             damaged: 0,
             ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
@@ -136,6 +139,15 @@ impl Sending {
         let rejection = self.policy.handle_rejected(&mut self.machine, chunk, attempt);
         self.wake_soon(net);
         rejection
+    }
+
+    /// Asks the policy for how long the receiver has been silent. A thread that is off its CPU cannot ask,
+    /// and one with acks to take does that first.
+    pub(super) fn check_silence(&mut self, now: Nanos) -> Silence {
+        if self.cpu.ready(now) > now || !self.acks.is_empty() {
+            return Silence::Short;
+        }
+        self.policy.check_silence(stamp(now), &self.machine, self.newest_ack)
     }
 
     /// The thread runs: acks, chunks, timers, one burst.
@@ -224,6 +236,7 @@ impl Sending {
         let mut taken = 0;
         while let Some((_, _, (number, bytes))) = self.acks.pop() {
             taken += 1;
+            self.newest_ack = Some(stamp(net.now));
             let Some((truncated, ack)) = decode(&bytes) else {
                 net.breach("our own acks can be read", format!("ack {number}"));
                 continue;
@@ -309,6 +322,7 @@ impl Sending {
         figures.rtt = self.machine.rtt().latest().map(nanos);
         figures.pacing = controller.pacing_rate().map(|rate| rate.as_bytes().saturating_mul(8));
         figures.window = Some(controller.congestion_window()).filter(|window| *window < u64::MAX);
+        figures.datagram = self.machine.payload_size() + DATA_OVERHEAD as u16;
         figures.damaged += self.damaged;
         figures.datagram = self.machine.payload_size() + DATA_OVERHEAD as u16;
     }

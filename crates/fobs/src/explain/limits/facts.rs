@@ -6,6 +6,7 @@ use crate::explain::path::{PathKind, PathProfile};
 use crate::explain::sample::{ReceiverSample, SenderSample};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{percent, rate};
+use fobs_proto::congestion::CongestionControl;
 
 /// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
 /// 0.01 to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
@@ -29,6 +30,8 @@ pub(in crate::explain) struct Facts<'a> {
     pub(in crate::explain) path: PathProfile,
     /// File bits per second.
     pub(in crate::explain) goodput_bps: f64,
+    /// The congestion controller; `None` for one of another version that this one does not know.
+    pub(super) controller: Option<CongestionControl>,
 }
 
 impl<'a> Facts<'a> {
@@ -46,7 +49,8 @@ impl<'a> Facts<'a> {
                 _ => 0.0,
             },
         };
-        Facts { trace, budget: Budget::of(&all), path, goodput_bps }
+        let controller = trace.head.cc.parse().ok();
+        Facts { trace, budget: Budget::of(&all), path, goodput_bps, controller }
     }
 
     /// The sender's last sample.
@@ -74,7 +78,7 @@ impl<'a> Facts<'a> {
     }
 
     /// Name of the congestion controller.
-    pub(super) fn controller(&self) -> &str {
+    pub(super) fn controller_name(&self) -> &str {
         &self.trace.head.cc
     }
 

@@ -4,6 +4,7 @@ use super::facts::{paced, path_evidence, time_for_data};
 use super::{Place, Row};
 use crate::explain::path::PathKind;
 use crate::explain::words::percent;
+use fobs_proto::congestion::CongestionControl;
 
 pub(super) const ROW: Row = Row {
     waits: &[],
@@ -14,12 +15,12 @@ pub(super) const ROW: Row = Row {
             "packet loss was the limit: the network loses {} at any rate, and the congestion control ({}) slows \
              down for it",
             percent(facts.path.loss),
-            facts.controller()
+            facts.controller_name()
         )
     },
     evidence: |facts, _| path_evidence(facts),
-    fix: |facts| match facts.controller() {
-        "auto" => "look for the faulty line or radio link on the path".to_owned(),
+    fix: |facts| match facts.controller {
+        Some(CongestionControl::Auto) => "look for the faulty line or radio link on the path".to_owned(),
         _ => "--cc auto, which does not take such loss for congestion".to_owned(),
     },
     prediction: time_for_data,

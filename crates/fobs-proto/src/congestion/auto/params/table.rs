@@ -1,7 +1,7 @@
 //! The list of the parameters.
 //!
-//! "Measured" means in the simulator, on the grids and scenes of `crates/fobs-proto/tests/golden/auto.txt`
-//! and `crates/fobs-sim/tests`; docs/controllers.md has the figures.
+//! "Measured" means in the simulator, on the scenes of `crates/fobs-sim/tests` and on the grids and paths of
+//! its `golden/auto-*.txt` and `golden/paths*.txt`; docs/controllers.md has the figures.
 
 use super::{Field, PERSIST_CYCLE, ParamError, unknown};
 use crate::Rate;
