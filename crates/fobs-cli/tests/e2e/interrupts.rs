@@ -1,17 +1,21 @@
 //! Interrupted transfers leave no partial files, and complete ones replace existing files in one step.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::case::Case;
 use super::daemon::Daemon;
 use super::files::{hash, names, write_random};
+use super::net::Side;
 use super::process::Running;
 use super::remote::{Carrier, Direction, Route};
+use super::sshd::Sshd;
 
 /// Some 10 s of transfer at [`RATE`]: far more than a test needs to interrupt it.
 const FILE_BYTES: u64 = 64 << 20;
@@ -76,6 +80,57 @@ fn a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing() {
         Direction::Pull,
         Signal::TERM,
     );
+}
+
+/// What the terminal turns into SIGINT for its whole foreground group: Ctrl-C.
+const CTRL_C: [u8; 1] = [3];
+
+#[test]
+fn ctrl_c_that_ends_ssh_first_is_our_interruption() {
+    let case = Case::new("ctrl_c_that_ends_ssh_first_is_our_interruption");
+    for round in 0..6 {
+        let direction = if round % 2 == 0 { Direction::Push } else { Direction::Pull };
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let command = route.copy(&["--rate", RATE], "file", "copy");
+        let (mut running, mut keyboard) = case.start_on_a_terminal(&command);
+        running.wait_until_data_flows();
+        keyboard.write_all(&CTRL_C).expect("it is typed");
+        let finished = running.finish().expect_code(20);
+        let message = finished.failed()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.starts_with("interrupted"), "{message}");
+        case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
+        drop(route);
+        case.start_over();
+    }
+}
+
+#[test]
+fn ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo() {
+    let case = Case::new("ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo");
+    let sshd = Sshd::start(&case);
+    fs::write(case.local("file"), "content").expect("a fresh file");
+    for _ in 0..5 {
+        // ssh asks for the passphrase of a key, with the terminal's echo off.
+        let key = case.path("locked_key");
+        let _ = fs::remove_file(&key);
+        let mut keygen = case.command(Side::Client, "ssh-keygen");
+        case.run(keygen.args(["-q", "-t", "ed25519", "-N", "secret", "-f"]).arg(&key)).expect_success();
+        let public = fs::read_to_string(key.with_extension("pub")).expect("its public half");
+        fs::write(case.path("ssh/authorized_keys"), public).expect("a file of ours");
+        let mut command = sshd.plain_cp(&case);
+        command.args(["-o", "BatchMode=no", "-i"]).arg(&key);
+        command.arg(case.local("file")).arg(sshd.location("copy"));
+        let (running, mut keyboard) = case.start_on_a_terminal(&command);
+        let echoes = |keyboard: &fs::File| {
+            tcgetattr(keyboard).expect("a terminal").local_modes.contains(LocalModes::ECHO)
+        };
+        case.wait_for("ssh asks for the passphrase", || !echoes(&keyboard));
+        keyboard.write_all(&CTRL_C).expect("it is typed");
+        let finished = running.finish().expect_code(20);
+        assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+        assert!(echoes(&keyboard), "the terminal is left as it was");
+    }
 }
 
 fn killed(name: &'static str, direction: Direction) {

@@ -25,7 +25,7 @@ impl<'a> Client<'a> {
                 let hosts = ssh::resolve_host(remote, options);
                 let mut session = ssh::connect(remote, options)?;
                 let hook = Some(cancel.on_cancel(session.process.killer()));
-                session.hello().map_err(|error| cancel.explain(error))?;
+                session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
                 let ssh = Some(session.process);
                 Ok(Client { channel: session.channel, ssh, hosts, options, events, cancel, hook })
             }
