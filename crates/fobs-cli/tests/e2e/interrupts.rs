@@ -3,8 +3,10 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
@@ -105,32 +107,68 @@ fn ctrl_c_that_ends_ssh_first_is_our_interruption() {
     }
 }
 
+/// A copy that waits on a terminal while ssh asks for the passphrase of a key, with the echo off.
+fn asks_for_a_passphrase(case: &Case, sshd: &Sshd) -> (Running, fs::File) {
+    let key = case.path("locked_key");
+    let _ = fs::remove_file(&key);
+    let mut keygen = case.command(Side::Client, "ssh-keygen");
+    case.run(keygen.args(["-q", "-t", "ed25519", "-N", "secret", "-f"]).arg(&key)).expect_success();
+    let public = fs::read_to_string(key.with_extension("pub")).expect("its public half");
+    fs::write(case.path("ssh/authorized_keys"), public).expect("a file of ours");
+    fs::write(case.local("file"), "content").expect("a file of ours");
+    let mut command = sshd.plain_cp(case);
+    command.args(["-o", "BatchMode=no", "-i"]).arg(&key);
+    command.arg(case.local("file")).arg(sshd.location("copy"));
+    let (running, keyboard) = case.start_on_a_terminal(&command);
+    case.wait_for("ssh asks for the passphrase", || !echoes(&keyboard));
+    (running, keyboard)
+}
+
+fn echoes(terminal: &fs::File) -> bool {
+    tcgetattr(terminal).expect("a terminal").local_modes.contains(LocalModes::ECHO)
+}
+
 #[test]
 fn ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo() {
     let case = Case::new("ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo");
     let sshd = Sshd::start(&case);
-    fs::write(case.local("file"), "content").expect("a fresh file");
     for _ in 0..5 {
-        // ssh asks for the passphrase of a key, with the terminal's echo off.
-        let key = case.path("locked_key");
-        let _ = fs::remove_file(&key);
-        let mut keygen = case.command(Side::Client, "ssh-keygen");
-        case.run(keygen.args(["-q", "-t", "ed25519", "-N", "secret", "-f"]).arg(&key)).expect_success();
-        let public = fs::read_to_string(key.with_extension("pub")).expect("its public half");
-        fs::write(case.path("ssh/authorized_keys"), public).expect("a file of ours");
-        let mut command = sshd.plain_cp(&case);
-        command.args(["-o", "BatchMode=no", "-i"]).arg(&key);
-        command.arg(case.local("file")).arg(sshd.location("copy"));
-        let (running, mut keyboard) = case.start_on_a_terminal(&command);
-        let echoes = |keyboard: &fs::File| {
-            tcgetattr(keyboard).expect("a terminal").local_modes.contains(LocalModes::ECHO)
-        };
-        case.wait_for("ssh asks for the passphrase", || !echoes(&keyboard));
+        let (running, mut keyboard) = asks_for_a_passphrase(&case, &sshd);
         keyboard.write_all(&CTRL_C).expect("it is typed");
         let finished = running.finish().expect_code(20);
         assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
         assert!(echoes(&keyboard), "the terminal is left as it was");
     }
+}
+
+/// Longer than the silence after which a notice says what is being waited for.
+const LONG: Duration = Duration::from_secs(12);
+
+#[test]
+fn a_passphrase_may_take_its_time_without_a_hint() {
+    let case = Case::new("a_passphrase_may_take_its_time_without_a_hint");
+    let sshd = Sshd::start(&case);
+    let (running, mut keyboard) = asks_for_a_passphrase(&case, &sshd);
+    std::thread::sleep(LONG);
+    keyboard.write_all(b"secret\n").expect("it is typed");
+    let finished = running.finish().expect_success();
+    assert!(!finished.stderr.contains("has said nothing"), "{}", finished.stderr);
+    assert_eq!(fs::read(sshd.root.join("copy")).expect("it arrived"), b"content");
+}
+
+#[test]
+fn a_remote_command_that_hangs_is_named_while_it_does() {
+    let case = Case::new("a_remote_command_that_hangs_is_named_while_it_does");
+    let sshd = Sshd::start(&case);
+    fs::write(case.local("file"), "content").expect("a fresh file");
+    let mut command = sshd.cp_with(&case, Path::new("sleep 100;:"));
+    command.arg(case.local("file")).arg(sshd.location("copy"));
+    let mut running = case.start(&mut command);
+    case.wait_for("the notice", || running.stderr_so_far().contains("peer has said nothing for 10 s"));
+    assert!(running.stderr_so_far().contains("\"sleep 100;:\" hangs there"), "{}", running.stderr_so_far());
+    running.signal(Signal::INT);
+    let finished = running.finish().expect_code(20);
+    assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
 }
 
 fn killed(name: &'static str, direction: Direction) {

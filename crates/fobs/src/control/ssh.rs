@@ -5,6 +5,7 @@
 //! password prompts all work; only the options that the caller gave are passed on.
 
 mod arguments;
+mod patience;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,6 +13,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::arguments::{arguments, connection_arguments, destination, program};
+pub use self::patience::Patience;
 use super::message::Hello;
 use super::{ControlChannel, Peer, printable};
 use crate::cancel::CancelToken;
@@ -63,6 +66,8 @@ pub struct SshProcess {
     fobs_path: String,
     /// The other side's first output.
     head: Arc<Mutex<Vec<u8>>>,
+    /// Whether a [`Watch`] has ended it for its silence.
+    gave_up: Arc<AtomicBool>,
 }
 
 /// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
@@ -94,6 +99,7 @@ pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession>
             host: remote.host.clone(),
             fobs_path: options.fobs_path.clone(),
             head,
+            gave_up: Arc::default(),
         },
     })
 }
@@ -150,6 +156,13 @@ impl SshProcess {
     }
 
     fn explain(&mut self, error: Error) -> Error {
+        if self.gave_up.load(Ordering::SeqCst) {
+            let (host, program) = (&self.host, &self.fobs_path);
+            let message = format!(
+                "{host} said nothing for too long, and nobody is here for ssh to ask; try: ssh {host} {program} --version"
+            );
+            return Error::new(ErrorKind::Timeout, message);
+        }
         let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         let said = match head.first() {
