@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 
 use super::case::Case;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Key, Spec};
 use super::files::{hash, names, write_random};
 use super::net::Side;
 use super::process::Running;
@@ -200,11 +200,34 @@ fn a_killed_daemon_ends_the_client_with_an_error() {
         let mut route = Route::open(&case, Carrier::Daemon, direction);
         let running = in_its_middle(&case, &route);
         route.daemon().kill();
-        let finished = running.finish();
-        assert!(matches!(finished.code, Some(2 | 30 | 35)), "{:?}: {}", finished.code, finished.said());
-        assert!(!finished.failed()["message"].as_str().unwrap_or_default().is_empty());
+        let failed = running.finish().expect_code(35).failed();
+        let message = failed["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("the transfer broke off after it had begun: "), "{message}");
         assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
     }
+}
+
+#[test]
+fn a_full_daemon_says_so_and_serves_again_later() {
+    let case = Case::new("a_full_daemon_says_so_and_serves_again_later");
+    let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+    let authorized = [("read-write", &client)];
+    let spec = Spec::new(&case, &authorized, &server);
+    let daemon = Daemon::start_with(&case, Spec { sessions_max: Some(1), ..spec });
+    write_random(&case.local("file"), FILE_BYTES, &mut case.random());
+    let copy = |flags: &[&str]| {
+        let mut command = daemon.cp(&case);
+        command.args(flags).arg(case.local("file")).arg(daemon.url("copy"));
+        command
+    };
+    let mut running = case.start(&mut copy(&["--rate", RATE]));
+    running.wait_until_data_flows();
+    let failed = case.run(&mut copy(&[])).expect_code(35).failed();
+    let message = failed["message"].as_str().unwrap_or_default();
+    assert!(message.contains("this server is full: 1 sessions are running"), "{message}");
+    running.signal(Signal::INT);
+    running.finish().expect_code(20);
+    case.wait_for("room again", || case.run(&mut copy(&[])).code == Some(0));
 }
 
 /// What a reader finds at the destination: all of the old content, or all of the new.

@@ -134,7 +134,7 @@ impl SshProcess {
     /// cancelled us.
     ///
     /// `ssh` stays in our process group, so that it may ask on the terminal, stops and continues with us, and
-    /// is part of our job in a pipeline. So Ctrl-C reaches it too, and it may be gone before we are cancelled.
+    /// is part of our job. So Ctrl-C reaches it too, and it may be gone before we are cancelled.
     pub(crate) fn blame(&self, error: Error, cancel: &CancelToken) -> Error {
         if !matches!(error.kind, ErrorKind::Connect | ErrorKind::Protocol | ErrorKind::Ssh) {
             return error;
