@@ -21,7 +21,9 @@ fn meaning(kind: ErrorKind) -> &'static str {
         ErrorKind::Interrupted => "interrupted by a signal (Ctrl-C); incomplete files were removed",
         ErrorKind::Partial => "some files were not copied, all others were",
         ErrorKind::Timeout => "no progress for too long",
-        ErrorKind::Connect => "the other host is unreachable, or UDP to it is blocked",
+        ErrorKind::Connect => {
+            "the other host is unreachable or full, UDP is blocked, or the connection broke"
+        }
         ErrorKind::Ssh => "ssh itself failed",
     }
 }

@@ -157,7 +157,9 @@ impl Client<'_> {
         let shape = Some(source.shape());
         let open = Open { shape, ..self.open(TransferDirection::Push, vec![remote.path.clone()]) };
         let asked = Instant::now();
-        let accept = self.ask(open).map_err(|error| self.cancel.explain(error))?;
+        let accept = self
+            .ask(open)
+            .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
         let sending = sending_of(self.options);
         let config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
@@ -183,7 +185,9 @@ impl Client<'_> {
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
-        let outcome = engine::send(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
+        let outcome = engine::send(job)
+            .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
+            .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
         let errors = reporter.errors();
@@ -197,7 +201,9 @@ impl Client<'_> {
     fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Result<Done> {
         let open = self.open(TransferDirection::Pull, paths.clone());
         let cc = self.options.congestion_control.name();
-        let accept = self.ask(open).map_err(|error| self.cancel.explain(error))?;
+        let accept = self
+            .ask(open)
+            .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let sink = self
             .local_sink(&accept, &paths, destination)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
@@ -218,7 +224,9 @@ impl Client<'_> {
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
-        let outcome = engine::receive(job).inspect_err(|error| tell_abort(&self.channel.writer, error));
+        let outcome = engine::receive(job)
+            .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
+            .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
         let errors = reporter.errors();
@@ -296,6 +304,15 @@ impl Client<'_> {
         let control = if self.ssh.is_some() { "ssh" } else { "tls" };
         self.events.event(Event::Started { control, transport: "udp", cipher: cipher.name(), cc });
         Ok(())
+    }
+}
+
+/// The error to report for a session that failed with `error`.
+fn blame(error: Error, ssh: Option<&ssh::SshProcess>, cancel: &CancelToken) -> Error {
+    match ssh {
+        Some(process) => process.blame(error, cancel),
+        None if error.kind == ErrorKind::Connect => cancel.explain(error),
+        None => error,
     }
 }
 

@@ -122,6 +122,12 @@ impl Case {
         Running::start(command, self.deadline, None)
     }
 
+    /// Starts a command as the foreground group of a terminal of its own; the file is its keyboard.
+    #[track_caller]
+    pub fn start_on_a_terminal(&self, command: &Command) -> (Running, std::fs::File) {
+        Running::start_on_a_terminal(command, self.deadline)
+    }
+
     /// Removes what servers and transfers have left in the case's directory, for another round in the same
     /// turn.
     pub fn start_over(&self) {

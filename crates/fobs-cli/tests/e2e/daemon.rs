@@ -37,6 +37,8 @@ pub struct Spec<'a> {
     pub authorized: &'a [(&'a str, &'a Key)],
     /// `--read-only`.
     pub read_only: bool,
+    /// `--sessions-max`.
+    pub sessions_max: Option<u32>,
     /// The daemon's identity.
     pub identity: &'a Key,
     /// The served directory.
@@ -103,6 +105,9 @@ impl Daemon {
         command.arg("--udp-ports").arg(format!("{first}-{last}"));
         if spec.read_only {
             command.arg("--read-only");
+        }
+        if let Some(count) = spec.sessions_max {
+            command.arg("--sessions-max").arg(count.to_string());
         }
         let mut running = case.start(&mut command);
         wait_until_listening(case, &mut running, port);
@@ -181,6 +186,7 @@ impl<'a> Spec<'a> {
         Spec {
             authorized,
             read_only: false,
+            sessions_max: None,
             identity,
             root: case.path("served"),
             user: None,

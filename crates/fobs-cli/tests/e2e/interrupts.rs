@@ -1,19 +1,24 @@
 //! Interrupted transfers leave no partial files, and complete ones replace existing files in one step.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::process::Signal;
+use rustix::termios::{LocalModes, tcgetattr};
 
 use super::case::Case;
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Key, Spec};
 use super::files::{hash, names, write_random};
 use super::net::Side;
 use super::process::Running;
 use super::remote::{Carrier, Direction, Route};
+use super::sshd::Sshd;
 
 /// Some 10 s of transfer at [`RATE`]: far more than a test needs to interrupt it.
 const FILE_BYTES: u64 = 64 << 20;
@@ -80,6 +85,93 @@ fn a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing() {
     );
 }
 
+/// What the terminal turns into SIGINT for its whole foreground group: Ctrl-C.
+const CTRL_C: [u8; 1] = [3];
+
+#[test]
+fn ctrl_c_that_ends_ssh_first_is_our_interruption() {
+    let case = Case::new("ctrl_c_that_ends_ssh_first_is_our_interruption");
+    for round in 0..6 {
+        let direction = if round % 2 == 0 { Direction::Push } else { Direction::Pull };
+        let route = Route::open(&case, Carrier::Ssh, direction);
+        write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let command = route.copy(&["--rate", RATE], "file", "copy");
+        let (mut running, mut keyboard) = case.start_on_a_terminal(&command);
+        running.wait_until_data_flows();
+        keyboard.write_all(&CTRL_C).expect("it is typed");
+        let finished = running.finish().expect_code(20);
+        let message = finished.failed()["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.starts_with("interrupted"), "{message}");
+        case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
+        drop(route);
+        case.start_over();
+    }
+}
+
+/// A copy that waits on a terminal while ssh asks for the passphrase of a key, with the echo off.
+fn asks_for_a_passphrase(case: &Case, sshd: &Sshd) -> (Running, fs::File) {
+    let key = case.path("locked_key");
+    let _ = fs::remove_file(&key);
+    let mut keygen = case.command(Side::Client, "ssh-keygen");
+    case.run(keygen.args(["-q", "-t", "ed25519", "-N", "secret", "-f"]).arg(&key)).expect_success();
+    let public = fs::read_to_string(key.with_extension("pub")).expect("its public half");
+    fs::write(case.path("ssh/authorized_keys"), public).expect("a file of ours");
+    fs::write(case.local("file"), "content").expect("a file of ours");
+    let mut command = sshd.plain_cp(case);
+    command.args(["-o", "BatchMode=no", "-i"]).arg(&key);
+    command.arg(case.local("file")).arg(sshd.location("copy"));
+    let (running, keyboard) = case.start_on_a_terminal(&command);
+    case.wait_for("ssh asks for the passphrase", || !echoes(&keyboard));
+    (running, keyboard)
+}
+
+fn echoes(terminal: &fs::File) -> bool {
+    tcgetattr(terminal).expect("a terminal").local_modes.contains(LocalModes::ECHO)
+}
+
+#[test]
+fn ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo() {
+    let case = Case::new("ctrl_c_while_ssh_asks_ends_it_and_keeps_the_echo");
+    let sshd = Sshd::start(&case);
+    for _ in 0..5 {
+        let (running, mut keyboard) = asks_for_a_passphrase(&case, &sshd);
+        keyboard.write_all(&CTRL_C).expect("it is typed");
+        let finished = running.finish().expect_code(20);
+        assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+        assert!(echoes(&keyboard), "the terminal is left as it was");
+    }
+}
+
+/// Longer than the silence after which a notice says what is being waited for.
+const LONG: Duration = Duration::from_secs(12);
+
+#[test]
+fn a_passphrase_may_take_its_time_without_a_hint() {
+    let case = Case::new("a_passphrase_may_take_its_time_without_a_hint");
+    let sshd = Sshd::start(&case);
+    let (running, mut keyboard) = asks_for_a_passphrase(&case, &sshd);
+    std::thread::sleep(LONG);
+    keyboard.write_all(b"secret\n").expect("it is typed");
+    let finished = running.finish().expect_success();
+    assert!(!finished.stderr.contains("has said nothing"), "{}", finished.stderr);
+    assert_eq!(fs::read(sshd.root.join("copy")).expect("it arrived"), b"content");
+}
+
+#[test]
+fn a_remote_command_that_hangs_is_named_while_it_does() {
+    let case = Case::new("a_remote_command_that_hangs_is_named_while_it_does");
+    let sshd = Sshd::start(&case);
+    fs::write(case.local("file"), "content").expect("a fresh file");
+    let mut command = sshd.cp_with(&case, Path::new("sleep 100;:"));
+    command.arg(case.local("file")).arg(sshd.location("copy"));
+    let mut running = case.start(&mut command);
+    case.wait_for("the notice", || running.stderr_so_far().contains("peer has said nothing for 10 s"));
+    assert!(running.stderr_so_far().contains("\"sleep 100;:\" hangs there"), "{}", running.stderr_so_far());
+    running.signal(Signal::INT);
+    let finished = running.finish().expect_code(20);
+    assert!(finished.stderr.contains("interrupted"), "{}", finished.stderr);
+}
+
 fn killed(name: &'static str, direction: Direction) {
     let case = Case::new(name);
     let mut route = Route::open(&case, Carrier::Daemon, direction);
@@ -140,11 +232,34 @@ fn a_killed_daemon_ends_the_client_with_an_error() {
         let mut route = Route::open(&case, Carrier::Daemon, direction);
         let running = in_its_middle(&case, &route);
         route.daemon().kill();
-        let finished = running.finish();
-        assert!(matches!(finished.code, Some(2 | 30 | 35)), "{:?}: {}", finished.code, finished.said());
-        assert!(!finished.failed()["message"].as_str().unwrap_or_default().is_empty());
+        let failed = running.finish().expect_code(35).failed();
+        let message = failed["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("the transfer broke off after it had begun: "), "{message}");
         assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
     }
+}
+
+#[test]
+fn a_full_daemon_says_so_and_serves_again_later() {
+    let case = Case::new("a_full_daemon_says_so_and_serves_again_later");
+    let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
+    let authorized = [("read-write", &client)];
+    let spec = Spec::new(&case, &authorized, &server);
+    let daemon = Daemon::start_with(&case, Spec { sessions_max: Some(1), ..spec });
+    write_random(&case.local("file"), FILE_BYTES, &mut case.random());
+    let copy = |flags: &[&str]| {
+        let mut command = daemon.cp(&case);
+        command.args(flags).arg(case.local("file")).arg(daemon.url("copy"));
+        command
+    };
+    let mut running = case.start(&mut copy(&["--rate", RATE]));
+    running.wait_until_data_flows();
+    let failed = case.run(&mut copy(&[])).expect_code(35).failed();
+    let message = failed["message"].as_str().unwrap_or_default();
+    assert!(message.contains("this server is full: 1 sessions are running"), "{message}");
+    running.signal(Signal::INT);
+    running.finish().expect_code(20);
+    case.wait_for("room again", || case.run(&mut copy(&[])).code == Some(0));
 }
 
 /// What a reader finds at the destination: all of the old content, or all of the new.

@@ -1,12 +1,15 @@
 //! Programs under a deadline: started, watched, killed, and their output kept.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 /// Time between two checks of a running program.
@@ -96,9 +99,36 @@ impl Running {
     /// Starts a program; `input` becomes its standard input.
     #[track_caller]
     pub fn start(command: &mut Command, deadline: Instant, input: Option<Vec<u8>>) -> Running {
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        Running::spawn(command, deadline, input)
+    }
+
+    /// Starts a program as the foreground group of a terminal of its own, which is its standard input, and
+    /// returns the master's side: what is written there is typed.
+    #[track_caller]
+    pub fn start_on_a_terminal(command: &Command, deadline: Instant) -> (Running, File) {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pty");
+        grantpt(&master).expect("its own");
+        unlockpt(&master).expect("its own");
+        let name = ptsname(&master, Vec::new()).expect("it has a name");
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(name, flags, Mode::empty()).expect("a pty has two sides");
+        // A new session with standard input as its terminal; execs without a fork, so the process id stays.
+        let mut leader = Command::new("setsid");
+        leader.arg("--ctty").arg(command.get_program()).args(command.get_args()).stdin(slave);
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => leader.env(name, value),
+                None => leader.env_remove(name),
+            };
+        }
+        (Running::spawn(&mut leader, deadline, None), File::from(master))
+    }
+
+    #[track_caller]
+    fn spawn(command: &mut Command, deadline: Instant, input: Option<Vec<u8>>) -> Running {
         let what = format!("{command:?}");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         let mut child = command.spawn().unwrap_or_else(|e| panic!("{what}: {e}"));
         let (stdout, stderr) = (Arc::default(), Arc::default());
         let mut readers = vec![

@@ -25,7 +25,9 @@ impl<'a> Client<'a> {
                 let hosts = ssh::resolve_host(remote, options);
                 let mut session = ssh::connect(remote, options)?;
                 let hook = Some(cancel.on_cancel(session.process.killer()));
-                session.hello().map_err(|error| cancel.explain(error))?;
+                let watch = session.process.watch(ssh::Patience::usual(), events.clone());
+                session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
+                drop(watch);
                 let ssh = Some(session.process);
                 Ok(Client { channel: session.channel, ssh, hosts, options, events, cancel, hook })
             }

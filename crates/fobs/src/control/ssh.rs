@@ -5,6 +5,7 @@
 //! password prompts all work; only the options that the caller gave are passed on.
 
 mod arguments;
+mod patience;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,13 +13,18 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use self::arguments::{arguments, connection_arguments, destination, program};
+pub use self::patience::Patience;
 use super::message::Hello;
 use super::{ControlChannel, Peer, printable};
+use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Carrier, Remote, TransferOptions};
 
@@ -28,6 +34,12 @@ const FINISH_WAIT: Duration = Duration::from_secs(10);
 const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
 /// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
 const RESOLVE_WAIT: Duration = Duration::from_secs(5);
+/// How long `ssh` may take to end once it is asked to: it restores a terminal whose echo it has switched off.
+const END_WAIT: Duration = Duration::from_millis(500);
+/// How long after `ssh` a signal to both may take to reach us: a terminal sends them within microseconds.
+const SIGNAL_WAIT: Duration = Duration::from_millis(500);
+/// The exit code of an `ssh` that failed, which is also that of one that was interrupted in a session.
+const SSH_FAILED: i32 = 255;
 /// How often the state of a child that is about to end is polled.
 const CHILD_POLL: Duration = Duration::from_millis(5);
 /// Most output of `ssh -G` that is read, bytes: a hundred lines or so are usual.
@@ -54,6 +66,8 @@ pub struct SshProcess {
     fobs_path: String,
     /// The other side's first output.
     head: Arc<Mutex<Vec<u8>>>,
+    /// Whether a [`Watch`] has ended it for its silence.
+    gave_up: Arc<AtomicBool>,
 }
 
 /// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
@@ -85,6 +99,7 @@ pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession>
             host: remote.host.clone(),
             fobs_path: options.fobs_path.clone(),
             head,
+            gave_up: Arc::default(),
         },
     })
 }
@@ -115,13 +130,39 @@ impl SshProcess {
         status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
     }
 
-    /// An action that kills `ssh`, for another thread.
+    /// The error to report for a channel that failed with `error`: `Interrupted` if a signal ended `ssh` and
+    /// cancelled us.
+    ///
+    /// `ssh` stays in our process group, so that it may ask on the terminal, stops and continues with us, and
+    /// is part of our job. So Ctrl-C reaches it too, and it may be gone before we are cancelled.
+    pub(crate) fn blame(&self, error: Error, cancel: &CancelToken) -> Error {
+        if !matches!(error.kind, ErrorKind::Connect | ErrorKind::Protocol | ErrorKind::Ssh) {
+            return error;
+        }
+        let deadline = Instant::now() + SIGNAL_WAIT;
+        let status = if cancel.is_cancelled() { None } else { wait(&self.child, SIGNAL_WAIT).ok().flatten() };
+        if status.is_some_and(may_be_interrupted) {
+            while !cancel.is_cancelled() && Instant::now() < deadline {
+                thread::sleep(CHILD_POLL);
+            }
+        }
+        cancel.explain(error)
+    }
+
+    /// An action that ends `ssh`, for another thread.
     pub(crate) fn killer(&self) -> impl FnOnce() + Send + 'static {
         let child = self.child.clone();
         move || drop(end(&child))
     }
 
     fn explain(&mut self, error: Error) -> Error {
+        if self.gave_up.load(Ordering::SeqCst) {
+            let (host, program) = (&self.host, &self.fobs_path);
+            let message = format!(
+                "{host} said nothing for too long, and nobody is here for ssh to ask; try: ssh {host} {program} --version"
+            );
+            return Error::new(ErrorKind::Timeout, message);
+        }
         let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
         let said = match head.first() {
@@ -177,7 +218,7 @@ fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: Fi
                  and the like) silent where no terminal is attached"
             ),
         ),
-        (Some(255), FirstWords::None) => error(
+        (Some(SSH_FAILED), FirstWords::None) => error(
             ErrorKind::Ssh,
             format!("ssh to {host} failed, see its own message above; try: ssh {host} true"),
         ),
@@ -272,9 +313,24 @@ fn wait(child: &Mutex<Child>, limit: Duration) -> io::Result<Option<ExitStatus>>
     }
 }
 
-/// Kills a child and waits for it.
+fn may_be_interrupted(status: ExitStatus) -> bool {
+    let by = |signal: Signal| status.signal() == Some(signal.as_raw());
+    by(Signal::INT) || by(Signal::TERM) || by(Signal::HUP) || status.code() == Some(SSH_FAILED)
+}
+
+/// Ends a child and waits for it: asks first, and kills it if that does not help.
 fn end(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     let mut child = locked(child);
+    let deadline = Instant::now() + END_WAIT;
+    if child.try_wait()?.is_none() {
+        kill_process(Pid::from_child(&child), Signal::TERM)?;
+    }
+    while Instant::now() < deadline {
+        match child.try_wait()? {
+            Some(status) => return Ok(status),
+            None => thread::sleep(CHILD_POLL),
+        }
+    }
     child.kill()?;
     child.wait()
 }

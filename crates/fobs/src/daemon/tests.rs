@@ -27,7 +27,12 @@ fn sessions_are_as_many_as_allowed() {
     let held = call(&served);
     let error = served.pull("file", &here, &served.options()).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Connect);
-    assert!(error.message.contains("try again later"), "{error}");
+    assert!(error.message.contains("this server is full: 1 sessions are running"), "{error}");
+    // It is told so beside strangers, too, whose places it does not need.
+    let strangers: Vec<_> = (0..96).map(|_| TcpStream::connect(served.address()).unwrap()).collect();
+    let error = served.pull("file", &here, &served.options()).unwrap_err();
+    assert!(error.message.contains("this server is full"), "{error}");
+    drop(strangers);
     drop(held);
     retry(|| served.pull("file", &here, &served.options()));
 }

@@ -100,9 +100,13 @@ pub(super) fn chunk_not_held() -> Error {
 
 /// The control channel ended before the transfer did.
 pub(super) fn closed_early(error: Option<Error>) -> Error {
-    error.unwrap_or_else(|| {
-        Error::new(ErrorKind::Connect, "the other side ended the connection before the transfer was complete; look at what it says there, then try again")
-    })
+    let why = match error {
+        None => "the other side ended the connection; look at what it says there, then run the command again"
+            .to_owned(),
+        Some(error) if error.kind == ErrorKind::Connect => error.message,
+        Some(error) => return error,
+    };
+    Error::new(ErrorKind::Connect, format!("the transfer broke off after it had begun: {why}"))
 }
 
 /// The error that an `abort` of the peer stands for.

@@ -194,6 +194,51 @@ fn a_dropped_session_leaves_no_process() {
     assert!(!process.exists());
 }
 
+#[derive(Default)]
+struct Notices(Mutex<Vec<String>>);
+
+impl crate::event::EventSink for Notices {
+    fn event(&self, event: crate::event::Event) {
+        if let crate::event::Event::Notice(line) = event {
+            self.0.lock().unwrap().push(line);
+        }
+    }
+}
+
+/// The outcome of a hello under this patience, and the notices meanwhile.
+fn watched_hello(script: &str, patience: Patience) -> (Result<Hello>, Vec<String>) {
+    let directory = tempfile::tempdir().unwrap();
+    let options = fake_ssh(&directory, script);
+    let mut session = connect(&remote("far"), &options).unwrap();
+    let notices = Arc::new(Notices::default());
+    let watch = session.process.watch(patience, notices.clone());
+    let outcome = session.hello();
+    drop(watch);
+    let notices = notices.0.lock().unwrap().clone();
+    (outcome, notices)
+}
+
+#[test]
+fn a_silent_side_gets_one_hint_and_then_an_end() {
+    let limit = Duration::from_secs(1);
+    let patience = Patience { hint: limit / 2, limit: Some(limit) };
+    let (outcome, notices) = watched_hello("exec sleep 1000", patience);
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.message.contains("ssh far fobs --version"), "{error}");
+    assert!(matches!(&notices[..], [hint] if hint.contains("far has said nothing")), "{notices:?}");
+}
+
+#[test]
+fn silence_without_a_limit_is_only_hinted_at() {
+    let patience = Patience { hint: Duration::from_millis(250), limit: None };
+    let (outcome, notices) = watched_hello("sleep 1; exec cat", patience);
+    assert!(outcome.is_ok());
+    assert!(matches!(&notices[..], [hint] if hint.contains("Ctrl-C")), "{notices:?}");
+    let patience = Patience { hint: Duration::from_secs(600), limit: None };
+    assert!(watched_hello("exec cat", patience).1.is_empty());
+}
+
 #[test]
 fn the_host_is_what_ssh_makes_of_it() {
     let directory = tempfile::tempdir().unwrap();
