@@ -46,7 +46,8 @@ fn blamed(model: &MixtureFile, windows: &[Window]) -> usize {
     features.filter(|features| model.diagnose(features).verdict() == Verdict::Receiver).count()
 }
 
-/// Hosts of that kind in a test: their windows differ, and a trial that is not passed leaves the shipped model.
+/// Hosts of that kind in a test: their windows differ, and a trial that is not passed leaves the shipped
+/// model.
 const HOSTS: u64 = 8;
 /// Hosts that must pass it: the trial is strict, some fail it by a window.
 const LEARNED_MIN: usize = 3;

@@ -22,6 +22,9 @@ const BLACK_AT_START_MAX: Nanos = UDP_SILENCE_MAX.as_nanos() as Nanos * 3 / 8;
 /// What a world may take beyond that and its turns: probe timeouts of up to 2 s, mismatches, a slow start
 /// after the faults.
 const PATIENCE: Nanos = 60 * SEC;
+/// The same where a controller other than `auto` recovers from the faults by its equation or its window:
+/// after many loss episodes hstfrc still crawls a minute later.
+const PATIENCE_OTHERS: Nanos = 4 * PATIENCE;
 /// A turn of all the chunks that may be in flight takes at most this many times what it must: reports get
 /// lost, too.
 const TURN_FACTOR: u64 = 8;
@@ -98,13 +101,14 @@ pub fn draw(seed: u64) -> Plan {
     let probes = fobs.payload.is_none();
     let (edges, changes) = draw_network(rng, rate, rtt, greedy, probes);
     let hopeless = fobs.mismatches.values().any(|count| *count >= 3);
+    let patience = if controller == CongestionControl::Auto { PATIENCE } else { PATIENCE_OTHERS };
     let slack = TURN_FACTOR * turns(&fobs, &to, rtt, rate);
     let mut config = Config {
         hosts: vec![from, to],
         edges,
         changes,
         flows: vec![FlowConfig::new("transfer", "s0", "r0", Traffic::Fobs(Box::new(fobs)))],
-        ..Config::new("swarm", seed, CALM + PATIENCE + slack)
+        ..Config::new("swarm", seed, CALM + patience + slack)
     };
     draw_neighbours(rng, &mut config, rate);
     config.changes.push((CALM, Happening::Calm));
