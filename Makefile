@@ -29,12 +29,13 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 
 .PHONY: test-long
 test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
-	$(CARGO) test --workspace --locked -- --ignored
+	$(CARGO) test --locked -p fobs-sim --features long
 
 .PHONY: lint
 lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) xtask tidy
 	scripts/without-io.sh
 

@@ -1,6 +1,8 @@
 //! `auto` beside bursts that take the whole link half of the time and never yield: 1 Gbit/s, 65 ms, a queue
 //! of one bandwidth-delay product, phases of 100 ms on average, the path of `lab/plans/cross-traffic.toml`.
 
+#![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
+
 mod support;
 
 use fobs_proto::congestion::CongestionControl;
@@ -52,7 +54,7 @@ fn most_of_what_bursts_leave_is_taken() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn most_of_what_bursts_leave_is_taken_for_longer() {
     takes_most(1000 * MBIT, 128 * MB, 15);
     takes_most(1000 * MBIT, 1000 * MB, 7);

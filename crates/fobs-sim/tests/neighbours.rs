@@ -4,6 +4,11 @@
 //! Outcomes beside other flows are chaotic in every constant, so they are judged by medians over seeds; a
 //! seed moves the start of the later flows by some milliseconds.
 
+#![cfg_attr(
+    not(feature = "long"),
+    allow(dead_code, unused_imports, reason = "the long tests use more of it")
+)]
+
 mod support;
 
 use fobs_proto::congestion::{CongestionControl, ModeChange, ModeReason, Priority};
@@ -143,7 +148,7 @@ fn cubic_and_auto_both_get_a_fair_share() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn cubic_and_auto_both_get_a_fair_share_on_more_paths() {
     cubic_and_auto_share(26 * MS, AUTO, AUTO_FIRST);
     cubic_and_auto_share(65 * MS, AUTO, AUTO_FIRST);
@@ -151,7 +156,7 @@ fn cubic_and_auto_both_get_a_fair_share_on_more_paths() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn cubic_and_bbr_keep_their_share() {
     for rtt in [26 * MS, 65 * MS] {
         for quarters in [1, 4, 16] {
@@ -171,7 +176,7 @@ fn cubic_and_bbr_keep_their_share() {
 /// Beside CUBIC on a queue of four bandwidth-delay products at 1 Gbit/s and 200 ms, which never empties,
 /// `auto` recovers from a small share in every start.
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn auto_does_not_starve_behind_a_deep_queue() {
     for first in [CUBIC, AUTO] {
         let all = each(&SEEDS, |seed| beside(*seed, 10 * RATE, CUBIC, 200 * MS, 16, first));
@@ -209,7 +214,7 @@ fn several_auto_flows_share_equally() {
 
 /// The starts of eight flows disturb each other for longer: 0.80 after 5 s at 65 ms.
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn several_auto_flows_share_equally_on_more_paths() {
     for count in [2, 4] {
         share_alike(RATE, 65 * MS, count, 5 * SEC);
@@ -232,7 +237,7 @@ fn several_auto_flows_share_equally_on_more_paths() {
 /// Eight flows that start every 2 to 3 s do not take each other's queues for passing bursts, for which they
 /// would go on backing off and resuming together. It showed in one start of ten, so there are forty.
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn auto_flows_do_not_take_each_other_for_bursts() {
     let starts: Vec<(u64, u64)> = (0..8).flat_map(|n| SEEDS.map(|seed| (n, seed))).collect();
     let index = each(&starts, |(n, seed)| {
@@ -255,7 +260,7 @@ fn the_queue_of_auto_alone_is_short() {
 
 /// At 65 ms: on a shorter path news of a loss comes soon, and a greedy flow gets no more than CUBIC's share.
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn shares_beside_cubic_follow_the_priority() {
     let beside = |priority| {
         let all = each(&SEEDS, |seed| {

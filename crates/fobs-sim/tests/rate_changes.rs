@@ -1,6 +1,8 @@
 //! How soon `auto` follows a change of the link's rate: within three round trips of the path, four where
 //! hosts and acks add much to a round trip.
 
+#![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
+
 mod support;
 
 use fobs_proto::congestion::CongestionControl;
@@ -48,7 +50,7 @@ fn a_change_of_the_rate_is_followed_in_some_round_trips() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn larger_changes_are_followed_on_longer_paths() {
     for rtt in [65 * MS, 200 * MS] {
         for (rate, factors) in [(100 * MBIT, &[2, 4, 10][..]), (1000 * MBIT, &[2, 4])] {

@@ -1,6 +1,8 @@
 //! Random worlds by the hundred. A failure prints its seed and the command that runs it again.
 //! `FOBS_SEED=<seed>` runs one seed here, `FOBS_WORLDS=<n>` another number of them.
 
+#![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
+
 mod support;
 
 use fobs_sim::flow::Outcome;
@@ -44,7 +46,7 @@ fn no_world_breaks_a_rule_and_every_world_ends() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn no_world_of_thousands_breaks_a_rule() {
     swarm(WORLDS, WORLDS_LONG);
 }

@@ -60,7 +60,7 @@ fn columns() -> usize {
     }
 }
 
-/// The figures by importance, as many as fit in so many columns.
+/// The most important figures that fit into `columns`.
 fn figures(progress: &Progress, columns: usize) -> String {
     let percent = match (progress.scan_complete, progress.bytes_known) {
         // During the scan the total is unknown.

@@ -64,13 +64,13 @@ fn auto_does_as_the_table_of_100_mbit_says() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn auto_does_as_the_table_of_10_mbit_says() {
     table(10 * MBIT, 64);
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn auto_does_as_the_table_of_1000_mbit_says() {
     table(1000 * MBIT, 256);
 }

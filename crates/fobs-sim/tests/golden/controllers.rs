@@ -92,7 +92,7 @@ fn every_controller_completes_as_the_table_says() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn every_controller_does_as_the_grid_says() {
     let contestants = Contestant::all();
     let lines: Vec<(Contestant, Nanos)> =

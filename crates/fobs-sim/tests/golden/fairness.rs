@@ -34,7 +34,7 @@ fn fairness(count: u64, contestant: Contestant, seed: u64) -> f64 {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn every_controller_treats_others_as_the_table_says() {
     let contestants = Contestant::all();
     let rows = each(&contestants, |contestant| {

@@ -1,15 +1,18 @@
 //! What controllers make of many paths and of each other, as tables that are committed and reviewed like
 //! code: `tests/golden/*.txt`. They hold whole percents, milliseconds and Mbit/s of medians over seeds.
 //!
-//! `FOBS_GOLDEN=write cargo test -p fobs-sim --test golden -- --include-ignored` writes all of them anew;
+//! `FOBS_GOLDEN=write cargo test -p fobs-sim --features long --test golden` writes all of them anew;
 //! read the difference before you commit it. New members of the family and new files in `scenarios/paths/`
 //! get their rows without a change here.
+
+#![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
 #[path = "../support/mod.rs"]
 mod support;
 
 mod auto;
 mod controllers;
+#[cfg(feature = "long")]
 mod fairness;
 mod paths;
 
@@ -46,7 +49,7 @@ fn compare(name: &str, table: &str) {
     assert!(
         same,
         "{name}.txt differs; if the change is meant, write the tables anew with\n\
-         FOBS_GOLDEN=write cargo test -p fobs-sim --test golden -- --include-ignored\n{}",
+         FOBS_GOLDEN=write cargo test -p fobs-sim --features long --test golden\n{}",
         differ.join("\n")
     );
 }

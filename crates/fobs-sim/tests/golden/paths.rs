@@ -60,7 +60,7 @@ fn auto_does_as_the_table_of_paths_says() {
 }
 
 #[test]
-#[ignore = "long: make test-long"]
+#[cfg(feature = "long")]
 fn auto_does_as_the_table_of_long_paths_says() {
     table("paths-long", |name| LONG.contains(&name));
 }

@@ -50,7 +50,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis for values up to `most`, of at most so many steps, each 1, 2 or 5 times a power of ten.
+    /// An axis from 0 to `most` with at most `steps` ticks, whose distance is 1, 2 or 5 times a power of ten.
     fn new(name: &'static str, scale: f64, most: f64, steps: f64) -> Axis {
         let most = if most > 0.0 && most.is_finite() { most / scale } else { 1.0 };
         let power = 10f64.powf((most / steps).log10().floor());

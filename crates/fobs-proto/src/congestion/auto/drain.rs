@@ -67,7 +67,7 @@ impl Auto {
         self.cycle.growth = Growth::Creep;
         self.detect.policer.forget();
         let phase = self.model.phase().total().as_secs_f64();
-        // With a part of the link the flow can empty the queue of all only by so much more.
+        // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
             (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
         let gain = 1.0 - (p.drain_margin + queue / phase).min(p.drain_max);

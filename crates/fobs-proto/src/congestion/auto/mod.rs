@@ -205,7 +205,7 @@ impl Auto {
         }
     }
 
-    /// Whether so much is lost and so little delivered that the path must be another one.
+    /// Whether losses collapse the delivery rate, which only a change of the path explains.
     fn collapses(&mut self, ack: &AckSample) -> bool {
         let model = &mut self.model;
         let round = model.latest_rtt.max(model.params.measure_min);

@@ -105,7 +105,8 @@ mod tests {
         CrowdSample { queue, target: TARGET, yields: 0.25, patience }
     }
 
-    /// Whether a quarter less, sent for so many acks of 5 ms, finds a crowd in queues that `queue` gives.
+    /// Whether a crowd is found: the rate is cut by a quarter for `acks_sent` acks of 5 ms, with queues from
+    /// `queue`.
     fn crowded(acks_sent: u32, queue: impl Fn(u32) -> Duration) -> bool {
         let (mut crowd, mut acks, p) = (CrowdDetector::default(), Acks::new(40 * MS), Params::default());
         (0..acks_sent)

@@ -104,7 +104,7 @@ impl RiseDetector {
         now - self.probed_at >= p.probed_span
     }
 
-    /// A probe of so many packets lost some: its result is void, and the next is half as long.
+    /// A probe of `packets` lost some of them: its result is void, and the next is half as long.
     pub(crate) fn on_lost_probe(&mut self, packets: u64) {
         self.most = self.most.min(packets) / 2;
     }

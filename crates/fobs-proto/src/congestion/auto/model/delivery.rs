@@ -30,7 +30,7 @@ impl Best {
         Best { span, now: None, before: None, began: Timestamp::ZERO }
     }
 
-    /// So much is delivered.
+    /// Adds a sample of the delivery rate.
     pub(crate) fn observe(&mut self, now: Timestamp, rate: Rate) {
         if now - self.began >= self.span {
             self.before = self.now.take();
@@ -72,7 +72,7 @@ impl Model {
         self.best = Best::over(self.params.best_span);
     }
 
-    /// Whether the path delivers so much. On a slow path a packet more or less in one window is no shortfall.
+    /// Whether the path delivers `rate`. On a slow path one packet fewer in a window is no shortfall.
     pub(crate) fn delivers(&self, rate: Rate) -> bool {
         let p = &self.params;
         let noise = Rate::of(p.delivered_noise * self.packet_len, self.span).unwrap_or(Rate::ZERO);

@@ -71,14 +71,14 @@ impl Losses {
         self.phase.lost > expected + p.chance_sigmas * expected.sqrt() + p.chance_packets
     }
 
-    /// Whether so many losses of so many packets are more than the path's own share explains. A path that
+    /// Whether `lost` of `all` packets exceed what the path's own loss rate explains. A path that
     /// is not known to lose any explains none.
     pub(crate) fn beyond(&self, lost: f64, all: f64, p: &Params) -> bool {
         let expected = p.chance_share * self.share(p) * all;
         lost > expected + p.chance_sigmas * expected.sqrt()
     }
 
-    /// Whether so much was lost in the last round trip that there is nothing left to measure; true at most
+    /// Whether the losses of the last round trip leave nothing to measure; true at most
     /// once a round trip.
     pub(crate) fn collapse(&mut self, now: Timestamp, round_trip: Duration, p: &Params) -> bool {
         if now - self.turn_began < round_trip {

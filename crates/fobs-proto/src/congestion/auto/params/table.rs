@@ -137,7 +137,7 @@ params! {
 
     // The target of the standing queue.
 
-    /// The target as a fraction of the round trip, 1 in so many, at `queue_window`.
+    /// Round-trip time divided by the target queue at `queue_window`.
     queue_share: u32 = 20, "1/RTT", 1..=1000;
     /// Least target: above the 0.3 ms of noise of two hosts. Lower: noise reads as a queue; higher: more
     /// delay on short paths.
@@ -322,7 +322,7 @@ params! {
     crowd_rounds: u32 = 4, "RTT", 1..=1000;
     /// Multiple of its peak that was yielded meanwhile: a self-induced queue is gone after one.
     crowd_yielded: f64 = 1.5, "ratio", 0.1..=100.0;
-    /// A queue of so many short ones is gone. Flows that fill queues never let it go.
+    /// Largest queue, in short queues, that counts as drained. Flows that fill queues never let it drain.
     gone_queue: f64 = 1.5, "queues", 0.1..=10.0;
     /// Drain cycles in which it was not gone: all `auto` flows drain once in each.
     patience_cycles: f64 = 1.2, "cycles", 0.0..=100.0;
