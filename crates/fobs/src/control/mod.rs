@@ -222,4 +222,4 @@ pub(crate) fn printable(text: &str, count: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -13,7 +13,7 @@ fn pair() -> (ControlChannel, ControlChannel) {
 }
 
 /// Shuts the socket down on drop, because the reading half keeps it open.
-struct ShutOnDrop(UnixStream);
+pub(crate) struct ShutOnDrop(pub(crate) UnixStream);
 
 impl Write for ShutOnDrop {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -1,6 +1,6 @@
 //! A relay in the middle of the control channel.
 
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
@@ -9,6 +9,7 @@ use std::thread;
 use super::support::End;
 use crate::control::frame::{FrameReader, encode};
 use crate::control::message::Message;
+use crate::control::tests::ShutOnDrop;
 use crate::control::{ControlChannel, Peer};
 use crate::options::Carrier;
 
@@ -82,24 +83,5 @@ impl Control {
         for end in End::BOTH {
             self.way_to(end).lock().unwrap().shutdown(Shutdown::Both).unwrap();
         }
-    }
-}
-
-/// A socket's end is signalled by shutting it down, because the reading half keeps it open.
-struct ShutOnDrop(UnixStream);
-
-impl Write for ShutOnDrop {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
-impl Drop for ShutOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.shutdown(Shutdown::Write);
     }
 }
