@@ -5,29 +5,15 @@ use fobs_diagnose::learn::{GROUP_WINDOWS_MIN, NotLearned, learn};
 use fobs_diagnose::model::MixtureFile;
 use fobs_diagnose::{Cause, Random, Window, congestion, window};
 use fobs_proto::loss_cause::{Features, Signature, Verdict};
+use fobs_sim::signatures;
 use std::path::PathBuf;
 
 const SEED: u64 = 77;
 /// Windows of each cause from one transfer.
 const PER_TRANSFER: u64 = 8;
 
-/// A receiver that frees its buffer in portions of 57 packets and is slightly too slow for some hundred
-/// packets at a time: short runs at even gaps, which the shipped model calls inconclusive.
 fn slow_receiver(seed: u64) -> Window {
-    let mut random = Random::new(seed);
-    let packets = random.uniform(10_000.0, 30_000.0) as u64;
-    let (mut pairs, mut at, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
-    while at < packets - 2000 {
-        for _ in 0..2 + random.below(20) {
-            let len = random.uniform(2.0, 8.0) as u64;
-            pairs.push((gap, len));
-            at += gap + len;
-            gap = 57 * (1 + random.below(2)) as u64;
-        }
-        gap = random.exponential(6000.0) as u64;
-    }
-    let packets = packets.max(at);
-    labelled(Signature::from_gaps(packets, 1, pairs).expect("inside"), Cause::Cpu, seed)
+    labelled(signatures::slow_receiver(seed), Cause::Cpu, seed)
 }
 
 fn labelled(signature: Signature, cause: Cause, seed: u64) -> Window {

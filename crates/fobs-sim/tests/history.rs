@@ -12,7 +12,7 @@ const GBIT: u64 = 1_000_000_000;
 const RTT: Nanos = 65 * MS;
 const MB: u64 = 1_000_000;
 
-/// A transfer alone on a link of this rate, with a queue of so many quarters of the bandwidth-delay product.
+/// A transfer alone on a link of this rate, with a queue in quarters of the bandwidth-delay product.
 struct Scene {
     rate: u64,
     queue_quarters: u64,

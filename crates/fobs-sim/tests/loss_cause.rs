@@ -253,7 +253,7 @@ impl Cause {
         scene
     }
 
-    /// The verdicts of so many worlds.
+    /// The verdicts of `worlds` worlds.
     fn called(self, witness: Witness, worlds: u64) -> Called {
         let seeds: Vec<u64> = (1..=worlds).collect();
         let judged = each(&seeds, |seed| {

@@ -31,11 +31,11 @@ const BODY_LEN: usize = DATAGRAM_LEN - HEADER_LEN - TAG_LEN;
 const BURST: usize = 44;
 /// Bytes on their way: below what the receiver's 4 MiB socket buffer holds.
 const WINDOW: u64 = 2 << 20;
-/// The receiver reports after so many bytes.
+/// Bytes from one report of the receiver to the next.
 const REPORT_EVERY: u64 = 256 << 10;
 /// Buffers of one side.
 const BUFFERS: usize = 8;
-/// Nothing heard for so long: something was lost.
+/// Silence after which a datagram must have been lost.
 const SILENCE: Duration = Duration::from_secs(2);
 /// A packet number that says: that was all.
 const LAST: u64 = u64::MAX;

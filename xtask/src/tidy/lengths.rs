@@ -81,9 +81,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> Vec<Finding> {
-        let mut tree = Tree::default();
-        tree.push(path, text.to_owned()).expect("valid source");
-        check(&tree)
+        check(&Tree::of(&[(path, text)]))
     }
 
     #[test]

@@ -64,14 +64,10 @@ mod tests {
 
     #[test]
     fn a_second_meaning_of_a_word_is_found() {
-        let mut tree = Tree::default();
-        for (path, text) in [
+        let found = check(&Tree::of(&[
             ("a.rs", "struct Verdict; struct Verdicts; mod inner { enum State {} }"),
             ("b.rs", "enum Verdict {} struct Other;"),
-        ] {
-            tree.push(path, text.to_owned()).expect("valid source");
-        }
-        let found = check(&tree);
+        ]));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].message.contains("a.rs:1"), "{}", found[0].message);
     }

@@ -20,6 +20,10 @@ const BANNED: &[(&str, &str)] = &[
         "`measures`, `shows`, `reports`",
     ),
     (r"\bfor want of\b", "`for lack of`, or say what is missing"),
+    (
+        r"\bso (many|much|few|little) (bytes|packets|round|rounds|flows|acks|blocks|seconds|of|is|was|longer)\b",
+        "name the parameter",
+    ),
     (r"\bhas its own idea\b", "say what differs"),
     (
         r"\b[Ww]ho (has|gives|joins|resumes|sends|learns|loses|delivers|yields|knows|drives|finds)\b",
@@ -68,9 +72,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> usize {
-        let mut tree = Tree::default();
-        tree.push(path, text.to_owned()).expect("valid source");
-        check(&tree).len()
+        check(&Tree::of(&[(path, text)])).len()
     }
 
     #[test]

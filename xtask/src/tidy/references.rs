@@ -95,11 +95,7 @@ mod tests {
     use super::*;
 
     fn findings(files: &[(&str, &str)]) -> Vec<String> {
-        let mut tree = Tree::default();
-        for (path, text) in files {
-            tree.push(path, (*text).to_owned()).expect("valid source");
-        }
-        check(&tree).iter().map(|finding| finding.path.display().to_string()).collect()
+        check(&Tree::of(files)).iter().map(|finding| finding.path.display().to_string()).collect()
     }
 
     #[test]

@@ -207,9 +207,7 @@ mod tests {
     use super::*;
 
     fn findings(path: &str, text: &str) -> usize {
-        let mut tree = Tree::default();
-        tree.push(path, text.to_owned()).expect("valid source");
-        check(&tree).len()
+        check(&Tree::of(&[(path, text)])).len()
     }
 
     #[test]

@@ -44,6 +44,16 @@ impl Tree {
         Ok(tree)
     }
 
+    /// A tree of these paths and texts.
+    #[cfg(test)]
+    pub fn of(files: &[(&str, &str)]) -> Tree {
+        let mut tree = Tree::default();
+        for (path, text) in files {
+            tree.push(path, (*text).to_owned()).expect("valid source");
+        }
+        tree
+    }
+
     /// Adds a file.
     pub fn push(&mut self, path: &str, text: String) -> Result<(), String> {
         let syntax = match path.ends_with(".rs") {

@@ -35,18 +35,14 @@ mod tests {
 
     #[test]
     fn a_crate_must_forbid_unsafe_code() {
-        let mut tree = Tree::default();
-        let sources = [
+        let tree = Tree::of(&[
             ("crates/a/src/lib.rs", "#![forbid(unsafe_code)]"),
             ("crates/b/src/lib.rs", "#![deny(unsafe_code)]"),
             ("crates/c/src/main.rs", ""),
             ("crates/c/src/other.rs", ""),
             ("crates/fobs-sys/src/lib.rs", ""),
             ("lab/src/main.rs", "#![deny(unsafe_code)]"),
-        ];
-        for (path, text) in sources {
-            tree.push(path, text.to_owned()).expect("valid source");
-        }
+        ]);
         let found: Vec<String> = check(&tree).iter().map(|f| f.path.display().to_string()).collect();
         assert_eq!(found, ["crates/b/src/lib.rs", "crates/c/src/main.rs"]);
     }

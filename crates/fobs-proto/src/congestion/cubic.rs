@@ -53,7 +53,7 @@ impl Cubic {
         Cubic { window: Window::new(packet_len), w_max: 0.0, prior: 0.0, epoch: None }
     }
 
-    /// A controller that starts in congestion avoidance with a window of so many packets.
+    /// A controller that starts in congestion avoidance with a window of `packets`.
     pub(super) fn at(packet_len: u16, packets: f64) -> Cubic {
         let mut cubic = Cubic::new(packet_len);
         cubic.window.reduce(packets);

@@ -19,11 +19,11 @@ const STEP_SHARE: f64 = 0.05;
 /// "significantly greater than a single round trip" is what it requires (section 5), and ten let a transfer
 /// of a gigabyte find its band.
 const DECISION_ROUNDS: u32 = 10;
-/// An attempt is not repeated where this share of at least so many tries failed.
+/// An attempt is not repeated where this share of at least [`TRIES_MIN`] tries failed.
 const FAILED_SHARE: (u32, u32) = (1, 2);
 const TRIES_MIN: u32 = 2;
 /// Quiet decisions below a ceiling after which it is tried once more: "neither frequent nor severe" changes
-/// of the band (section 2.2.1) are found, at the cost of one lossy interval in so many.
+/// of the band (section 2.2.1) are found, at the cost of one lossy interval in 32.
 const RETRY_AFTER: u32 = 32;
 
 /// The controller.

@@ -19,7 +19,7 @@ const SYN: Duration = Duration::from_millis(10);
 const LOSS_LIMIT: f64 = 0.001;
 /// Weight of the past in the average of the loss.
 const HISTORY_WEIGHT: f64 = 0.1;
-/// A decrease makes the time between packets so much longer.
+/// Factor of the time between packets at a decrease.
 const DECREASE: f64 = 1.125;
 /// In one congestion period the next decrease follows after two to this power of reports, then twice as
 /// many, and so on.

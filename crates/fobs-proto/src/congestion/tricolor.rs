@@ -28,11 +28,11 @@ enum Color {
 struct Rules {
     rate_min: f64,
     rate_max: f64,
-    /// Up by this after a block that lost at most so much,
+    /// Step up, and the largest loss of a block that it follows,
     up: (f64, f64),
-    /// down by this after one that lost more than so much.
+    /// and step down, and the loss beyond which it follows.
     down: (f64, f64),
-    /// After so many blocks in a row that lost at most so much: the better state.
+    /// Blocks in a row, and largest loss of each, that lead to the better state.
     better: (u32, f64),
     /// After one block that lost more than this: the worse state.
     worse: f64,

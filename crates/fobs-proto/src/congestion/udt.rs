@@ -18,7 +18,7 @@ use std::time::Duration;
 const SYN: Duration = Duration::from_millis(10);
 /// draft-gg-udt-03: packets per SYN for each bit per second, per byte of a packet.
 const BETA: f64 = 1.5e-6;
-/// draft-gg-udt-03: a decrease makes the time between packets so much longer.
+/// draft-gg-udt-03: factor of the time between packets at a decrease.
 const DECREASE: f64 = 1.125;
 /// draft-gg-udt-03: decreases in one congestion period at most; 0.889 to the fifth power is a half.
 const DECREASES_MAX: u32 = 5;
@@ -57,7 +57,7 @@ pub struct Udt {
     every: u32,
 }
 
-/// Packets that the rate grows by per SYN, with so many bits per second left (draft-gg-udt-03).
+/// Packets that the rate grows by per SYN, with `left_bits` bit/s left (draft-gg-udt-03).
 fn increase(left_bits: f64, packet_len: f64) -> f64 {
     let least = 1.0 / packet_len;
     if left_bits <= 0.0 {

@@ -102,7 +102,7 @@ impl Window {
         news
     }
 
-    /// Falls to so many packets and goes on in congestion avoidance.
+    /// Falls to `packets` and goes on in congestion avoidance.
     pub(super) fn reduce(&mut self, packets: f64) {
         self.set(packets);
         self.ssthresh = self.packets;

@@ -84,7 +84,7 @@ impl DropLedger {
         self.expected
     }
 
-    /// The socket's buffer holds so many bytes, as the kernel charges them.
+    /// The socket's buffer holds `bytes`, as the kernel charges them.
     pub(super) fn on_buffer(&mut self, bytes: u64) {
         self.lateness.buffer_bytes = bytes;
     }

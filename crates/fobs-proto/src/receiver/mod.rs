@@ -26,7 +26,8 @@ pub const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
 const ACKS_REPEATED: u64 = 8;
 /// Packet numbers that each ack covers at least.
 const SPAN_MIN: u64 = 1024;
-/// Every so many acks carry a bitmap of an incomplete block: they cost bytes and matter only after lost acks.
+/// Acks from one bitmap of an incomplete block to the next: bitmaps cost bytes and matter only after lost
+/// acks.
 const BITMAP_EVERY: usize = 16;
 
 /// Configuration of a receiver.

@@ -55,7 +55,7 @@ pub struct DeliveryRate {
 }
 
 impl DeliveryRate {
-    /// Nothing was sent for so long since the last report: earlier reports are moved up, so that no slope
+    /// Nothing was sent for `pause` since the last report: earlier reports are moved up, so that no slope
     /// spans the pause.
     pub fn shift(&mut self, pause: Duration) {
         let pause_us = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);

@@ -114,7 +114,7 @@ impl Deadline {
         self.late
     }
 
-    /// So many bytes were handed over, and so many will follow.
+    /// `handed` bytes were handed over, and `beyond` will follow.
     pub(super) fn expect(&mut self, now: Timestamp, handed: u64, beyond: u64, extent: Extent) {
         let known = handed.saturating_add(beyond);
         if let Some(time) = self.time_left(now) {

@@ -25,8 +25,8 @@ const VAIN_MAX: u32 = 2;
 const RESPITE: Duration = Duration::from_secs(10);
 /// Growth of the limit per period with less than [`TOLERATED`] lost: doubled in 15 periods.
 const GROWTH: f64 = 1.05;
-/// A share is taken over at least so long and so many round trips: schedulers keep a thread off its CPU for
-/// tens of milliseconds.
+/// Shortest time, and fewest round trips, that a share is taken over: schedulers keep a thread off its CPU
+/// for tens of milliseconds.
 const PERIOD: Duration = Duration::from_millis(250);
 const PERIOD_ROUND_TRIPS: u32 = 4;
 /// The limit is lifted from this multiple of the controller's rate on.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     impl World {
-        /// For so many seconds, to a receiver that loses a share of it; the limit then, and the share lost.
+        /// Sends for `seconds` to a receiver that loses a share; returns the limit then, and the share lost.
         fn run(&mut self, seconds: u64, loses: impl Fn(f64) -> f64) -> (f64, f64) {
             let before = self.count;
             for _ in 0..seconds * 20 {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// Packets of a window at least, the shorter of the models' two lengths.
 const WINDOW_PACKETS: u64 = 10_000;
-/// And at most, the longer one: windows with fewer than eight losses in so many packets are dropped.
+/// Length of the longer window, packets: one with fewer than eight losses in it is dropped.
 const WINDOW_LONG: u64 = 70_000;
 /// Windows that wait to be taken; beyond that the oldest is dropped.
 const LESSONS_MAX: usize = 64;

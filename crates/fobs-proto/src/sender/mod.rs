@@ -66,7 +66,7 @@ use timers::{Expiry, ProbeTimeout};
 
 /// Packets that one ack covers where none is due earlier (protocol 5.3).
 const ACK_PACKETS: u64 = crate::receiver::ACK_EVERY as u64;
-/// A window that is reported in so many parts flows evenly: it needs no room for packets whose report is held
+/// Acks per window from which it flows evenly: it then needs no room for packets whose report is held
 /// back.
 const ACKS_PER_WINDOW: u64 = 4;
 
@@ -157,7 +157,7 @@ impl Sender {
         self.claim(now, 0, 0);
     }
 
-    /// The driver expects so many bytes in chunks that are not handed over yet. Needed for a deadline only.
+    /// The driver expects `beyond` bytes in chunks that are not handed over yet. Needed for a deadline only.
     pub fn expect(&mut self, now: Timestamp, beyond: u64, extent: Extent) {
         if let Some(deadline) = &mut self.deadline {
             deadline.expect(now, self.flight.supply.handed(), beyond, extent);

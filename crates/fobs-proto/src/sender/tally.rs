@@ -25,7 +25,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Empty tallies of the blocks of a chunk of so many packets.
+    /// Empty tallies of the blocks of a chunk of `packets`.
     pub(super) fn of_blocks(packets: u32) -> Vec<Tally> {
         let blocks = 0..packets.div_ceil(BLOCK_PACKETS);
         blocks

@@ -17,7 +17,7 @@ pub(crate) struct Socket<T> {
 }
 
 impl<T> Socket<T> {
-    /// A socket with a buffer of so many bytes, as the kernel counts them.
+    /// A socket with a receive buffer of `buffer` bytes, as the kernel charges them.
     pub(crate) fn new(buffer: u64) -> Socket<T> {
         Socket { waiting: VecDeque::new(), charged: 0, buffer, drops: 0 }
     }

@@ -1,7 +1,7 @@
 //! `auto` alone over rates, round trips, queues and losses.
 
 use crate::support::each;
-use crate::{Figures, MBIT, SEEDS, compare};
+use crate::{CELLS, Figures, MBIT, SEEDS, compare};
 use fobs_proto::congestion::CongestionControl;
 use fobs_sim::Scene;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
@@ -10,15 +10,6 @@ use fobs_sim::time::{MS, Nanos, SEC, US};
 use std::fmt::Write as _;
 
 const RTTS: [Nanos; 4] = [200 * US, 26 * MS, 65 * MS, 200 * MS];
-/// Loss per million and queue in quarters of the bandwidth-delay product.
-const CELLS: [(&str, u32, u64); 6] = [
-    ("clean", 0, 4),
-    ("0.1% loss", 1_000, 4),
-    ("1% loss", 10_000, 4),
-    ("5% loss", 50_000, 4),
-    ("queue 1/4", 0, 1),
-    ("queue 4", 0, 16),
-];
 /// Shortest queue, bytes: 40 full packets.
 const QUEUE_MIN: u64 = 60_000;
 

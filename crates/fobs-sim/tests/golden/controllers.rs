@@ -32,15 +32,6 @@ const COLUMNS: [Column; 6] = [
 /// Virtual time for one transfer: the slowest send at a fiftieth of the link.
 const PATIENCE: Nanos = 2_000 * SEC;
 
-/// Columns of the grid: loss, and length of the queue.
-const CELLS: [(&str, u32, u64); 6] = [
-    ("clean", 0, 4),
-    ("0.1% loss", 1_000, 4),
-    ("1% loss", 10_000, 4),
-    ("5% loss", 50_000, 4),
-    ("queue 1/4", 0, 1),
-    ("queue 4", 0, 16),
-];
 const RTTS: [Nanos; 3] = [10 * MS, 65 * MS, 200 * MS];
 /// How long a cell of the grid runs.
 const CELL_LASTS: Nanos = 10 * SEC;
@@ -97,8 +88,8 @@ fn every_controller_does_as_the_grid_says() {
     let contestants = Contestant::all();
     let lines: Vec<(Contestant, Nanos)> =
         contestants.iter().flat_map(|contestant| RTTS.map(|rtt| (*contestant, rtt))).collect();
-    let rows = table(lines.len(), CELLS.len(), |row, column, seed| {
-        let ((contestant, rtt), (_, loss_ppm, quarters)) = (lines[row], CELLS[column]);
+    let rows = table(lines.len(), crate::CELLS.len(), |row, column, seed| {
+        let ((contestant, rtt), (_, loss_ppm, quarters)) = (lines[row], crate::CELLS[column]);
         let path = Column { rtt, loss_ppm, quarters, ..MEDIUM };
         let traffic = contestant.traffic(path.rate, None);
         Figures::of(&mut scene(&path, seed).lasts(CELL_LASTS).flow(traffic).play())
@@ -107,7 +98,7 @@ fn every_controller_does_as_the_grid_says() {
         "The first 10 s at 100 Mbit/s: goodput and waste in %, median delay in the queue in ms. Queues in \
          bandwidth-delay\nproducts, one where nothing else is said.\n\n",
     );
-    text += &heads(18, &CELLS.map(|cell| cell.0));
+    text += &heads(18, &crate::CELLS.map(|cell| cell.0));
     for ((contestant, rtt), row) in lines.iter().zip(rows) {
         writeln!(text, "{:<14}{:>4}{row}", contestant.name(), rtt / MS).expect("a string");
     }

@@ -26,7 +26,7 @@ fn tcp_keeps(algorithm: Algorithm, contestant: Contestant, seed: u64) -> f64 {
     shares[0] * 100.0 / (shares[0] + shares[1])
 }
 
-/// The index of fairness of so many flows, percent.
+/// Jain's index of `count` flows, percent.
 fn fairness(count: u64, contestant: Contestant, seed: u64) -> f64 {
     let flows: Vec<_> = (0..count).map(|i| (contestant, i * 2 * SEC)).collect();
     let last = (count - 1) * 2 * SEC;

@@ -27,6 +27,15 @@ use fobs_sim::world::FlowView;
 use std::path::PathBuf;
 use support::median;
 
+/// Columns of grids: loss per million and queue in quarters of the bandwidth-delay product.
+const CELLS: [(&str, u32, u64); 6] = [
+    ("clean", 0, 4),
+    ("0.1% loss", 1_000, 4),
+    ("1% loss", 10_000, 4),
+    ("5% loss", 50_000, 4),
+    ("queue 1/4", 0, 1),
+    ("queue 4", 0, 16),
+];
 /// Seeds of every cell.
 const SEEDS: [u64; 3] = [1, 2, 3];
 const MBIT: u64 = 1_000_000;
@@ -74,7 +83,7 @@ impl Contestant {
         }
     }
 
-    /// A flow over a link of this rate, of so many bytes or endless; `fixed` sends at nine tenths of the
+    /// A flow of `bytes` (endless for `None`) over a link of `rate`; `fixed` sends at nine tenths of the
     /// link.
     fn traffic(self, rate: u64, bytes: Option<u64>) -> Traffic {
         match self {

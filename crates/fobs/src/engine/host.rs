@@ -19,7 +19,7 @@ pub(super) struct HostWatch {
 }
 
 impl HostWatch {
-    /// A heartbeat has passed; so many packets are missing by now. Counting begins as soon as the peer is
+    /// A heartbeat has passed; `missing` packets are missing by now. Counting begins as soon as the peer is
     /// known.
     pub(super) fn on_heartbeat(&mut self, peer: Option<SocketAddr>, missing: u64) {
         if !self.begun {

@@ -251,7 +251,7 @@ mod tests {
             assert_eq!(self.from.send(&burst).unwrap(), 1);
         }
 
-        /// Waits until so many datagrams are in the lane's store.
+        /// Waits until `count` datagrams are in the lane's store.
         fn await_stored(&self, count: usize) {
             let end = Instant::now() + PATIENCE;
             while self.lane.shared.lock().store.datagrams.len() < count {

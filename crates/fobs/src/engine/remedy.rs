@@ -83,7 +83,7 @@ struct Watched {
 pub(super) trait Mendable {
     /// Bytes of buffer granted at present.
     fn buffer(&self) -> usize;
-    /// Requests so many; returns how many are granted.
+    /// Requests `bytes`; returns the bytes granted.
     fn enlarge(&self, bytes: usize) -> io::Result<usize>;
     /// Has a thread of its own empty the socket from now on, as punctual as the calling one.
     fn add_lane(&mut self) -> io::Result<()>;

@@ -10,21 +10,8 @@ fn peer() -> (tempfile::TempDir, Lessons) {
     (folder, lessons)
 }
 
-/// A window of a receiver that is slow in a way of its own: short runs on a lattice of 57 packets.
 fn slow(seed: u64) -> Lesson {
-    let mut random = fobs_diagnose::Random::new(seed);
-    let length = random.uniform(10_000.0, 30_000.0) as u64;
-    let (mut pairs, mut packets, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
-    while packets < length - 2000 {
-        for _ in 0..2 + random.below(20) {
-            let len = random.uniform(2.0, 8.0) as u64;
-            pairs.push((gap, len));
-            packets += gap + len;
-            gap = 57 * (1 + random.below(2)) as u64;
-        }
-        gap = random.exponential(6000.0) as u64;
-    }
-    lesson(packets.max(length), pairs, Verdict::Receiver)
+    Lesson { signature: fobs_sim::signatures::slow_receiver(seed), cause: Verdict::Receiver, host_drops: 9 }
 }
 
 fn lesson(packets: u64, pairs: Vec<(u64, u64)>, cause: Verdict) -> Lesson {

@@ -26,7 +26,7 @@ const PAGE_BYTES: u64 = 4096;
 /// How to get what is missing.
 const HOW: &str = "apt-get install mount e2fsprogs";
 
-/// An ext4 on a loop device that reads and writes so many bytes a second, and writes at once.
+/// An ext4 on a loop device with a limited rate, which writes at once.
 pub struct SlowDisk {
     programs: Programs,
     /// Where it is mounted.
@@ -71,7 +71,7 @@ impl SlowDisk {
         Ok(disk)
     }
 
-    /// Holds it to so many bytes a second in each direction; 0 for no limit.
+    /// Limits it to `bytes_per_second` in each direction; 0 for no limit.
     pub fn throttle(&self, bytes_per_second: u64) -> Result<(), String> {
         let Some(device) = &self.device else { return Ok(()) };
         for way in ["read", "write"] {

@@ -1,4 +1,4 @@
-//! Numbers with so many significant digits, as C's `%g` writes them.
+//! Numbers with a given count of significant digits, as C's `%g` writes them.
 
 /// `value` with `digits` significant digits: as a decimal without trailing zeros, or, far from 1, with an
 /// exponent.

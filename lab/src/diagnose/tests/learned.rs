@@ -1,9 +1,8 @@
 //! A model trained after a copy, on generated congestion that its trial does not contain.
 
-use fobs_diagnose::Random;
 use fobs_diagnose::learn::learn;
 use fobs_diagnose::model::MixtureFile;
-use fobs_proto::loss_cause::Signature;
+use fobs_sim::signatures;
 
 use super::*;
 
@@ -11,22 +10,8 @@ const SEED: u64 = 77;
 /// Windows from one transfer.
 const PER_TRANSFER: u64 = 8;
 
-/// As in `crates/fobs-diagnose/tests/learn.rs`: a receiver that frees its buffer in portions of 57 packets.
 fn slow_receiver(seed: u64) -> Window {
-    let mut random = Random::new(seed);
-    let packets = random.uniform(10_000.0, 30_000.0) as u64;
-    let (mut pairs, mut at, mut gap) = (Vec::new(), 0, random.below(2000) as u64);
-    while at < packets - 2000 {
-        for _ in 0..2 + random.below(20) {
-            let len = random.uniform(2.0, 8.0) as u64;
-            pairs.push((gap, len));
-            at += gap + len;
-            gap = 57 * (1 + random.below(2)) as u64;
-        }
-        gap = random.exponential(6000.0) as u64;
-    }
-    let signature = Signature::from_gaps(packets.max(at), 1, pairs).expect("inside");
-    let run = seed / PER_TRANSFER;
+    let (signature, run) = (signatures::slow_receiver(seed), seed / PER_TRANSFER);
     Window { signature, cause: Some(Cause::Cpu), scenario: "ledger".to_owned(), run, host_lost: None }
 }
 

@@ -53,7 +53,7 @@ impl Persist {
         self.bandwidth().scaled(self.gains[self.phase])
     }
 
-    /// The window, bytes, for a round trip of so long.
+    /// The window for a round trip of `rtt`, bytes.
     pub(crate) fn window(&self, rtt: Duration) -> u64 {
         (self.bandwidth().bytes_in(rtt) as f64 * self.window_gain) as u64
     }

@@ -85,7 +85,7 @@ impl Auto {
         self.probe_plan(now, refill)
     }
 
-    /// A probe that leaves so many bytes behind in the queue, if the path is one for it.
+    /// A probe that leaves `refill` bytes in the queue, if one fits the path.
     pub(super) fn probe_plan(&self, now: Timestamp, refill: u64) -> Option<ProbePlan> {
         let packets = self.detect.rise.probe_packets(now, &self.model)?;
         let company = if self.is_alone() { Company::Alone } else { Company::Shared };

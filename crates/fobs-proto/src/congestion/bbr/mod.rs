@@ -30,10 +30,10 @@ const PACING_MARGIN: f64 = 0.01;
 /// Section 5.6.2: the first window and the round trip that is assumed for it.
 const INITIAL_PACKETS: u64 = 10;
 const INITIAL_RTT: Duration = Duration::from_millis(1);
-/// Section 5.3.1: the pipe is full after so many rounds without this growth.
+/// Section 5.3.1: the pipe is full after this many rounds without [`FULL_BW_GROWTH`].
 const FULL_BW_ROUNDS: u32 = 3;
 const FULL_BW_GROWTH: f64 = 1.25;
-/// Section 5.3.1: or after a round with so many reports of loss, and more than is tolerated.
+/// Section 5.3.1: or after a round with this many reports of loss, and more loss than is tolerated.
 const FULL_LOSS_REPORTS: u32 = 6;
 /// ProbeRTTDuration.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);

@@ -25,7 +25,7 @@ pub(crate) struct Best {
 }
 
 impl Best {
-    /// Of at least so long.
+    /// A maximum over at least `span`.
     pub(crate) fn over(span: Duration) -> Best {
         Best { span, now: None, before: None, began: Timestamp::ZERO }
     }

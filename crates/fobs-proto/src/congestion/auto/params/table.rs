@@ -357,7 +357,7 @@ params! {
     /// Round trips per packet of window from which a loss episode stands alone: half of standard TCP's
     /// recovery (RFC 9438 section 4.3: 0.3 of the window at 0.53 packets a round trip).
     alone_share: f64 = 0.5 * 0.3 / 0.53, "RTT/packet", 0.0..=10.0;
-    /// Or so many round trips.
+    /// The same in round trips, at most: the shorter applies.
     alone_rounds: f64 = 16.0, "RTT", 0.0..=10_000.0;
     /// Loss above which the flow backs off although others do not.
     compete_loss_max: f64 = 0.05, "share", 0.0..=1.0;

@@ -20,13 +20,13 @@ fn mbit(mbit: u64) -> Rate {
     Rate::bits_per_second(mbit * 1_000_000)
 }
 
-/// A report of so many packets that came at so many Mbit/s.
+/// A report of `packets` that arrived at `rate` Mbit/s.
 fn step(rate: u64, packets: u64) -> RateSample {
     let bytes = packets * u64::from(PACKET);
     RateSample { rate: mbit(rate), span: mbit(rate).time_for(bytes), packets }
 }
 
-/// One that has had 100 Mbit/s in a long calm, and whose last probe found so much.
+/// A flow with 100 Mbit/s in a long calm, whose last probe found `found` Mbit/s.
 fn calm(found: u64) -> Auto {
     let mut auto = Auto::new(PACKET);
     (auto.model.min_rtt, auto.model.latest_rtt) = (RTT, RTT);

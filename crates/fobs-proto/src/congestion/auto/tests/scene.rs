@@ -26,7 +26,7 @@ pub struct Mood {
     pub base: Duration,
     /// Share of the link that others send at.
     pub others: f64,
-    /// Others hold a queue of at least so many round trips.
+    /// Least queue that competing traffic holds, round trips.
     pub held: f64,
     /// Queue that the path holds, in round trips; what is beyond is lost.
     pub limit: f64,
