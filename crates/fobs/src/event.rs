@@ -91,8 +91,8 @@ pub struct Summary {
     pub waste: f64,
     /// Seconds by which the deadline was met, below 0 if it was missed; none where there was no deadline.
     pub deadline_margin_s: Option<f64>,
-    /// Smallest RTT seen, ms.
-    pub rtt_ms_min: f64,
+    /// Smallest RTT seen, ms; `None` without any answer.
+    pub rtt_ms_min: Option<f64>,
     /// Packets declared lost / packets sent.
     pub loss_rate: f64,
     /// Packets that the receiving kernel dropped at the socket.

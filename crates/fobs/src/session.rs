@@ -163,7 +163,7 @@ pub(crate) fn summary(
     began: Instant,
     errors: Vec<FileError>,
 ) -> Summary {
-    let rtt_s = sane(finished.rtt_ms_min) / 1e3;
+    let rtt_s = finished.rtt_ms_min.map_or(0.0, sane) / 1e3;
     // The receiver's clock begins when the first packet arrives, half a round trip after it was sent.
     let seconds = match sane(complete.seconds) {
         0.0 if complete.bytes == 0 => 0.0,
@@ -188,7 +188,7 @@ pub(crate) fn summary(
         packets_sent: finished.packets_sent,
         waste: share(finished.packets_sent.saturating_sub(finished.packets_needed), finished.packets_needed),
         deadline_margin_s: None,
-        rtt_ms_min: sane(finished.rtt_ms_min),
+        rtt_ms_min: finished.rtt_ms_min.map(sane),
         loss_rate: share(finished.packets_lost, finished.packets_sent),
         socket_drops: complete.socket_drops,
         datagrams_rejected: complete.datagrams_rejected.saturating_add(finished.datagrams_rejected),

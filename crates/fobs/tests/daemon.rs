@@ -18,7 +18,7 @@ fn figures(s: &Summary) -> [f64; 8] {
         s.seconds_total,
         s.goodput_bps,
         s.waste,
-        s.rtt_ms_min,
+        s.rtt_ms_min.unwrap_or_default(),
         s.loss_rate,
         s.cpu_seconds,
         s.cpu_seconds_peer,

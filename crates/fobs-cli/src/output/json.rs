@@ -292,7 +292,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             packets_sent: *packets_sent,
             waste: *waste,
             deadline_margin_s: *deadline_margin_s,
-            rtt_ms_min: *rtt_ms_min,
+            rtt_ms_min: rtt_ms_min.unwrap_or(0.0),
             loss_rate: *loss_rate,
             socket_drops: *socket_drops,
             datagrams_rejected: *datagrams_rejected,

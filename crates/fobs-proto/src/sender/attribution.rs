@@ -9,7 +9,7 @@
 //! them; after a contradiction nothing is held until [`TRUST_AFTER`] patterns in a row were without one.
 
 use super::drain::{Count, DrainLimit};
-use super::lessons::{self, Lessons};
+use super::lesson_cutter::{self, LessonCutter};
 use crate::congestion::LossEvidence;
 use crate::loss_cause::report::{Lesson, LossReport};
 use crate::loss_cause::signature::Recorded;
@@ -55,7 +55,7 @@ pub(super) struct Attribution {
     drain: DrainLimit,
     burst: f64,
     reports: VecDeque<LossReport>,
-    lessons: Lessons,
+    lessons: LessonCutter,
 }
 
 /// Drops that the receiver has counted and that no loss has used up.
@@ -112,7 +112,7 @@ impl Attribution {
             drain: DrainLimit::default(),
             burst: 1.0,
             reports: VecDeque::new(),
-            lessons: Lessons::default(),
+            lessons: LessonCutter::default(),
         }
     }
 
@@ -286,7 +286,7 @@ impl Attribution {
     /// Keeps the receiver's counts of a round, to train models with.
     fn learn(&mut self, round: &Round, end: PacketNumber) {
         let settled =
-            lessons::Settled { end, lost: round.lost, covered: round.covered, marked: round.marked };
+            lesson_cutter::Settled { end, lost: round.lost, covered: round.covered, marked: round.marked };
         let (trail, burst) = (&self.trail, self.burst.round() as u32);
         self.lessons.on_round(settled, |from, end| trail.window(from, end, burst));
     }

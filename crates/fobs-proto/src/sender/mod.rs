@@ -21,7 +21,7 @@ mod config;
 mod deadline;
 mod drain;
 mod flight;
-mod lessons;
+mod lesson_cutter;
 mod limit;
 mod opening;
 mod pace;

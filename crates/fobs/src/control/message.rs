@@ -171,8 +171,9 @@ pub struct Standing {
     pub bytes: u64,
     /// Whether that is final.
     pub scan_complete: bool,
-    /// Smoothed RTT, ms.
-    pub rtt_ms: f64,
+    /// Smoothed RTT, ms; `None` before the first answer.
+    #[serde(with = "wire::zero_is_none")]
+    pub rtt_ms: Option<f64>,
     /// Share of packets lost so far.
     pub loss_rate: f64,
     /// (sent - needed) / needed, so far.
@@ -216,8 +217,9 @@ pub struct Finished {
     pub packets_sent: u64,
     /// Data packets declared lost.
     pub packets_lost: u64,
-    /// Smallest RTT, ms.
-    pub rtt_ms_min: f64,
+    /// Smallest RTT, ms; `None` without any answer.
+    #[serde(with = "wire::zero_is_none")]
+    pub rtt_ms_min: Option<f64>,
     /// Data bytes per packet at the end.
     pub packet_size: u16,
     /// Name of the controller.

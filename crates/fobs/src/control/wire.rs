@@ -8,6 +8,19 @@ use super::message::{self, Bytes, UdpAddress};
 use crate::direction::TransferDirection;
 use crate::storage::SourceShape;
 
+/// A figure above 0, or 0 where it is not known. What a peer sends below 0 is not known either.
+pub(super) mod zero_is_none {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(figure: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_f64(figure.unwrap_or(0.0))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        f64::deserialize(from).map(|figure| (figure > 0.0).then_some(figure))
+    }
+}
+
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Direction {

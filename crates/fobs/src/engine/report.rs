@@ -108,7 +108,7 @@ impl Reporter {
         self.with(|state| {
             state.progress.bytes_known = standing.bytes;
             state.progress.scan_complete = standing.scan_complete;
-            state.progress.rtt_ms = (standing.rtt_ms > 0.0).then_some(standing.rtt_ms);
+            state.progress.rtt_ms = standing.rtt_ms;
             state.progress.loss_rate = standing.loss_rate;
             state.progress.waste = standing.waste;
         });

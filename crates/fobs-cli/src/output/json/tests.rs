@@ -53,7 +53,7 @@ fn done_has_every_figure() {
         packets_sent: 6,
         waste: 0.2,
         deadline_margin_s: Some(-1.5),
-        rtt_ms_min: 7.5,
+        rtt_ms_min: Some(7.5),
         loss_rate: 0.25,
         socket_drops: 8,
         datagrams_rejected: 9,

@@ -10,7 +10,7 @@ pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
     Standing {
         bytes: known.bytes,
         scan_complete: known.scan_complete,
-        rtt_ms: rtt.latest().map_or(0.0, |_| rtt.smoothed().as_secs_f64() * 1e3),
+        rtt_ms: rtt.latest().map(|_| rtt.smoothed().as_secs_f64() * 1e3),
         loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
         waste: ratio(stats.packets_sent.saturating_sub(stats.packets_needed), stats.packets_needed),
         late_seconds: machine.late().map(|late| late.as_secs_f64()),
@@ -24,7 +24,7 @@ pub(super) fn finished(machine: &Sender, rejected: u64) -> Finished {
         packets_needed: stats.packets_needed,
         packets_sent: stats.packets_sent,
         packets_lost: stats.packets_lost.saturating_sub(stats.packets_late),
-        rtt_ms_min: machine.rtt().min_ever().map_or(0.0, |rtt| rtt.as_secs_f64() * 1e3),
+        rtt_ms_min: machine.rtt().min_ever().map(|rtt| rtt.as_secs_f64() * 1e3),
         packet_size: machine.payload_size(),
         cc: machine.controller().name().to_owned(),
         datagrams_rejected: rejected,

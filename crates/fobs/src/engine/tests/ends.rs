@@ -46,7 +46,7 @@ fn figures(summary: &Summary) -> [f64; 8] {
         s.seconds_total,
         s.goodput_bps,
         s.waste,
-        s.rtt_ms_min,
+        s.rtt_ms_min.unwrap_or_default(),
         s.loss_rate,
         s.cpu_seconds,
         s.cpu_seconds_peer,
@@ -100,7 +100,7 @@ fn figures_of_a_lying_peer_make_no_holes() {
         let finished = Finished {
             packets_sent: 1,
             packets_lost: u64::MAX,
-            rtt_ms_min: lie,
+            rtt_ms_min: Some(lie),
             cpu_seconds: lie,
             datagrams_rejected: 1,
             ..Finished::default()

@@ -20,7 +20,7 @@ const LESSONS_MAX: usize = 64;
 
 /// The window that is growing, and those that wait.
 #[derive(Debug, Default)]
-pub(super) struct Lessons {
+pub(super) struct LessonCutter {
     /// Its first packet.
     from: PacketNumber,
     /// The first packet that no round has settled.
@@ -43,7 +43,7 @@ pub(super) struct Settled {
     pub(super) marked: bool,
 }
 
-impl Lessons {
+impl LessonCutter {
     /// A round with losses is over. `cut` cuts a window out of the trail.
     pub(super) fn on_round(
         &mut self,
@@ -77,8 +77,12 @@ impl Lessons {
 
     /// The next window begins with this packet.
     pub(super) fn begin(&mut self, from: PacketNumber) {
-        *self =
-            Lessons { from, settled: from, waiting: std::mem::take(&mut self.waiting), ..Lessons::default() };
+        *self = LessonCutter {
+            from,
+            settled: from,
+            waiting: std::mem::take(&mut self.waiting),
+            ..LessonCutter::default()
+        };
     }
 
     /// The oldest that waits.
@@ -103,56 +107,56 @@ mod tests {
     use super::*;
 
     /// Ends a round that lost the packets before `end`.
-    fn round(lessons: &mut Lessons, end: PacketNumber, lost: u32, covered: u32, marked: bool) {
-        lessons.on_round(Settled { end, lost, covered, marked }, |from, to| {
+    fn round(cutter: &mut LessonCutter, end: PacketNumber, lost: u32, covered: u32, marked: bool) {
+        cutter.on_round(Settled { end, lost, covered, marked }, |from, to| {
             let (packets, lost) = (to - from, u64::from(lost));
             Signature::from_gaps(packets, 1, [(packets - lost, lost)]).expect("good")
         });
     }
 
-    fn taken(lessons: &mut Lessons) -> Vec<(u32, Verdict, u32)> {
-        let all = std::iter::from_fn(|| lessons.take());
+    fn taken(cutter: &mut LessonCutter) -> Vec<(u32, Verdict, u32)> {
+        let all = std::iter::from_fn(|| cutter.take());
         all.map(|lesson| (lesson.signature.packets(), lesson.cause, lesson.host_drops)).collect()
     }
 
     #[test]
     fn windows_grow_until_they_are_long_enough_and_lost_enough() {
-        let mut lessons = Lessons::default();
-        round(&mut lessons, 6_000, 20, 20, false);
-        assert_eq!(taken(&mut lessons), [], "too short");
-        round(&mut lessons, 12_000, 30, 30, false);
-        round(&mut lessons, 30_000, 3, 0, false);
-        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 30)], "the second has lost too few");
-        round(&mut lessons, 40_000, 9, 0, false);
-        assert_eq!(taken(&mut lessons), [(28_000, Verdict::Network, 0)]);
+        let mut cutter = LessonCutter::default();
+        round(&mut cutter, 6_000, 20, 20, false);
+        assert_eq!(taken(&mut cutter), [], "too short");
+        round(&mut cutter, 12_000, 30, 30, false);
+        round(&mut cutter, 30_000, 3, 0, false);
+        assert_eq!(taken(&mut cutter), [(12_000, Verdict::Receiver, 30)], "the second has lost too few");
+        round(&mut cutter, 40_000, 9, 0, false);
+        assert_eq!(taken(&mut cutter), [(28_000, Verdict::Network, 0)]);
     }
 
     #[test]
     fn what_both_lost_and_what_was_marked_teaches_nothing() {
-        let mut lessons = Lessons::default();
-        round(&mut lessons, 12_000, 100, 90, false);
-        round(&mut lessons, 24_000, 100, 100, true);
-        assert_eq!(taken(&mut lessons), []);
-        round(&mut lessons, 36_000, 100, 99, false);
-        round(&mut lessons, 48_000, 100, 0, true);
-        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 99), (12_000, Verdict::Network, 0)]);
+        let mut cutter = LessonCutter::default();
+        round(&mut cutter, 12_000, 100, 90, false);
+        round(&mut cutter, 24_000, 100, 100, true);
+        assert_eq!(taken(&mut cutter), []);
+        round(&mut cutter, 36_000, 100, 99, false);
+        round(&mut cutter, 48_000, 100, 0, true);
+        assert_eq!(taken(&mut cutter), [(12_000, Verdict::Receiver, 99), (12_000, Verdict::Network, 0)]);
     }
 
     #[test]
     fn a_window_does_not_reach_back_over_long_silence() {
-        let mut lessons = Lessons::default();
-        round(&mut lessons, 5_000, 50, 50, false);
-        round(&mut lessons, 500_000, 50, 0, false);
-        assert_eq!(taken(&mut lessons), [(70_000, Verdict::Network, 0)], "the first round is not in it");
-        lessons.begin(600_000);
-        round(&mut lessons, 612_000, 50, 50, false);
-        assert_eq!(taken(&mut lessons), [(12_000, Verdict::Receiver, 50)]);
+        let mut cutter = LessonCutter::default();
+        round(&mut cutter, 5_000, 50, 50, false);
+        round(&mut cutter, 500_000, 50, 0, false);
+        assert_eq!(taken(&mut cutter), [(70_000, Verdict::Network, 0)], "the first round is not in it");
+        cutter.begin(600_000);
+        round(&mut cutter, 612_000, 50, 50, false);
+        assert_eq!(taken(&mut cutter), [(12_000, Verdict::Receiver, 50)]);
     }
 
     #[test]
     fn windows_that_nobody_takes_are_bounded() {
-        let mut lessons = Lessons::default();
-        (1..=100).for_each(|i| round(&mut lessons, i * 10_000, 9, 9, false));
-        assert_eq!(taken(&mut lessons).len(), LESSONS_MAX);
+        let mut cutter = LessonCutter::default();
+        (1..=100).for_each(|i| round(&mut cutter, i * 10_000, 9, 9, false));
+        assert_eq!(taken(&mut cutter).len(), LESSONS_MAX);
     }
 }
