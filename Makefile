@@ -31,6 +31,10 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) test --locked -p fobs-sim --features long
 
+.PHONY: fuzz
+fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)
+	scripts/fuzz.sh
+
 .PHONY: lint
 lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
 	$(CARGO) fmt --all --check
@@ -38,6 +42,10 @@ lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/
 	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) xtask tidy
 	scripts/without-io.sh
+
+.PHONY: crash
+crash: build lab ## kill either side of real copies 300 times, go on with them, compare every byte (10 minutes)
+	$(LAB) crash --fobs $(FOBS) --kills 300
 
 .PHONY: msrv
 msrv: ## build with the minimum Rust version of Cargo.toml

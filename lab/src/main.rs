@@ -4,6 +4,7 @@
 //! - `run` runs tools over such paths as a plan says, and writes records ([`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
+//! - `crash` kills either side of real copies and goes on with them ([`crash`]),
 //! - `analyse` makes the tables that documents quote, of records, virtual time and trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
@@ -19,6 +20,7 @@ use clap::{Parser, Subcommand};
 
 mod analyse;
 mod bench;
+mod crash;
 mod diagnose;
 mod failure;
 mod link;
@@ -46,6 +48,7 @@ enum Command {
     Sim(sim::Args),
     Diagnose(diagnose::Args),
     Bench(bench::Args),
+    Crash(crash::Args),
     Analyse(analyse::Args),
 }
 
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::main(&args),
         Command::Diagnose(args) => diagnose::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Crash(args) => crash::main(&args),
         Command::Analyse(args) => analyse::main(&args),
     }
 }

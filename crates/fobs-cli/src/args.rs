@@ -1,18 +1,30 @@
 //! The command line: parsing, help, manual pages and completions are all made from these definitions.
 
+mod clean;
+pub mod config;
+pub mod doctor;
+mod resume;
+mod route;
+mod serve;
+pub mod sync;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fobs::options::{CongestionControl, DEFAULT_UDP_PORTS, JudgeMethod, PACKET_SIZE_RANGE, Priority};
+use fobs::options::{CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority};
 
+pub use self::clean::CleanArgs;
+pub use self::resume::ResumeArgs;
+pub use self::route::{Naming, RouteArgs};
+pub use self::serve::{ServeArgs, ServerArgs};
+use crate::endurance::{parse_min_rate, parse_timeout};
 use crate::exit;
 use crate::moment::parse_deadline;
 use crate::moved::MovedArgs;
-use crate::ports::{Listen, PortRange, parse_listen, parse_range};
 use crate::units::{parse_rate, parse_size};
 
 /// Examples of `fobs cp`, for its help and its man page.
@@ -25,13 +37,6 @@ Examples:
   tar c dir | fobs cp - host:dir.tar           standard input
   fobs cp --deadline 06:00 -r set/ host:/data  complete by 06:00; gives way to other traffic
   fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity";
-
-/// Examples of `fobs serve`.
-pub const SERVE_EXAMPLES: &str = "\
-Examples:
-  fobs keygen                                  on the client: prints the public key
-  fobs serve --root /srv --authorized-keys keys
-  fobs serve --listen 192.0.2.1 --root /srv --read-only --authorized-keys keys";
 
 /// Copies files and directory trees between hosts at the rate the path can carry.
 ///
@@ -49,14 +54,17 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Cp(Box<CpArgs>),
+    Sync(Box<sync::SyncArgs>),
     Serve(ServeArgs),
     Keygen(KeygenArgs),
     Explain(ExplainArgs),
+    Config(config::ConfigArgs),
+    Doctor(Box<doctor::DoctorArgs>),
+    Clean(CleanArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
-    /// The remote end of a copy over SSH, on standard input and output.
     #[command(hide = true)]
-    Server,
+    Server(ServerArgs),
     /// Moved to fobs-lab sim: build it with cargo build --release -p fobs-lab.
     #[command(hide = true)]
     Sim(MovedArgs),
@@ -76,61 +84,39 @@ pub enum Command {
 #[command(override_usage = "fobs cp [OPTIONS] SRC... DST", after_help = CP_EXAMPLES, args_override_self = true)]
 pub struct CpArgs {
     /// Copy directories recursively
-    #[arg(short = 'r')]
+    #[arg(short = 'r', long)]
     pub recursive: bool,
 
     /// Preserve modes and modification times
-    #[arg(short = 'p')]
+    #[arg(short = 'p', long)]
     pub preserve: bool,
 
     /// Quiet: no progress, summary or notices; errors are still shown
-    #[arg(short = 'q')]
+    #[arg(short = 'q', long)]
     pub quiet: bool,
 
     /// Verbose: print a line for every file; repeat for more messages from ssh
-    #[arg(short = 'v', action = ArgAction::Count)]
+    #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 
     /// Compress data (zstd) where that makes it smaller
-    #[arg(short = 'C')]
+    #[arg(short = 'C', long)]
     pub compress: bool,
 
     /// fsync each file at the destination before renaming it, then its directory; slower
     #[arg(long)]
     pub fsync: bool,
 
+    #[command(flatten)]
+    pub resume: ResumeArgs,
+
+    #[command(flatten)]
+    pub route: RouteArgs,
+
     /// Maximum rate in Kbit/s (1000 bits per second), as --rate
     #[arg(short = 'l', value_name = "KBIT", value_parser = clap::value_parser!(u64).range(1..=KBIT_MAX),
           conflicts_with = "rate")]
     pub limit_kbit: Option<u64>,
-
-    /// Port of the other host's SSH server or daemon, unless the location has one
-    #[arg(short = 'P', value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub port: Option<u16>,
-
-    /// Private key: an SSH identity file, or for fobs:// a file made by fobs keygen
-    #[arg(short = 'i', value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub identity: Option<PathBuf>,
-
-    /// Configuration file for ssh
-    #[arg(short = 'F', value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub ssh_config: Option<PathBuf>,
-
-    /// Jump host for the control channel (ssh -J); the data goes directly to the other host
-    #[arg(short = 'J', value_name = "HOST", value_hint = ValueHint::Hostname)]
-    pub jump: Option<String>,
-
-    /// Option for ssh, as in its configuration file; repeatable
-    #[arg(short = 'o', value_name = "OPT", action = ArgAction::Append)]
-    pub ssh_options: Vec<String>,
-
-    /// Use IPv4 only
-    #[arg(short = '4', overrides_with = "ipv6")]
-    pub ipv4: bool,
-
-    /// Use IPv6 only
-    #[arg(short = '6', overrides_with = "ipv4")]
-    pub ipv6: bool,
 
     /// Congestion control algorithm
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
@@ -159,6 +145,17 @@ pub struct CpArgs {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<u64>,
 
+    /// How long to wait for the other host when the network fails [default: 10m]
+    ///
+    /// While the path is silent, both ends probe it and the copy goes on as soon as it is back, also if an
+    /// address has changed. A number without a unit is seconds; units as in 90s, 10m, 2h.
+    #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
+    pub timeout: Option<Duration>,
+
+    /// End the copy when it is slower than this, as in 1Mbit/30s: on average over the last 30 s
+    #[arg(long, value_name = "RATE/TIME", value_parser = parse_min_rate)]
+    pub min_rate: Option<MinRate>,
+
     /// Number of new packets per acknowledgement
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub ack_every: Option<u32>,
@@ -172,14 +169,6 @@ pub struct CpArgs {
     /// A number without a unit is bytes; units as in 1.4k or 8KiB.
     #[arg(long, value_name = "BYTES", value_parser = parse_packet_size)]
     pub packet_size: Option<u16>,
-
-    /// UDP ports for the data on the other host, as in 45601-45664, if a firewall restricts them
-    #[arg(long, value_name = "A-B", value_parser = parse_range)]
-    pub udp_ports: Option<PortRange>,
-
-    /// Path of fobs on the other host [default: fobs]
-    #[arg(long, value_name = "PATH")]
-    pub fobs_path: Option<String>,
 
     /// Write events to standard output, one JSON object per line, instead of progress
     ///
@@ -197,14 +186,6 @@ pub struct CpArgs {
     /// Write the measurements of both ends to FILE, for fobs explain
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
-
-    /// File with the pinned keys of daemons, instead of the default file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub known_hosts: Option<PathBuf>,
-
-    /// ssh program to run [default: ssh]
-    #[arg(short = 'S', long = "ssh", value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
-    pub ssh_program: Option<PathBuf>,
 
     /// Sources, then the destination: SRC... DST
     // One list, not two: clap takes no `--` between a list and what follows it.
@@ -231,44 +212,6 @@ fn priority_names() -> impl TypedValueParser<Value = Priority> {
 fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
     let names = JudgeMethod::ALL.map(|method| PossibleValue::new(method.name()).help(method.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<JudgeMethod>())
-}
-
-/// Serve a directory to clients with known keys.
-///
-/// Clients use it as fobs://host/path. The control channel is TLS 1.3 on a TCP port; each session has its own
-/// UDP port for the data. The addresses, the directory and the fingerprint of the server's key are printed on
-/// standard error, then a line for each event.
-#[derive(Debug, Args)]
-#[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
-pub struct ServeArgs {
-    /// Address, port or both to listen at, as in [::1]:45600; repeatable [default: port 45600 on all
-    /// addresses]
-    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen, action = ArgAction::Append)]
-    pub listen: Vec<Listen>,
-
-    /// Directory to serve; nothing outside it is accessible
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub root: PathBuf,
-
-    /// Refuse all writes, regardless of the rights of keys
-    #[arg(long)]
-    pub read_only: bool,
-
-    /// File with the clients' public keys and their rights, one per line
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub authorized_keys: PathBuf,
-
-    /// File with the server's private key, instead of the default file; created if it does not exist
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub identity: Option<PathBuf>,
-
-    /// UDP ports for the data, one for each session
-    #[arg(long, value_name = "A-B", value_parser = parse_range, default_value_t = DEFAULT_UDP)]
-    pub udp_ports: PortRange,
-
-    /// Maximum number of concurrent sessions [default: the number of UDP ports]
-    #[arg(long, value_name = "N")]
-    pub sessions_max: Option<usize>,
 }
 
 /// Create a key pair that identifies this client to daemons.
@@ -320,9 +263,6 @@ pub struct CompletionsArgs {
     #[arg(value_enum)]
     pub shell: Shell,
 }
-
-/// The default of `--udp-ports`.
-const DEFAULT_UDP: PortRange = PortRange { first: DEFAULT_UDP_PORTS.0, last: DEFAULT_UDP_PORTS.1 };
 
 fn parse_packet_size(text: &str) -> Result<u16, String> {
     let (smallest, largest) = PACKET_SIZE_RANGE;

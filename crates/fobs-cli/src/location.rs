@@ -27,6 +27,24 @@ pub fn parse(argument: &OsStr) -> Result<Location> {
     parsed.map(Location::Remote).map_err(|why| usage(format!("{}: {why}", argument.to_string_lossy())))
 }
 
+/// Parses a host alone: `[user@]host`, with a colon or without, or a URL whose path does not matter.
+///
+/// # Errors
+/// As [`parse`].
+pub fn host(argument: &OsStr) -> Result<Remote> {
+    match parse(argument)? {
+        Location::Remote(remote) => Ok(remote),
+        Location::Local(path) if !path.as_os_str().as_bytes().contains(&b'/') => {
+            let named = host_and_path(argument.as_bytes(), b"");
+            named.map_err(|why| usage(format!("{}: {why}", argument.to_string_lossy())))
+        }
+        Location::Local(_) | Location::Stdio => {
+            let name = argument.to_string_lossy();
+            Err(usage(format!("{name} is no host: give host:, user@host or fobs://host")))
+        }
+    }
+}
+
 /// Checks that the copy is between this host and one other host.
 ///
 /// # Errors

@@ -4,31 +4,40 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod clean;
+mod config;
+mod doctor;
+mod endurance;
 mod exit;
 mod explain;
 mod generate;
 mod location;
+mod log;
 mod moment;
 mod moved;
 mod output;
 mod ports;
 mod resolve;
+mod serve;
 mod signals;
+mod sync;
+mod systemd;
 mod units;
 mod usage;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use args::{Cli, Command, CpArgs};
-use clap::Parser;
+use args::{Command, CpArgs};
+use config::Refusal;
 use explain::{Meanwhile, TraceFile};
 use fobs::{CancelToken, Result, Transfer};
 
 fn main() -> ExitCode {
-    let code = match Cli::try_parse() {
+    let code = match config::parse() {
         Ok(cli) => run(cli.command),
-        Err(error) => usage::report(&error),
+        Err(Refusal::Parser(error)) => usage::report(&error),
+        Err(Refusal::Configuration(error)) => usage::refuse(&error),
     };
     ExitCode::from(code)
 }
@@ -36,17 +45,18 @@ fn main() -> ExitCode {
 fn run(command: Command) -> u8 {
     let done = match command {
         Command::Cp(args) => return copy(&args),
-        Command::Serve(args) => resolve::serve(&args).and_then(|options| {
+        Command::Sync(args) => return sync::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Server(args) => {
             let cancel = CancelToken::new();
-            signals::install(&cancel)?;
-            fobs::serve(&options, output::of_server(), &cancel)
-        }),
-        Command::Server => {
-            let cancel = CancelToken::new();
-            signals::install(&cancel).and_then(|()| fobs::serve_stdio(&cancel))
+            let restriction = resolve::server(&args);
+            signals::install(&cancel).and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel))
         }
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Doctor(args) => return doctor::run(&args),
+        Command::Config(args) => config::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Man(args) => generate::man(&args),
         Command::Completions(args) => generate::completions(args.shell),
         Command::Sim(_) => Err(moved::error("sim")),
@@ -64,7 +74,8 @@ fn copy(args: &CpArgs) -> u8 {
         trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
-        let events = recording.clone();
+        let (events, asked) = (recording.clone(), recording.clone());
+        signals::show_status(move || asked.show_status())?;
         Transfer::builder(copy.sources, copy.destination)
             .options(copy.options)
             .events(events)

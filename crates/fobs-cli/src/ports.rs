@@ -75,6 +75,15 @@ pub fn parse_listen(text: &str) -> Result<Listen, String> {
     }
 }
 
+/// Parses `ADDR:PORT`, or `PORT` on the loopback address: counters are not for everyone unless said so.
+pub fn parse_metrics(text: &str) -> Result<SocketAddr, String> {
+    match (parse_port(text), text.parse()) {
+        (Some(port), _) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        (None, Ok(address)) => Ok(address),
+        (None, Err(_)) => Err("write a port, or an address and a port, as in 9464 or [::1]:9464".to_owned()),
+    }
+}
+
 /// A port in digits only (`u16::from_str` would take a sign).
 fn parse_port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
@@ -83,6 +92,17 @@ fn parse_port(text: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn metrics_are_local_unless_an_address_is_given() {
+        let table = [("9464", "127.0.0.1:9464"), ("0.0.0.0:1", "0.0.0.0:1"), ("[::1]:9", "[::1]:9")];
+        for (text, address) in table {
+            assert_eq!(parse_metrics(text), Ok(address.parse().expect("an address")), "{text}");
+        }
+        for text in ["", "host:1", "127.0.0.1", "-1", "65536"] {
+            parse_metrics(text).expect_err(text);
+        }
+    }
 
     #[test]
     fn port_ranges_are_parsed_or_refused() {

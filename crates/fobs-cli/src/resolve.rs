@@ -1,12 +1,12 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
 use fobs::options::{
-    AddressFamily, Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, ServeOptions,
-    SshOptions, TransferOptions,
+    Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Restriction,
+    ServeOptions, SshOptions, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
-use crate::args::{CpArgs, ServeArgs};
+use crate::args::{CpArgs, Naming, ServeArgs, ServerArgs};
 use crate::location;
 use crate::ports::Listen;
 
@@ -39,7 +39,7 @@ pub fn copy(args: &CpArgs) -> Result<Copy> {
         ));
     }
     if let Some(carrier) = sources.iter().chain([&destination]).find_map(carrier) {
-        check_carrier(args, carrier)?;
+        args.route.check(carrier, Naming::Letters)?;
     }
     Ok(Copy { sources, destination, options: transfer_options(args)? })
 }
@@ -64,15 +64,28 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
         [] => Listen::Port(DEFAULT_TCP_PORT).addresses(),
         given => given.iter().flat_map(|listen| listen.addresses()).collect(),
     };
+    let (queue_wait, drain) = args.waits();
     Ok(ServeOptions {
         listen,
-        root: args.root.clone(),
         read_only: args.read_only,
-        authorized_keys: args.authorized_keys.clone(),
         identity: args.identity.clone(),
         udp_ports: (ports.first, ports.last),
         sessions_max,
+        queue_wait,
+        drain,
+        metrics: args.metrics,
+        ..ServeOptions::new(args.root.clone(), args.authorized_keys.clone())
     })
+}
+
+/// Resolves the arguments of `fobs server`; `None` is the session of an unrestricted key.
+pub fn server(args: &ServerArgs) -> Option<Restriction> {
+    let direction = match (args.access.read_only, args.access.write_only) {
+        (true, _) => DirectionRights::ReadOnly,
+        (_, true) => DirectionRights::WriteOnly,
+        _ => DirectionRights::ReadWrite,
+    };
+    args.restrict.clone().map(|directory| Restriction { directory, direction })
 }
 
 fn usage(message: impl Into<String>) -> Error {
@@ -83,30 +96,6 @@ fn carrier(location: &Location) -> Option<Carrier> {
     match location {
         Location::Remote(remote) => Some(remote.carrier),
         Location::Local(_) | Location::Stdio => None,
-    }
-}
-
-/// Refuses options that the carrier would silently ignore.
-fn check_carrier(args: &CpArgs, carrier: Carrier) -> Result<()> {
-    let (reason, flags): (&str, &[(&str, bool)]) = match carrier {
-        Carrier::Ssh => (
-            "is for daemons (fobs://); over SSH, ssh checks the host's key: use -o UserKnownHostsFile=FILE",
-            &[("--known-hosts", args.known_hosts.is_some())],
-        ),
-        Carrier::Daemon => (
-            "is for copies over SSH, and fobs:// does not run ssh: leave it out",
-            &[
-                ("-F", args.ssh_config.is_some()),
-                ("-J", args.jump.is_some()),
-                ("-o", !args.ssh_options.is_empty()),
-                ("--ssh", args.ssh_program.is_some()),
-                ("--fobs-path", args.fobs_path.is_some()),
-            ],
-        ),
-    };
-    match flags.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => Err(usage(format!("{flag} {reason}"))),
-        None => Ok(()),
     }
 }
 
@@ -133,47 +122,32 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         )));
     }
     let defaults = TransferOptions::default();
-    Ok(TransferOptions {
+    // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
+    // connection failed.
+    let quiet = args.quiet.then(|| "LogLevel=ERROR".to_owned());
+    let mut options = args.route.added_to(TransferOptions {
         recursive: args.recursive,
         preserve: args.preserve,
         compress: args.compress,
         fsync: args.fsync,
+        no_partial: args.resume.no_partial,
+        append_verify: args.resume.append_verify,
+        checksum: args.resume.checksum,
         congestion_control,
         priority: args.priority,
         deadline: args.deadline,
         loss_cause: args.loss_cause,
         rate_limit,
+        timeout: args.timeout.unwrap_or(defaults.timeout),
+        min_rate: args.min_rate,
         ack_every: args.ack_every,
         burst: args.burst,
         packet_size: args.packet_size,
-        udp_ports: args.udp_ports.map(|ports| (ports.first, ports.last)),
-        address_family: match (args.ipv4, args.ipv6) {
-            (true, _) => AddressFamily::V4,
-            (_, true) => AddressFamily::V6,
-            _ => AddressFamily::Any,
-        },
-        identity: args.identity.clone(),
-        port: args.port,
-        fobs_path: args.fobs_path.clone().unwrap_or(defaults.fobs_path),
-        ssh: ssh_options(args),
-        known_hosts: args.known_hosts.clone(),
-    })
-}
-
-fn ssh_options(args: &CpArgs) -> SshOptions {
-    let mut options = args.ssh_options.clone();
-    if args.quiet {
-        // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
-        // connection failed.
-        options.push("LogLevel=ERROR".to_owned());
-    }
-    SshOptions {
-        config_file: args.ssh_config.clone(),
-        jump: args.jump.clone(),
-        options,
-        verbose: args.verbose,
-        program: args.ssh_program.clone(),
-    }
+        ssh: SshOptions { verbose: args.verbose, ..SshOptions::default() },
+        ..defaults
+    });
+    options.ssh.options.extend(quiet);
+    Ok(options)
 }
 
 #[cfg(test)]

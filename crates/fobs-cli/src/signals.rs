@@ -1,13 +1,15 @@
 //! SIGINT, SIGTERM and SIGHUP: the first signal ends the copy after cleaning up, the second at once. SIGXFSZ
-//! is without effect.
+//! is without effect. SIGUSR1 has a copy say how it stands.
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread;
 
-use fobs::{CancelToken, Error, ErrorKind, Result};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use fobs::{CancelToken, Error, ErrorKind, Result, ServerHandle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
+use tracing::info;
 
 /// Starts the thread that waits for signals; the first one cancels `cancel`.
 ///
@@ -36,6 +38,53 @@ pub fn install(cancel: &CancelToken) -> Result<()> {
         }
     };
     thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+/// Starts the thread that waits for signals of a server: `SIGTERM` drains it and, the second time, ends it as
+/// `SIGINT` does; the second `SIGINT` ends the process at once. `SIGHUP` drains a server whose terminal is
+/// gone; another one has nothing to reload.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_for_server(server: &ServerHandle, cancel: &CancelToken) -> Result<()> {
+    let on_terminal = std::io::stdin().is_terminal();
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| failed(&error))?;
+    flag::register(SIGXFSZ, Arc::default()).map_err(|error| failed(&error))?;
+    let (server, cancel) = (server.clone(), cancel.clone());
+    let mut drains = false;
+    let wait = move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGHUP if !on_terminal => {
+                    info!(
+                        event = "hangup",
+                        "SIGHUP: nothing to do; the file of keys is read for each client"
+                    );
+                }
+                SIGTERM | SIGHUP if !drains => {
+                    drains = true;
+                    server.drain();
+                }
+                _ if cancel.is_cancelled() => {
+                    low_level::exit(i32::from(ErrorKind::Interrupted.exit_code()));
+                }
+                _ => cancel.cancel(),
+            }
+        }
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(|error| failed(&error))?;
+    Ok(())
+}
+
+/// Starts the thread that runs `show` for each SIGUSR1.
+///
+/// # Errors
+/// As [`install`].
+pub fn show_status(show: impl Fn() + Send + 'static) -> Result<()> {
+    let mut signals = Signals::new([SIGUSR1]).map_err(|error| failed(&error))?;
+    let wait = move || signals.forever().for_each(|_| show());
+    thread::Builder::new().name("status".to_owned()).spawn(wait).map_err(|error| failed(&error))?;
     Ok(())
 }
 

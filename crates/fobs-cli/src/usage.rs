@@ -21,17 +21,19 @@ pub fn report(error: &clap::Error) -> u8 {
             let _ = error.print();
             ErrorKind::Usage.exit_code()
         }
-        _ => {
-            let error = Error::new(ErrorKind::Usage, sentence(&error.render().to_string()));
-            output::complain(&error);
-            if has_json(std::env::args_os()) {
-                // A failure to write the line does not change the exit code.
-                let _ = output::json_failure(&error);
-            }
-            let _ = std::io::stdout().flush();
-            ErrorKind::Usage.exit_code()
-        }
+        _ => refuse(&Error::new(ErrorKind::Usage, sentence(&error.render().to_string()))),
     }
+}
+
+/// Prints an error that is known before the command line is understood; returns the exit code.
+pub fn refuse(error: &Error) -> u8 {
+    output::complain(error);
+    if has_json(std::env::args_os()) {
+        // A failure to write the line does not change the exit code.
+        let _ = output::json_failure(error);
+    }
+    let _ = std::io::stdout().flush();
+    error.kind.exit_code()
 }
 
 /// Whether a command line that could not be parsed contains `--json`.
@@ -40,7 +42,7 @@ fn has_json(words: impl Iterator<Item = OsString>) -> bool {
 }
 
 /// One sentence from clap's paragraphs: the error, its tips, and a reference to the help.
-fn sentence(rendered: &str) -> String {
+pub fn sentence(rendered: &str) -> String {
     let joined = |paragraph: &str| paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts = Vec::new();
     let mut help = "'fobs --help'".to_owned();
@@ -80,7 +82,7 @@ mod tests {
                 "invalid value 'warp' for '--cc <CC>' [possible values: auto, greedy, fixed, linear, tricolor, hstfrc, \
                  hstfrc-rate, tfrc, scalable, fast, udt, sabul, rbudp, cubic, bbr]",
             ),
-            ("cp -P 0 a b:", "invalid value '0' for '-P <PORT>': 0 is not in 1..=65535"),
+            ("cp -P 0 a b:", "invalid value '0' for '--port <PORT>': 0 is not in 1..=65535"),
             ("cp -l 0 a b:", "invalid value '0' for '-l <KBIT>'"),
             (
                 "cp -l 1 --rate 1M a b:",

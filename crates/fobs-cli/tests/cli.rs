@@ -49,7 +49,8 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 6] = ["cp", "serve", "keygen", "explain", "man", "completions"];
+const COMMANDS: [&str; 10] =
+    ["cp", "sync", "serve", "keygen", "explain", "config", "doctor", "clean", "man", "completions"];
 
 /// The flags of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {
@@ -81,8 +82,10 @@ fn version_is_that_of_the_package() {
 #[test]
 fn help_of_cp_lists_all_flags() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
-    let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --cc --rate --ack-every --burst --packet-size --udp-ports \
-                    --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace --fsync -h --help";
+    let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --recursive --preserve --quiet --verbose --compress --port \
+                    --identity --ssh-config --jump --ssh-option --ipv4 --ipv6 --cc --rate --ack-every --burst --packet-size --udp-ports \
+                    --fobs-path --json --known-hosts --ssh --priority --deadline --loss-cause --explain --trace --fsync --timeout --min-rate \
+                    --no-partial --append-verify --checksum -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
 
@@ -340,4 +343,34 @@ fn keygen_prints_the_public_key_and_the_file() {
     assert!(run.stdout.lines().count() == 1 && run.stdout.ends_with('\n'), "{:?}", run.stdout);
     assert!(run.stderr.starts_with(&format!("fobs: the key is in {}, ", key.display())), "{}", run.stderr);
     assert!(key.is_file());
+}
+
+#[test]
+fn config_names_the_place_of_values_and_of_mistakes() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    fs::create_dir(home.path().join("fobs")).expect("own directory");
+    let file = home.path().join("fobs/config.toml");
+    let path = file.to_str().expect("UTF-8");
+    let run = |text: &str, words: &[&str]| {
+        fs::write(&file, text).expect("own file");
+        let mut command = fobs_command(words);
+        command.env("XDG_CONFIG_HOME", home.path()).env("FOBS_FSYNC", "true");
+        finished(command)
+    };
+    let shown = run("[host.'h*']\nrate = '1M'\n", &["config", "--why", "host:"]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
+    let row =
+        |name: &str| shown.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(row("rate ").ends_with(&format!("{path}:2 [host.\"h*\"]")), "{}", shown.stdout);
+    assert!(row("fsync ").ends_with("FOBS_FSYNC") && row("cc ").ends_with("default"), "{}", shown.stdout);
+    let listed = run("", &["config", "--path"]).stdout;
+    assert!(listed.starts_with(&format!("{path}\n/etc/fobs/config.toml")), "{listed}");
+
+    let wrong = run("\nrat = 1\n", &["cp", "--json", "a", "h:"]);
+    assert_eq!(wrong.code, Some(1), "{}", wrong.stderr);
+    let expected = format!("{path}:2: there is no key \"rat\"; did you mean \"rate\"?");
+    assert_eq!(wrong.stderr, format!("fobs: {expected}\n"));
+    let line: Value = serde_json::from_str(&wrong.stdout).expect("JSON");
+    assert_eq!(line["message"], expected);
+    assert!(run("rat = 1\n", &["cp", "--help"]).code == Some(0), "help needs no configuration");
 }

@@ -5,6 +5,7 @@ use crate::time::{Nanos, seconds};
 use fobs_proto::ChunkId;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 
 /// A rule that was broken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +104,7 @@ pub(crate) struct Assembly {
 #[derive(Debug)]
 struct OpenChunk {
     attempt: u8,
+    payload: u32,
     stored: Vec<u64>,
     bytes: u64,
     complete: bool,
@@ -120,11 +122,11 @@ impl Assembly {
             "every byte in its place",
             "chunk {chunk}: {read_at} stored at {offset}"
         );
-        let open = self.open.entry(chunk).or_insert_with(|| OpenChunk::new(attempt));
+        let open = self.open.entry(chunk).or_insert_with(|| OpenChunk::new(attempt, payload));
         let mut worthless = 0;
         if open.attempt != attempt {
             worthless = open.bytes;
-            *open = OpenChunk::new(attempt);
+            *open = OpenChunk::new(attempt, payload);
         }
         let (word, bit) = ((offset / payload / 64) as usize, 1u64 << (offset / payload % 64));
         if open.stored.len() <= word {
@@ -164,6 +166,15 @@ impl Assembly {
         rule!(net, verified, "only verified chunks are stored", "chunk {chunk}");
     }
 
+    /// Pieces of the open chunks; a chunk's last one may end before its range does.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (ChunkId, Range<u32>)> + '_ {
+        self.open.iter().flat_map(|(chunk, open)| {
+            let places = (0..64 * open.stored.len() as u32)
+                .filter(|place| open.stored[*place as usize / 64] & (1 << (place % 64)) != 0);
+            places.map(|place| (*chunk, place * open.payload..(place + 1) * open.payload))
+        })
+    }
+
     /// Most chunks that were open at once.
     pub(crate) fn open_max(&self) -> usize {
         self.open_max
@@ -182,8 +193,8 @@ pub(crate) struct Piece {
 }
 
 impl OpenChunk {
-    fn new(attempt: u8) -> OpenChunk {
-        OpenChunk { attempt, stored: Vec::new(), bytes: 0, complete: false, verified: false }
+    fn new(attempt: u8, payload: u32) -> OpenChunk {
+        OpenChunk { attempt, payload, stored: Vec::new(), bytes: 0, complete: false, verified: false }
     }
 }
 

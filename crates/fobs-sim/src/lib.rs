@@ -22,7 +22,7 @@
 //! Nothing here reads a clock, a file or the operating system's randomness, and no payload byte exists: a
 //! world is its configuration and its seed, and the same two give the same bytes of report. What is
 //! deliberately absent: the engine's threads (their timing is modelled in `flow/fobs`), encryption (a damaged
-//! packet is simply dropped), resume after a crash (the product has none yet).
+//! packet is simply dropped, and so is one of an earlier attempt).
 
 #![forbid(unsafe_code)]
 

@@ -43,10 +43,11 @@ pub(crate) struct Packet {
 /// What a packet carries.
 #[derive(Debug, Clone)]
 pub(crate) enum Cargo {
-    /// A datagram of a FOBS sender: the header as bytes, and which range of its chunk follows.
-    Fobs { number: u64, header: [u8; DATA_HEADER_LEN], offset: u32, body: u16 },
-    /// A datagram of a FOBS receiver: header and body as bytes.
-    FobsAck { number: u64, bytes: Vec<u8> },
+    /// A datagram of a FOBS sender: its session, whose keys it has; the header as bytes, and which range of
+    /// its chunk follows.
+    Fobs { session: u32, number: u64, header: [u8; DATA_HEADER_LEN], offset: u32, body: u16 },
+    /// A datagram of a FOBS receiver: its session, header and body as bytes.
+    FobsAck { session: u32, number: u64, bytes: Vec<u8> },
     /// A TCP segment: its place in the stream, and the number of this transmission.
     Tcp { place: u64, transmission: u64 },
     /// A TCP acknowledgement.

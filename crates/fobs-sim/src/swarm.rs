@@ -7,10 +7,10 @@ mod draw;
 
 pub use draw::{Plan, draw};
 
-use crate::flow::Outcome;
+use crate::flow::{FlowFigures, Outcome};
 use crate::report::{SimReport, show_seconds};
 use crate::time::Nanos;
-use crate::world::World;
+use crate::world::{FlowView, World};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -27,13 +27,19 @@ pub struct SwarmResult {
     pub packets: u64,
     /// Events.
     pub events: u64,
+    /// Attempts that the transfer took: one, and one more after each death of an end.
+    pub attempts: u64,
+    /// Bytes that more than one attempt sent.
+    pub again: u64,
 }
 
 impl SwarmResult {
     /// One line.
     pub fn line(&self) -> String {
         let at = show_seconds(self.at);
-        format!("seed {}: {} after {at}, {} packets", self.seed, self.outcome.word(), self.packets)
+        let attempts =
+            if self.attempts > 1 { format!(", {} attempts", self.attempts) } else { String::new() };
+        format!("seed {}: {} after {at}, {} packets{attempts}", self.seed, self.outcome.word(), self.packets)
     }
 }
 
@@ -81,7 +87,7 @@ fn run(plan: Plan) -> Result<SwarmResult, String> {
     let mut world = World::new(plan.config.clone()).map_err(|error| error.to_string())?;
     // Not to the end of all flows: the first is the transfer that counts.
     world.run_until(deadline).map_err(|violation| format!("{violation}: {}", world.describe()))?;
-    let outcome = world.flow(0).outcome;
+    let FlowView { outcome, figures: FlowFigures { attempts, again, .. }, .. } = world.flow(0);
     if !plan.allows(outcome, &world) {
         let at = show_seconds(world.now());
         return Err(format!(
@@ -90,7 +96,8 @@ fn run(plan: Plan) -> Result<SwarmResult, String> {
             world.describe()
         ));
     }
-    Ok(SwarmResult { seed, outcome, at: world.now(), packets: world.packets(), events: world.events() })
+    let (packets, events) = (world.packets(), world.events());
+    Ok(SwarmResult { seed, outcome, at: world.now(), packets, events, attempts, again })
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {
@@ -101,11 +108,14 @@ fn words(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::fobs::Object;
+    use crate::flow::fobs::{Journaling, Object};
     use crate::flow::{FlowConfig, Traffic};
     use crate::host::DiskConfig;
     use crate::time::SEC;
     use fobs_proto::session::UDP_SILENCE_MAX;
+
+    /// Seeds among which one must show a fault.
+    const SEEDS_OF_FAULT: u64 = 200;
 
     #[test]
     fn a_failure_names_its_seed_and_the_command() {
@@ -129,6 +139,19 @@ mod tests {
         let plan = draw(seed);
         assert_eq!(run(plan.clone()).expect("no rule breaks").outcome, Outcome::Complete);
         plan
+    }
+
+    #[test]
+    fn random_kills_catch_a_journal_that_claims_too_much() {
+        let caught = (0..SEEDS_OF_FAULT).find_map(|seed| {
+            let mut plan = draw(seed);
+            if let Traffic::Fobs(fobs) = &mut plan.config.flows[0].traffic {
+                fobs.journaling = Journaling::TooEarly;
+            }
+            run(plan).err()
+        });
+        let what = caught.unwrap_or_else(|| panic!("none of {SEEDS_OF_FAULT} seeds shows the fault"));
+        assert!(what.contains("the store gets each byte once") || what.contains("in the store"), "{what}");
     }
 
     #[test]
@@ -158,11 +181,12 @@ mod tests {
         assert!(world.net.passages[0].have_answer() && !plan.allows(Outcome::Silent, &world));
     }
 
-    /// The same flow with more to send than any of these tests lasts.
+    /// The same flow with more to send than any of these tests lasts, and a timeout within them.
     fn endless(flow: &FlowConfig) -> FlowConfig {
         let mut flow = flow.clone();
         if let Traffic::Fobs(fobs) = &mut flow.traffic {
             fobs.object = Object::Bytes(1 << 50);
+            fobs.timeout = 30 * SEC;
         }
         flow
     }

@@ -28,6 +28,13 @@ fn swarm(from: u64, worlds: u64) {
     // The draw must not have become harmless.
     let count = |outcome| verdicts.iter().filter(|verdict| verdict.outcome == outcome).count() as u64;
     assert!(count(Outcome::Complete) > worlds * 3 / 4, "{} of {worlds} complete", count(Outcome::Complete));
+    // Killed transfers are opened again until they are complete.
+    let reopened: Vec<_> = verdicts.iter().filter(|verdict| verdict.attempts > 1).collect();
+    assert!(reopened.len() as u64 * 10 > worlds, "{} of {worlds} were killed at work", reopened.len());
+    assert!(reopened.iter().any(|verdict| verdict.again > 0), "no killed transfer had bytes in flight");
+    if let Some(unfinished) = reopened.iter().find(|verdict| verdict.outcome != Outcome::Complete) {
+        panic!("{}: nothing excuses a transfer that is opened again", unfinished.line());
+    }
     let silent = count(Outcome::Silent);
     assert!(
         silent * 100 <= worlds,

@@ -59,7 +59,7 @@ impl HostDropMeter {
 }
 
 /// The local address of packets to `peer`. Nothing is sent.
-fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
+pub(crate) fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
@@ -68,7 +68,7 @@ fn local_address(peer: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// Name of the interface that has this address.
-fn interface_of(address: IpAddr) -> Option<String> {
+pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: getifaddrs stores a list in `first`; it is freed below.
     if unsafe { libc::getifaddrs(&mut first) } != 0 {

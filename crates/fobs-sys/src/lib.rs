@@ -6,6 +6,7 @@
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
+//! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
 //! | [`usage`] | CPU time and memory of this process and its threads |
@@ -19,6 +20,7 @@ compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod clock;
 pub mod host_drops;
+pub mod interface;
 pub mod page_buffer;
 pub mod thread;
 pub mod udp;
@@ -27,6 +29,7 @@ pub mod wait;
 
 pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
+pub use interface::Interface;
 pub use page_buffer::PageBuffer;
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};

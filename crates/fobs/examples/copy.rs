@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(path("authorized_keys"), format!("read-write {}\n", client_key.public_line))?;
 
     fs::create_dir(path("root"))?;
-    let server = Server::bind(&serve_options(directory.path()), Arc::new(print_notice))?;
+    let server = Server::bind(&serve_options(directory.path()))?;
     let address = server.addresses()[0];
     let stop = CancelToken::new();
     let token = stop.clone();
@@ -87,12 +87,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn serve_options(directory: &Path) -> ServeOptions {
     ServeOptions {
         listen: vec![([127, 0, 0, 1], 0).into()],
-        root: directory.join("root"),
-        read_only: false,
-        authorized_keys: directory.join("authorized_keys"),
         identity: Some(directory.join("server")),
-        udp_ports: fobs::options::DEFAULT_UDP_PORTS,
         sessions_max: 4,
+        ..ServeOptions::new(directory.join("root"), directory.join("authorized_keys"))
     }
 }
 

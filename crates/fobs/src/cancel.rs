@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Cancels what it was given to: one transfer, one server, or several of them.
 ///
-/// Clones share one state. Cancelling is final and may be repeated; a cancelled transfer removes its
-/// unfinished files and ends with [`ErrorKind::Interrupted`], at the latest 0.2 s later unless a file system
-/// blocks it.
+/// Clones share one state. Cancelling is final and may be repeated; a cancelled transfer keeps what the same
+/// one needs to go on, unless [`no_partial`](crate::TransferOptions::no_partial) is set, and ends with
+/// [`ErrorKind::Interrupted`], at the latest 0.2 s later unless a file system blocks it.
 ///
 /// ```
 /// let token = fobs::CancelToken::new();
@@ -25,6 +25,8 @@ pub struct CancelToken(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     cancelled: AtomicBool,
+    /// Why, where it was not the user's wish; set with the first cancellation.
+    reason: OnceLock<Option<Error>>,
     hooks: Mutex<Hooks>,
 }
 
@@ -43,6 +45,17 @@ impl CancelToken {
     /// Cancels everything that holds a clone of this token. May block for up to a second per connection that
     /// is being set up; not async-signal-safe: a signal handler wakes a thread that calls it.
     pub fn cancel(&self) {
+        self.cancel_with(None);
+    }
+
+    /// [`cancel`](Self::cancel), with the error that everything it ends reports instead of `Interrupted`. The
+    /// first cancellation counts.
+    pub(crate) fn cancel_because(&self, reason: Error) {
+        self.cancel_with(Some(reason));
+    }
+
+    fn cancel_with(&self, reason: Option<Error>) {
+        self.0.reason.get_or_init(|| reason);
         self.0.cancelled.store(true, Ordering::SeqCst);
         let mut hooks = self.hooks();
         // Run under the lock: a dropped hook has either run to its end or never runs.
@@ -56,15 +69,14 @@ impl CancelToken {
         self.0.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Fails with `Interrupted` once cancelled.
+    /// Fails with `Interrupted`, or the reason that was given, once cancelled.
     pub(crate) fn check(&self) -> Result<()> {
-        match self.is_cancelled() {
-            true => Err(Error::new(
-                ErrorKind::Interrupted,
-                "interrupted; what was complete is in place, the rest was removed",
-            )),
-            false => Ok(()),
+        if !self.is_cancelled() {
+            return Ok(());
         }
+        let interrupted = "interrupted; what was complete is in place";
+        let reason = self.0.reason.get().cloned().flatten();
+        Err(reason.unwrap_or_else(|| Error::new(ErrorKind::Interrupted, interrupted)))
     }
 
     /// The error to report for a wait that a hook may have ended: `Interrupted` once cancelled, else `error`.
@@ -148,5 +160,9 @@ mod tests {
         token.clone().cancel();
         assert_eq!(token.explain(broken()).kind, ErrorKind::Interrupted);
         assert_eq!(CancelToken::new().check(), Ok(()), "another token is its own");
+        let restarted = CancelToken::new();
+        restarted.cancel_because(broken());
+        restarted.cancel();
+        assert_eq!(restarted.check(), Err(broken()), "the first reason stays");
     }
 }

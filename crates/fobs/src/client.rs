@@ -2,20 +2,29 @@
 
 mod dial;
 mod link;
+mod persist;
+pub(crate) mod probe;
+mod resume;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Accept, Message, Open};
+use crate::control::message::{Accept, Hello, Message, Open, Resuming};
 use crate::control::{ControlChannel, ControlWriter, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, aborted, tell_abort};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::options::{Location, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
-use crate::session::{pursuit, receiver_config, sender_config, sending_of, summary, time_until};
-use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec, same_name, show_path};
+use crate::session::{
+    checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
+    sync_checksums, time_until,
+};
+use crate::storage::survey::Compare;
+use crate::storage::{Base, Sink, Source, SourceSpec, same_name, show_path, top_names};
+use persist::{Course, Interlude, Remedy, Start, persist};
+use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -55,18 +64,54 @@ pub(crate) fn copy(
     events: Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Outcome {
-    let began = Instant::now();
-    let done = match destination {
+    let mut course = Course::new(transfer_id(), repeatable(sources, destination));
+    let made = directory_to_make(destination);
+    let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
+    let done = persist(options.timeout, cancel, tell, || {
+        let outcome = copy_once(sources, destination, options, events.clone(), cancel, &mut course);
+        course.attempt(outcome)
+    });
+    if let (Err(_), Some(directory)) = (&done, made) {
+        // Only an empty one goes: what an attempt stored stays.
+        let _ = std::fs::remove_dir(directory);
+    }
+    done.map_err(|error| course.advise(error, options)).map(|(done, complete_at)| {
+        course.add_up(Summary { deadline_margin_s: margin(options, complete_at), ..done })
+    })
+}
+
+/// One attempt of [`copy`].
+fn copy_once(
+    sources: &[Location],
+    destination: &Location,
+    options: &TransferOptions,
+    events: Arc<dyn EventSink>,
+    cancel: &CancelToken,
+    course: &mut Course,
+) -> Result<Done> {
+    match destination {
         Location::Remote(remote) => {
             let source = open_source(local_sources(sources)?, options)?;
-            Client::call(remote, options, events, cancel)?.push(source, remote, began)
+            let names = match local_sources(sources)? {
+                LocalSources::Paths(paths) => top_names(&paths),
+                LocalSources::Stdin => Vec::new(),
+            };
+            Client::call(remote, options, events, cancel)?.push(source, names, remote, course)
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
-            Client::call(remote, options, events, cancel)?.pull(paths, destination, began)
+            let sink = open_sink(&paths, destination, remote, options, course.id)?;
+            Client::call(remote, options, events, cancel)?.pull(paths, sink, course)
         }
-    };
-    done.map(|(done, complete_at)| Summary { deadline_margin_s: margin(options, complete_at), ..done })
+    }
+}
+
+/// Whether another attempt can read the sources and write the destination again.
+fn repeatable(sources: &[Location], destination: &Location) -> Remedy {
+    match sources.contains(&Location::Stdio) || *destination == Location::Stdio {
+        true => Remedy::None,
+        false => Remedy::Reconnect,
+    }
 }
 
 /// Seconds by which the deadline was met, below 0 if it was missed.
@@ -105,9 +150,10 @@ fn open_source(sources: LocalSources, options: &TransferOptions) -> Result<Sourc
         LocalSources::Paths(paths) => Source::open(SourceSpec {
             base: Base::Ambient,
             paths,
-            recursive: options.recursive,
-            preserve: options.preserve,
+            recursive: options.recursive || options.sync.as_ref().is_some_and(|sync| sync.enters()),
+            preserve: preserved(options.sync.as_deref(), options.preserve),
             compress: options.compress,
+            sync: options.sync.clone(),
         }),
     }
 }
@@ -142,6 +188,7 @@ struct Client<'a> {
     ssh: Option<ssh::SshProcess>,
     /// Names and addresses of the host that the control channel reached.
     hosts: Vec<String>,
+    hello: Hello,
     options: &'a TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: &'a CancelToken,
@@ -153,32 +200,53 @@ struct Client<'a> {
 type Done = (Summary, SystemTime);
 
 impl Client<'_> {
-    fn push(mut self, source: Source, remote: &Remote, began: Instant) -> Result<Done> {
+    fn push(
+        mut self,
+        mut source: Source,
+        names: Vec<Vec<u8>>,
+        remote: &Remote,
+        course: &mut Course,
+    ) -> Result<Done> {
+        let knows_survey = self.knows_survey();
+        self.require_sync()?;
+        if knows_survey {
+            source.tell_identities();
+        }
+        let sync = self.options.sync.as_deref();
+        let wants_survey = self.options.append_verify || sync.is_some();
+        let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
         let shape = Some(source.shape());
-        let open = Open { shape, ..self.open(TransferDirection::Push, vec![remote.path.clone()]) };
+        let open = Open { shape, ..self.open(TransferDirection::Push, vec![remote.path.clone()], resuming) };
         let asked = Instant::now();
         let accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
-        let sending = sending_of(self.options);
+        let mut sending = sending_of(self.options);
+        // What is beyond the server's limit would only wait for credit, and arrive in bursts.
+        sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
         let config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
         let cc = config.controller.name();
         let (link, cipher) = self
             .link(&accept, Direction::Sender, Some(cc))
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        self.started(cipher, cc)?;
+        self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
             link,
             source,
+            survey: (knows_survey && accept.survey)
+                .then(|| sync.map_or_else(|| checksums(self.options.checksum), sync_checksums)),
             config,
+            endurance: course.endurance(self.options),
             deadline: pursuit(&sending),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
+            throttle: Throttle::default(),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),
@@ -190,7 +258,7 @@ impl Client<'_> {
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
-        let errors = reporter.errors();
+        let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
         // What is learned is for the next transfer and no part of this one's time.
         let complete_at = SystemTime::now();
@@ -198,29 +266,39 @@ impl Client<'_> {
         Ok((done, complete_at))
     }
 
-    fn pull(mut self, paths: Vec<Vec<u8>>, destination: &Location, began: Instant) -> Result<Done> {
-        let open = self.open(TransferDirection::Pull, paths.clone());
+    fn pull(mut self, paths: Vec<Vec<u8>>, mut sink: Sink, course: &mut Course) -> Result<Done> {
+        let knows_survey = self.knows_survey();
+        let wants_survey = sink.history().is_some() || self.options.append_verify;
+        let rules = cp_rules(self.options.append_verify, self.options.checksum);
+        self.require_sync()?;
+        let survey = match &self.options.sync {
+            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths))),
+            None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
+        };
+        let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
+        let open = self.open(TransferDirection::Pull, paths, resuming);
         let cc = self.options.congestion_control.name();
         let accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
-        let sink = self
-            .local_sink(&accept, &paths, destination)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         let (link, cipher) = self
             .link(&accept, Direction::Receiver, None)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        self.started(cipher, cc)?;
+        self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        course.reporter = Some(reporter.clone());
         let job = ReceiveJob {
             link,
             sink,
+            survey,
             config: receiver_config(self.options.ack_every),
+            endurance: course.endurance(self.options),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
+            throttle: Throttle::default(),
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
@@ -229,28 +307,12 @@ impl Client<'_> {
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
         let outcome = outcome?;
-        let errors = reporter.errors();
+        let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
         Ok((done, SystemTime::now()))
     }
 
-    fn local_sink(&self, accept: &Accept, paths: &[Vec<u8>], destination: &Location) -> Result<Sink> {
-        let shape = accept.shape.unwrap_or_default();
-        let Location::Local(path) = destination else {
-            return Sink::to_stream(Box::new(std::io::stdout()), shape);
-        };
-        let mut sink = Sink::open(SinkSpec {
-            base: Base::Ambient,
-            destination: path.as_os_str().as_bytes().to_vec(),
-            shape,
-            preserve: self.options.preserve,
-            fsync: self.options.fsync,
-        })?;
-        sink.expect_sources(paths);
-        Ok(sink)
-    }
-
-    fn open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>) -> Open {
+    fn open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
         let options = self.options;
         Open {
             direction,
@@ -264,12 +326,23 @@ impl Client<'_> {
             shape: None,
             sending: sending_of(options),
             udp_ports: options.udp_ports,
+            resuming,
+            sync: options.sync.clone(),
+            probe: None,
+            timeout: Some(options.timeout),
         }
     }
 
     /// Sends the request and waits for the server's answer.
     fn ask(&mut self, open: Open) -> Result<Accept> {
-        let sent = self.channel.writer.send(&Message::Open(open));
+        self.channel.set_read_deadline(Instant::now().checked_add(self.options.timeout));
+        let answer = self.answer_to(open);
+        self.channel.set_read_deadline(None);
+        answer
+    }
+
+    fn answer_to(&mut self, open: Open) -> Result<Accept> {
+        let sent = self.channel.writer.send(&Message::Open(Box::new(open)));
         // Too long to be sent at all: no answer will come.
         if let Err(error) = &sent
             && error.kind == ErrorKind::Usage
@@ -298,11 +371,14 @@ impl Client<'_> {
     }
 
     /// Hands the session over to the engine, unless the hook has closed its channel.
-    fn started(&mut self, cipher: Cipher, cc: &'static str) -> Result<()> {
+    fn started(&mut self, cipher: Cipher, cc: &'static str, course: &mut Course) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
         let control = if self.ssh.is_some() { "ssh" } else { "tls" };
-        self.events.event(Event::Started { control, transport: "udp", cipher: cipher.name(), cc });
+        self.events.event(match course.started() {
+            Start::First => Event::Started { control, transport: "udp", cipher: cipher.name(), cc },
+            Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),
+        });
         Ok(())
     }
 }

@@ -30,6 +30,24 @@ pub enum Event {
     },
     /// One file failed; the others go on.
     FileFailed(FileError),
+    /// A sync has decided on an entry. Only where its report is asked for.
+    Changed {
+        /// What changes, as the eleven characters of rsync's `--itemize-changes`.
+        changes: String,
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Whether it is a directory.
+        directory: bool,
+        /// The target of a symbolic link.
+        target: Option<Vec<u8>>,
+    },
+    /// A sync has deleted something at the destination, or would have.
+    Deleted {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Whether it is a directory.
+        directory: bool,
+    },
     /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window
     /// of losses with its cause, a remedy against losses at the receiver, or a change of the controller's
     /// mode. An [`explain::Recorder`](crate::explain::Recorder) turns them into an explanation.
@@ -73,15 +91,17 @@ pub struct Progress {
 /// The figures of a finished transfer: the `done` line of `--json`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
-    /// File bytes verified.
+    /// File bytes verified, those of earlier runs included.
     pub bytes: u64,
+    /// File bytes that were not sent, because an earlier run had stored and verified them.
+    pub resumed_bytes: u64,
     /// Files complete.
     pub files: u64,
     /// Duration of the data phase, seconds: from the first data packet to the last verified chunk.
     pub seconds: f64,
     /// Duration from the start of the transfer to its end, seconds.
     pub seconds_total: f64,
-    /// `bytes * 8 / seconds`, bits per second.
+    /// `(bytes - resumed_bytes) * 8 / seconds`, bits per second.
     pub goodput_bps: f64,
     /// Packets that the data needs without any loss.
     pub packets_needed: u64,

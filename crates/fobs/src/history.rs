@@ -148,11 +148,21 @@ fn write(file: &Path, kept: &KeptPaths) {
 fn read(file: &Path) -> KeptPaths {
     let mut bytes = Vec::new();
     let whole = File::open(file).and_then(|file| file.take(FILE_MAX + 1).read_to_end(&mut bytes));
-    let kept = match whole {
-        Ok(len) if len as u64 <= FILE_MAX => serde_json::from_slice::<KeptPaths>(&bytes).ok(),
-        _ => None,
-    };
+    match whole {
+        Ok(len) if len as u64 <= FILE_MAX => parse(&bytes),
+        _ => KeptPaths::default(),
+    }
+}
+
+fn parse(bytes: &[u8]) -> KeptPaths {
+    let kept = serde_json::from_slice::<KeptPaths>(bytes).ok();
     kept.filter(|kept| kept.v == VERSION).unwrap_or_default()
+}
+
+/// The histories in the bytes of a file.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn histories(bytes: &[u8]) -> Vec<PathHistory> {
+    parse(bytes).peers.values().map(KeptPath::history).collect()
 }
 
 #[cfg(test)]

@@ -40,11 +40,13 @@
 //!   transfer                 the handle of a transfer
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
+//!   clean                    removing what interrupted transfers left
 //!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of users and hosts, and of packets
 //!   storage/                 files to chunks and chunks to files
 //!   state, history, lessons  what is kept between transfers: paths to peers, and losses of known cause
+//! doctor/                  what will limit a transfer: facts of both ends and of the path, findings, verdict
 //!   explain/                 why a transfer was slow: samples of both ends, time budget, verdict
 //!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
 //! ```
@@ -54,7 +56,13 @@
 #[cfg(test)]
 extern crate self as fobs;
 
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub mod cause;
+pub mod clean;
+pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod explain;
@@ -70,6 +78,7 @@ mod engine;
 mod history;
 mod keygen;
 mod lessons;
+mod restrict;
 mod secure;
 mod server;
 mod session;
@@ -77,15 +86,23 @@ mod state;
 mod storage;
 mod transfer;
 
+#[cfg(test)]
+#[path = "../tests/served/mod.rs"]
+mod served;
+#[cfg(test)]
+mod tests;
+
 pub use cancel::CancelToken;
-pub use daemon::{Server, serve};
+pub use daemon::{Server, ServerHandle, serve};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen};
 pub use options::{
-    AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, Priority, Remote, ServeOptions,
-    SshOptions, TransferOptions,
+    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Remote,
+    Restriction, ServeOptions, SshOptions, TransferOptions,
 };
 pub use server::serve_stdio;
+pub use storage::filter;
+pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use transfer::{Transfer, TransferBuilder};

@@ -1,11 +1,16 @@
 //! What a caller chooses about a transfer or a server.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::SystemTime;
+pub mod sync;
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+pub use crate::secure::authorized_keys::DirectionRights;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
+use fobs_proto::session::ANSWER_WAIT;
 
 /// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +75,15 @@ pub struct SshOptions {
     pub program: Option<PathBuf>,
 }
 
+/// The slowest transfer that is accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinRate {
+    /// Verified file data, bits per second.
+    pub bits_per_second: u64,
+    /// The mean over this time counts.
+    pub over: Duration,
+}
+
 /// Everything a caller may choose about one transfer. `Default` is what `fobs cp` does without flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferOptions {
@@ -81,6 +95,14 @@ pub struct TransferOptions {
     pub compress: bool,
     /// `--fsync`: the receiver calls fsync on each file before it renames it, and then on its directory.
     pub fsync: bool,
+    /// `--no-partial`: nothing stays at the destination of what is not complete, so an interrupted transfer
+    /// starts anew.
+    pub no_partial: bool,
+    /// `--append-verify`: a file at the destination that is shorter than its source, and that no journal
+    /// knows, is continued if it is the source's beginning.
+    pub append_verify: bool,
+    /// `--checksum`: what an earlier run stored counts only if its content is the source's.
+    pub checksum: bool,
     /// `--cc`: the congestion control algorithm.
     pub congestion_control: CongestionControl,
     /// `--priority`: how `auto` shares the path with competing traffic.
@@ -92,6 +114,10 @@ pub struct TransferOptions {
     pub loss_cause: JudgeMethod,
     /// `--rate`, `-l`: the highest sending rate, bits per second of UDP payload.
     pub rate_limit: Option<u64>,
+    /// `--timeout`: how long to wait for the other host once data has flowed, within [`TIMEOUT_RANGE`].
+    pub timeout: Duration,
+    /// `--min-rate`: end a transfer that is slower than this.
+    pub min_rate: Option<MinRate>,
     /// `--ack-every`: new packets between acks; `None` is the receiver's default.
     pub ack_every: Option<u32>,
     /// `--burst`: maximum packets per burst; `None` is the algorithm's default.
@@ -112,6 +138,8 @@ pub struct TransferOptions {
     pub ssh: SshOptions,
     /// The file of pinned server keys; `None` is the default one.
     pub known_hosts: Option<PathBuf>,
+    /// A sync instead of a copy.
+    pub sync: Option<Arc<sync::SyncOptions>>,
 }
 
 impl Default for TransferOptions {
@@ -121,11 +149,16 @@ impl Default for TransferOptions {
             preserve: false,
             compress: false,
             fsync: false,
+            no_partial: false,
+            append_verify: false,
+            checksum: false,
             congestion_control: CongestionControl::Auto,
             priority: Priority::Fair,
             deadline: None,
             loss_cause: JudgeMethod::On,
             rate_limit: None,
+            timeout: ANSWER_WAIT,
+            min_rate: None,
             ack_every: None,
             burst: None,
             packet_size: None,
@@ -136,6 +169,7 @@ impl Default for TransferOptions {
             fobs_path: "fobs".to_owned(),
             ssh: SshOptions::default(),
             known_hosts: None,
+            sync: None,
         }
     }
 }
@@ -144,9 +178,17 @@ impl Default for TransferOptions {
 pub const DEFAULT_TCP_PORT: u16 = 45600;
 /// First and last UDP port of a server's sessions, one port each: few, so that a firewall rule is one line.
 pub const DEFAULT_UDP_PORTS: (u16, u16) = (45601, 45664);
+/// Shortest and longest [`TransferOptions::timeout`]: below, a short outage ends a transfer; a week is longer
+/// than a person waits.
+pub const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(7 * 24 * 3600));
 /// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper
 /// bound is the largest UDP payload over IPv4 (65,507) less header and tag (28), rounded down.
 pub const PACKET_SIZE_RANGE: (u16, u16) = (512, 65_000);
+
+/// [`ServeOptions::queue_wait`] by default: enough for a burst of short copies.
+pub const DEFAULT_QUEUE_WAIT: Duration = Duration::from_secs(10);
+/// [`ServeOptions::drain`] by default: below what service managers allow (systemd: 90 s).
+pub const DEFAULT_DRAIN: Duration = Duration::from_secs(30);
 
 /// Everything a caller chooses about a [`Server`](crate::Server).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +205,44 @@ pub struct ServeOptions {
     pub identity: Option<PathBuf>,
     /// First and last UDP port of sessions; each has its own.
     pub udp_ports: (u16, u16),
-    /// Most sessions at once; further clients are refused and may try again.
+    /// Most sessions at once; further clients wait.
     pub sessions_max: usize,
+    /// How long a client waits for a session of a full server before it is refused and may try again.
+    pub queue_wait: Duration,
+    /// How long running sessions may go on after [`ServerHandle::drain`](crate::ServerHandle::drain).
+    pub drain: Duration,
+    /// Where the server's counters are served as OpenMetrics over HTTP (`/metrics`), to anyone who may
+    /// connect.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl ServeOptions {
+    /// A server of `root` on the default ports of all addresses, with the default limits.
+    pub fn new(root: PathBuf, authorized_keys: PathBuf) -> ServeOptions {
+        let (first, last) = DEFAULT_UDP_PORTS;
+        ServeOptions {
+            listen: vec![
+                (Ipv4Addr::UNSPECIFIED, DEFAULT_TCP_PORT).into(),
+                (Ipv6Addr::UNSPECIFIED, DEFAULT_TCP_PORT).into(),
+            ],
+            root,
+            read_only: false,
+            authorized_keys,
+            identity: None,
+            udp_ports: (first, last),
+            sessions_max: usize::from(last - first) + 1,
+            queue_wait: DEFAULT_QUEUE_WAIT,
+            drain: DEFAULT_DRAIN,
+            metrics: None,
+        }
+    }
+}
+
+/// What `fobs server --restrict` allows a session over ssh.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restriction {
+    /// The only directory that the client sees, as its `/`.
+    pub directory: PathBuf,
+    /// The directions in which it may move data.
+    pub direction: DirectionRights,
 }

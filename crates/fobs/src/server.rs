@@ -1,21 +1,28 @@
 //! The answering side of one session, over either carrier.
 
 use crate::cancel::CancelToken;
-use crate::control::message::{Accept, Message, Open, UdpAddress};
+use crate::control::message::{Accept, Hello, Message, Open, SURVEY, Sending, UdpAddress};
 use crate::control::{self, ControlChannel, ssh};
 use crate::direction::TransferDirection;
+use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
 use crate::engine::{
-    self, CHUNKS_MAX, Clock, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, tell_abort,
+    self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle,
+    tell_abort,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink};
+use crate::event::EventSink;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, DEFAULT_UDP_PORTS};
+use crate::options::{Carrier, DEFAULT_UDP_PORTS, Restriction};
+use crate::restrict::restricted;
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Direction, SessionSecret};
-use crate::session::{choose_cipher, pursuit, receiver_config, sane, sender_config, udp_options};
-use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
+use crate::session::{
+    checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit, receiver_config,
+    sane, sender_config, sync_checksums, udp_options,
+};
+use crate::storage::survey::Compare;
+use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -39,6 +46,12 @@ pub(crate) struct Policy {
     pub(crate) udp_ports: (u16, u16),
     /// Addresses of this host to offer beside the one that the client connected to.
     pub(crate) addresses: Vec<String>,
+    /// The client's address where the channel does not know it (SSH).
+    pub(crate) client: Option<IpAddr>,
+    /// What the session may move at most, with others of its key.
+    pub(crate) throttle: Throttle,
+    /// Receives the session's events; its client shows its own.
+    pub(crate) events: Arc<dyn EventSink>,
 }
 
 /// The figures of a session, for the server's log.
@@ -47,41 +60,56 @@ pub(crate) struct SessionFigures {
     pub(crate) direction: TransferDirection,
     pub(crate) files: u64,
     pub(crate) bytes: u64,
+    /// Those of them that an earlier attempt had verified.
+    pub(crate) resumed_bytes: u64,
+    /// Files that were not moved.
+    pub(crate) failed: u64,
     pub(crate) seconds: f64,
+    /// Datagrams that this side dropped as malformed, forged or replayed.
+    pub(crate) datagrams_rejected: u64,
 }
 
-/// Serves one session over standard input and output, with the rights of the user who runs it: `fobs server`,
-/// which ssh starts. Takes both streams over: what is printed from here on goes to standard error.
+/// Serves one session over standard input and output, with the rights of the user who runs it, or below one
+/// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
+/// standard error.
 ///
 /// # Errors
 /// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation. The client has been sent the
-/// same.
-pub fn serve_stdio(cancel: &CancelToken) -> Result<()> {
+/// same, except for a restriction that does not hold: that ends it before it is heard.
+pub fn serve_stdio(restriction: Option<&Restriction>, cancel: &CancelToken) -> Result<()> {
+    let (base, rights) = match restriction {
+        None => (Base::Ambient, None),
+        Some(restriction) => {
+            let (base, rights) = restricted(restriction)?;
+            (base, Some(rights))
+        }
+    };
     let channel = ssh::server_channel()?;
     // From sshd: "client-ip client-port server-ip server-port".
     let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
     let policy = Policy {
-        base: Base::Ambient,
+        base,
         read_only: false,
-        rights: None,
+        rights,
         udp_ip: match here {
             Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
             _ => Ipv4Addr::UNSPECIFIED.into(),
         },
         udp_ports: DEFAULT_UDP_PORTS,
         addresses: here.iter().map(IpAddr::to_string).collect(),
+        client: ssh::client_address(),
+        throttle: Throttle::default(),
+        events: Arc::new(|_| ()),
     };
-    serve_session(channel, Ok(policy), cancel, |_| ()).map(|_| ())
+    serve_session(channel, cancel, |_| Ok(policy)).map(|_| ())
 }
 
-/// Serves one session to its end. Errors are sent to the client before they are returned. That of `judged`
-/// waits for the client's request, which `asked` receives: only then does the client read, and the log can
-/// name the request.
+/// Serves one session to its end. Errors are sent to the client before they are returned. `judge` receives
+/// the client's request: only then does the client read a refusal, and the log can name the request.
 pub(crate) fn serve_session(
     mut channel: ControlChannel,
-    judged: Result<Policy>,
     cancel: &CancelToken,
-    asked: impl FnOnce(&Open),
+    judge: impl FnOnce(&Open) -> Result<Policy>,
 ) -> Result<SessionFigures> {
     let writer = channel.writer.clone();
     let hook = cancel.on_cancel({
@@ -89,24 +117,46 @@ pub(crate) fn serve_session(
         move || writer.close()
     });
     let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
-    let outcome = hear_open(&mut channel).map_err(|error| cancel.explain(error)).and_then(|open| {
+    let outcome = hear_request(&mut channel).map_err(|error| cancel.explain(error)).and_then(|request| {
+        let Request { examine, open } = request;
         // From here on the engine ends a cancelled session and sends the reason.
         drop(hook);
         cancel.check()?;
-        asked(&open);
-        answer(channel, judged?, open, hello.fast_aes, cancel)
+        let policy = judge(&open)?;
+        if let Some(directory) = examine {
+            let client = channel.peer.address.or(policy.client);
+            let facts = examined(&directory, &policy, client, cancel);
+            channel.writer.send(&Message::Examined(Box::new(facts)))?;
+            cancel.check()?;
+        }
+        answer(channel, policy, open, &hello, cancel)
     });
     let outcome = outcome.inspect_err(|error| tell_abort(&writer, error));
     writer.close();
     outcome
 }
 
+/// What a client asks for.
+struct Request {
+    /// The directory of an examination that is to come first.
+    examine: Option<Vec<u8>>,
+    open: Open,
+}
+
 /// Waits for the client's request.
-fn hear_open(channel: &mut ControlChannel) -> Result<Open> {
+fn hear_request(channel: &mut ControlChannel) -> Result<Request> {
     // A peer with a proven key must not hold a session by silence.
     channel.set_read_deadline(Some(Instant::now() + OPEN_WAIT));
-    let open = match channel.reader.recv()? {
-        Some(Message::Open(open)) => open,
+    let mut first = channel.reader.recv()?;
+    let examine = match first {
+        Some(Message::Examine { directory }) => {
+            first = channel.reader.recv()?;
+            Some(directory.0)
+        }
+        _ => None,
+    };
+    let open = match first {
+        Some(Message::Open(open)) => *open,
         Some(Message::Abort { code, message }) => {
             return Err(engine::aborted(&channel.peer.description, &code, &message));
         }
@@ -124,17 +174,36 @@ fn hear_open(channel: &mut ControlChannel) -> Result<Open> {
         }
     };
     channel.set_read_deadline(None);
-    Ok(open)
+    Ok(Request { examine, open })
+}
+
+/// Examines this host for a client: its disk only where the client may write.
+fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &CancelToken) -> HostFacts {
+    let allowed = match &policy.rights {
+        _ if policy.read_only => Err("this server is read-only".to_owned()),
+        Some(rights) => {
+            rights.allows(TransferDirection::Push, directory).map_err(|denial| denial.to_string())
+        }
+        None => Ok(()),
+    };
+    let disk = match allowed {
+        Ok(()) => DiskProbe::At { base: &policy.base, directory },
+        Err(why) => DiskProbe::Refused(format!("its disk is tried only with the right to write: {why}")),
+    };
+    examine(client, &disk, cancel)
 }
 
 fn answer(
     mut channel: ControlChannel,
     policy: Policy,
     open: Open,
-    fast_aes: bool,
+    hello: &Hello,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    check_rights(&open, &policy)?;
+    // A probe moves no file.
+    if open.probe.is_none() {
+        check_rights(&open, &policy)?;
+    }
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
@@ -144,7 +213,7 @@ fn answer(
     let waker = Waker::new().map_err(|error| {
         Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
     })?;
-    let cipher = choose_cipher(fast_aes);
+    let cipher = choose_cipher(hello.fast_aes);
     let (secret, told) = match channel.exporter.take() {
         Some(secret) => (secret, None),
         None => {
@@ -161,16 +230,27 @@ fn answer(
         cipher: cipher.name().to_owned(),
         shape: None,
         chunk_limit: CHUNKS_MAX,
+        survey: false,
+        limit_bps: None,
     };
     let direction = match open.direction {
         TransferDirection::Push => Direction::Receiver,
         TransferDirection::Pull => Direction::Sender,
     };
-    let link =
-        LinkSetup { socket, waker, clock: Clock::start(), secret, cipher, direction, candidates: Vec::new() };
+    let link = LinkSetup {
+        socket,
+        waker,
+        clock: Clock::start(),
+        secret,
+        cipher,
+        direction,
+        candidates: Vec::new(),
+        validation: path_validation(hello, channel.peer.address.or(policy.client)),
+    };
+    let knows_survey = hello.has(SURVEY);
     match open.direction {
-        TransferDirection::Push => receive_push(channel, policy, open, accept, link, cancel),
-        TransferDirection::Pull => send_pull(channel, policy, open, accept, link, cancel),
+        TransferDirection::Push => receive_push(channel, policy, open, accept, link, knows_survey, cancel),
+        TransferDirection::Pull => send_pull(channel, policy, open, accept, link, knows_survey, cancel),
     }
 }
 
@@ -180,28 +260,52 @@ fn receive_push(
     open: Open,
     accept: Accept,
     mut link: LinkSetup,
+    knows_survey: bool,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
     let destination = open.paths.into_iter().next().unwrap_or_default();
-    let sink = Sink::open(SinkSpec {
-        base: policy.base,
-        destination,
-        shape: open.shape.unwrap_or_default(),
-        preserve: open.preserve,
-        fsync: open.fsync,
-    })?;
+    let resuming = open.resuming;
+    let rules = cp_rules(resuming.append_verify, resuming.checksum);
+    let sync = open.sync;
+    let mut sink = match open.probe {
+        Some(_) => Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream),
+        None => {
+            let spec = SinkSpec {
+                base: policy.base,
+                destination,
+                shape: open.shape.unwrap_or_default(),
+                preserve: preserved(sync.as_deref(), open.preserve),
+                fsync: open.fsync,
+                keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+                transfer_id: resuming.transfer_id.unwrap_or_default(),
+                names: resuming.names,
+                holder: channel.peer.description.clone(),
+            };
+            open_sink(spec, sync.as_deref())
+        }
+    }?;
     let ports = format!("port {}", link.socket.local_addr().port());
-    channel.writer.send(&Message::Accept(accept))?;
+    let survey = knows_survey && (resuming.survey || sink.history().is_some());
+    let survey = match sync {
+        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None)),
+        None => survey.then(|| Compare::new(&mut sink, rules)),
+    };
+    let limit_bps = policy.throttle.cap(None);
+    channel.writer.send(&Message::Accept(Accept { survey: survey.is_some(), limit_bps, ..accept }))?;
     link.clock = Clock::start();
+    let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::receive(ReceiveJob {
         link,
         sink,
+        survey,
         config: receiver_config(open.ack_every),
+        endurance: Endurance::for_peer(open.timeout),
         remedies: RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default()),
         reader: channel.reader,
-        writer: channel.writer.clone(),
-        reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        writer: channel.writer,
+        reporter: reporter.clone(),
         cancel: cancel.clone(),
+        throttle: policy.throttle,
         peer_name: channel.peer.description,
         ports,
     })?;
@@ -210,7 +314,10 @@ fn receive_push(
         direction: TransferDirection::Push,
         files: complete.files,
         bytes: complete.bytes,
+        resumed_bytes: complete.resumed_bytes,
+        failed: reporter.errors().len() as u64,
         seconds: sane(complete.seconds),
+        datagrams_rejected: complete.datagrams_rejected,
     })
 }
 
@@ -220,31 +327,47 @@ fn send_pull(
     open: Open,
     accept: Accept,
     mut link: LinkSetup,
+    knows_survey: bool,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let source = Source::open(SourceSpec {
-        base: policy.base,
-        paths: open.paths,
-        recursive: open.recursive,
-        preserve: open.preserve,
-        compress: open.compress,
-    })?;
+    let mut source = match open.probe {
+        Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
+        None => Source::open(SourceSpec {
+            base: policy.base,
+            paths: open.paths,
+            recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
+            preserve: preserved(open.sync.as_deref(), open.preserve),
+            compress: open.compress,
+            sync: open.sync.clone(),
+        }),
+    }?;
+    if knows_survey {
+        source.tell_identities();
+    }
     // The client's first datagram carries the credit, so none is known here.
-    let config = sender_config(&open.sending, open.payload_size, 0)?;
-    let deadline = pursuit(&open.sending);
+    let sending = Sending { limit_bps: policy.throttle.cap(open.sending.limit_bps), ..open.sending };
+    let config = sender_config(&sending, open.payload_size, 0)?;
+    let deadline = pursuit(&sending);
     let ports = format!("port {}", link.socket.local_addr().port());
     channel.writer.send(&Message::Accept(Accept { shape: Some(source.shape()), ..accept }))?;
     link.clock = Clock::start();
     let lessons = Lessons::of_the_user(&channel.peer);
+    let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::send(SendJob {
         link,
         source,
+        survey: match &open.sync {
+            Some(sync) => Some(sync_checksums(sync)),
+            None => (knows_survey && open.resuming.survey).then(|| checksums(open.resuming.checksum)),
+        },
         config,
+        endurance: Endurance::for_peer(open.timeout),
         deadline,
         reader: channel.reader,
-        writer: channel.writer.clone(),
-        reporter: Reporter::new(Arc::new(Silent), channel.writer),
+        writer: channel.writer,
+        reporter: reporter.clone(),
         cancel: cancel.clone(),
+        throttle: policy.throttle,
         remembered: RememberedPath::of_the_user(&channel.peer),
         // The client sends the first datagram.
         answered: None,
@@ -258,7 +381,10 @@ fn send_pull(
         direction: TransferDirection::Pull,
         files: complete.files,
         bytes: complete.bytes,
+        resumed_bytes: complete.resumed_bytes,
+        failed: reporter.errors().len() as u64,
         seconds: sane(complete.seconds),
+        datagrams_rejected: outcome.finished.datagrams_rejected,
     })
 }
 
@@ -304,11 +430,4 @@ fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Resu
         return Err(Error::new(ErrorKind::Usage, message));
     }
     Ok(chosen)
-}
-
-/// Drops the events of a server's sessions: the client shows them.
-struct Silent;
-
-impl EventSink for Silent {
-    fn event(&self, _event: Event) {}
 }

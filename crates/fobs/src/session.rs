@@ -1,12 +1,15 @@
 //! What a client's and a server's session have in common: configurations, socket options and figures.
 
-use crate::control::message::{Complete, Finished, Sending};
+use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
-use crate::engine::CHUNKS_MAX;
+use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
+use crate::options::sync::{Compare, SyncOptions};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
+use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
+use crate::storage::{Preserve, Sink, SinkSpec};
 use fobs_diagnose::model::judge;
 use fobs_proto::Rate;
 use fobs_proto::loss_cause::JudgeMethod;
@@ -15,6 +18,7 @@ use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
+use std::net::IpAddr;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Requested socket buffers, bytes (the kernel doubles and may cap them). 8 MiB hold what arrives in 10 ms at
@@ -144,6 +148,51 @@ pub(crate) fn udp_options(cc: Option<&str>) -> UdpOptions {
     UdpOptions { recv_buffer: SOCKET_BUFFER, send_buffer, gro: true }
 }
 
+/// By what a receiver decides what `cp` sends.
+pub(crate) fn cp_rules(append_verify: bool, checksum: bool) -> Rules {
+    Rules {
+        append: if append_verify { Append::IfEqual } else { Append::Never },
+        compare: if checksum { CompareBy::Content } else { CompareBy::Identity },
+    }
+}
+
+/// What a transfer keeps beside content.
+pub(crate) fn preserved(sync: Option<&SyncOptions>, preserve: bool) -> Preserve {
+    sync.map_or_else(|| Preserve::as_cp(preserve), |sync| sync.preserve.clone())
+}
+
+/// Whether a sync's listing carries the hashes of contents.
+pub(crate) fn sync_checksums(sync: &SyncOptions) -> Checksums {
+    checksums(sync.rules.compare == Compare::Content)
+}
+
+/// The sink of a sync that changes nothing, and of any other transfer.
+pub(crate) fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Sink> {
+    match sync {
+        Some(sync) if sync.dry_run => Sink::dry_run(&spec.base, &spec.destination, spec.shape),
+        Some(sync) => {
+            let mut sink = Sink::open(spec)?;
+            sink.follow(sync);
+            Ok(sink)
+        }
+        None => Sink::open(spec),
+    }
+}
+
+/// Whether a listing carries the hashes of contents.
+pub(crate) fn checksums(checksum: bool) -> Checksums {
+    if checksum { Checksums::Listed } else { Checksums::Omitted }
+}
+
+/// How a new address of a peer is treated that greeted like this. `proven` is the IP address from which it
+/// made the control channel.
+pub(crate) fn path_validation(hello: &Hello, proven: Option<IpAddr>) -> PathValidation {
+    match hello.has(PATH_VALIDATION) {
+        true => PathValidation::Challenge { proven },
+        false => PathValidation::Newest,
+    }
+}
+
 /// The fastest cipher that neither CPU is slow at.
 pub(crate) fn choose_cipher(peer_fast_aes: bool) -> Cipher {
     if peer_fast_aes { Cipher::best_here() } else { Cipher::ChaCha20Poly1305 }
@@ -165,8 +214,9 @@ pub(crate) fn summary(
 ) -> Summary {
     let rtt_s = finished.rtt_ms_min.map_or(0.0, sane) / 1e3;
     // The receiver's clock begins when the first packet arrives, half a round trip after it was sent.
+    let moved = complete.bytes.saturating_sub(complete.resumed_bytes);
     let seconds = match sane(complete.seconds) {
-        0.0 if complete.bytes == 0 => 0.0,
+        0.0 if moved == 0 => 0.0,
         seconds => sane(seconds + rtt_s / 2.0),
     };
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
@@ -180,10 +230,11 @@ pub(crate) fn summary(
     };
     Summary {
         bytes: complete.bytes,
+        resumed_bytes: complete.resumed_bytes,
         files: complete.files,
         seconds,
         seconds_total: began.elapsed().as_secs_f64(),
-        goodput_bps: if seconds > 0.0 { sane(complete.bytes as f64 * 8.0 / seconds) } else { 0.0 },
+        goodput_bps: if seconds > 0.0 { sane(moved as f64 * 8.0 / seconds) } else { 0.0 },
         packets_needed: finished.packets_needed,
         packets_sent: finished.packets_sent,
         waste: share(finished.packets_sent.saturating_sub(finished.packets_needed), finished.packets_needed),

@@ -127,7 +127,7 @@ fn the_log_has_key_request_and_outcome() {
         ("push to 'b'", "denied: this server is read-only"),
         ("pull of 'missing'", "no_source: "),
     ] {
-        let asked = format!("{fingerprint}: {request}");
+        let asked = format!("{fingerprint} (ann@laptop): {request}");
         let line = served.wait_for_notice(|line| line.contains(&format!("{asked}: {outcome}")));
         assert!(line.starts_with("127.0.0.1:") && !line.contains('\n'), "{line:?}");
         // The request is logged before its outcome.

@@ -21,7 +21,7 @@ fn cancelled_copies_and_daemon_leave_nothing_behind() {
     fs::write(served.root().join("large"), content(64 << 20)).unwrap();
     let back = served.directory("back");
     // Slow enough to be in the middle for minutes.
-    let options = TransferOptions { rate_limit: Some(2_000_000), ..served.options() };
+    let options = TransferOptions { rate_limit: Some(2_000_000), no_partial: true, ..served.options() };
     let cancel = CancelToken::new();
     let copies = {
         let (push_token, pull_token) = (cancel.clone(), cancel.clone());

@@ -5,9 +5,12 @@ mod served;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use fobs::TransferOptions;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use served::Served;
 
@@ -85,4 +88,45 @@ fn bad_handshakes_are_counted_and_not_repeated_in_the_log() {
     };
     let counted: usize = lines.iter().filter_map(count).sum();
     assert!(counted > 900, "{lines:#?}");
+}
+
+#[test]
+fn a_thousand_idle_connections_do_not_disturb_a_running_copy() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let served = Served::start(|_| ());
+    fs::write(served.root().join("file"), served::content(16 << 20)).unwrap();
+    let options = TransferOptions { rate_limit: Some(60_000_000), ..served.options() };
+    thread::scope(|scope| {
+        let copy = scope.spawn(|| served.pull("file", &served.directory("slowly"), &options));
+        served::wait_for(|| (served.handle.sessions() == 1).then_some(()));
+        let held: Vec<_> =
+            (1..=4).flat_map(|last| idle(250, Ipv4Addr::new(127, 0, 2, last), served.address())).collect();
+        assert_eq!(copy.join().unwrap().unwrap().bytes, 16 << 20);
+        drop(held);
+    });
+    assert!(served.notices().len() < 40, "{:#?}", served.notices());
+}
+
+#[test]
+fn bytes_dripping_in_before_tls_hold_no_place_for_long() {
+    let served = Served::start(|_| ());
+    fs::write(served.root().join("file"), "content").unwrap();
+    // A TLS record of 16 KiB that begins a handshake, byte by byte: no single wait is long.
+    let record = [0x16, 0x03, 0x01, 0x40, 0x00, 0x01, 0x00, 0x3f, 0xfc];
+    let drips: Vec<_> = (0..4)
+        .map(|_| {
+            let mut socket = connection(Ipv4Addr::new(127, 0, 0, 4), served.address());
+            thread::spawn(move || {
+                let mut bytes = record.iter().copied().chain(std::iter::repeat(0));
+                while bytes.next().is_some_and(|byte| socket.write_all(&[byte]).is_ok()) {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            })
+        })
+        .collect();
+    copies_soon(&served, "beside-dripping-clients");
+    // They end because the server closes: else this test would not.
+    drips.into_iter().for_each(|drip| drip.join().unwrap());
+    served.wait_for_notice(|line| line.contains("did not complete the TLS handshake in 10 s"));
 }

@@ -32,7 +32,8 @@ fn transfers_of_one_process_are_cancelled_independently() {
     let here = served.directory("here");
     let data = content(LARGE);
     fs::write(here.join("large"), &data).unwrap();
-    let doomed = push(&served, &here.join("large"), "doomed", slow(&served)).start().unwrap();
+    let leaves_nothing = TransferOptions { no_partial: true, ..slow(&served) };
+    let doomed = push(&served, &here.join("large"), "doomed", leaves_nothing).start().unwrap();
     wait_for(|| (doomed.progress().bytes > 0).then_some(()));
     // Large enough to be running still when the other one is cancelled.
     let options = TransferOptions { rate_limit: Some(200_000_000), ..served.options() };

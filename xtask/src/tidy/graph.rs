@@ -19,8 +19,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// What the program that users install must not link, directly or not.
-const NOT_IN_FOBS: &[&str] = &["plotters", "nalgebra", "toml", "fobs-sim", "tokio"];
+/// What the program that users install must not link, directly or not: research, and a runtime.
+const NOT_IN_FOBS: &[&str] = &["plotters", "nalgebra", "fobs-sim", "tokio"];
 
 /// Edges that should not be.
 ///

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use fobs::event::{Event, EventSink, Outcome};
+use fobs::event::{Event, EventSink, Outcome, Progress};
 use fobs::explain::{Explanation, Recorder, Trace, explain};
 use fobs::{Error, ErrorKind, Result};
 
 use crate::args::ExplainArgs;
-use crate::output::Reporter;
+use crate::output::{self, Reporter};
 
 /// Time of the first explanation of a running copy; each next one comes after twice the time.
 const FIRST: Duration = Duration::from_secs(5);
@@ -33,6 +33,8 @@ pub enum Meanwhile {
 pub struct Recording {
     reporter: Arc<dyn Reporter>,
     recorder: Mutex<Recorder>,
+    /// The newest.
+    progress: Mutex<Progress>,
     /// When to explain next; `None` for never.
     next: Mutex<Option<Duration>>,
 }
@@ -41,7 +43,18 @@ impl Recording {
     /// Records the events that `reporter` gets from now on.
     pub fn new(reporter: Arc<dyn Reporter>, meanwhile: Meanwhile) -> Recording {
         let next = Mutex::new((meanwhile == Meanwhile::Explain).then_some(FIRST));
-        Recording { reporter, recorder: Mutex::new(Recorder::new()), next }
+        let (recorder, progress) = (Mutex::new(Recorder::new()), Mutex::default());
+        Recording { reporter, recorder, progress, next }
+    }
+
+    /// Prints how the copy stands.
+    pub fn show_status(&self) {
+        let (elapsed, so_far) = {
+            let recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            (recorder.elapsed(), recorder.so_far())
+        };
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.reporter.status(&output::status(elapsed, &progress, &explain(&so_far)));
     }
 
     /// What limits the copy so far, if an explanation is due after `elapsed`.
@@ -103,7 +116,13 @@ impl EventSink for Recording {
             recorder.record(&event);
             recorder.elapsed()
         };
-        let why = if let Event::Progress(_) = event { self.meanwhile(elapsed) } else { None };
+        let why = match &event {
+            Event::Progress(progress) => {
+                self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone_from(progress);
+                self.meanwhile(elapsed)
+            }
+            _ => None,
+        };
         self.reporter.event(event);
         if let Some(why) = why {
             self.reporter.event(Event::Notice(why));

@@ -89,6 +89,10 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });
             }
             Event::FileFailed(error) => state.write(Line::Error(error.into())),
+            Event::Changed { changes, path, .. } => {
+                state.write(Line::Changed { changes, path: path.as_slice().into() });
+            }
+            Event::Deleted { path, .. } => state.write(Line::Deleted { path: path.as_slice().into() }),
             // In the trace and the explanation.
             Event::Measured(_) => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
@@ -140,6 +144,15 @@ enum Line<'a> {
         root: String,
     },
     Error(FailedFile<'a>),
+    Changed {
+        changes: &'a str,
+        #[serde(flatten)]
+        path: Path<'a>,
+    },
+    Deleted {
+        #[serde(flatten)]
+        path: Path<'a>,
+    },
     Notice {
         message: &'a str,
     },
@@ -219,6 +232,7 @@ impl<'a> From<&'a Progress> for ProgressLine<'a> {
 #[derive(Serialize)]
 struct DoneLine<'a> {
     bytes: u64,
+    resumed_bytes: u64,
     files: u64,
     #[serde(serialize_with = "finite")]
     seconds: f64,
@@ -259,6 +273,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
         // Without `..`: a member added there must be added here.
         let Summary {
             bytes,
+            resumed_bytes,
             files,
             seconds,
             seconds_total,
@@ -284,6 +299,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
         } = summary;
         DoneLine {
             bytes: *bytes,
+            resumed_bytes: *resumed_bytes,
             files: *files,
             seconds: *seconds,
             seconds_total: *seconds_total,

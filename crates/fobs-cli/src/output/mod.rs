@@ -4,6 +4,7 @@ mod json;
 mod person;
 mod printable;
 mod progress;
+mod status;
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -15,6 +16,9 @@ use fobs::{Error, ErrorKind};
 use crate::exit;
 use json::Json;
 use person::{Detail, Person};
+pub use printable::{printable, printable_path};
+
+pub use status::status;
 
 /// Receives the events of a run and, once, its outcome.
 pub trait Reporter: EventSink {
@@ -23,6 +27,11 @@ pub trait Reporter: EventSink {
     /// # Errors
     /// `FileIo` if a report could not be written (a closed pipe is no error).
     fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()>;
+
+    /// Prints a line that was asked for with a signal, on standard error whatever else is shown there.
+    fn status(&self, sentence: &str) {
+        note(sentence);
+    }
 }
 
 /// The reporter of `fobs cp` for its `--json`, `-q` and `-v`.
@@ -39,14 +48,19 @@ pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
     Arc::new(Person::new(io::stderr(), detail, progress.then(progress::Bar::new)))
 }
 
-/// The sink of `fobs serve`: a line on standard error for each event.
-pub fn of_server() -> Arc<dyn EventSink> {
+/// The sink of a command that shows notices only, each as a line on standard error.
+pub fn of_notices() -> Arc<dyn EventSink> {
     Arc::new(Person::new(io::stderr(), Detail::Summary, None))
 }
 
 /// Prints `fobs: SENTENCE` to standard error, ignoring failure.
 pub fn note(sentence: &str) {
     let _ = person::line(&mut io::stderr(), sentence);
+}
+
+/// Lines that are safe for a terminal.
+pub fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", printable::printable(line))).collect()
 }
 
 /// Prints an error's message, as [`note`].

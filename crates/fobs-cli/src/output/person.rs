@@ -94,6 +94,8 @@ impl<W: Write + Send> EventSink for Person<W> {
                 Measured::Remedy(remedy) => self.say(Detail::Files, &remedy.to_string()),
                 Measured::Sender(_) | Measured::Receiver(_) | Measured::Loss(_) => {}
             },
+            // Of a sync, which prints them elsewhere.
+            Event::Changed { .. } | Event::Deleted { .. } => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }
@@ -113,6 +115,10 @@ impl<W: Write + Send> Reporter for Person<W> {
         }
         Ok(())
     }
+
+    fn status(&self, sentence: &str) {
+        self.say(Detail::Errors, sentence);
+    }
 }
 
 fn sentence(summary: &Summary) -> String {
@@ -126,8 +132,12 @@ fn sentence(summary: &Summary) -> String {
         Some(margin) => format!(", {} before the deadline", span(margin)),
         None => String::new(),
     };
+    let resumed = match summary.resumed_bytes {
+        0 => String::new(),
+        bytes => format!(" ({} of them by an earlier run)", show_bytes(bytes)),
+    };
     format!(
-        "{}{failed}, {} in {:.2} s{deadline}, {}, waste {}, loss {}, root {}",
+        "{}{failed}, {}{resumed} in {:.2} s{deadline}, {}, waste {}, loss {}, root {}",
         files(summary.files),
         show_bytes(summary.bytes),
         summary.seconds,
@@ -220,6 +230,16 @@ mod tests {
             let output = output(Detail::Summary, &[], &outcome);
             assert!(output.contains(words), "{output}");
         }
+    }
+
+    #[test]
+    fn the_summary_says_what_an_earlier_run_had_stored() {
+        let summary = Summary { bytes: 3_000_000_000, resumed_bytes: 2_000_000_000, ..Summary::default() };
+        let output = output(Detail::Summary, &[], &Ok(summary));
+        assert!(
+            output.contains("0 files, 3.00 GB (2.00 GB of them by an earlier run) in 0.00 s"),
+            "{output}"
+        );
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn figures(progress: &Progress, columns: usize) -> String {
 }
 
 /// Remaining time; `None` while the total is unknown or nothing is sent.
-fn time_left(progress: &Progress) -> Option<Duration> {
+pub(super) fn time_left(progress: &Progress) -> Option<Duration> {
     if !progress.scan_complete {
         return None;
     }

@@ -1,7 +1,11 @@
+use fobs::options::AddressFamily;
+
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
+use fobs::options::MinRate;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The result for `fobs cp` with these words.
 fn resolved(words: &str) -> Result<Copy> {
@@ -33,6 +37,9 @@ fn flags_become_options() {
         ("-r -r", |o| o.recursive = true),
         ("-rpC", |o| (o.recursive, o.preserve, o.compress) = (true, true, true)),
         ("--fsync", |o| o.fsync = true),
+        ("--no-partial", |o| o.no_partial = true),
+        ("--append-verify", |o| o.append_verify = true),
+        ("--checksum", |o| o.checksum = true),
         ("-l 500", |o| o.rate_limit = Some(500_000)),
         ("--rate 2Gbit", |o| o.rate_limit = Some(2_000_000_000)),
         ("--rate 1M --rate 2M", |o| o.rate_limit = Some(2_000_000)),
@@ -42,6 +49,10 @@ fn flags_become_options() {
         }),
         ("--cc fixed --rate 64MiB", |o| {
             o.congestion_control = CongestionControl::Fixed { bits_per_second: 536_870_912 };
+        }),
+        ("--timeout 90s", |o| o.timeout = Duration::from_secs(90)),
+        ("--min-rate 1Mbit/30s", |o| {
+            o.min_rate = Some(MinRate { bits_per_second: 1_000_000, over: Duration::from_secs(30) });
         }),
         ("--ack-every 64 --burst 2", |o| (o.ack_every, o.burst) = (Some(64), Some(2))),
         ("--packet-size 8KiB", |o| o.packet_size = Some(8192)),
@@ -118,27 +129,52 @@ fn arguments_of_serve_become_options() {
     let addresses = |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect();
     let defaults = ServeOptions {
         listen: addresses(&["0.0.0.0:45600", "[::]:45600"]),
-        root: "r".into(),
-        read_only: false,
-        authorized_keys: "k".into(),
-        identity: None,
         udp_ports: (45_601, 45_664),
         sessions_max: 64,
+        queue_wait: Duration::from_secs(10),
+        drain: Duration::from_secs(30),
+        ..ServeOptions::new("r".into(), "k".into())
     };
     assert_eq!(served(""), Ok(defaults.clone()));
-    let given =
-        "--listen 127.0.0.1 --listen [::1]:9 --read-only --identity id --udp-ports 10-12 --sessions-max 2";
+    let given = "--listen 127.0.0.1 --listen [::1]:9 --read-only --identity id --udp-ports 10-12 \
+                 --sessions-max 2 --queue-wait 0 --drain 3600";
     let expected = ServeOptions {
         listen: addresses(&["127.0.0.1:45600", "[::1]:9"]),
         read_only: true,
         identity: Some("id".into()),
         udp_ports: (10, 12),
         sessions_max: 2,
+        queue_wait: Duration::ZERO,
+        drain: Duration::from_secs(3600),
         ..defaults
     };
     assert_eq!(served(given), Ok(expected));
     for words in ["--sessions-max 0", "--sessions-max 65", "--udp-ports 5 --sessions-max 2"] {
         let error = served(words).expect_err(words);
         assert!(error.message.contains("every session needs its own UDP port"), "{words}: {}", error.message);
+    }
+}
+
+#[test]
+fn a_restriction_needs_its_directory() {
+    let server_of = |words: &str| {
+        let words = format!("fobs server {words}");
+        match Cli::try_parse_from(words.split_whitespace()) {
+            Ok(Cli { command: Command::Server(args) }) => Ok(server(&args)),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    assert_eq!(server_of(""), Ok(None));
+    for (words, direction) in [
+        ("", DirectionRights::ReadWrite),
+        ("--read-only", DirectionRights::ReadOnly),
+        ("--write-only", DirectionRights::WriteOnly),
+    ] {
+        let restriction = Restriction { directory: "/d".into(), direction };
+        assert_eq!(server_of(&format!("--restrict /d {words}")), Ok(Some(restriction)), "{words}");
+    }
+    for words in ["--read-only", "--write-only", "--restrict /d --read-only --write-only", "--restrict"] {
+        server_of(words).expect_err(words);
     }
 }

@@ -72,6 +72,11 @@ impl Case {
         case
     }
 
+    /// This case's seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// A generator from this case's seed.
     pub fn random(&self) -> Random {
         Random::new(self.seed)

@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
 
 use super::case::{Case, fobs_path, wait_until_listening};
 use super::net::Side;
@@ -49,11 +52,15 @@ pub struct Spec<'a> {
     pub side: Side,
     /// The address, without port.
     pub listen: String,
+    /// More options.
+    pub options: &'a [&'a str],
 }
 
 /// A running daemon; killed when dropped, its output shown if the test failed.
 pub struct Daemon {
     running: Running,
+    command: Command,
+    port: u16,
     /// The served directory: the clients' `/`.
     pub root: PathBuf,
     client_key: PathBuf,
@@ -109,12 +116,15 @@ impl Daemon {
         if let Some(count) = spec.sessions_max {
             command.arg("--sessions-max").arg(count.to_string());
         }
+        command.args(spec.options);
         let mut running = case.start(&mut command);
         wait_until_listening(case, &mut running, port);
         let client_key = spec.authorized.first().expect("a client").1.file.clone();
         let known_hosts = case.path("known_hosts");
         Daemon {
             running,
+            command,
+            port,
             root: spec.root,
             client_key,
             known_hosts,
@@ -141,6 +151,24 @@ impl Daemon {
     pub fn cp_with(&self, case: &Case, key: &Path) -> Command {
         let mut command = self.add_arguments(case.fobs(Side::Client), key);
         command.arg("--json");
+        command
+    }
+
+    /// `fobs sync` with the options for this daemon.
+    pub fn sync(&self, case: &Case) -> Command {
+        let mut command = case.fobs(Side::Client);
+        command
+            .args(["sync", "--identity"])
+            .arg(&self.client_key)
+            .arg("--known-hosts")
+            .arg(&self.known_hosts);
+        command
+    }
+
+    /// `fobs doctor` with the options for this daemon.
+    pub fn doctor(&self, case: &Case) -> Command {
+        let mut command = case.fobs(Side::Client);
+        command.args(["doctor", "-i"]).arg(&self.client_key).arg("--known-hosts").arg(&self.known_hosts);
         command
     }
 
@@ -172,6 +200,37 @@ impl Daemon {
         self.running.kill();
     }
 
+    /// Starts a killed one again, at the same address.
+    #[track_caller]
+    pub fn start_again(&mut self, case: &Case) {
+        self.running = case.start(&mut self.command);
+        wait_until_listening(case, &mut self.running, self.port);
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.running.signal(signal);
+    }
+
+    /// Waits for its end; its exit code.
+    #[track_caller]
+    pub fn exit_code(&mut self, case: &Case) -> Option<i32> {
+        case.wait_for("the daemon's end", || self.running.exited().is_some());
+        self.running.exited().and_then(|status| status.code())
+    }
+
+    /// Its log so far.
+    pub fn log(&self) -> String {
+        self.running.stderr_so_far()
+    }
+
+    /// Kills it and starts it once more, `pause` later.
+    pub fn restart(&mut self, case: &Case, pause: Duration) {
+        self.kill();
+        std::thread::sleep(pause);
+        self.start_again(case);
+    }
+
     /// Fails the test if the daemon is gone.
     #[track_caller]
     pub fn expect_alive(&mut self) {
@@ -192,6 +251,7 @@ impl<'a> Spec<'a> {
             user: None,
             side: Side::Server,
             listen,
+            options: &[],
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Interrupted transfers leave no partial files, and complete ones replace existing files in one step.
+//! Interrupted transfers leave nothing under the final name, and complete ones replace existing files in one
+//! step.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -26,8 +28,13 @@ const RATE: &str = "50Mbit";
 
 /// Starts a transfer and returns it in its middle.
 fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
+    in_its_middle_with(case, route, &[])
+}
+
+fn in_its_middle_with(case: &Case, route: &Route<'_>, flags: &[&str]) -> Running {
     write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
-    let mut running = case.start(&mut route.copy(&["--rate", RATE], "file", "copy"));
+    let flags = [&["--rate", RATE], flags].concat();
+    let mut running = case.start(&mut route.copy(&flags, "file", "copy"));
     running.wait_until_data_flows();
     running
 }
@@ -35,40 +42,59 @@ fn in_its_middle(case: &Case, route: &Route<'_>) -> Running {
 fn interrupted(name: &'static str, carrier: Carrier, direction: Direction, signal: Signal) {
     let case = Case::new(name);
     let route = Route::open(&case, carrier, direction);
-    let mut running = in_its_middle(&case, &route);
-    running.signal(signal);
-    let finished = running.finish().expect_code(20);
-    finished.failed();
-    // The other end notices when the control channel closes: soon, but not at once.
-    case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
-    case.run(&mut route.copy(&[], "file", "copy")).expect_success();
-    assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+    for keeps in [true, false] {
+        let flags: &[&str] = if keeps { &[] } else { &["--no-partial"] };
+        write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+        let rate = [&["--rate", RATE], flags].concat();
+        let mut running = case.start(&mut route.copy(&rate, "file", "copy"));
+        running.wait_until_data_flows();
+        running.signal(signal);
+        let failed = running.finish().expect_code(20).failed();
+        let message = failed["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("interrupted; what was complete is in place"), "{message}");
+        if keeps {
+            assert!(message.contains("run the same command again to go on: "), "{message}");
+        } else {
+            assert!(message.ends_with(", the rest was removed"), "{message}");
+            // The other end notices when the control channel closes: soon, but not at once.
+            case.wait_for("nothing is left", || names(&route.target_path("")).is_empty());
+        }
+        let finished = again(&case, &route, flags);
+        assert_eq!(finished["resumed_bytes"].as_u64().is_some_and(|bytes| bytes > 0), keeps, "{finished}");
+        assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+        assert_eq!(names(&route.target_path("")), ["copy"]);
+        fs::remove_file(route.target_path("copy")).expect("it is there");
+    }
+}
+
+/// The same command once more, as soon as the other end has noticed that the first one ended: its figures.
+fn again(case: &Case, route: &Route<'_>, flags: &[&str]) -> serde_json::Value {
+    let mut done = None;
+    case.wait_for("the copy goes on", || {
+        let finished = case.run(&mut route.copy(flags, "file", "copy"));
+        let is_over = finished.code == Some(0);
+        if is_over {
+            done = Some(finished.done());
+        }
+        is_over
+    });
+    done.expect("it is over")
 }
 
 #[test]
-fn an_interrupted_push_is_exit_20_and_leaves_nothing() {
-    interrupted(
-        "an_interrupted_push_is_exit_20_and_leaves_nothing",
-        Carrier::Daemon,
-        Direction::Push,
-        Signal::INT,
-    );
+fn an_interrupted_push_is_exit_20_and_goes_on() {
+    interrupted("an_interrupted_push_is_exit_20_and_goes_on", Carrier::Daemon, Direction::Push, Signal::INT);
 }
 
 #[test]
-fn an_interrupted_pull_is_exit_20_and_leaves_nothing() {
-    interrupted(
-        "an_interrupted_pull_is_exit_20_and_leaves_nothing",
-        Carrier::Daemon,
-        Direction::Pull,
-        Signal::INT,
-    );
+fn an_interrupted_pull_is_exit_20_and_goes_on() {
+    interrupted("an_interrupted_pull_is_exit_20_and_goes_on", Carrier::Daemon, Direction::Pull, Signal::INT);
 }
 
 #[test]
-fn an_interrupted_push_over_ssh_is_exit_20_and_leaves_nothing() {
+fn an_interrupted_push_over_ssh_is_exit_20_and_goes_on() {
     interrupted(
-        "an_interrupted_push_over_ssh_is_exit_20_and_leaves_nothing",
+        "an_interrupted_push_over_ssh_is_exit_20_and_goes_on",
         Carrier::Ssh,
         Direction::Push,
         Signal::INT,
@@ -76,13 +102,42 @@ fn an_interrupted_push_over_ssh_is_exit_20_and_leaves_nothing() {
 }
 
 #[test]
-fn a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing() {
+fn a_terminated_pull_over_ssh_is_exit_20_and_goes_on() {
     interrupted(
-        "a_terminated_pull_over_ssh_is_exit_20_and_leaves_nothing",
+        "a_terminated_pull_over_ssh_is_exit_20_and_goes_on",
         Carrier::Ssh,
         Direction::Pull,
         Signal::TERM,
     );
+}
+
+#[test]
+fn a_quiet_copy_says_how_it_stands_on_sigusr1() {
+    let case = Case::new("a_quiet_copy_says_how_it_stands_on_sigusr1");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+    let mut command = route.plain_cp(&["-q", "--rate", RATE]);
+    let mut running = case.start(command.arg(route.source("file")).arg(route.target("copy")));
+    let stores = |name: &OsString| {
+        name.as_bytes().starts_with(b".copy.fobs-") && !name.as_bytes().ends_with(b"journal")
+    };
+    case.wait_for("data flows", || names(&route.target_path("")).iter().any(stores));
+    let pid = running.id().to_string();
+    // Any number of lines may be asked for, and the copy goes on; the first may come before any progress.
+    let mut status = String::new();
+    for lines in 1.. {
+        case.run(case.command(Side::Client, "kill").args(["-USR1", &pid])).expect_success();
+        case.wait_for("a line", || running.stderr_so_far().lines().count() == lines);
+        status = running.stderr_so_far();
+        if lines >= 2 && status.lines().last().is_some_and(|line| line.contains(" of 67.1 MB (")) {
+            break;
+        }
+    }
+    let line = status.lines().last().unwrap_or_default();
+    assert!(line.starts_with("fobs: "), "{line}");
+    assert!(line.contains("bit/s, ") && line.contains("; "), "{line}");
+    running.signal(Signal::INT);
+    running.finish().expect_code(20);
 }
 
 /// What the terminal turns into SIGINT for its whole foreground group: Ctrl-C.
@@ -102,7 +157,7 @@ fn ctrl_c_that_ends_ssh_first_is_our_interruption() {
         let finished = running.finish().expect_code(20);
         let message = finished.failed()["message"].as_str().unwrap_or_default().to_owned();
         assert!(message.starts_with("interrupted"), "{message}");
-        case.wait_for("nothing unfinished is left", || names(&route.target_path("")).is_empty());
+        assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
         drop(route);
         case.start_over();
     }
@@ -179,8 +234,10 @@ fn killed(name: &'static str, direction: Direction) {
     running.kill();
     assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
     route.daemon().expect_alive();
-    case.run(&mut route.copy(&[], "file", "copy")).expect_success();
+    let done = again(&case, &route, &[]);
+    assert!(done["resumed_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{done}");
     assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+    assert_eq!(names(&route.target_path("")), ["copy"]);
     route.daemon().expect_alive();
 }
 
@@ -202,8 +259,8 @@ fn what_a_killed_receiver_left_is_no_source() {
     running.kill();
     fs::write(case.local("beside"), b"x").expect("a fresh file");
     let left = names(&case.local(""));
-    assert_eq!(left.len(), 2, "{left:?}");
-    assert!(left[0].as_bytes().starts_with(b".copy.fobs-"), "{left:?}");
+    assert_eq!(left.len(), 3, "{left:?}");
+    assert!(left[..2].iter().all(|name| name.as_bytes().starts_with(b".copy.fobs-")), "{left:?}");
 
     let daemon = route.daemon();
     let mut again = daemon.cp(&case);
@@ -211,16 +268,8 @@ fn what_a_killed_receiver_left_is_no_source() {
     case.run(&mut again).expect_success();
     assert_eq!(names(&daemon.root.join("again")), ["beside"]);
 
-    // The command of docs/guide.md.
-    let guide = include_str!("../../../../docs/guide.md");
-    let command = guide.lines().find(|line| line.starts_with("find DIR ")).expect("it is there");
-    let mut clean = case.command(Side::Client, "sh");
-    clean.args(["-c", &command.replace("DIR", "\"$1\""), "sh"]).arg(case.local(""));
-    case.run(&mut clean).expect_success();
-    assert_eq!(names(&case.local("")), left, "too young: a copy may be writing it");
-    let old =
-        case.command(Side::Client, "touch").args(["-d", "2 days ago"]).arg(case.local(&left[0])).status();
-    assert!(old.is_ok_and(|status| status.success()));
+    let mut clean = case.fobs(Side::Client);
+    clean.arg("clean").arg(case.local(""));
     case.run(&mut clean).expect_success();
     assert_eq!(names(&case.local("")), ["beside"]);
 }
@@ -230,11 +279,11 @@ fn a_killed_daemon_ends_the_client_with_an_error() {
     for direction in [Direction::Push, Direction::Pull] {
         let case = Case::new("a_killed_daemon_ends_the_client_with_an_error");
         let mut route = Route::open(&case, Carrier::Daemon, direction);
-        let running = in_its_middle(&case, &route);
+        let running = in_its_middle_with(&case, &route, &["--timeout", "3"]);
         route.daemon().kill();
-        let failed = running.finish().expect_code(35).failed();
+        let failed = running.finish().expect_code(30).failed();
         let message = failed["message"].as_str().unwrap_or_default();
-        assert!(message.starts_with("the transfer broke off after it had begun: "), "{message}");
+        assert!(message.starts_with("nothing new arrived for 3 s"), "{message}");
         assert!(!route.target_path("copy").exists(), "nothing stands under the final name");
     }
 }

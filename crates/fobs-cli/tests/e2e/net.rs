@@ -161,6 +161,15 @@ impl Net {
         ip(&["-n", self.namespace(side), "link", "set", DEVICE, "mtu", &bytes.to_string()]);
     }
 
+    /// Gives the client another IPv4 address in place of the one it has. Namespaces only.
+    pub fn readdress_client(&self) {
+        let (name, old) = (self.namespace(Side::Client), format!("{}/24", self.address(Side::Client)));
+        ip(&["-n", name, "addr", "add", "10.77.0.9/24", "dev", DEVICE]);
+        ip(&["-n", name, "addr", "del", &old, "dev", DEVICE]);
+        // Deleting the first address of a subnet deletes the others, unless they are promoted.
+        ip(&["-n", name, "addr", "replace", "10.77.0.9/24", "dev", DEVICE]);
+    }
+
     /// Sends what `iptables -j CLASSIFY` puts into traffic class 1:2 over a slow lane of its own, so that it
     /// arrives up to 60 ms after younger datagrams; what the lane has no room for is lost. Namespaces only.
     pub fn slow_lane(&self, side: Side) {

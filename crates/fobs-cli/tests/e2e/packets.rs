@@ -61,7 +61,7 @@ impl Drop for Attack {
 }
 
 /// Sends forged datagrams from one address to another, both of any owner: random
-/// bytes, and random bodies behind headers that look like data, acks, probes and closes.
+/// bytes, and random bodies behind headers that look like those of every type.
 pub fn forge(net: &Net, side: Side, from: SocketAddrV4, to: SocketAddrV4, mut random: Random) -> Attack {
     attack(net, side, move |stop| {
         let raw = raw_socket().expect("root may make a raw socket");
@@ -83,7 +83,7 @@ pub fn forge(net: &Net, side: Side, from: SocketAddrV4, to: SocketAddrV4, mut ra
 pub fn forged_payload(random: &mut Random) -> Vec<u8> {
     let len = random.below(PAYLOAD_MAX + 1) as usize;
     let mut payload = random.bytes(len);
-    if let (Some(first), kind @ 0..=3) = (payload.first_mut(), random.below(8)) {
+    if let (Some(first), kind @ 0..=4) = (payload.first_mut(), random.below(8)) {
         *first = (kind as u8) << 5 | (random.next() as u8 & 0b1111);
     }
     if payload.len() >= 12 && random.below(2) == 0 {

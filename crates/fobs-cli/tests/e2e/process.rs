@@ -167,9 +167,25 @@ impl Running {
         self.child.try_wait().expect("a child can be waited for")
     }
 
+    /// Length of its standard output so far, bytes.
+    pub fn stdout_len(&self) -> usize {
+        self.stdout.lock().expect("no panic under the lock").len()
+    }
+
     /// Its standard error so far.
     pub fn stderr_so_far(&self) -> String {
         String::from_utf8_lossy(&self.stderr.lock().expect("no panic under the lock")).into_owned()
+    }
+
+    /// File bytes verified so far, by the newest line of `--json` that says so.
+    pub fn bytes_so_far(&self) -> u64 {
+        String::from_utf8_lossy(&self.stdout.lock().expect("no panic under the lock"))
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter(|event| event["event"] == "progress")
+            .filter_map(|event| event["bytes"].as_u64())
+            .next_back()
+            .unwrap_or(0)
     }
 
     /// Returns once `--json` shows that file data has been verified; panics if the program ends before.

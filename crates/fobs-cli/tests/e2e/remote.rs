@@ -34,7 +34,7 @@ pub struct Route<'a> {
 }
 
 enum End {
-    Daemon(Daemon),
+    Daemon(Box<Daemon>),
     Ssh(Sshd),
 }
 
@@ -43,7 +43,7 @@ impl<'a> Route<'a> {
     #[track_caller]
     pub fn open(case: &'a Case, carrier: Carrier, direction: Direction) -> Route<'a> {
         let end = match carrier {
-            Carrier::Daemon => End::Daemon(Daemon::start(case, "read-write")),
+            Carrier::Daemon => End::Daemon(Box::new(Daemon::start(case, "read-write"))),
             Carrier::Ssh => End::Ssh(Sshd::start(case)),
         };
         Route { case, direction, end }
@@ -113,6 +113,16 @@ impl<'a> Route<'a> {
             End::Ssh(sshd) => sshd.plain_cp(self.case),
         };
         command.args(flags);
+        command
+    }
+
+    /// `fobs sync` to or from the daemon, without sources and destination.
+    pub fn sync(&self, options: &[String]) -> Command {
+        let mut command = match &self.end {
+            End::Daemon(daemon) => daemon.sync(self.case),
+            End::Ssh(_) => panic!("this route has no daemon"),
+        };
+        command.args(options);
         command
     }
 

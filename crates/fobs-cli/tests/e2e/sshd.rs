@@ -77,11 +77,20 @@ impl Sshd {
         self.cp_with(case, fobs_path())
     }
 
+    /// `fobs doctor` with the options to reach this host.
+    pub fn doctor(&self, case: &Case) -> Command {
+        self.verb_with(case, "doctor", fobs_path())
+    }
+
     /// The same with another remote program.
     pub fn cp_with(&self, case: &Case, remote_program: &Path) -> Command {
+        self.verb_with(case, "cp", remote_program)
+    }
+
+    fn verb_with(&self, case: &Case, verb: &str, remote_program: &Path) -> Command {
         let (first, last) = self.udp_ports;
         let mut command = case.fobs(Side::Client);
-        command.args(["cp", "-F"]).arg(&self.config).arg("--fobs-path").arg(remote_program);
+        command.args([verb, "-F"]).arg(&self.config).arg("--fobs-path").arg(remote_program);
         command.arg("--udp-ports").arg(format!("{first}-{last}"));
         command
     }

@@ -12,6 +12,7 @@
 //!   timers       the probe timeout
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
+//!   moved        a peer that changes its address
 //! ```
 
 mod attribution;
@@ -23,6 +24,7 @@ mod drain;
 mod flight;
 mod lesson_cutter;
 mod limit;
+mod moved;
 mod opening;
 mod pace;
 mod packet;
@@ -202,6 +204,11 @@ impl Sender {
     /// Datagram bytes in flight.
     pub fn bytes_in_flight(&self) -> u64 {
         self.flight.sent.bytes()
+    }
+
+    /// The largest packet number acknowledged.
+    pub fn largest_acked(&self) -> Option<PacketNumber> {
+        self.flight.sent.largest_acked()
     }
 
     /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one.

@@ -63,6 +63,14 @@ impl ProbeTimeout {
         self.credit = 0;
     }
 
+    /// The peer is somewhere else: packets may leave there without waiting for the next expiry.
+    pub(super) fn on_moved(&mut self, now: Timestamp) {
+        self.on_ack(now);
+        self.expired = 1;
+        self.credit = CREDIT;
+        self.ping = true;
+    }
+
     /// Packets were acknowledged, among them one above the base size (`large`), a small probe (`ping`), or
     /// both. Whether that shows that only large packets vanish.
     pub(super) fn shows_black_hole(&mut self, large: bool, ping: bool) -> bool {
@@ -128,6 +136,18 @@ mod tests {
         timer.on_ack(start);
         assert!(!timer.is_backed_off());
         assert_eq!(timer.on_expiry(start, false), Expiry::Ping);
+    }
+
+    #[test]
+    fn a_peer_that_has_moved_gets_packets_at_once() {
+        let start = Timestamp::ZERO;
+        let mut timer = ProbeTimeout::new(start);
+        for _ in 0..4 {
+            timer.on_expiry(start, true);
+        }
+        while timer.take_credit() {}
+        timer.on_moved(start);
+        assert!(!timer.is_backed_off() && timer.admits_packet() && timer.take_ping());
     }
 
     #[test]

@@ -15,8 +15,16 @@ pub const UDP_SILENCE_MAX: Duration = Duration::from_secs(4);
 /// What the server waits beyond [`UDP_SILENCE_MAX`]: the client's error names the server as its user
 /// knows it, so the client gives up first.
 pub(super) const SERVER_EXTRA_WAIT: Duration = Duration::from_secs(2);
-/// Without any answer to outstanding packets for this long, the path is dead.
-pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Without any answer for this long after the first one, the path is dead, unless the user says otherwise:
+/// routers restart and laptops move within that time.
+pub const ANSWER_WAIT: Duration = Duration::from_secs(600);
+/// How often a client that receives sends its greeting until the first datagram comes (protocol 5.1).
+pub(super) const GREETING_EVERY: Duration = Duration::from_millis(100);
+/// How long a receiver hears nothing before it repeats its newest ack; later intervals double.
+pub(super) const REMINDER_FIRST: Duration = Duration::from_secs(1);
+/// Longest interval between repetitions: NATs keep a UDP mapping for 30 s at least (RFC 4787, REQ-5: 120 s),
+/// and a receiver that has moved is found within this time.
+pub(super) const REMINDER_MAX: Duration = Duration::from_secs(5);
 /// How often a side checks for silence and cancellation, counts drops and reports progress.
 pub const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long a side waits for the peer's last message before it ends the session.

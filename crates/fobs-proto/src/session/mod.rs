@@ -9,11 +9,13 @@
 //!   holding   how many chunks of what size a sender holds
 //!   pause     why a sending thread waits
 //!   wait      the reasons, and the time spent on each
-//!   silence   what a side concludes from hearing nothing
+//!   silence   what a side concludes from hearing nothing, and what it does
+//!   floor     the lowest rate that a user accepts
 //!   send      the sending side: grants, chunks, retries, history, deadline
 //!   receive   the receiving side: verdicts, retries, drop counts, the end
 //! ```
 
+mod floor;
 mod holding;
 mod limits;
 mod pause;
@@ -22,9 +24,10 @@ mod send;
 mod silence;
 mod wait;
 
+pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
 pub use limits::{
-    ANSWER_WAIT_MAX, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
+    ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
     UDP_SILENCE_MAX,
 };
 pub use pause::Pause;

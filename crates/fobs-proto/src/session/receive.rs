@@ -1,10 +1,12 @@
 //! The receiving side around its machine: verdicts and retries, when drops are counted, silence, the end.
 
 use super::limits::{FAREWELL_WAIT, MISMATCHES_MAX};
+use super::silence::Reminders;
 use super::{Side, Silence};
 use crate::receiver::{ChunkVerification, Receiver};
 use crate::{ChunkId, Timestamp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What follows from the verdict on a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,18 +47,24 @@ pub struct ReceivePolicy {
     hopeless_since: Option<Timestamp>,
     /// When the sender's last message came over the control channel.
     last_message: Timestamp,
+    /// How long the sender may be silent once it has been heard.
+    timeout: Duration,
+    reminders: Reminders,
     finishing: bool,
 }
 
 impl ReceivePolicy {
-    /// The policy of a session whose data plane begins now.
-    pub fn new(began: Timestamp, side: Side) -> ReceivePolicy {
+    /// The policy of a session whose data plane begins now. `timeout`: how long the sender may be silent once
+    /// it has been heard.
+    pub fn new(began: Timestamp, side: Side, timeout: Duration) -> ReceivePolicy {
         ReceivePolicy {
             began,
             side,
             mismatches: BTreeMap::new(),
             hopeless_since: None,
             last_message: Timestamp::ZERO,
+            timeout,
+            reminders: Reminders::new(began, side),
             finishing: false,
         }
     }
@@ -121,9 +129,20 @@ impl ReceivePolicy {
     /// source is slow sends no packets, but reports with every heartbeat of its own.
     pub fn check_silence(&self, now: Timestamp, newest: Option<Timestamp>) -> Silence {
         match newest {
-            Some(newest) => Silence::since(now, newest.max(self.last_message)),
+            Some(newest) => Silence::since(now, newest.max(self.last_message), self.timeout),
             None => Silence::at_start(now, self.began, self.side),
         }
+    }
+
+    /// Whether the newest ack, or the client's greeting, is to be sent once more because nothing was heard;
+    /// `newest` is when the peer's newest datagram came.
+    pub fn poll_reminder(&mut self, now: Timestamp, newest: Option<Timestamp>) -> bool {
+        self.reminders.poll(now, newest)
+    }
+
+    /// When [`poll_reminder`](Self::poll_reminder) must be called next.
+    pub fn reminder_at(&mut self, newest: Option<Timestamp>) -> Timestamp {
+        self.reminders.at(newest)
     }
 }
 

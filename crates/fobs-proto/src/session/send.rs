@@ -1,11 +1,11 @@
 //! The sending side around its machine: what is read ahead, retries, remembered history, silence.
 
 use super::holding::{Holding, first_chunk_data_max, round_trip_bytes};
-use super::limits::{CHUNKS_MAX, GRANTS_MAX, MISMATCHES_MAX};
+use super::limits::{ANSWER_WAIT, CHUNKS_MAX, GRANTS_MAX, MISMATCHES_MAX};
 use super::{Pause, Side, Silence, Wait};
 use crate::congestion::PathHistory;
 use crate::sender::{Extent, Sender};
-use crate::{ChunkId, Timestamp};
+use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub struct SendPolicyConfig {
     pub side: Side,
     /// Chunks held at once, at most.
     pub chunks_max: u32,
+    /// How long packets may wait for an answer once the peer has been heard.
+    pub timeout: Duration,
     /// What earlier transfers to this peer left.
     pub history: PathHistory,
 }
@@ -28,6 +30,7 @@ impl Default for SendPolicyConfig {
             began: Timestamp::ZERO,
             side: Side::Client,
             chunks_max: CHUNKS_MAX,
+            timeout: ANSWER_WAIT,
             history: PathHistory::default(),
         }
     }
@@ -83,8 +86,10 @@ pub struct SendPolicy {
     /// File data of the chunks so far, bytes, and their length on the wire.
     data_bytes: u64,
     wire_bytes: u64,
-    /// Since when packets are outstanding, as of the last check for silence.
-    outstanding_since: Option<Timestamp>,
+    /// Since when packets have been outstanding without anything new being acknowledged, as of the last check
+    /// for silence, and the largest number acknowledged by then.
+    unanswered_since: Option<Timestamp>,
+    largest_acked: Option<PacketNumber>,
 }
 
 impl SendPolicy {
@@ -99,7 +104,8 @@ impl SendPolicy {
             mismatches: VecDeque::new(),
             data_bytes: 0,
             wire_bytes: 0,
-            outstanding_since: None,
+            unanswered_since: None,
+            largest_acked: None,
         }
     }
 
@@ -190,16 +196,22 @@ impl SendPolicy {
     }
 
     /// To be called with every heartbeat; `newest` is when the peer's newest datagram came. Only packets that
-    /// are outstanding wait for an answer.
+    /// are outstanding wait for an answer, and only an ack of something new is one: a receiver that is not
+    /// reached repeats its newest ack.
     pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, newest: Option<Timestamp>) -> Silence {
-        let Some(newest) = newest else {
+        if newest.is_none() {
             return Silence::at_start(now, self.config.began, self.config.side);
-        };
+        }
         if machine.bytes_in_flight() == 0 {
-            self.outstanding_since = None;
+            self.unanswered_since = None;
             return Silence::Short;
         }
-        Silence::since(now, newest.max(*self.outstanding_since.get_or_insert(now)))
+        let largest_acked = machine.largest_acked();
+        if largest_acked != self.largest_acked {
+            self.largest_acked = largest_acked;
+            self.unanswered_since = Some(now);
+        }
+        Silence::since(now, *self.unanswered_since.get_or_insert(now), self.config.timeout)
     }
 
     /// Buffers at the reader.

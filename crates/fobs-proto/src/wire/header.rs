@@ -13,6 +13,9 @@ pub const AEAD_TAG_LEN: usize = 16;
 /// Bytes of a data packet beside its payload: a 1500-byte path then carries no smaller a share of payload
 /// than TCP with timestamps does.
 pub const DATA_OVERHEAD: usize = DATA_HEADER_LEN + AEAD_TAG_LEN;
+/// Random bytes of a challenge, so that only who receives it knows them: twice as many as in RFC 9000 section
+/// 8.2.1.
+pub const CHALLENGE_LEN: usize = 16;
 /// Highest `attempt` (two bits, protocol 4.2).
 pub const ATTEMPT_MAX: u8 = 3;
 /// How far below the largest number received a packet is still accepted, packets (protocol 3.5). At 10 Gbit/s
@@ -22,6 +25,8 @@ pub const REPLAY_WINDOW: u64 = 131_072;
 const TYPE_DATA: u8 = 0;
 const TYPE_ACK: u8 = 1;
 const TYPE_PROBE: u8 = 2;
+const TYPE_CHALLENGE: u8 = 3;
+const TYPE_RESPONSE: u8 = 4;
 const FLAG_LAST: u8 = 0b0_0001;
 const FLAG_FINAL: u8 = 0b0_0010;
 const FLAGS_DEFINED: u8 = 0b0_1111;
@@ -37,6 +42,11 @@ pub enum Header {
     Ack,
     /// Requests an ack; padded to the size it probes.
     Probe,
+    /// Requests a [`Response`](Header::Response) from the address it is sent to; its body is
+    /// [`CHALLENGE_LEN`] random bytes.
+    Challenge,
+    /// Answers a challenge with the same bytes.
+    Response,
 }
 
 /// Where a data packet belongs.
@@ -82,6 +92,8 @@ impl Header {
             }
             Header::Ack => (TYPE_ACK, 0),
             Header::Probe => (TYPE_PROBE, 0),
+            Header::Challenge => (TYPE_CHALLENGE, 0),
+            Header::Response => (TYPE_RESPONSE, 0),
         };
         out[0] = kind << 5 | flags;
         out[1..4].copy_from_slice(&(number as u32).to_be_bytes()[1..]);
@@ -102,6 +114,8 @@ impl Header {
             TYPE_DATA => Header::Data(decode_data(flags, input)?),
             TYPE_ACK if flags == 0 => Header::Ack,
             TYPE_PROBE if flags == 0 => Header::Probe,
+            TYPE_CHALLENGE if flags == 0 => Header::Challenge,
+            TYPE_RESPONSE if flags == 0 => Header::Response,
             _ => return Err(WireError::Unknown),
         };
         Ok((header, number))
@@ -186,7 +200,7 @@ mod tests {
 
     #[test]
     fn plain_headers_round_trip_and_undefined_ones_are_refused() {
-        for header in [Header::Ack, Header::Probe] {
+        for header in [Header::Ack, Header::Probe, Header::Challenge, Header::Response] {
             let mut bytes = [0u8; 4];
             assert_eq!(header.encode(0x0102_0304, &mut bytes), 4);
             assert_eq!(Header::decode(&bytes), Ok((header, 0x02_0304)));
@@ -194,6 +208,6 @@ mod tests {
             bytes[0] |= 1;
             assert_eq!(Header::decode(&bytes), Err(WireError::Unknown));
         }
-        assert_eq!(Header::decode(&[3 << 5, 0, 0, 0]), Err(WireError::Unknown));
+        assert_eq!(Header::decode(&[5 << 5, 0, 0, 0]), Err(WireError::Unknown));
     }
 }

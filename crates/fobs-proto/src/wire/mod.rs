@@ -7,8 +7,8 @@ mod varint;
 
 pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
 pub use header::{
-    AEAD_TAG_LEN, ATTEMPT_MAX, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN,
-    REPLAY_WINDOW, decode_packet_number,
+    AEAD_TAG_LEN, ATTEMPT_MAX, CHALLENGE_LEN, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header,
+    PLAIN_HEADER_LEN, REPLAY_WINDOW, decode_packet_number,
 };
 
 /// Why bytes from the network were not understood. Counted by reason; never fatal.

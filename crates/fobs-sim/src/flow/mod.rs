@@ -10,7 +10,7 @@ use crate::time::Nanos;
 use fobs_proto::congestion::ModeChange;
 
 /// Slots that each flow has in the agenda.
-pub(crate) const ROLES: u32 = 6;
+pub(crate) const ROLES: u32 = 7;
 
 /// What a slot of a flow is for. Flows with fewer actors leave the rest unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +27,13 @@ pub(crate) enum Role {
     Control,
     /// The heartbeat of a transfer's two sides.
     Heartbeat,
+    /// Deaths of its ends, and its next attempts.
+    Fate,
 }
 
 impl Role {
     const ALL: [Role; ROLES as usize] =
-        [Role::Send, Role::Receive, Role::Read, Role::Write, Role::Control, Role::Heartbeat];
+        [Role::Send, Role::Receive, Role::Read, Role::Write, Role::Control, Role::Heartbeat, Role::Fate];
 
     pub(crate) fn of(index: u32) -> Role {
         Role::ALL[(index % ROLES) as usize]
@@ -181,6 +183,10 @@ pub struct FlowFigures {
     pub window: Option<u64>,
     /// Largest UDP payload of FOBS that the path is known to pass, bytes.
     pub datagram: u16,
+    /// Attempts of a transfer whose ends are killed; the figures are the last one's.
+    pub attempts: u64,
+    /// Of a transfer whose ends are killed: bytes that more than one attempt sent.
+    pub again: u64,
     /// Bytes that would survive a crash of the receiving host.
     pub durable: u64,
     /// Most chunks that the receiving side had open.

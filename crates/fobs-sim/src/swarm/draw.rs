@@ -1,6 +1,6 @@
 //! A seed's world.
 
-use crate::flow::fobs::{FobsConfig, Object};
+use crate::flow::fobs::{Dies, FobsConfig, Kill, Object};
 use crate::flow::source::{Pattern, SourceConfig};
 use crate::flow::tcp::{Algorithm, TcpConfig};
 use crate::flow::{FlowConfig, Outcome, Traffic};
@@ -12,7 +12,7 @@ use crate::topology::{Dumbbell, Edge};
 use crate::world::{Config, Happening, World};
 use fobs_proto::Rate;
 use fobs_proto::congestion::CongestionControl;
-use fobs_proto::session::{ANSWER_WAIT_MAX, HEARTBEAT, UDP_SILENCE_MAX};
+use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, UDP_SILENCE_MAX};
 
 /// Faults end here at the latest.
 const CALM: Nanos = 4 * SEC;
@@ -28,6 +28,11 @@ const PATIENCE_OTHERS: Nanos = 4 * PATIENCE;
 /// A turn of all the chunks that may be in flight takes at most this many times what it must: reports get
 /// lost, too.
 const TURN_FACTOR: u64 = 8;
+/// What the attempts of a killed transfer that end in silence may take, with the pauses after them: three of
+/// them, one more than faults before calm have time for.
+const SILENCES: Nanos = 3 * (UDP_SILENCE_MAX.as_nanos() as Nanos + 2 * SEC);
+/// Most deaths of a transfer's ends in one world.
+const KILLS_MAX: u64 = 4;
 /// Stream of the draws: no actor's.
 const STREAM: u64 = 0x5eed;
 
@@ -65,7 +70,7 @@ impl Plan {
 /// and faults were on all that time: after calm, silence has no excuse.
 fn was_silent(world: &World) -> bool {
     let passages = world.net.passages[0];
-    let limit = if passages.have_answer() { ANSWER_WAIT_MAX } else { UDP_SILENCE_MAX };
+    let limit = if passages.have_answer() { ANSWER_WAIT } else { UDP_SILENCE_MAX };
     let faults_end = CALM + HEARTBEAT.as_nanos() as Nanos;
     let since = world.now().checked_sub(limit.as_nanos() as Nanos);
     world.now() <= faults_end && since.is_some_and(|since| passages.are_silent_since(since))
@@ -100,9 +105,15 @@ pub fn draw(seed: u64) -> Plan {
     }
     let probes = fobs.payload.is_none();
     let (edges, changes) = draw_network(rng, rate, rtt, greedy, probes);
+    let spoiled = too_small || fails || crashes;
     let hopeless = fobs.mismatches.values().any(|count| *count >= 3);
     let patience = if controller == CongestionControl::Auto { PATIENCE } else { PATIENCE_OTHERS };
-    let slack = TURN_FACTOR * turns(&fobs, &to, rtt, rate);
+    if !spoiled && !hopeless {
+        fobs.kills = draw_kills(&mut Rng::stream(seed, STREAM + 2));
+    }
+    let pauses: Nanos = fobs.kills.iter().map(|kill| kill.after + kill.pause).sum();
+    let silences = if fobs.kills.is_empty() { 0 } else { SILENCES };
+    let slack = TURN_FACTOR * turns(&fobs, &to, rtt, rate) + pauses + silences;
     let mut config = Config {
         hosts: vec![from, to],
         edges,
@@ -158,6 +169,21 @@ fn draw_fobs(rng: &mut Rng, object: Object, controller: CongestionControl, rate:
         fobs.mismatches.insert(chunk, count);
     }
     fobs
+}
+
+/// Deaths of the transfer's ends, in two fifths of the worlds. A short transfer is complete before some.
+fn draw_kills(rng: &mut Rng) -> Vec<Kill> {
+    if !happens(rng, 40) {
+        return Vec::new();
+    }
+    let longest = rng.pick(&[100 * MS, SEC, CALM]);
+    let count = rng.range(1, KILLS_MAX);
+    let kill = |_| Kill {
+        after: rng.range(1, longest),
+        dies: rng.pick(&[Dies::Sender, Dies::Receiver, Dies::Both]),
+        pause: rng.pick(&[1, 50 * MS, SEC]),
+    };
+    (0..count).map(kill).collect()
 }
 
 fn draw_host(rng: &mut Rng, name: &str) -> HostConfig {

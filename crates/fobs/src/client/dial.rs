@@ -2,7 +2,6 @@
 
 use super::Client;
 use crate::cancel::CancelToken;
-use crate::control::message::Hello;
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -26,18 +25,19 @@ impl<'a> Client<'a> {
                 let mut session = ssh::connect(remote, options)?;
                 let hook = Some(cancel.on_cancel(session.process.killer()));
                 let watch = session.process.watch(ssh::Patience::usual(), events.clone());
-                session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
+                let hello =
+                    session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
                 drop(watch);
                 let ssh = Some(session.process);
-                Ok(Client { channel: session.channel, ssh, hosts, options, events, cancel, hook })
+                Ok(Client { channel: session.channel, ssh, hosts, hello, options, events, cancel, hook })
             }
             Carrier::Daemon => {
                 let mut channel = connect_daemon(remote, options, &events, cancel)?;
                 let writer = channel.writer.clone();
                 let hook = Some(cancel.on_cancel(move || writer.close()));
-                let _: Hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+                let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
                 let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
-                Ok(Client { channel, ssh: None, hosts, options, events, cancel, hook })
+                Ok(Client { channel, ssh: None, hosts, hello, options, events, cancel, hook })
             }
         }
     }

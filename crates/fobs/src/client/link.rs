@@ -6,7 +6,7 @@ use crate::engine::{Clock, LinkSetup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
 use crate::secure::datagram::{Cipher, Direction, SessionSecret};
-use crate::session::udp_options;
+use crate::session::{path_validation, udp_options};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
@@ -49,7 +49,8 @@ impl Client<'_> {
             Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
         })?;
         let clock = Clock::start();
-        Ok((LinkSetup { socket, waker, clock, secret, cipher, direction, candidates }, cipher))
+        let validation = path_validation(&self.hello, None);
+        Ok((LinkSetup { socket, waker, clock, secret, cipher, direction, candidates, validation }, cipher))
     }
 }
 

@@ -4,16 +4,30 @@
 use super::wire;
 use crate::cause::{LossWindow, Remedy};
 use crate::direction::TransferDirection;
+use crate::doctor::HostFacts;
 use crate::explain::{Measured, ReceiverSample, SenderSample};
 use crate::mode::ModeChange;
+use crate::options::sync::SyncOptions;
 use crate::storage::SourceShape;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The protocol version that we speak.
 pub const PROTOCOL: u32 = 1;
+
+/// The feature of a program that lists and decides (protocol 7.8).
+pub const SURVEY: &str = "survey";
+/// The feature of a program that answers challenges at a new address (protocol 5.11).
+pub const PATH_VALIDATION: &str = "path-validation";
+/// The feature of a program that examines its host and answers probes of the path (protocol 2.7).
+pub const DOCTOR: &str = "doctor";
+/// The feature of a program that brings a tree up to date (protocol 7.7).
+pub const SYNC: &str = "sync";
+/// What this program can do beyond the first version.
+pub const FEATURES: [&str; 4] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC];
 
 /// Everything a control channel carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,9 +36,34 @@ pub enum Message {
     /// Both sides, first.
     Hello(Hello),
     /// Client: its request.
-    Open(Open),
+    Open(Box<Open>),
     /// Server: the request is granted.
     Accept(Accept),
+    /// Client, before its request: the server is to examine its host, and the disk at this directory.
+    Examine {
+        /// The directory.
+        directory: Bytes,
+    },
+    /// Server: what it found.
+    Examined(Box<HostFacts>),
+    /// Sender: a batch of the entries that it would send (protocol 7.8).
+    Listing {
+        /// Rows listed before.
+        first: u64,
+        /// The rows, compressed.
+        entries: Bytes,
+        /// Whether no more follow.
+        last: bool,
+    },
+    /// Receiver: what is to happen to entries, in order.
+    Decisions {
+        /// Rows decided before.
+        first: u64,
+        /// The choices.
+        choices: Bytes,
+        /// Whether every row is decided.
+        last: bool,
+    },
     /// Receiver: this chunk, laid out for the `attempt`-th time, did not verify.
     Rejected {
         /// Chunk number.
@@ -38,6 +77,13 @@ pub enum Message {
         path: Bytes,
         /// One sentence.
         reason: String,
+    },
+    /// Receiver: it deleted something that the sources do not have.
+    Deleted {
+        /// Path within the transfer.
+        path: Bytes,
+        /// Whether it was a directory.
+        directory: bool,
     },
     /// Sender: its progress, a few times a second; for a receiving client's display.
     Standing(Standing),
@@ -89,6 +135,16 @@ pub struct Hello {
     /// Whether this CPU seals AES faster than ChaCha20.
     #[serde(default)]
     pub fast_aes: bool,
+    /// Names of what it can do beyond the first version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
+}
+
+impl Hello {
+    /// Whether the program can do something.
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|name| name == feature)
+    }
 }
 
 /// What the client asks for.
@@ -117,6 +173,31 @@ pub struct Open {
     pub sending: Sending,
     /// The UDP ports the server may bind, inclusive; its own choice if none.
     pub udp_ports: Option<(u16, u16)>,
+    /// The session only tries the path: for so long, data of no file is sent to nowhere.
+    pub probe: Option<Duration>,
+    /// How long the server is to endure silence; its own choice if none.
+    pub timeout: Option<Duration>,
+    /// What an earlier attempt left, and what this one is to leave.
+    pub resuming: Resuming,
+    /// A sync instead of a copy.
+    pub sync: Option<Arc<SyncOptions>>,
+}
+
+/// How a transfer goes on after one that ended early.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resuming {
+    /// The client wants a survey.
+    pub survey: bool,
+    /// Which command this is: the same when it reconnects. `None` where the client names none.
+    pub transfer_id: Option<[u8; 16]>,
+    /// Push: the names of the sources in the transfer, for the receiver's journal; empty for contents.
+    pub names: Vec<Vec<u8>>,
+    /// `--no-partial`.
+    pub no_partial: bool,
+    /// `--append-verify`.
+    pub append_verify: bool,
+    /// `--checksum`.
+    pub checksum: bool,
 }
 
 /// How the sender is to send. Names stay text: only a server that sends refuses those it does not know.
@@ -153,6 +234,10 @@ pub struct Accept {
     pub shape: Option<SourceShape>,
     /// First chunk that the server, if it receives, has no room for.
     pub chunk_limit: u32,
+    /// Push: the server found something of an earlier attempt, so the client is to list its entries.
+    pub survey: bool,
+    /// Push: the highest rate that the server stores at, bits per second.
+    pub limit_bps: Option<u64>,
 }
 
 /// Where a UDP socket may be reached.
@@ -192,6 +277,9 @@ pub struct Complete {
     pub files: u64,
     /// File bytes verified.
     pub bytes: u64,
+    /// File bytes that were not sent, because an earlier attempt had verified them.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub resumed_bytes: u64,
     /// From the arrival of the first data packet to the last verified chunk, seconds.
     pub seconds: f64,
     /// Datagrams the kernel dropped at the receiving socket.

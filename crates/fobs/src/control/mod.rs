@@ -4,6 +4,7 @@
 
 pub mod frame;
 pub mod message;
+mod outlet;
 pub mod ssh;
 pub mod tls;
 mod wire;
@@ -11,11 +12,13 @@ mod wire;
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::frame::{FrameReader, broken};
-use self::message::{Hello, Message, PROTOCOL};
+use self::message::{FEATURES, Hello, Message, PROTOCOL};
+use self::outlet::{Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
 use crate::secure::datagram::{Cipher, SessionSecret};
@@ -24,6 +27,8 @@ use crate::secure::identity::PublicKey;
 /// How long a TLS peer may take over its hello: until then it holds a thread of ours without having been
 /// judged. Over SSH a person may be typing a password meanwhile, so nothing is timed there.
 const HELLO_WAIT: Duration = Duration::from_secs(10);
+/// How long a peer may leave our messages unread before it counts as gone, before the session begins.
+const WRITE_WAIT: Duration = Duration::from_secs(60);
 /// How much of what a peer calls itself is shown to people, characters.
 const PROGRAM_CHARS_MAX: usize = 60;
 /// How much of a peer's reason for ending a session is shown, characters.
@@ -61,11 +66,11 @@ impl ControlChannel {
     /// [`ControlWriter::close`] drops `write`.
     pub fn over(
         read: impl Read + Send + 'static,
-        write: impl Write + Send + 'static,
+        write: impl Write + AsFd + Send + 'static,
         carrier: Carrier,
         peer: Peer,
     ) -> ControlChannel {
-        let outlet = Arc::new(StreamOutlet(Mutex::new(Some(Box::new(write)))));
+        let outlet = Arc::new(StreamOutlet::new(write));
         ControlChannel::new(Box::new(BufReader::new(read)), outlet, None, carrier, peer)
     }
 
@@ -86,7 +91,7 @@ impl ControlChannel {
         let name: Arc<str> = peer.description.as_str().into();
         ControlChannel {
             reader: ControlReader { frames: FrameReader::new(read), peer: name.clone() },
-            writer: ControlWriter { outlet, peer: name },
+            writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
             exporter,
             carrier,
             peer,
@@ -123,17 +128,73 @@ impl fmt::Debug for ControlReader {
 #[derive(Clone)]
 pub struct ControlWriter {
     outlet: Arc<dyn Outlet>,
+    /// How long the peer may leave messages unread.
+    timeout: Arc<Mutex<Duration>>,
     peer: Arc<str>,
 }
 
 impl ControlWriter {
-    /// Sends one message; it has left this process when this returns.
+    /// Sends one message; it has left this process when this returns. Waits while the peer takes nothing, and
+    /// ends the channel when that takes too long. Not for threads that the path of data needs.
     pub fn send(&self, message: &Message) -> Result<()> {
         let frame = frame::encode(message)?;
-        self.outlet.send(&frame).map_err(|error| named(&self.peer, broken(&error)))
+        let deadline = Instant::now() + *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
+        push_in_time(&*self.outlet, &frame, deadline)
+            .and_then(|mark| wait_for(&*self.outlet, mark, deadline))
+            .map_err(|error| {
+                // A thread that waits on this channel must learn that it is over.
+                self.outlet.abandon();
+                named(&self.peer, broken(&error))
+            })
     }
 
-    /// Ends the channel: the peer sees a clean end after what was sent. Closing twice is fine.
+    /// Sends one message without waiting: it leaves at once or with a later call.
+    ///
+    /// # Errors
+    /// `Connect` if the channel is broken, or if the bytes that wait to be sent are at their limit.
+    pub fn post(&self, message: &Message) -> Result<()> {
+        let frame = frame::encode(message)?;
+        let posted = self.outlet.push(&frame).and_then(|taken| match taken {
+            Some(_) => self.outlet.drain().map(|_| ()),
+            None => Err(io::Error::other("the other side leaves its messages unread")),
+        });
+        posted.map_err(|error| named(&self.peer, broken(&error)))
+    }
+
+    /// Sends one message that a later one makes good, if nothing else waits to be sent; without waiting. On a
+    /// channel that is broken it is lost: the reader learns of that.
+    pub fn offer(&self, message: &Message) {
+        if self.outlet.drain().is_ok() && self.outlet.is_empty() {
+            let _ = self.post(message);
+        }
+    }
+
+    /// From now on a peer that takes nothing for this long is gone.
+    pub fn set_timeout(&self, timeout: Duration) {
+        *self.timeout.lock().unwrap_or_else(PoisonError::into_inner) = timeout;
+        self.outlet.set_timeout(timeout);
+    }
+
+    /// Sends any text as a frame. A peer that is gone gets nothing.
+    #[cfg(test)]
+    pub(crate) fn send_json(&self, json: &str) {
+        let length = u32::try_from(json.len()).expect("a short text").to_be_bytes();
+        let frame = [&length, json.as_bytes()].concat();
+        let deadline = Instant::now() + WRITE_WAIT;
+        let pushed = push_in_time(&*self.outlet, &frame, deadline);
+        let _ = pushed.and_then(|mark| wait_for(&*self.outlet, mark, deadline));
+    }
+
+    /// Sends bytes that need not be a message.
+    #[cfg(test)]
+    pub(crate) fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + WRITE_WAIT;
+        let mark = push_in_time(&*self.outlet, bytes, deadline)?;
+        wait_for(&*self.outlet, mark, deadline)
+    }
+
+    /// Ends the channel: the peer sees a clean end after what was sent, which has a second to leave. Closing
+    /// twice is fine.
     pub fn close(&self) {
         self.outlet.close();
     }
@@ -145,36 +206,14 @@ impl fmt::Debug for ControlWriter {
     }
 }
 
-/// The sending half of a stream, and the operations on a channel that do not need its reader.
-trait Outlet: Send + Sync {
-    fn send(&self, frame: &[u8]) -> io::Result<()>;
-    fn close(&self);
-    fn set_read_deadline(&self, _deadline: Option<Instant>) {}
-}
-
-/// A stream that is ended by dropping it.
-struct StreamOutlet(Mutex<Option<Box<dyn Write + Send>>>);
-
-impl Outlet for StreamOutlet {
-    fn send(&self, frame: &[u8]) -> io::Result<()> {
-        let mut stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream = stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        stream.write_all(frame)?;
-        stream.flush()
-    }
-
-    fn close(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
 /// Exchanges hellos (protocol 2.2); both sides call it right after connecting. If the versions differ, the
 /// peer is sent an abort and the error names both; the reason of a peer that refuses is part of the error.
 pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     let ours = Hello {
         protocol: PROTOCOL,
-        program: format!("fobs {}", env!("CARGO_PKG_VERSION")),
+        program: program(),
         fast_aes: Cipher::best_here() == Cipher::Aes128Gcm,
+        features: features(),
     };
     let sent = channel.writer.send(&Message::Hello(ours.clone()));
     // A reason that the peer sent before it closed explains more than the failed write.
@@ -209,6 +248,16 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         ),
         Err(error) => Err(error),
     }
+}
+
+/// Name and version of this program.
+pub(crate) fn program() -> String {
+    format!("fobs {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// What this program can do beyond the first version.
+pub(crate) fn features() -> Vec<String> {
+    FEATURES.map(str::to_owned).to_vec()
 }
 
 /// Adds the peer's name to an error.

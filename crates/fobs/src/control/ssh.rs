@@ -290,15 +290,20 @@ pub fn server_channel() -> Result<ControlChannel> {
         let message = format!("cannot use standard input and output as the control channel: {error}");
         Error::new(ErrorKind::Socket, message)
     })?;
-    let client = client_address(std::env::var("SSH_CONNECTION").ok().as_deref());
+    let client = client_address();
     let description =
         client.map_or_else(|| "the client via ssh".to_owned(), |client| format!("{client} via ssh"));
     Ok(ControlChannel::over(input, output, Carrier::Ssh, Peer { description, address: None, key: None }))
 }
 
-/// The first word of sshd's `SSH_CONNECTION`: for messages only.
-fn client_address(connection: Option<&str>) -> Option<IpAddr> {
-    connection?.split(' ').next()?.parse().ok()
+/// The address from which the client made its connection to sshd.
+pub(crate) fn client_address() -> Option<IpAddr> {
+    address_of(std::env::var("SSH_CONNECTION").ok().as_deref())
+}
+
+/// The first word of sshd's `SSH_CONNECTION`.
+fn address_of(connection: Option<&str>) -> Option<IpAddr> {
+    connection?.split(' ').next()?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
 /// Waits for a child to end, for `limit` at most.

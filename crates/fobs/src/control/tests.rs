@@ -1,3 +1,4 @@
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -14,6 +15,12 @@ fn pair() -> (ControlChannel, ControlChannel) {
 
 /// Shuts the socket down on drop, because the reading half keeps it open.
 pub(crate) struct ShutOnDrop(pub(crate) UnixStream);
+
+impl AsFd for ShutOnDrop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Write for ShutOnDrop {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -32,7 +39,7 @@ impl Drop for ShutOnDrop {
 }
 
 fn theirs(protocol: u32, program: &str) -> Message {
-    Message::Hello(Hello { protocol, program: program.to_owned(), fast_aes: false })
+    Message::Hello(Hello { protocol, program: program.to_owned(), fast_aes: false, features: Vec::new() })
 }
 
 #[test]

@@ -2,10 +2,12 @@
 //! empty there.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::message::{self, Bytes, UdpAddress};
 use crate::direction::TransferDirection;
+use crate::options::sync::SyncOptions;
 use crate::storage::SourceShape;
 
 /// A figure above 0, or 0 where it is not known. What a peer sends below 0 is not known either.
@@ -91,6 +93,24 @@ pub(super) struct Open {
     sending: Sending,
     #[serde(default)]
     udp_ports: Option<(u16, u16)>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    probe_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    survey: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    transfer_id: Bytes,
+    #[serde(default, skip_serializing_if = "is_default")]
+    names: Vec<Bytes>,
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    keep_partial: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    append_verify: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    checksum: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    timeout_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sync: Option<Box<SyncOptions>>,
 }
 
 impl From<Open> for message::Open {
@@ -107,12 +127,25 @@ impl From<Open> for message::Open {
             shape: wire.shape.into(),
             sending: wire.sending.into(),
             udp_ports: wire.udp_ports,
+            probe: given(wire.probe_ms).map(Duration::from_millis),
+            resuming: message::Resuming {
+                survey: wire.survey,
+                transfer_id: wire.transfer_id.0.try_into().ok(),
+                names: wire.names.into_iter().map(|name| name.0).collect(),
+                no_partial: !wire.keep_partial,
+                append_verify: wire.append_verify,
+                checksum: wire.checksum,
+            },
+            timeout: given(wire.timeout_ms).map(Duration::from_millis),
+            sync: wire.sync.map(|sync| Arc::new(*sync)),
         }
     }
 }
 
 impl From<message::Open> for Open {
     fn from(open: message::Open) -> Open {
+        let message::Resuming { survey, transfer_id, names, no_partial, append_verify, checksum } =
+            open.resuming;
         Open {
             direction: open.direction.into(),
             paths: open.paths.into_iter().map(Bytes).collect(),
@@ -125,6 +158,15 @@ impl From<message::Open> for Open {
             shape: open.shape.into(),
             sending: open.sending.into(),
             udp_ports: open.udp_ports,
+            probe_ms: open.probe.map_or(0, at_least_a_millisecond),
+            survey,
+            transfer_id: Bytes(transfer_id.map_or_else(Vec::new, Vec::from)),
+            names: names.into_iter().map(Bytes).collect(),
+            keep_partial: !no_partial,
+            append_verify,
+            checksum,
+            timeout_ms: open.timeout.map_or(0, millis),
+            sync: open.sync.map(|sync| Box::new(Arc::unwrap_or_clone(sync))),
         }
     }
 }
@@ -162,8 +204,6 @@ impl From<Sending> for message::Sending {
 
 impl From<message::Sending> for Sending {
     fn from(sending: message::Sending) -> Sending {
-        // A deadline that is now must not become "none".
-        let millis = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1);
         Sending {
             cc: sending.cc,
             fixed_bps: sending.fixed_bps.unwrap_or_default(),
@@ -171,7 +211,7 @@ impl From<message::Sending> for Sending {
             burst: sending.burst.unwrap_or_default(),
             loss_cause: sending.loss_cause.unwrap_or_default(),
             priority: sending.priority.unwrap_or_default(),
-            deadline_ms: sending.deadline.map_or(0, millis),
+            deadline_ms: sending.deadline.map_or(0, at_least_a_millisecond),
         }
     }
 }
@@ -186,6 +226,10 @@ pub(super) struct Accept {
     shape: Shape,
     #[serde(default)]
     chunk_limit: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    survey: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    limit_bps: u64,
 }
 
 impl From<Accept> for message::Accept {
@@ -197,6 +241,8 @@ impl From<Accept> for message::Accept {
             cipher: wire.cipher,
             shape: wire.shape.into(),
             chunk_limit: wire.chunk_limit,
+            survey: wire.survey,
+            limit_bps: (wire.limit_bps > 0).then_some(wire.limit_bps),
         }
     }
 }
@@ -210,8 +256,33 @@ impl From<message::Accept> for Accept {
             cipher: accept.cipher,
             shape: accept.shape.into(),
             chunk_limit: accept.chunk_limit,
+            survey: accept.survey,
+            limit_bps: accept.limit_bps.unwrap_or(0),
         }
     }
+}
+
+/// Whether a member need not be sent: an older peer that does not know it means the same.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// Whole milliseconds, at least one: a deadline that is now must not become "none".
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
+}
+
+/// A time in milliseconds: one that is now must not become "none".
+fn at_least_a_millisecond(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
 /// `None` for the value that stands for "none" in JSON.

@@ -15,6 +15,16 @@ const NETWORKS_SHOWN_MAX: usize = 8;
 #[derive(Default)]
 pub(super) struct Tally(Mutex<BTreeMap<&'static str, Kind>>);
 
+/// Lines of a kind that were not written one by one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) kind: &'static str,
+    /// The last of them, and how many more there were.
+    pub(super) line: String,
+    /// How many they are.
+    pub(super) count: u64,
+}
+
 struct Kind {
     since: Instant,
     shown: Vec<Option<Network>>,
@@ -51,24 +61,25 @@ impl Tally {
     }
 
     /// The counts that are due. A kind of which nothing came is forgotten: its next line is written at once.
-    pub(super) fn due(&self, now: Instant) -> Vec<String> {
+    pub(super) fn due(&self, now: Instant) -> Vec<Counted> {
         self.counts(now, COUNT_EVERY)
     }
 
     /// All counts, at the end.
-    pub(super) fn rest(&self, now: Instant) -> Vec<String> {
+    pub(super) fn rest(&self, now: Instant) -> Vec<Counted> {
         self.counts(now, Duration::ZERO)
     }
 
-    fn counts(&self, now: Instant, after: Duration) -> Vec<String> {
+    fn counts(&self, now: Instant, after: Duration) -> Vec<Counted> {
         let mut lines = Vec::new();
-        self.kinds().retain(|_, kind| {
+        self.kinds().retain(|name, kind| {
             let age = now.saturating_duration_since(kind.since);
             if age < after {
                 return true;
             }
             let quiet = kind.kept == 0;
-            lines.extend(kind.summary(age));
+            let counted = |line| Counted { kind: name, line, count: kind.kept };
+            lines.extend(kind.summary(age).map(counted));
             let shown = std::mem::take(&mut kind.shown);
             *kind = Kind { shown, ..Kind::new(now) };
             !quiet
@@ -125,13 +136,14 @@ mod tests {
         assert_eq!(count(2, start).as_deref(), Some("10.0.0.2: bad"), "another network's first");
         assert!((0..1234).all(|n| count(1 + n as u8 % 2, start).is_none()));
         assert_eq!(count(1, start), None);
-        assert!(tally.due(start + COUNT_EVERY / 2).is_empty());
+        let due = |at| tally.due(at).into_iter().map(|counted| counted.line).collect::<Vec<_>>();
+        assert!(due(start + COUNT_EVERY / 2).is_empty());
         let line = "10.0.0.1: bad; and 1,234 more like it from 10.0.0.0/30, in the last 60 s";
         let (minute, two) = (start + COUNT_EVERY, start + 2 * COUNT_EVERY);
-        assert_eq!(tally.due(minute), [line]);
+        assert_eq!(due(minute), [line]);
         assert_eq!(count(1, minute), None, "it still goes on");
-        assert_eq!(tally.due(two), ["10.0.0.1: bad"]);
-        assert!(tally.due(start + 3 * COUNT_EVERY).is_empty());
+        assert_eq!(due(two), ["10.0.0.1: bad"]);
+        assert!(due(start + 3 * COUNT_EVERY).is_empty());
         assert!(count(1, start + 3 * COUNT_EVERY).is_some(), "it is new again");
     }
 
@@ -141,6 +153,7 @@ mod tests {
         let address = |n: u32| IpAddr::from(n.to_be_bytes());
         let written = (0..5000).filter_map(|n| tally.count("bad", Some(address(n)), n.to_string(), now));
         assert_eq!(written.count(), NETWORKS_SHOWN_MAX);
-        assert_eq!(tally.rest(now), ["4999; and 4,991 more like it from 0.0.0.0/19, in the last 0 s"]);
+        let line = "4999; and 4,991 more like it from 0.0.0.0/19, in the last 0 s".to_owned();
+        assert_eq!(tally.rest(now), [Counted { kind: "bad", line, count: 4992 }]);
     }
 }

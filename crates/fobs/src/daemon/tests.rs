@@ -6,17 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::CancelToken;
-use crate::control::message::{Message, Open, Sending};
+use crate::control::message::{Message, Open, Resuming, Sending};
 use crate::control::{ControlChannel, hello, tls};
 use crate::direction::TransferDirection;
 use crate::error::ErrorKind;
 use crate::options::AddressFamily;
 use crate::secure::identity::Identity;
-
-#[path = "../../tests/served/mod.rs"]
-mod served;
-
-use served::Served;
+use crate::served::{Served, wait_for};
 
 #[test]
 fn sessions_are_as_many_as_allowed() {
@@ -62,19 +58,7 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
     let served = Served::start(|_| ());
     fs::write(served.root().join("file"), "content").unwrap();
     let (first, last) = served.udp_ports();
-    let good = Open {
-        direction: TransferDirection::Pull,
-        paths: vec![b"file".to_vec()],
-        recursive: false,
-        preserve: false,
-        compress: false,
-        fsync: false,
-        payload_size: None,
-        ack_every: None,
-        shape: None,
-        sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
-        udp_ports: None,
-    };
+    let good = pull_of_file();
     let push = Open { direction: TransferDirection::Push, ..good.clone() };
     let sending = |cc: &str| Sending { cc: cc.to_owned(), ..Sending::default() };
     let usage = ErrorKind::Usage;
@@ -96,7 +80,7 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
         (Open { paths: vec![b"a/b".to_vec()], ..push }, ErrorKind::Destination, "a/b"),
     ] {
         let mut channel = call(&served);
-        channel.writer.send(&Message::Open(open.clone())).unwrap();
+        channel.writer.send(&Message::Open(Box::new(open.clone()))).unwrap();
         let Ok(Some(Message::Abort { code, message })) = channel.reader.recv() else {
             panic!("{says}: not refused");
         };
@@ -107,7 +91,10 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
     // What all of the above deviate from.
     let mut channel = call(&served);
     let udp_ports = Some((first, u16::MAX));
-    channel.writer.send(&Message::Open(Open { udp_ports, payload_size: Some(512), ..good })).unwrap();
+    channel
+        .writer
+        .send(&Message::Open(Box::new(Open { udp_ports, payload_size: Some(512), ..good })))
+        .unwrap();
     let Ok(Some(Message::Accept(accept))) = channel.reader.recv() else { panic!("not accepted") };
     assert!((first..=last).contains(&accept.udp_addresses[0].port));
     assert!(accept.secret.is_none(), "the channel yields the secret by itself");
@@ -130,15 +117,96 @@ fn messages_out_of_turn_end_a_session_with_a_reason() {
     assert!(!line.contains(char::is_control), "{line:?}");
 }
 
+#[test]
+fn a_client_that_drips_bytes_after_tls_gives_its_seat_back() {
+    let served = Served::start(|options| {
+        options.sessions_max = 1;
+        // The next client gets the seat, however long that takes.
+        options.queue_wait = Duration::from_secs(600);
+    });
+    fs::write(served.root().join("file"), "content").unwrap();
+    for greets_first in [false, true] {
+        let channel = if greets_first { call(&served) } else { connect(&served) };
+        // The start of a frame of 64 KiB, then its bytes one by one: none of them ends a wait.
+        channel.writer.send_bytes(&(64_u32 << 10).to_be_bytes()).unwrap();
+        let drips = thread::spawn(move || {
+            while channel.writer.send_bytes(b" ").is_ok() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        wait_for(|| (served.handle.sessions() == 1).then_some(()));
+        served.pull("file", &served.directory("here"), &served.options()).unwrap();
+        drips.join().unwrap();
+        served.wait_for_notice(|line| line.contains("timeout: "));
+    }
+}
+
+#[test]
+fn a_client_that_comes_again_takes_the_place_of_its_session() {
+    let served = Served::start(|options| options.queue_wait = Duration::from_secs(600));
+    served.authorize_client_with("read-write,sessions=1");
+    fs::write(served.root().join("file"), "content").unwrap();
+    let ask = |id: u8| {
+        let channel = call(&served);
+        let resuming = Resuming { transfer_id: Some([id; 16]), ..Resuming::default() };
+        channel.writer.send(&Message::Open(Box::new(Open { resuming, ..pull_of_file() }))).unwrap();
+        channel
+    };
+    let accepted = |channel: &mut ControlChannel| {
+        std::iter::from_fn(|| channel.reader.recv().unwrap()).find_map(|message| match message {
+            Message::Accept(_) => Some(()),
+            Message::Abort { message, .. } => panic!("refused: {message}"),
+            _ => None,
+        })
+    };
+    // A session whose client has gone without a word, as far as the daemon knows.
+    let mut silent = ask(1);
+    accepted(&mut silent).unwrap();
+    // Another transfer of the key would wait for ten minutes.
+    let mut again = ask(1);
+    accepted(&mut again).unwrap();
+    let end = std::iter::from_fn(|| silent.reader.recv().unwrap()).find_map(|message| match message {
+        Message::Abort { code, message } => Some((code, message)),
+        _ => None,
+    });
+    let (code, message) = end.unwrap();
+    assert_eq!((code.as_str(), message.contains("a newer session")), ("connect", true), "{message}");
+}
+
+/// A request that is granted.
+fn pull_of_file() -> Open {
+    Open {
+        sync: None,
+        direction: TransferDirection::Pull,
+        paths: vec![b"file".to_vec()],
+        recursive: false,
+        preserve: false,
+        compress: false,
+        fsync: false,
+        payload_size: None,
+        ack_every: None,
+        shape: None,
+        sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
+        udp_ports: None,
+        probe: None,
+        resuming: Resuming::default(),
+        timeout: None,
+    }
+}
+
 /// A client that has exchanged hellos and sent nothing else.
 fn call(served: &Served) -> ControlChannel {
+    let mut channel = connect(served);
+    hello(&mut channel).unwrap();
+    channel
+}
+
+/// A client whose TLS handshake is complete.
+fn connect(served: &Served) -> ControlChannel {
     let identity = Identity::load(&served.client_key()).unwrap();
     let address = served.address();
     let (host, port) = (address.ip().to_string(), address.port());
-    let mut channel =
-        tls::connect(&host, port, AddressFamily::Any, &identity, &CancelToken::new(), |_| Ok(())).unwrap();
-    hello(&mut channel).unwrap();
-    channel
+    tls::connect(&host, port, AddressFamily::Any, &identity, &CancelToken::new(), |_| Ok(())).unwrap()
 }
 
 /// Tries again while the daemon has not noticed yet that a seat is free.

@@ -4,7 +4,7 @@ use crate::control::message::Message;
 use crate::control::{ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use fobs_proto::ChunkId;
-use fobs_proto::session::{ANSWER_WAIT_MAX, Silence};
+use fobs_proto::session::Silence;
 use std::time::Duration;
 
 /// How much of a peer's reason for ending a session is shown, characters.
@@ -25,7 +25,7 @@ impl PeerName {
         match silence {
             Silence::Short => Ok(()),
             Silence::Blocked(waited) => Err(self.udp_blocked(waited)),
-            Silence::Dead => Err(self.no_answer()),
+            Silence::Dead(waited) => Err(self.no_answer(waited)),
         }
     }
 
@@ -39,12 +39,12 @@ impl PeerName {
         )
     }
 
-    fn no_answer(&self) -> Error {
-        let (peer, seconds) = (&self.name, ANSWER_WAIT_MAX.as_secs());
+    fn no_answer(&self, waited: Duration) -> Error {
+        let (peer, seconds) = (&self.name, waited.as_secs());
         Error::new(
             ErrorKind::Timeout,
             format!(
-                "no answer from {peer} over UDP for {seconds} s; the path is down, or a firewall forgot the flow: try again"
+                "no answer from {peer} over UDP for {seconds} s, so the path is down: check the network, then run the same command again (--timeout says how long to wait)"
             ),
         )
     }
@@ -109,6 +109,22 @@ pub(super) fn closed_early(error: Option<Error>) -> Error {
     Error::new(ErrorKind::Connect, format!("the transfer broke off after it had begun: {why}"))
 }
 
+/// The peer sends a part of a survey in a session without one.
+pub(super) fn unasked(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("{what} came, and nobody asked for them; use the same version of fobs on both sides"),
+    )
+}
+
+/// A later session of the same command wants the destination.
+pub(super) fn taken_over() -> Error {
+    Error::new(
+        ErrorKind::Connect,
+        "the same command reconnected, and its new session goes on in place of this one",
+    )
+}
+
 /// The error that an `abort` of the peer stands for.
 pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
     Error::new(ErrorKind::from_code(code), format!("{peer}: {}", printable(message, REASON_CHARS_MAX)))
@@ -117,5 +133,5 @@ pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
 /// Tells the peer why this side ends the session. That may fail: the channel may be what broke.
 pub(crate) fn tell_abort(writer: &ControlWriter, error: &Error) {
     let _ =
-        writer.send(&Message::Abort { code: error.kind.code().to_owned(), message: error.message.clone() });
+        writer.post(&Message::Abort { code: error.kind.code().to_owned(), message: error.message.clone() });
 }

@@ -1,11 +1,12 @@
 //! The letters that the engine's threads exchange, and the mailboxes that they wait in. Threads know letters,
 //! not each other.
 
+use super::survey::Routed;
 use super::thread::spawn;
 use crate::control::ControlReader;
 use crate::control::message::Message;
 use crate::error::{Error, ErrorKind};
-use crate::storage::{FilledChunk, Known, SinkSummary};
+use crate::storage::{Closing, FilledChunk, Known, SinkSummary};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
 use fobs_sys::{PageBuffer, Waker};
@@ -52,7 +53,7 @@ pub(super) enum ToReceiver {
         buffer: PageBuffer,
     },
     StoreFailed(Error),
-    Finished(SinkSummary),
+    Finished(SinkSummary, Closing),
     Control(ControlEvent),
 }
 
@@ -129,15 +130,21 @@ impl<T> Drop for Alarm<T> {
 }
 
 /// Forwards the control channel's messages, in a thread that ends with the channel or with the mailbox.
+/// `route` sees each message first, and is dropped when the thread has posted its last letter.
 pub(super) fn forward_control<T: Send + 'static>(
     mut reader: ControlReader,
     post: Post<T>,
     wrap: fn(ControlEvent) -> T,
+    mut route: impl FnMut(Message) -> Routed + Send + 'static,
 ) -> Result<(), Error> {
     spawn("fobs-control", move || {
         loop {
             let event = match reader.recv() {
-                Ok(Some(message)) => ControlEvent::Message(message),
+                Ok(Some(message)) => match route(message) {
+                    Routed::Deliver(message) => ControlEvent::Message(message),
+                    Routed::Taken => continue,
+                    Routed::Broken(error) => ControlEvent::Closed(Some(error)),
+                },
                 Ok(None) => ControlEvent::Closed(None),
                 Err(error) => ControlEvent::Closed(Some(error)),
             };

@@ -1,10 +1,17 @@
 //! One side's end of the data plane: a socket, the keys of both directions, and the peer's address.
 
+mod peer;
+
+pub(crate) use peer::PathValidation;
+pub(super) use peer::{PATH_DATAGRAM_LEN, PathPacket};
+
+use self::peer::PeerAddress;
 use super::Clock;
 use super::lane::Lane;
 use super::remedy::Mendable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
+use crate::secure::random_bytes;
 use crate::secure::replay::ReplayWindow;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{BURST_BYTES_MAX, BURST_MAX, Body, PacketOut};
@@ -43,6 +50,8 @@ pub(crate) struct LinkSetup {
     pub(crate) direction: Direction,
     /// Addresses that the peer may have; empty if it sends first.
     pub(crate) candidates: Vec<SocketAddr>,
+    /// How another address of the peer is treated.
+    pub(crate) validation: PathValidation,
 }
 
 /// An authenticated packet.
@@ -115,7 +124,6 @@ pub(crate) struct Link {
     clock: Clock,
     sealer: Sealer,
     inbound: Inbound,
-    candidates: Vec<SocketAddr>,
     intake: DatagramSource,
     out: Box<[u8]>,
 }
@@ -136,7 +144,7 @@ struct Inbound {
     largest: Option<u64>,
     /// Whether the kernel counts the socket's drops.
     counts_drops: bool,
-    peer: Option<SocketAddr>,
+    peer: PeerAddress,
     last_heard: Option<Timestamp>,
     /// Bodies that have no place of their own.
     opened: Box<[u8]>,
@@ -157,7 +165,7 @@ impl Link {
             replay: ReplayWindow::new(),
             largest: None,
             counts_drops: setup.socket.counts_drops(),
-            peer: candidates.first().copied(),
+            peer: PeerAddress::new(setup.validation, candidates, random_bytes),
             last_heard: None,
             opened: vec![0; OUT_LEN].into_boxed_slice(),
             rejected: 0,
@@ -168,7 +176,6 @@ impl Link {
             clock: setup.clock,
             sealer: Sealer::new(&setup.secret, setup.cipher, ours),
             inbound,
-            candidates,
             intake: DatagramSource::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
         }
@@ -189,17 +196,17 @@ impl Link {
 
     /// The address to send to, where it is known.
     pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        self.inbound.peer
+        self.inbound.peer.current()
     }
 
     /// Whether the address is known.
     pub(crate) fn has_peer(&self) -> bool {
-        self.inbound.peer.is_some()
+        self.peer().is_some()
     }
 
     /// Which side of the session this is.
     pub(crate) fn side(&self) -> Side {
-        if self.candidates.is_empty() { Side::Server } else { Side::Client }
+        if self.inbound.peer.is_known_from_the_start() { Side::Client } else { Side::Server }
     }
 
     /// Datagrams dropped because they were malformed, replayed or forged.
@@ -285,10 +292,8 @@ impl Link {
 
     /// Sends the rest of a burst; what the kernel did not take stays in `sealed`.
     pub(crate) fn send(&mut self, sealed: &mut Sealed, ecn: Ecn) -> std::result::Result<(), SendError> {
-        let Some(peer) = self.inbound.peer else { return Ok(()) };
-        if self.inbound.last_heard.is_none() && self.candidates.len() > 1 {
-            self.greet(*sealed);
-        }
+        let Some(peer) = self.peer() else { return Ok(()) };
+        self.greet(*sealed);
         while !sealed.is_empty() {
             let burst = Burst {
                 to: peer,
@@ -306,15 +311,42 @@ impl Link {
     /// a burst.
     fn greet(&mut self, sealed: Sealed) {
         let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
-        for to in self.candidates.iter().filter(|to| Some(**to) != self.inbound.peer) {
+        for to in self.inbound.peer.others() {
             // If one candidate cannot be reached, another one can.
             let _ = self.socket.send(&Burst {
-                to: *to,
+                to,
                 data: &self.out[sealed.start..end],
                 segment_len: sealed.segment_len,
                 ecn: Ecn::NotEct,
             });
         }
+    }
+
+    /// How often the peer's traffic has moved to another address since its first datagram.
+    pub(super) fn moves(&self) -> u64 {
+        self.inbound.peer.moves()
+    }
+
+    /// A datagram of the peer is wanted soon, to see that the path works.
+    pub(super) fn check_path(&mut self, now: Timestamp) {
+        self.inbound.peer.check_path(now);
+    }
+
+    /// A challenge or a response that is to be sent now, with [`send_path_packet`](Self::send_path_packet).
+    pub(super) fn poll_path_packet(&mut self, now: Timestamp) -> Option<PathPacket> {
+        self.inbound.peer.poll_packet(now)
+    }
+
+    /// Sends a challenge or a response. One that does not leave is one that is lost.
+    pub(super) fn send_path_packet(&mut self, number: u64, packet: &PathPacket) {
+        // Not the link's buffer: a sealed burst may wait there.
+        let mut datagram = [0; PATH_DATAGRAM_LEN];
+        let header_len = packet.header.encode(number, &mut datagram);
+        let (header, sealed) = datagram.split_at_mut(header_len);
+        self.sealer.seal(number, header, &packet.body, sealed);
+        let burst =
+            Burst { to: packet.to, data: &datagram, segment_len: PATH_DATAGRAM_LEN, ecn: Ecn::NotEct };
+        let _ = self.socket.send(&burst);
     }
 
     /// Waits for datagrams, the waker, room to send (if `interest` has that) or the timeout.
@@ -347,7 +379,7 @@ impl Inbound {
         let body_len = sealed.len().saturating_sub(AEAD_TAG_LEN).min(OUT_LEN);
         let place = match header {
             Header::Data(header) => inbox.vacancy(&header, body_len),
-            Header::Probe | Header::Ack => None,
+            Header::Probe | Header::Ack | Header::Challenge | Header::Response => None,
         };
         let in_place = place.is_some();
         let place = place.unwrap_or(&mut self.opened[..body_len]);
@@ -356,9 +388,15 @@ impl Inbound {
             return;
         }
         self.replay.insert(number);
-        if self.largest.is_none_or(|largest| number > largest) {
+        let newest = self.largest.is_none_or(|largest| number > largest);
+        if newest {
             self.largest = Some(number);
-            self.peer = Some(datagram.from);
+        }
+        self.peer.handle_datagram(now, datagram.from, len, newest);
+        match header {
+            Header::Challenge => self.peer.handle_challenge(&self.opened[..body_len]),
+            Header::Response => self.peer.handle_response(datagram.from, &self.opened[..body_len]),
+            Header::Data(_) | Header::Ack | Header::Probe => {}
         }
         self.last_heard = Some(now);
         let meta = PacketMeta {

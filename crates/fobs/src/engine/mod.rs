@@ -9,6 +9,7 @@
 
 mod causes;
 mod clock;
+mod endurance;
 mod failure;
 mod host;
 mod lane;
@@ -21,17 +22,21 @@ mod receive;
 mod remedy;
 mod report;
 mod send;
+mod survey;
 mod thread;
+mod throttle;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use clock::Clock;
+pub(crate) use endurance::{DeadControl, Endurance};
 pub(crate) use failure::{aborted, tell_abort};
 pub(crate) use fobs_proto::session::CHUNKS_MAX;
-pub(crate) use link::{Link, LinkSetup};
+pub(crate) use link::{Link, LinkSetup, PathValidation};
 pub(crate) use receive::{ReceiveJob, receive};
 pub(crate) use remedy::RemedyPolicy;
-pub(crate) use report::Reporter;
+pub(crate) use report::{Crawls, Reporter};
 pub(crate) use send::{SendJob, send};
+pub(crate) use throttle::{SharedRate, Throttle};

@@ -5,12 +5,15 @@ mod job;
 
 pub(crate) use job::{ReceiveJob, ReceiveOutcome};
 
-use super::failure::{PeerName, aborted, closed_early, never_verified, tell_abort};
+use super::endurance::{ControlWatch, Floor, Stake};
+use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
 use super::letters::{ControlEvent, MAILBOX_MAX, Post, ToReceiver, ToWriter, forward_control};
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
+use super::survey::{Answering, Routed};
+use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, thread, writer};
 use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
@@ -18,9 +21,11 @@ use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
-use crate::storage::SinkSummary;
+use crate::storage::{Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_proto::receiver::{ChunkVerification, Receiver};
-use fobs_proto::session::{CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Stored, VerdictOutcome};
+use fobs_proto::session::{
+    CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Side, Stored, VerdictOutcome,
+};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, SendError};
@@ -30,8 +35,6 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a client that receives sends its greeting until the first datagram comes (protocol 5.1).
-const GREETING_EVERY: Duration = Duration::from_millis(100);
 /// Batches read between two looks at the mailbox.
 const BATCHES_PER_TURN: usize = 8;
 /// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write
@@ -51,7 +54,7 @@ struct Receiving {
     /// The chunk that failed for the last time, and how often it was tried.
     hopeless: Option<(ChunkId, u8)>,
     last_verified: Timestamp,
-    summary: Option<SinkSummary>,
+    summary: Option<(SinkSummary, Closing)>,
     /// The sender's last message.
     finished: Option<Finished>,
     /// What is done about losses at this host; `None` does nothing.
@@ -62,15 +65,23 @@ struct Receiving {
     peer: PeerName,
     meter: ReceiverMeter,
     host: HostWatch,
+    /// Tells when the client has reconnected; `None` where nothing is locked.
+    takeover: Option<TakeoverWatch>,
+    /// Decides while the session lasts.
+    _answering: Option<Answering>,
+    floor: Option<Floor>,
+    control_watch: Option<ControlWatch>,
     began: Timestamp,
+    _throttle_end: ThrottleEnd,
 }
 
 /// Receives the object; returns after the sender's last message.
 pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
-    let control = job.writer.clone();
+    let (control, reporter) = (job.writer.clone(), job.reporter.clone());
     let (mut receiving, storing) = Receiving::start(job)?;
     let outcome = receiving.run_to_end();
-    // However it ended: the writer must have removed what is not complete before this process may exit.
+    // However it ended: the writer must have removed or recorded what is not complete before this process may
+    // exit.
     drop(receiving);
     if let Err(error) = &outcome
         && !storing.is_finished()
@@ -82,25 +93,51 @@ pub(crate) fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
     while !storing.is_finished() && Instant::now() < end {
         std::thread::sleep(CLEAN_UP_POLL);
     }
+    if outcome.is_err()
+        && storing.is_finished()
+        && let Ok(Some(suspended)) = storing.join()
+    {
+        reporter.suspended(&suspended);
+    }
     outcome
 }
 
 impl Receiving {
     /// Starts the threads and the machine; with the writer's thread.
-    fn start(job: ReceiveJob) -> Result<(Receiving, JoinHandle<()>)> {
+    fn start(job: ReceiveJob) -> Result<(Receiving, JoinHandle<Option<Suspended>>)> {
         thread::be_punctual();
+        job.writer.set_timeout(job.endurance.timeout);
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
-        forward_control(job.reader, post.clone(), ToReceiver::Control)?;
+        let (answering, mut inbox) = match job.survey {
+            Some(compare) => {
+                let (writer, reporter) = (job.writer.clone(), job.reporter.clone());
+                Answering::start(compare, writer, post.clone(), reporter)
+                    .map(|(it, inbox)| (Some(it), Some(inbox)))?
+            }
+            None => (None, None),
+        };
+        forward_control(job.reader, post.clone(), ToReceiver::Control, move |message| {
+            match (message, &mut inbox) {
+                (Message::Listing { first, entries, last }, Some(inbox)) => {
+                    inbox.take(first, entries.0, last)
+                }
+                (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+                (message, _) => Routed::Deliver(message),
+            }
+        })?;
+        let mut sink = job.sink;
+        let takeover = sink.watch();
         // Every chunk of the credit and the end: the channel is never full.
         let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
         let writing = WorkMeter::new(link.clock());
-        let storing = writer::start(job.sink, orders, post, job.reporter.clone(), writing.clone())?;
+        let storing =
+            writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
         let mut machine = Receiver::new(job.config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
         let began = link.clock().now();
         let receiving = Receiving {
-            policy: ReceivePolicy::new(began, link.side()),
+            policy: ReceivePolicy::new(began, link.side(), job.endurance.timeout),
             link,
             machine,
             letters,
@@ -118,7 +155,12 @@ impl Receiving {
             peer: PeerName { name: job.peer_name, ports: job.ports },
             meter: ReceiverMeter::new(writing),
             host: HostWatch::default(),
+            takeover,
+            _answering: answering,
+            floor: job.endurance.floor(),
+            control_watch: job.endurance.control_watch(began),
             began,
+            _throttle_end: job.throttle.end_on_drop(),
         };
         Ok((receiving, storing))
     }
@@ -126,15 +168,19 @@ impl Receiving {
     fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
         let summary = self.run();
         self.measure(Audience::Both);
-        let summary = summary?;
+        let (summary, closing) = summary?;
         let complete = self.completion(&summary);
         self.send_message(&Message::Complete(complete.clone()))?;
         let finished = self.await_finished()?;
-        Ok(ReceiveOutcome { complete, finished })
+        // A client has what it came for; a client that pushes may have missed the signal, and come again.
+        if finished.is_some() || self.link.side() == Side::Client {
+            closing.acknowledged();
+        }
+        Ok(ReceiveOutcome { complete, finished: finished.unwrap_or_default() })
     }
 
-    fn run(&mut self) -> Result<SinkSummary> {
-        let (mut heartbeat, mut greeting) = (self.began + HEARTBEAT, self.began);
+    fn run(&mut self) -> Result<(SinkSummary, Closing)> {
+        let mut heartbeat = self.began + HEARTBEAT;
         loop {
             self.take_letters()?;
             if let Some(summary) = self.summary.take() {
@@ -145,13 +191,16 @@ impl Receiving {
             if self.policy.wants_drop_count(now, &self.machine, socket_is_empty) {
                 self.count_drops();
             }
-            if self.link.last_heard().is_none() && self.link.has_peer() && now >= greeting {
-                greeting = now + GREETING_EVERY;
+            if self.policy.poll_reminder(now, self.link.last_heard()) {
                 let ack = self.machine.make_ack(now);
                 self.send_ack(&ack)?;
             }
             if let Some(ack) = self.machine.poll_ack(now) {
                 self.send_ack(&ack)?;
+            }
+            while let Some(packet) = self.link.poll_path_packet(now) {
+                self.link.send_path_packet(self.next_ack, &packet);
+                self.next_ack += 1;
             }
             if let Some(audience) = self.meter.due.poll(now) {
                 self.measure(audience);
@@ -161,10 +210,8 @@ impl Receiving {
                 self.on_heartbeat(now)?;
             }
             let wake = heartbeat.min(self.meter.due.at());
-            let mut until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
-            if self.link.last_heard().is_none() {
-                until = until.min(greeting);
-            }
+            let wake = wake.min(self.policy.reminder_at(self.link.last_heard()));
+            let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
             let began = self.link.clock().now();
             self.link.wait(until - began, Interest::Readable)?;
             self.meter.waited(self.link.clock().now() - began);
@@ -182,6 +229,15 @@ impl Receiving {
         self.host.on_heartbeat(self.link.peer(), self.machine.missing());
         self.apply_remedies(now);
         self.reporter.tell_progress();
+        if let Some(watch) = &mut self.control_watch {
+            watch.check(now, &mut self.link, Stake::Flight)?;
+        }
+        if let Some(floor) = &mut self.floor {
+            floor.check(now, &self.reporter)?;
+        }
+        if self.takeover.as_ref().is_some_and(TakeoverWatch::is_taken_over) {
+            return Err(taken_over());
+        }
         self.cancel.check()
     }
 
@@ -266,7 +322,7 @@ impl Receiving {
 
     /// Sends a message. Where the sender no longer listens, its last letters hold the better error.
     fn send_message(&mut self, message: &Message) -> Result<()> {
-        let sent = self.writer.send(message);
+        let sent = self.writer.post(message);
         if sent.is_err() {
             self.take_letters()?;
         }
@@ -286,7 +342,7 @@ impl Receiving {
                 }
                 ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),
                 ToReceiver::StoreFailed(error) => return Err(error),
-                ToReceiver::Finished(summary) => self.summary = Some(summary),
+                ToReceiver::Finished(summary, closing) => self.summary = Some((summary, closing)),
                 ToReceiver::Control(event) => self.take_control(event)?,
             }
         }
@@ -308,11 +364,15 @@ impl Receiving {
                 attempt
             }
         };
-        self.writer.send(&Message::Rejected { chunk, attempt })
+        self.writer.post(&Message::Rejected { chunk, attempt })
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
-        self.policy.handle_message(self.link.clock().now());
+        let now = self.link.clock().now();
+        self.policy.handle_message(now);
+        if let Some(watch) = &mut self.control_watch {
+            watch.handle_message(now);
+        }
         match event {
             ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
             ControlEvent::Message(Message::SenderSample(sample)) => {
@@ -338,10 +398,12 @@ impl Receiving {
         self.count_drops();
         let dropped = self.machine.packets_dropped();
         let usage = fobs_sys::process_usage();
+        let resumed = self.reporter.all_resumed();
         Complete {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
-            files: summary.files,
-            bytes: summary.bytes,
+            files: summary.files + resumed.files,
+            bytes: summary.bytes + resumed.files_bytes,
+            resumed_bytes: resumed.bytes,
             seconds: self
                 .arrivals
                 .first_data()
@@ -354,7 +416,7 @@ impl Receiving {
     }
 
     /// Waits for the sender's figures; a sender that goes without them has still sent everything.
-    fn await_finished(&mut self) -> Result<Finished> {
+    fn await_finished(&mut self) -> Result<Option<Finished>> {
         let end = Instant::now() + FAREWELL_WAIT;
         while self.finished.is_none() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -364,6 +426,6 @@ impl Receiving {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        Ok(self.finished.take().unwrap_or_default())
+        Ok(self.finished.take())
     }
 }

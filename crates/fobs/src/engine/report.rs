@@ -6,7 +6,8 @@ use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::Measured;
-use crate::storage::FileDone;
+use crate::storage::survey::{Deleted, Found, ItemKind, Way};
+use crate::storage::{FileDone, Item, Suspended, show_path};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -17,6 +18,8 @@ const ERRORS_KEPT_MAX: usize = 10_000;
 const PEER_PATH_MAX: usize = 4096;
 /// Longest reason of the peer that is kept, characters.
 const PEER_REASON_MAX: usize = 1000;
+/// Files named that changed since an earlier run.
+const STARTED_OVER_TOLD: u64 = 20;
 /// Longest word for the state of the peer's controller that is kept, characters.
 const STATE_CHARS_MAX: usize = 16;
 /// Weight of the newest interval in the smoothed rate.
@@ -29,6 +32,13 @@ pub(crate) struct Reporter {
     state: Mutex<Tally>,
 }
 
+/// Whether a transfer is slower than its user accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crawls {
+    No,
+    Yes,
+}
+
 struct Tally {
     errors: Vec<FileError>,
     reported: HashSet<Vec<u8>>,
@@ -37,6 +47,23 @@ struct Tally {
     measured_bytes: u64,
     /// Whether the caller knows that the deadline will be missed.
     late_reported: bool,
+    resumed: Resumed,
+    started_over: u64,
+    /// What this end keeps of a transfer that failed, bytes.
+    suspended: Option<u64>,
+    /// When something was verified for the last time.
+    verified_at: Option<Instant>,
+    crawls: Crawls,
+}
+
+/// What an earlier run had stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Resumed {
+    /// Bytes that were not sent.
+    pub(super) bytes: u64,
+    /// Files that were complete, and their part of the bytes.
+    pub(super) files: u64,
+    pub(super) files_bytes: u64,
 }
 
 impl Reporter {
@@ -51,6 +78,11 @@ impl Reporter {
                 measured: Instant::now(),
                 measured_bytes: 0,
                 late_reported: false,
+                verified_at: None,
+                crawls: Crawls::No,
+                resumed: Resumed::default(),
+                started_over: 0,
+                suspended: None,
             }),
         })
     }
@@ -98,9 +130,114 @@ impl Reporter {
         self.with(|state| state.errors.clone())
     }
 
-    /// Verified file bytes so far.
+    /// An entry of a sync was decided on.
+    pub(super) fn item(&self, item: Item, way: Way) {
+        let changes = item.changes.show(way, item.kind);
+        let directory = item.kind == ItemKind::Directory;
+        self.events.event(Event::Changed { changes, path: item.path, directory, target: item.target });
+    }
+
+    /// This end deleted something, or could not.
+    pub(super) fn deleted_here(&self, deleted: Deleted) {
+        match deleted {
+            Deleted::Gone(Found { path, is_directory }) => {
+                // If the channel is broken the session ends anyway, with that error.
+                let _ =
+                    self.peer.send(&Message::Deleted { path: Bytes(path.clone()), directory: is_directory });
+                self.events.event(Event::Deleted { path, directory: is_directory });
+            }
+            Deleted::Failed(error) => self.failed_here(error),
+        }
+    }
+
+    /// The peer deleted something.
+    pub(super) fn deleted_there(&self, mut path: Vec<u8>, directory: bool) {
+        path.truncate(PEER_PATH_MAX);
+        self.events.event(Event::Deleted { path, directory });
+    }
+
+    /// More file bytes are verified.
     pub(crate) fn add_bytes(&self, bytes: u64) {
-        self.with(|state| state.progress.bytes += bytes);
+        self.with(|state| {
+            state.progress.bytes += bytes;
+            state.verified_at = Some(Instant::now());
+        });
+    }
+
+    /// When something was verified for the last time in this session.
+    pub(crate) fn verified_at(&self) -> Option<Instant> {
+        self.with(|state| state.verified_at)
+    }
+
+    /// File bytes verified in this session.
+    pub(crate) fn new_bytes(&self) -> u64 {
+        self.with(|state| state.progress.bytes.saturating_sub(state.resumed.bytes))
+    }
+
+    /// The transfer is slower than its user accepts.
+    pub(super) fn crawls(&self) {
+        self.with(|state| state.crawls = Crawls::Yes);
+    }
+
+    /// Whether the session ended for that.
+    pub(crate) fn ended_crawling(&self) -> Crawls {
+        self.with(|state| state.crawls)
+    }
+
+    /// Verified file bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.with(|state| state.progress.bytes)
+    }
+
+    /// File bytes that an earlier run had verified: progress, but no rate.
+    pub(crate) fn resumed(&self, bytes: u64) {
+        self.with(|state| {
+            state.progress.bytes += bytes;
+            state.measured_bytes += bytes;
+            state.resumed.bytes += bytes;
+        });
+    }
+
+    /// A file that an earlier run had stored.
+    pub(super) fn kept_file(&self, bytes: u64) {
+        self.resumed(bytes);
+        self.with(|state| {
+            state.progress.files += 1;
+            state.resumed.files += 1;
+            state.resumed.files_bytes += bytes;
+        });
+    }
+
+    /// What an earlier run had stored.
+    pub(super) fn all_resumed(&self) -> Resumed {
+        self.with(|state| state.resumed)
+    }
+
+    /// This end keeps something of a transfer that failed.
+    pub(super) fn suspended(&self, suspended: &Suspended) {
+        self.with(|state| state.suspended = Some(suspended.bytes));
+    }
+
+    /// How much of a transfer that failed is kept at its destination, bytes: as that end said, or about as
+    /// much as it has verified.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.with(|state| state.suspended.unwrap_or(state.progress.bytes))
+    }
+
+    /// An earlier run had begun a file, and its source changed since.
+    pub(super) fn started_over(&self, path: &[u8]) {
+        let count = self.with(|state| {
+            state.started_over += 1;
+            state.started_over
+        });
+        let notice = match count {
+            ..=STARTED_OVER_TOLD => {
+                format!("'{}' changed since the copy was interrupted, so it is copied anew", show_path(path))
+            }
+            _ if count == STARTED_OVER_TOLD + 1 => "more files changed since, and are copied anew".to_owned(),
+            _ => return,
+        };
+        self.events.event(Event::Notice(notice));
     }
 
     /// Takes over the sender's progress.
@@ -126,14 +263,13 @@ impl Reporter {
     /// Takes over the sender's progress and sends it to the peer.
     pub(crate) fn standing_to_peer(&self, standing: Standing) {
         self.standing(&standing);
-        let _ = self.peer.send(&Message::Standing(standing));
+        self.peer.offer(&Message::Standing(standing));
     }
 
     /// Reports a measurement of this end.
     pub(super) fn here(&self, measured: Measured, audience: Audience) {
         if audience == Audience::Both {
-            // If the channel is broken the session ends anyway, with that error.
-            let _ = self.peer.send(&Message::from(measured.clone()));
+            self.peer.offer(&Message::from(measured.clone()));
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }

@@ -9,11 +9,14 @@ mod telemetry;
 pub(crate) use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
-use super::failure::{PeerName, aborted, closed_early, never_verified};
+use super::endurance::{ControlWatch, Floor, Stake};
+use super::failure::{PeerName, aborted, closed_early, never_verified, unasked};
 use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender, forward_control};
-use super::link::{Incoming, IncomingBody};
+use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
+use super::survey::{Docket, Listing, Routed};
+use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, reader, thread};
 use crate::cancel::CancelToken;
 use crate::control::ControlWriter;
@@ -22,6 +25,7 @@ use crate::error::Result;
 use crate::explain::Measured;
 use crate::history::RememberedPath;
 use crate::storage::Known;
+use crate::storage::survey::Way;
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
@@ -50,6 +54,10 @@ struct Sending {
     held: HeldChunks,
     outbox: Outbox,
     known: Known,
+    /// File data that the receiver has from an earlier run.
+    resumed_bytes: u64,
+    /// Lists while the session lasts.
+    _listing: Option<Listing>,
     root: Option<[u8; 32]>,
     complete: Option<Complete>,
     reporter: Arc<Reporter>,
@@ -59,10 +67,16 @@ struct Sending {
     telemetry: Telemetry,
     remembered: RememberedPath,
     answered: Option<Duration>,
+    floor: Option<Floor>,
+    control_watch: Option<ControlWatch>,
+    /// Moves of the peer that the machine knows of.
+    moves: u64,
+    _throttle_end: ThrottleEnd,
 }
 
 /// Sends the object; returns after the completion signal.
 pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
+    job.writer.set_timeout(job.endurance.timeout);
     let mut history = job.remembered.recall();
     let mut sending = Sending::start(job, history.clone())?;
     let outcome = sending.run();
@@ -92,16 +106,34 @@ impl Sending {
         thread::be_punctual();
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
-        forward_control(job.reader, post.clone(), ToSender::Control)?;
+        let docket = job.survey.map(|_| Docket::new());
+        let routes = docket.clone().map(|docket| (docket.guard(), docket));
+        forward_control(job.reader, post.clone(), ToSender::Control, move |message| {
+            match (message, &routes) {
+                (Message::Decisions { first, choices, last }, Some((_, docket))) => {
+                    docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
+                }
+                (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
+                (message, _) => Routed::Deliver(message),
+            }
+        })?;
+        let mut source = job.source;
+        let listing = match (&docket, job.survey) {
+            (Some(docket), Some(checksums)) => {
+                let (writer, post) = (job.writer.clone(), post.clone());
+                Some(Listing::start(docket, &mut source, checksums, writer, post)?)
+            }
+            _ => None,
+        };
         let (grants, granted) = sync_channel(GRANTS_MAX as usize);
         let reading = WorkMeter::new(link.clock());
-        reader::start(job.source, granted, post, reading.clone())?;
+        reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let cap = chosen_rate(&config);
         let began = link.clock().now();
-        let policy =
-            SendPolicy::new(SendPolicyConfig { began, side: link.side(), chunks_max: CHUNKS_MAX, history });
+        let (side, timeout) = (link.side(), job.endurance.timeout);
+        let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
@@ -109,12 +141,14 @@ impl Sending {
         Ok(Sending {
             link,
             machine,
-            policy,
+            policy: SendPolicy::new(config_of_policy),
             letters,
             grants,
             held: HeldChunks::default(),
             outbox: Outbox::new(),
             known: Known::default(),
+            resumed_bytes: 0,
+            _listing: listing,
             root: None,
             complete: None,
             reporter: job.reporter.clone(),
@@ -129,6 +163,10 @@ impl Sending {
             },
             remembered: job.remembered,
             answered: job.answered,
+            floor: job.endurance.floor(),
+            control_watch: job.endurance.control_watch(began),
+            moves: 0,
+            _throttle_end: job.throttle.end_on_drop(),
         })
     }
 
@@ -144,6 +182,7 @@ impl Sending {
             let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
+            self.validate_path(now);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
@@ -158,11 +197,30 @@ impl Sending {
         }
     }
 
+    /// Sends challenges and responses, and goes on at once where the peer has moved.
+    fn validate_path(&mut self, now: Timestamp) {
+        while let Some(packet) = self.link.poll_path_packet(now) {
+            let Some(number) = self.machine.take_number(now, PATH_DATAGRAM_LEN as u16) else { break };
+            self.link.send_path_packet(number, &packet);
+        }
+        if self.link.moves() != self.moves {
+            self.moves = self.link.moves();
+            self.machine.handle_moved(now);
+        }
+    }
+
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.link.last_heard()))?;
         self.telemetry.report_causes(now, &mut self.machine);
         self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
         self.reporter.tell_progress();
+        if let Some(watch) = &mut self.control_watch {
+            let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
+            watch.check(now, &mut self.link, stake)?;
+        }
+        if let Some(floor) = &mut self.floor {
+            floor.check(now, &self.reporter)?;
+        }
         self.cancel.check()
     }
 
@@ -252,7 +310,12 @@ impl Sending {
         let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
         let read =
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
-        let object = ObjectSize { data_bytes: self.known.bytes, extent };
+        self.resumed_bytes += chunk.resumed_bytes;
+        self.reporter.resumed(chunk.resumed_bytes);
+        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
+        let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
+        let object = ObjectSize { data_bytes, extent };
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
         self.held.push(HeldChunk {
             buffer,
@@ -263,6 +326,9 @@ impl Sending {
     }
 
     fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        if let Some(watch) = &mut self.control_watch {
+            watch.handle_message(self.link.clock().now());
+        }
         match event {
             ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
                 let rejection = self.policy.handle_rejected(&mut self.machine, chunk, attempt);
@@ -274,6 +340,9 @@ impl Sending {
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
+            ControlEvent::Message(Message::Deleted { path, directory }) => {
+                self.reporter.deleted_there(path.0, directory);
+            }
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());
                 self.reporter.there(Measured::Receiver(*sample));
@@ -283,6 +352,8 @@ impl Sending {
                 return Err(aborted(&self.peer.name, &code, &message));
             }
             ControlEvent::Message(_) => {}
+            // A receiver whose path was slow has waited long enough for our last message.
+            ControlEvent::Closed(_) if self.complete.is_some() => {}
             ControlEvent::Closed(error) => return Err(closed_early(error)),
         }
         Ok(())
@@ -314,7 +385,7 @@ impl Sending {
 
     /// Sends the last message and waits, for a bounded time, until the peer hangs up.
     fn farewell(&mut self, finished: &Finished) {
-        let sent = self.writer.send(&Message::Finished(finished.clone()));
+        let sent = self.writer.post(&Message::Finished(finished.clone()));
         let end = Instant::now() + FAREWELL_WAIT;
         while sent.is_ok() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {

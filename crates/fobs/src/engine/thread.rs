@@ -8,7 +8,10 @@ use std::thread::JoinHandle;
 const TIMER_SLACK_NS: u64 = 1_000;
 
 /// Starts a thread.
-pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+pub(super) fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|error| {
         let message = format!(
             "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"

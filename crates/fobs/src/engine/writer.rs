@@ -5,8 +5,9 @@ use super::Reporter;
 use super::letters::{Post, ToReceiver, ToWriter};
 use super::meter::WorkMeter;
 use super::thread::spawn;
+use super::throttle::Throttle;
 use crate::error::Error;
-use crate::storage::{Sink, SinkEvent, Verified, VerifyError, needs_scratch, verify};
+use crate::storage::{Sink, SinkEvent, Suspended, Verified, VerifyError, needs_scratch, verify};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
 use fobs_sys::{PageBuffer, ThreadDuty, hint_scheduler};
@@ -40,25 +41,28 @@ struct Writer {
 }
 
 /// Stores until [`ToWriter::Finish`], until an error that ends the transfer, or until the receiving thread is
-/// gone. Holds at most the receiver's credit of chunks.
+/// gone; returns what is kept of a transfer that did not finish. Holds at most the receiver's credit of
+/// chunks.
 pub(super) fn start(
     sink: Sink,
     work: Receiver<ToWriter>,
     post: Post<ToReceiver>,
+    throttle: Throttle,
     reporter: Arc<Reporter>,
     meter: Arc<WorkMeter>,
-) -> Result<JoinHandle<()>, Error> {
-    start_with(sink, work, post, reporter, meter, verify)
+) -> Result<JoinHandle<Option<Suspended>>, Error> {
+    start_with(sink, work, post, throttle, reporter, meter, verify)
 }
 
 fn start_with(
     sink: Sink,
     work: Receiver<ToWriter>,
     post: Post<ToReceiver>,
+    throttle: Throttle,
     reporter: Arc<Reporter>,
     meter: Arc<WorkMeter>,
     check: Check,
-) -> Result<JoinHandle<()>, Error> {
+) -> Result<JoinHandle<Option<Suspended>>, Error> {
     spawn("fobs-write", move || {
         hint_scheduler(ThreadDuty::Bulk);
         let _alarm = post.alarm(ToReceiver::StoreFailed);
@@ -82,32 +86,42 @@ fn start_with(
                 ToWriter::Chunk { chunk, buffer, len } => {
                     if let Err(error) = meter.at_work(|| writer.take(chunk, buffer, len)) {
                         post.post(ToReceiver::StoreFailed(error));
-                        return;
+                        break;
                     }
+                    // Afterwards, so that no verdict waits: the next chunk of the credit does.
+                    throttle.pass(len);
                 }
                 ToWriter::Finish => {
-                    let Writer { sink, .. } = writer;
-                    let finish = || {
-                        sink.finish(&mut |event| match event {
-                            SinkEvent::SyncBegins => meter.sync_begins(),
-                            SinkEvent::SyncEnds => meter.sync_ends(),
-                            SinkEvent::FileDone(_)
-                            | SinkEvent::FileFailed(_)
-                            | SinkEvent::SourceFailed(_) => {}
-                        })
-                    };
-                    post.post(match meter.at_work(finish) {
-                        Ok(summary) => ToReceiver::Finished(summary),
-                        Err(error) => ToReceiver::StoreFailed(error),
-                    });
-                    return;
+                    writer.finish();
+                    return None;
                 }
             }
         }
+        writer.sink.suspend()
     })
 }
 
 impl Writer {
+    /// Everything is stored.
+    fn finish(self) {
+        let Writer { sink, meter, post, reporter, .. } = self;
+        let finish = || {
+            sink.finish(&mut |event| match event {
+                SinkEvent::SyncBegins => meter.sync_begins(),
+                SinkEvent::SyncEnds => meter.sync_ends(),
+                SinkEvent::Deleted(deleted) => reporter.deleted_here(deleted),
+                SinkEvent::FileDone(_)
+                | SinkEvent::FileFailed(_)
+                | SinkEvent::SourceFailed(_)
+                | SinkEvent::Resumed(_) => {}
+            })
+        };
+        post.post(match meter.at_work(finish) {
+            Ok((summary, closing)) => ToReceiver::Finished(summary, closing),
+            Err(error) => ToReceiver::StoreFailed(error),
+        });
+    }
+
     fn take(&mut self, chunk: ChunkId, buffer: PageBuffer, len: usize) -> Result<(), Error> {
         let body = &buffer[..len];
         let verified = if chunk == self.next || needs_scratch(body) {
@@ -157,8 +171,10 @@ impl Writer {
             SinkEvent::FileDone(file) => reporter.file_done(file),
             SinkEvent::FileFailed(error) => reporter.failed_here(error),
             SinkEvent::SourceFailed(error) => reporter.failed(error),
+            SinkEvent::Resumed(bytes) => reporter.resumed(bytes),
             SinkEvent::SyncBegins => meter.sync_begins(),
             SinkEvent::SyncEnds => meter.sync_ends(),
+            SinkEvent::Deleted(deleted) => reporter.deleted_here(deleted),
         })?;
         self.next += 1;
         self.post(ToReceiver::Stored { chunk, buffer: held.buffer });

@@ -29,13 +29,14 @@ mod recorder;
 mod remedies;
 mod sample;
 mod trace;
-mod words;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
 
 pub use explanation::{Explanation, Spent, explain};
 pub use journal::{At, Journal, LOSSES_MAX, Measured, REMEDIES_MAX, SAMPLES_MAX};
+pub(crate) use limits::{FASTER_DESTINATION, FASTER_SOURCE, LARGER_BUFFER};
 pub use limits::{Limit, Stage};
 pub use losses::LossCause;
 pub use recorder::Recorder;

@@ -38,7 +38,12 @@ impl Recorder {
                 return;
             }
             Event::Measured(measured) => (**measured).clone(),
-            Event::Progress(_) | Event::FileDone { .. } | Event::FileFailed(_) | Event::Notice(_) => return,
+            Event::Progress(_)
+            | Event::FileDone { .. }
+            | Event::FileFailed(_)
+            | Event::Changed { .. }
+            | Event::Deleted { .. }
+            | Event::Notice(_) => return,
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.journal.push(At { at_us, what });

@@ -1,7 +1,7 @@
 //! Figures in sentences.
 
 /// A share of 0 to 1: `95%`, and two decimals below 1%.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share.clamp(0.0, 1.0);
     match percent {
         0.0 => "0%".to_owned(),
@@ -11,13 +11,13 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// Bits per second with three digits: `93.4 Mbit/s`.
-pub(super) fn rate(bits_per_second: f64) -> String {
+pub(crate) fn rate(bits_per_second: f64) -> String {
     let (value, unit) = scaled(bits_per_second);
     format!("{value} {unit}bit/s")
 }
 
 /// Bits per second as an argument of `--rate`: `93.4Mbit`.
-pub(super) fn word(bits_per_second: f64) -> String {
+pub(crate) fn word(bits_per_second: f64) -> String {
     let (value, unit) = scaled(bits_per_second);
     format!("{value}{unit}bit")
 }
@@ -39,7 +39,7 @@ fn scaled(bits_per_second: f64) -> (String, &'static str) {
 }
 
 /// A size: `39.1 KiB`.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     match count {
         n if n >= 1 << 20 => format!("{:.1} MiB", n as f64 / f64::from(1 << 20)),
         n => format!("{:.1} KiB", n as f64 / 1024.0),

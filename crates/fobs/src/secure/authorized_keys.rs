@@ -1,9 +1,16 @@
-//! The client keys that a server accepts and their rights: lines of `[options] fobs-ed25519 BASE64
-//! [comment]`.
+//! The client keys that a server accepts, their rights and their limits: lines of `[options] fobs-ed25519
+//! BASE64 [comment]`.
 //!
-//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`; and
-//! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root. A bad line
-//! refuses the whole file; the error has its number.
+//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`;
+//! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root; and
+//! `sessions=N`, `rate=RATE`, `open-files=N`, each over all sessions of the key. A bad line refuses the whole
+//! file; the error has its number.
+
+mod limits;
+mod options;
+
+pub use self::limits::{DESCRIPTORS_PER_SESSION, KeyLimits};
+use self::options::{normalised, options_len, parse_options};
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,16 +20,30 @@ use std::path::Path;
 
 use super::identity::{KEY_TYPE, PublicKey, shell_quoted};
 use super::read_bounded;
+use crate::control::printable;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Largest file that is read, bytes: some ten thousand keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Longest part of a comment that names its key in the log, characters.
+const NAME_CHARS_MAX: usize = 64;
 
 /// The keys of one file and what each may do.
 #[derive(Debug, Clone, Default)]
 pub struct AuthorizedKeys {
-    rights: HashMap<PublicKey, Rights>,
+    lines: HashMap<PublicKey, KeyLine>,
+}
+
+/// What the file says of one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyLine {
+    /// What it may do.
+    pub rights: Rights,
+    /// How much of the server it may use at once.
+    pub limits: KeyLimits,
+    /// Its comment, printable and at most 64 characters long; for people.
+    pub name: String,
 }
 
 impl AuthorizedKeys {
@@ -58,9 +79,9 @@ impl AuthorizedKeys {
         parse(&content).map_err(|bad| refuse(format!("line {}: {}", bad.line, bad.why)))
     }
 
-    /// The rights of this key; `None` if it is not in the file.
-    pub fn lookup(&self, key: &PublicKey) -> Option<Rights> {
-        self.rights.get(key).cloned()
+    /// The line of this key; `None` if it is not in the file.
+    pub fn lookup(&self, key: &PublicKey) -> Option<KeyLine> {
+        self.lines.get(key).cloned()
     }
 }
 
@@ -155,7 +176,7 @@ impl fmt::Display for Denial {
                 };
                 write!(
                     f,
-                    "this key may not {verb} this server: its rights are {}; ask whoever runs it",
+                    "this key may not {verb} this server: its rights are {}; ask its operator",
                     given.name()
                 )
             }
@@ -176,12 +197,12 @@ impl From<Denial> for Error {
 
 /// A line that cannot be parsed, numbered from 1.
 #[derive(Debug, PartialEq, Eq)]
-struct BadLine {
+pub(crate) struct BadLine {
     line: usize,
     why: String,
 }
 
-fn parse(content: &[u8]) -> std::result::Result<AuthorizedKeys, BadLine> {
+pub(crate) fn parse(content: &[u8]) -> std::result::Result<AuthorizedKeys, BadLine> {
     let mut keys = AuthorizedKeys::default();
     for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
         let line = line.trim_ascii();
@@ -189,8 +210,8 @@ fn parse(content: &[u8]) -> std::result::Result<AuthorizedKeys, BadLine> {
             continue;
         }
         let bad = |why: String| BadLine { line: index + 1, why };
-        let (key, rights) = parse_line(line).map_err(bad)?;
-        if keys.rights.insert(key, rights).is_some() {
+        let (key, line) = parse_line(line).map_err(bad)?;
+        if keys.lines.insert(key, line).is_some() {
             return Err(bad(
                 "this key has a line already; which one counts is not guessed, remove one".to_owned()
             ));
@@ -199,7 +220,7 @@ fn parse(content: &[u8]) -> std::result::Result<AuthorizedKeys, BadLine> {
     Ok(keys)
 }
 
-fn parse_line(line: &[u8]) -> std::result::Result<(PublicKey, Rights), String> {
+fn parse_line(line: &[u8]) -> std::result::Result<(PublicKey, KeyLine), String> {
     let is_key = |text: &[u8]| {
         text.strip_prefix(KEY_TYPE.as_bytes())
             .is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
@@ -207,246 +228,12 @@ fn parse_line(line: &[u8]) -> std::result::Result<(PublicKey, Rights), String> {
     let (options, key) = if is_key(line) { (&b""[..], line) } else { line.split_at(options_len(line)?) };
     let key = key.trim_ascii_start();
     // Comments may have any bytes; a lossy conversion changes no valid key.
-    let key = PublicKey::parse(&String::from_utf8_lossy(key)).map_err(|error| error.message)?;
-    Ok((key, parse_options(options)?))
-}
-
-/// Length of the options: up to the first white space outside quotes.
-fn options_len(line: &[u8]) -> std::result::Result<usize, String> {
-    let mut quoted = false;
-    let mut escaped = false;
-    for (index, byte) in line.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            byte if byte.is_ascii_whitespace() && !quoted => return Ok(index),
-            _ => {}
-        }
-    }
-    Err(if quoted {
-        "a quote is not closed".to_owned()
-    } else {
-        format!("there is no key; expected [options] {KEY_TYPE} BASE64 [comment]")
-    })
-}
-
-fn parse_options(options: &[u8]) -> std::result::Result<Rights, String> {
-    let mut direction = None;
-    let mut paths = Vec::new();
-    let mut rest = options;
-    while !rest.is_empty() {
-        let after = if let Some(value) = rest.strip_prefix(b"path=") {
-            let (path, after) = quoted_value(value)?;
-            paths.push(normalised(&path).ok_or_else(|| {
-                format!("path {:?} leaves the root; it must lie below", String::from_utf8_lossy(&path))
-            })?);
-            after
-        } else {
-            let end = rest.iter().position(|byte| *byte == b',').unwrap_or(rest.len());
-            let rights = DirectionRights::from_name(&rest[..end]).ok_or_else(|| {
-                format!(
-                    "option {:?} is unknown; there are read-only, read-write, write-only and path=\"sub/dir\"",
-                    String::from_utf8_lossy(&rest[..end])
-                )
-            })?;
-            if direction.replace(rights).is_some() {
-                return Err("read-only, read-write and write-only exclude each other; keep one".to_owned());
-            }
-            &rest[end..]
-        };
-        rest = match after {
-            [] => after,
-            [b','] => return Err("an option is missing after the last comma".to_owned()),
-            [b',', next @ ..] => next,
-            _ => return Err("a comma is missing after path=\"...\"".to_owned()),
-        };
-    }
-    Ok(Rights { direction: direction.unwrap_or(DirectionRights::ReadOnly), paths })
-}
-
-/// The content of a quoted string (a backslash makes the next byte plain) and what follows it.
-fn quoted_value(text: &[u8]) -> std::result::Result<(Vec<u8>, &[u8]), String> {
-    let Some(text) = text.strip_prefix(b"\"") else {
-        return Err("path needs quotes: path=\"sub/dir\"".to_owned());
-    };
-    let mut value = Vec::new();
-    let mut bytes = text.iter().enumerate();
-    while let Some((index, byte)) = bytes.next() {
-        match byte {
-            b'"' => return Ok((value, &text[index + 1..])),
-            b'\\' => value.extend(bytes.next().map(|(_, byte)| *byte)),
-            byte => value.push(*byte),
-        }
-    }
-    Err("a quote is not closed".to_owned())
-}
-
-/// A path below the root without empty and `.` components and slashes at the ends; `None` if it has a `..` or
-/// a NUL. The root itself is empty.
-fn normalised(path: &[u8]) -> Option<Vec<u8>> {
-    let mut components = Vec::new();
-    for component in path.split(|byte| *byte == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." => return None,
-            name if name.contains(&0) => return None,
-            name => components.push(name),
-        }
-    }
-    Some(components.join(&b'/'))
+    let text = String::from_utf8_lossy(key);
+    let key = PublicKey::parse(&text).map_err(|error| error.message)?;
+    let comment = text.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+    let (rights, limits) = parse_options(options)?;
+    Ok((key, KeyLine { rights, limits, name: printable(&comment, NAME_CHARS_MAX) }))
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use proptest::prelude::*;
-
-    use super::super::identity::Identity;
-    use super::*;
-
-    fn key() -> PublicKey {
-        Identity::generate().public()
-    }
-
-    fn one(options: &str) -> std::result::Result<Rights, String> {
-        let key = key();
-        let line = format!("{options}{}{key} somebody's laptop", if options.is_empty() { "" } else { " " });
-        parse(line.as_bytes()).map(|keys| keys.lookup(&key).unwrap()).map_err(|bad| bad.why)
-    }
-
-    #[test]
-    fn a_key_may_only_read_by_default() {
-        let rights = one("").unwrap();
-        assert_eq!(rights, Rights { direction: DirectionRights::ReadOnly, paths: vec![] });
-        assert_eq!(rights.allows(TransferDirection::Pull, b"any/thing"), Ok(()));
-        let denial = rights.allows(TransferDirection::Push, b"any/thing").unwrap_err();
-        assert_eq!(
-            denial,
-            Denial::Direction { wanted: TransferDirection::Push, given: DirectionRights::ReadOnly }
-        );
-        assert!(Error::from(denial).message.contains("read-only"));
-    }
-
-    #[test]
-    fn directions() {
-        for (options, pull, push) in
-            [("read-only", true, false), ("read-write", true, true), ("write-only", false, true)]
-        {
-            let rights = one(options).unwrap();
-            assert_eq!(rights.allows(TransferDirection::Pull, b"x").is_ok(), pull, "{options}");
-            assert_eq!(rights.allows(TransferDirection::Push, b"x").is_ok(), push, "{options}");
-        }
-    }
-
-    #[test]
-    fn paths_limit_what_a_key_sees() {
-        let rights = one(r#"path="data/run 7",read-write,path="/in\"box/""#).unwrap();
-        assert_eq!(rights.paths, [b"data/run 7".to_vec(), b"in\"box".to_vec()]);
-        for inside in ["data/run 7", "data/run 7/", "/data//run 7/./x", "in\"box/a/b"] {
-            assert_eq!(rights.allows(TransferDirection::Push, inside.as_bytes()), Ok(()), "{inside}");
-        }
-        for outside in [
-            "",
-            "/",
-            ".",
-            "data",
-            "data/run 70",
-            "data/run",
-            "other",
-            "data/run 7/../x",
-            "../data/run 7",
-            "in\"box/\0",
-        ] {
-            let denial = rights.allows(TransferDirection::Pull, outside.as_bytes()).unwrap_err();
-            assert_eq!(denial, Denial::Path { path: outside.as_bytes().to_vec() }, "{outside}");
-        }
-    }
-
-    #[test]
-    fn no_right_reaches_above_the_root() {
-        for options in ["", "path=\".\"", "path=\"\""] {
-            let rights = one(options).unwrap();
-            assert!(rights.allows(TransferDirection::Pull, b"").is_ok());
-            assert!(rights.allows(TransferDirection::Pull, b"a/../../b").is_err());
-            assert!(rights.allows(TransferDirection::Pull, b"..").is_err());
-        }
-    }
-
-    #[test]
-    fn bad_lines_are_named() {
-        let key = key();
-        for (line, why) in [
-            (format!("no-write {key}"), "no-write"),
-            (format!("read-only,write-only {key}"), "exclude"),
-            (format!("read-only,read-only {key}"), "exclude"),
-            (format!("path=data {key}"), "quotes"),
-            (format!("path=\"data {key}"), "not closed"),
-            (format!("path=\"a\"b {key}"), "comma"),
-            (format!("path=\"../a\" {key}"), "leaves the root"),
-            (format!("read-only, {key}"), "comma"),
-            (format!(",read-only {key}"), "unknown"),
-            (format!("read-only read-write {key}"), "type is unknown"),
-            ("fobs-ed25519".to_owned(), "missing"),
-            ("fobs-ed25519 AAAA".to_owned(), "32 bytes"),
-            ("ssh-ed25519 AAAA me".to_owned(), "unknown"),
-            ("nonsense".to_owned(), "there is no key"),
-        ] {
-            let bad = parse(format!("# comment\n\n  # more\r\n{line}\n").as_bytes()).unwrap_err();
-            assert_eq!(bad.line, 4, "{line}");
-            assert!(bad.why.contains(why), "{line}: {}", bad.why);
-        }
-        let bad = parse(format!("{key}\nread-write {key}\n").as_bytes()).unwrap_err();
-        assert_eq!(bad.line, 2);
-    }
-
-    #[test]
-    fn files_are_judged_before_they_are_believed() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("authorized_keys");
-        let error = AuthorizedKeys::load(&path).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::Denied);
-
-        let (known, stranger) = (key(), key());
-        std::fs::write(&path, format!("# ours\nread-write {known} ann\n")).unwrap();
-        for (mode, good) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            match AuthorizedKeys::load(&path) {
-                Ok(keys) => {
-                    assert!(good, "mode {mode:o}");
-                    assert_eq!(keys.lookup(&known).unwrap().direction, DirectionRights::ReadWrite);
-                    assert_eq!(keys.lookup(&stranger), None);
-                }
-                Err(error) => {
-                    assert!(!good, "{error}");
-                    assert!(error.message.contains("chmod go-w"), "{error}");
-                }
-            }
-        }
-
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::write(&path, "\nmaybe").unwrap();
-        let error = AuthorizedKeys::load(&path).unwrap_err();
-        assert!(error.message.contains("authorized_keys: line 2:"), "{error}");
-        assert!(AuthorizedKeys::load(directory.path()).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_parse_or_are_refused(content in proptest::collection::vec(any::<u8>(), 0..300)) {
-            if let Err(bad) = parse(&content) {
-                prop_assert!(bad.line >= 1);
-            }
-        }
-
-        #[test]
-        fn any_options_parse_or_are_refused(options in "(path=\"[a-z/.\\\\\"]{0,6}|read-only|,|\"| |\\\\){0,6}") {
-            if let Ok(rights) = one(&options) {
-                for path in rights.paths {
-                    prop_assert_eq!(normalised(&path), Some(path));
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -82,9 +82,7 @@ impl SessionSecret {
     /// # Panics
     /// If the operating system provides no randomness.
     pub fn random() -> SessionSecret {
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
-        SessionSecret(bytes)
+        SessionSecret(super::random_bytes())
     }
 
     /// The bytes themselves, for the `accept` message over SSH.

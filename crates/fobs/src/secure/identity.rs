@@ -97,9 +97,9 @@ impl Identity {
             return Err(cannot(&why, &format!("; run: chmod 600 {}", shell_quoted(path))));
         }
         let mut pem = read_bounded(&file, IDENTITY_FILE_BYTES_MAX).map_err(|error| cannot(&error, ""))?;
-        let der = PrivatePkcs8KeyDer::from_pem_slice(&pem).map(|der| der.secret_pkcs8_der().to_vec());
+        let identity = Identity::from_pem(&pem);
         wipe(&mut pem);
-        der.ok().and_then(Identity::from_pkcs8).ok_or_else(|| {
+        identity.ok_or_else(|| {
             cannot(
                 &"it holds no Ed25519 key in PEM (PRIVATE KEY, PKCS#8)",
                 "; name another file or make a new identity",
@@ -121,6 +121,12 @@ impl Identity {
     /// PKCS#8, DER: what TLS signs with.
     pub(crate) fn pkcs8_der(&self) -> &[u8] {
         &self.pkcs8
+    }
+
+    /// The first private key of a PEM file, if it is an Ed25519 key.
+    pub(crate) fn from_pem(pem: &[u8]) -> Option<Identity> {
+        let der = PrivatePkcs8KeyDer::from_pem_slice(pem).ok()?;
+        Identity::from_pkcs8(der.secret_pkcs8_der().to_vec())
     }
 
     fn from_pkcs8(mut pkcs8: Vec<u8>) -> Option<Identity> {

@@ -92,7 +92,7 @@ impl KnownHosts {
     }
 
     /// Several lines may name one server, while its key is replaced: any of them is accepted.
-    fn find(&self, content: &[u8], name: &str, key: &PublicKey) -> Result<Found> {
+    pub(crate) fn find(&self, content: &[u8], name: &str, key: &PublicKey) -> Result<Found> {
         let mut changed = None;
         for (index, line) in content.split(|byte| *byte == b'\n').enumerate() {
             let line = line.trim_ascii();
@@ -151,8 +151,8 @@ impl KnownHosts {
     }
 }
 
-#[derive(PartialEq, Eq)]
-enum Found {
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
     Same,
     Nothing,
 }

@@ -44,6 +44,16 @@ pub(crate) fn make_private_parent(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Random bytes that nobody can guess, from the operating system.
+///
+/// # Panics
+/// If the operating system provides no randomness.
+pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+    bytes
+}
+
 /// Reads a whole file; `FileTooLarge` above `limit` bytes.
 fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -34,6 +34,18 @@ pub enum Links {
 }
 
 impl Base {
+    /// The absolute path of a directory of a request, as far as it is known; below the root that is served.
+    pub(super) fn absolute(&self, directory: &[u8]) -> Vec<u8> {
+        use std::os::unix::ffi::{OsStrExt, OsStringExt};
+        match self {
+            Base::Ambient => {
+                let path = std::path::Path::new(std::ffi::OsStr::from_bytes(or_dot(directory)));
+                path.canonicalize().map(|path| path.into_os_string().into_vec()).unwrap_or_default()
+            }
+            Base::Beneath { .. } => directory.to_vec(),
+        }
+    }
+
     /// Opens a path of a request.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {

@@ -4,6 +4,7 @@ use blake3::Hasher;
 use blake3::hazmat::ChainingValue;
 use fobs_proto::object;
 
+use super::attributes::HOLES_MAX;
 use super::record::Record;
 use super::tree_hash::{GROUP, Tail};
 
@@ -115,6 +116,15 @@ pub enum Item<'a> {
         /// Whether the very next record is `End`.
         tail: Tail,
     },
+    /// A hole: zeros that the chunk does not have.
+    Hole {
+        /// Place in the current file, a multiple of [`GROUP`].
+        offset: u64,
+        /// Bytes.
+        len: u64,
+        /// Whether the very next record is `End`.
+        tail: Tail,
+    },
     /// Any other record.
     Other(Record<'a>),
 }
@@ -125,24 +135,37 @@ pub enum Item<'a> {
 pub struct Items<'a> {
     data: &'a [u8],
     records: &'a [u8],
+    /// Bytes of holes so far.
+    holes: u64,
 }
 
 impl<'a> Items<'a> {
     /// The items of a body of `data` and `records`.
     pub fn new(data: &'a [u8], records: &'a [u8]) -> Items<'a> {
-        Items { data, records }
+        Items { data, records, holes: 0 }
     }
 
     fn read(&mut self) -> Result<Item<'a>, &'static str> {
         let (record, rest) = Record::decode(self.records)?;
         self.records = rest;
-        let Record::Extent { offset, len } = record else { return Ok(Item::Other(record)) };
+        let (offset, len) = match record {
+            Record::Extent { offset, len } => (offset, u64::from(len)),
+            Record::Hole { offset, len } => (offset, len),
+            other => return Ok(Item::Other(other)),
+        };
         let tail = match Record::decode(rest) {
             Ok((Record::End, _)) => Tail::EndsFile,
             _ => Tail::Continues,
         };
-        if offset % GROUP != 0 || (tail == Tail::Continues && u64::from(len) % GROUP != 0) {
+        if offset % GROUP != 0 || (tail == Tail::Continues && len % GROUP != 0) {
             return Err("an extent is not on the boundaries of its file's hash tree");
+        }
+        if let Record::Hole { .. } = record {
+            self.holes = self.holes.saturating_add(len);
+            return match self.holes <= HOLES_MAX {
+                true => Ok(Item::Hole { offset, len, tail }),
+                false => Err("the chunk has more zeros than a chunk may have"),
+            };
         }
         let (data, after) =
             self.data.split_at_checked(len as usize).ok_or("the records name more data than there is")?;

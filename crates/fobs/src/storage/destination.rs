@@ -7,6 +7,7 @@ use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::beneath::{Base, kind, reason, sentence};
+use super::journal::{is_interrupted, is_ours};
 use super::path::{self, show};
 use super::source::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,10 +30,16 @@ pub(super) enum Place {
     Device(File),
 }
 
-/// Resolves `destination` and checks, as far as possible now, that it can be written.
-pub(super) fn resolve(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
+/// Resolves `destination` and checks, as far as possible now, that it can be written. `names` are those of
+/// the sources, as far as they are known.
+pub(super) fn resolve(
+    base: &Base,
+    destination: &[u8],
+    shape: SourceShape,
+    names: &[Vec<u8>],
+) -> Result<Place> {
     let place = match base.open(destination, OFlags::PATH) {
-        Ok(existing) => existing_place(base, destination, shape, existing)?,
+        Ok(existing) => existing_place(base, destination, shape, names, existing)?,
         Err(Errno::NOENT) => new_place(base, destination, shape)?,
         Err(errno) => return Err(refused(destination, errno)),
     };
@@ -43,14 +50,36 @@ pub(super) fn resolve(base: &Base, destination: &[u8], shape: SourceShape) -> Re
     }
 }
 
-fn existing_place(base: &Base, destination: &[u8], shape: SourceShape, existing: OwnedFd) -> Result<Place> {
+/// The place of a destination that nothing is written to; `None` if it does not exist.
+pub(super) fn look(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Option<Place>> {
+    match base.open(destination, OFlags::PATH) {
+        Ok(existing) => existing_place(base, destination, shape, &[], existing).map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+fn existing_place(
+    base: &Base,
+    destination: &[u8],
+    shape: SourceShape,
+    names: &[Vec<u8>],
+    existing: OwnedFd,
+) -> Result<Place> {
     let stat = fs::fstat(&existing).map_err(|errno| refused(destination, errno))?;
     let shown = show(destination);
     match kind(&stat) {
         FileType::Directory if shape == SourceShape::Stream => Err(unusable(format!(
             "cannot write to '{shown}': it is a directory; name the file that the input stream shall become"
         ))),
-        FileType::Directory => Ok(Place::Into(existing)),
+        FileType::Directory if needs_directory(destination, shape) => Ok(Place::Into(existing)),
+        FileType::Directory => match split_place(base, destination) {
+            // An earlier run of this transfer made it, under that name: this one goes on there.
+            Ok(Place::As { directory, name }) if is_interrupted(&directory, &name, names) => {
+                Ok(Place::As { directory, name })
+            }
+            _ => Ok(Place::Into(existing)),
+        },
         _ if needs_directory(destination, shape) => {
             Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
         }
@@ -94,6 +123,12 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
     if matches!(name, b"" | b"." | b"..") {
         // Such a path is a directory or does not exist at all.
         return Err(refused(destination, Errno::NOENT));
+    }
+    if is_ours(name) {
+        let shown = show(destination);
+        return Err(unusable(format!(
+            "cannot write '{shown}': fobs gives such names to files of its own; choose another name"
+        )));
     }
     let parent = if parent.is_empty() && destination.starts_with(b"/") { b"/" } else { parent };
     match base.open(parent, HOLD_DIRECTORY) {

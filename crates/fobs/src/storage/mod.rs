@@ -3,34 +3,73 @@
 //! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
+mod attributes;
 mod beneath;
 mod chunk;
 mod compression;
 mod destination;
+pub mod filter;
+mod identity;
+mod journal;
+mod leftovers;
 mod open_file;
 mod path;
 mod record;
+mod scratch;
+#[cfg(any(test, feature = "fuzzing"))]
+mod seal;
+mod select;
 mod sink;
 mod source;
+pub mod survey;
 mod temporary;
 mod transfer_root;
 mod tree;
 mod tree_hash;
 mod verify;
+mod view;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use attributes::Attributes;
+pub use attributes::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;
 pub use chunk::CHUNK_LEN_MAX;
+#[cfg(test)]
+pub(crate) use identity::Identity;
+#[cfg(test)]
+pub(crate) use journal::Adoption;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use journal::load_any as load_any_journal;
+pub use journal::{Partial, Suspended, TakeoverWatch, TransferId};
+pub(crate) use leftovers::search;
+pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use path::show as show_path;
-pub use sink::{Sink, SinkEvent, SinkSpec, SinkSummary};
+pub(crate) use scratch::scratch_file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use seal::seal;
+pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
 pub use walk::same_name;
+
+/// An entry of a sync and what changes about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: survey::ItemKind,
+    /// What changes.
+    pub changes: survey::Changes,
+    /// Of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
 
 /// A file that was read to its end, or stored.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,9 @@ use blake3::hazmat::ChainingValue;
 use rustix::fs::{Advice, Stat, fadvise, fstat};
 use rustix::io::{Errno, pread};
 
+use super::attributes::{Collector, Part, hash_hole, may_have_holes, part_at};
 use super::beneath::sentence;
+use super::identity::Identity;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
 use super::walk::{self, Entry};
 
@@ -27,7 +29,28 @@ pub(super) struct OpenFile {
     pub(super) size: u64,
     /// The hash and length of the part read so far.
     pub(super) tree: FileTree,
+    /// The part that the receiver has from an earlier run, bytes.
+    pub(super) resumed: u64,
     input: Input,
+    holes: Holes,
+}
+
+/// What is read of a file at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Bytes, now in the room.
+    Data(usize),
+    /// Zeros, in no room.
+    Hole(u64),
+}
+
+/// Whether a file is searched for holes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holes {
+    /// All is read.
+    Read,
+    /// They are; up to this place the file has data, bytes.
+    Found { data_until: u64 },
 }
 
 /// The origin of a file's bytes.
@@ -38,10 +61,21 @@ pub(super) enum Input {
     Stream(Box<dyn Read + Send>),
 }
 
+impl Input {
+    /// What the receiver's journal knows the file by; `None` for a stream.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        match self {
+            Input::File(_, stamp) => Some(stamp.identity),
+            Input::Stream(_) => None,
+        }
+    }
+}
+
 /// What identifies a file's content without reading it. The inode is that of the open file, so it cannot
 /// change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
+    identity: Identity,
     size: i64,
     modified: (i64, u64),
     /// Unlike the time of modification, no program can set it.
@@ -52,6 +86,7 @@ pub(super) struct Stamp {
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Stamp {
         Stamp {
+            identity: Identity::of(stat),
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
@@ -77,20 +112,64 @@ pub(super) enum Unread {
 }
 
 impl OpenFile {
-    pub(super) fn new(path: Vec<u8>, input: Input, size: u64) -> OpenFile {
+    pub(super) fn new(path: Vec<u8>, input: Input, size: u64, sparse: bool) -> OpenFile {
         if let Input::File(file, _) = &input
             && size >= SEQUENTIAL_MIN
         {
             // A hint; without it, reading is slower.
             let _ = fadvise(file, 0, None, Advice::Sequential);
         }
-        OpenFile { path, size, tree: FileTree::default(), input }
+        let holes = match &input {
+            Input::File(file, _) if sparse && may_have_holes(file) => Holes::Found { data_until: 0 },
+            _ => Holes::Read,
+        };
+        OpenFile { path, size, tree: FileTree::default(), resumed: 0, input, holes }
     }
 
-    /// Reads until `room` is full or the file ends, hashes the data, and appends the tree's new values to
-    /// `values`. Returns the bytes read and whether the file ends there. After an error `values` is
-    /// unchanged.
+    /// Goes on after the part that `tree` stands for, which the receiver has.
+    pub(super) fn go_on(path: Vec<u8>, input: Input, size: u64, tree: FileTree, sparse: bool) -> OpenFile {
+        let resumed = tree.len();
+        OpenFile { tree, resumed, ..OpenFile::new(path, input, size, sparse) }
+    }
+
+    /// Reads until `room` is full or the file or its data ends, or takes a hole of at most `hole_max` bytes;
+    /// hashes that and appends the tree's new values to `values`. Returns what there is and whether the file
+    /// ends there. After an error `values` is unchanged.
     pub(super) fn read(
+        &mut self,
+        mut room: &mut [u8],
+        hole_max: u64,
+        values: &mut Vec<ChainingValue>,
+    ) -> Result<(Content, Tail), Unread> {
+        let offset = self.tree.len();
+        if let (Holes::Found { data_until }, Input::File(file, before)) = (&mut self.holes, &self.input) {
+            if *data_until <= offset {
+                match part_at(file, offset, self.size, hole_max) {
+                    Part::Hole { len, tail } => {
+                        let now = fstat(file)
+                            .map_err(|errno| Unread::Failed(sentence("read all of", &self.path, errno)))?;
+                        if !before.is_same_content(&Stamp::of(&now)) {
+                            return Err(Unread::Changed);
+                        }
+                        self.take_hole(offset, len, tail, values);
+                        return Ok((Content::Hole(len), tail));
+                    }
+                    Part::Data { len } => *data_until = offset.saturating_add(len),
+                }
+            }
+            let len = usize::try_from(*data_until - offset).unwrap_or(usize::MAX).min(room.len());
+            room = &mut room[..len];
+        }
+        self.read_data(room, values).map(|(len, tail)| (Content::Data(len), tail))
+    }
+
+    fn take_hole(&mut self, offset: u64, len: u64, tail: Tail, values: &mut Vec<ChainingValue>) {
+        let first = values.len();
+        hash_hole(offset, len, tail, values);
+        self.tree.extend(len, tail, &mut values[first..].iter().copied()).expect("every piece has its value");
+    }
+
+    fn read_data(
         &mut self,
         room: &mut [u8],
         values: &mut Vec<ChainingValue>,
@@ -126,9 +205,9 @@ impl OpenFile {
     }
 
     /// The entry of the same open file as it is now, to read it once more; none of a stream.
-    pub(super) fn anew(self) -> Option<Entry> {
+    pub(super) fn anew(self, collector: &Collector) -> Option<Entry> {
         match self.input {
-            Input::File(file, _) => Some(walk::opened(self.path, file)),
+            Input::File(file, _) => Some(walk::opened(self.path, file, collector)),
             Input::Stream(_) => None,
         }
     }

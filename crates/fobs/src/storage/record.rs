@@ -2,12 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::attributes::{ATTRIBUTES_LEN_MAX, Attributes};
 use super::path::{self, PATH_LEN_MAX};
+use super::tree_hash::GROUP;
 
 /// Longest reason in a `Failed` record, bytes; the sender truncates longer ones.
 pub const REASON_LEN_MAX: usize = 4096;
-/// Longest record, bytes: two paths (or a path and a reason) and some varints.
+/// Longest record but `Attributes`, bytes: two paths (or a path and a reason) and some varints.
 pub const RECORD_LEN_MAX: usize = 2 * PATH_LEN_MAX + 128;
+/// Longest `Attributes` record, bytes: the variant, the length and the attributes.
+pub const ATTRIBUTES_RECORD_LEN_MAX: usize = ATTRIBUTES_LEN_MAX + 16;
 /// Longest file, bytes: the kernel's `off_t`.
 const FILE_LEN_MAX: u64 = i64::MAX as u64;
 /// Nanoseconds in a second: a record's are below. Linux gives larger values a meaning of their own.
@@ -22,6 +26,35 @@ pub struct Meta {
     pub mtime_s: i64,
     /// Nanoseconds of the modification time.
     pub mtime_ns: u32,
+}
+
+/// Something that is neither file, directory nor symbolic link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SpecialKind {
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    CharacterDevice,
+    /// A block device.
+    BlockDevice,
+}
+
+impl SpecialKind {
+    /// Whether it has a number.
+    pub(super) fn is_device(self) -> bool {
+        matches!(self, SpecialKind::CharacterDevice | SpecialKind::BlockDevice)
+    }
+}
+
+/// The number of a device; 0, 0 for a fifo or socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
 }
 
 /// One record. Paths are borrowed from the chunk.
@@ -80,6 +113,62 @@ pub enum Record<'a> {
         #[serde(borrow)]
         reason: &'a str,
     },
+    /// A file begins, like `File`, of which the receiver has the first `from` bytes already.
+    Resume {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// Its mode and time.
+        meta: Meta,
+        /// Size when it was opened, bytes.
+        size: u64,
+        /// Where it goes on, bytes: above 0, a multiple of [`GROUP`].
+        from: u64,
+    },
+    /// What the next record's entry has beside its mode and time. That record is in the same chunk and is a
+    /// `File`, `Resume`, `DirectoryEnd`, `Symlink` or `Special`.
+    Attributes {
+        /// [`Attributes`], encoded.
+        #[serde(borrow, with = "serde_bytes")]
+        attributes: &'a [u8],
+    },
+    /// One more name of a file of this transfer.
+    Hardlink {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// Path within the transfer of a name that was sent before.
+        #[serde(borrow, with = "serde_bytes")]
+        target: &'a [u8],
+    },
+    /// A device, fifo or socket.
+    Special {
+        /// Path within the transfer.
+        #[serde(borrow, with = "serde_bytes")]
+        path: &'a [u8],
+        /// What it is.
+        kind: SpecialKind,
+        /// Which device.
+        device: Device,
+        /// Its mode and time.
+        meta: Meta,
+    },
+    /// `len` bytes of the current file from `offset` on are zeros: hashed by both sides, not sent.
+    Hole {
+        /// Place in the file, bytes: a multiple of [`GROUP`].
+        offset: u64,
+        /// Bytes.
+        len: u64,
+    },
+    /// What identifies the content of the file that the next `File` or `Resume` begins, with its size.
+    Identity {
+        /// Modification time, seconds since 1970.
+        mtime_s: i64,
+        /// Nanoseconds of the modification time.
+        mtime_ns: u32,
+        /// Inode number.
+        inode: u64,
+    },
 }
 
 impl<'a> Record<'a> {
@@ -109,14 +198,38 @@ impl<'a> Record<'a> {
                 named(path).and(meta.check())
             }
             Record::File { path, meta, .. } => named(path).and(meta.check()),
-            Record::Extent { offset, len } => match offset.checked_add(u64::from(len)) {
-                Some(end) if len > 0 && end <= FILE_LEN_MAX => Ok(()),
-                _ => Err("an extent is empty or ends beyond what a file can hold"),
-            },
+            Record::Extent { offset, len } => stretch(offset, u64::from(len)),
             Record::End => Ok(()),
             Record::Failed { path, reason } if reason.len() <= REASON_LEN_MAX => path::check(path),
             Record::Failed { .. } => Err("a reason is longer than 4096 bytes"),
+            Record::Resume { path, meta, from, .. } => {
+                if from == 0 || from > FILE_LEN_MAX || !from.is_multiple_of(GROUP) {
+                    return Err("a file goes on at a place where it cannot");
+                }
+                named(path).and(meta.check())
+            }
+            Record::Attributes { attributes } => Attributes::decode(attributes).map(|_| ()),
+            Record::Hardlink { path, target } => named(path).and(named(target)),
+            Record::Special { path, kind, device, meta } => {
+                if !kind.is_device() && device != Device::default() {
+                    return Err("a fifo or socket has a device's number");
+                }
+                named(path).and(meta.check())
+            }
+            Record::Hole { offset, .. } if !offset.is_multiple_of(GROUP) => {
+                Err("a hole is not on the boundaries of its file's hash tree")
+            }
+            Record::Hole { offset, len } => stretch(offset, len),
+            Record::Identity { mtime_s, mtime_ns, .. } => Meta { mode: 0, mtime_s, mtime_ns }.check(),
         }
+    }
+}
+
+/// The rule for a part of a file.
+fn stretch(offset: u64, len: u64) -> Result<(), &'static str> {
+    match offset.checked_add(len) {
+        Some(end) if len > 0 && end <= FILE_LEN_MAX => Ok(()),
+        _ => Err("a part of a file is empty or ends beyond what a file can hold"),
     }
 }
 
@@ -129,10 +242,10 @@ impl Meta {
     }
 }
 
-/// Files and links have a name: their path is not empty.
+/// All but directories have a name: their path is not empty.
 fn named(path: &[u8]) -> Result<(), &'static str> {
     match path.is_empty() {
-        true => Err("a file or symbolic link has no name"),
+        true => Err("a file or link has no name"),
         false => path::check(path),
     }
 }
@@ -150,6 +263,8 @@ pub fn bounded_reason(reason: &str) -> &str {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::attributes::Xattr;
+    use super::super::chunk::RECORDS_MAX;
     use super::*;
 
     fn decode_error(record: &Record<'_>) -> &'static str {
@@ -163,10 +278,15 @@ mod tests {
         let path = [b'p'; PATH_LEN_MAX];
         let reason = "r".repeat(REASON_LEN_MAX);
         let meta = Meta { mode: u32::MAX, mtime_s: i64::MIN, mtime_ns: NANOSECONDS - 1 };
+        let device = Device { major: u32::MAX, minor: u32::MAX };
         for record in [
             Record::Symlink { path: &path, target: &path, meta },
             Record::Failed { path: &path, reason: &reason },
             Record::File { path: &path, meta, size: u64::MAX },
+            Record::Resume { path: &path, meta, size: u64::MAX, from: FILE_LEN_MAX / GROUP * GROUP },
+            Record::Hardlink { path: &path, target: &path },
+            Record::Special { path: &path, kind: SpecialKind::BlockDevice, device, meta },
+            Record::Hole { offset: 0, len: FILE_LEN_MAX },
         ] {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
@@ -176,10 +296,54 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_attributes_fit_their_bound() {
+        let xattr = |len| Xattr { name: b"user.a".to_vec(), value: vec![7; len] };
+        let mut values = vec![xattr(65_536), xattr(65_536), xattr(65_000)];
+        let mut attributes = Attributes { xattrs: Some(values.clone()), ..Attributes::default() };
+        let room = ATTRIBUTES_LEN_MAX - attributes.encode().expect("they fit").len();
+        values[2] = xattr(65_000 + room);
+        attributes.xattrs = Some(values);
+        let encoded = attributes.encode().expect("they fit exactly");
+        assert_eq!(encoded.len(), ATTRIBUTES_LEN_MAX);
+        let mut bytes = Vec::new();
+        Record::Attributes { attributes: &encoded }.encode(&mut bytes);
+        assert!(bytes.len() <= ATTRIBUTES_RECORD_LEN_MAX, "{}", bytes.len());
+        assert!(bytes.len() + RECORD_LEN_MAX <= RECORDS_MAX);
+        assert_eq!(Record::decode(&bytes), Ok((Record::Attributes { attributes: &encoded }, &[][..])));
+    }
+
+    #[test]
+    fn a_record_has_the_number_of_the_protocol() {
+        let (path, target, meta) = (&b"a"[..], &b"b"[..], Meta::default());
+        let (kind, device) = (SpecialKind::Fifo, Device::default());
+        let records = [
+            Record::Directory { path },
+            Record::DirectoryEnd { path, meta },
+            Record::Symlink { path, target, meta },
+            Record::File { path, meta, size: 0 },
+            Record::Extent { offset: 0, len: 1 },
+            Record::End,
+            Record::Failed { path, reason: "" },
+            Record::Resume { path, meta, size: 0, from: GROUP },
+            Record::Attributes { attributes: &[0, 0, 0] },
+            Record::Hardlink { path, target },
+            Record::Special { path, kind, device, meta },
+            Record::Hole { offset: 0, len: 1 },
+            Record::Identity { mtime_s: 0, mtime_ns: 0, inode: 0 },
+        ];
+        for (number, record) in records.iter().enumerate() {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            assert_eq!(usize::from(bytes[0]), number, "{record:?}");
+        }
+    }
+
+    #[test]
     fn records_out_of_bounds_are_refused() {
         let meta = Meta::default();
         let odd_time = Meta { mtime_ns: NANOSECONDS, ..meta };
         let long_reason = "r".repeat(REASON_LEN_MAX + 1);
+        let kind = SpecialKind::Fifo;
         for bad in [
             Record::Directory { path: b"../x" },
             Record::DirectoryEnd { path: b"/", meta },
@@ -194,6 +358,23 @@ mod tests {
             Record::Extent { offset: u64::MAX, len: 2 },
             Record::Extent { offset: FILE_LEN_MAX, len: 1 },
             Record::Failed { path: b"a", reason: &long_reason },
+            Record::Resume { path: b"", meta, size: 0, from: GROUP },
+            Record::Resume { path: b"a", meta: odd_time, size: 0, from: GROUP },
+            Record::Resume { path: b"a", meta, size: 0, from: 0 },
+            Record::Resume { path: b"a", meta, size: 0, from: 1 },
+            Record::Resume { path: b"a", meta, size: 0, from: 1 << 63 },
+            Record::Attributes { attributes: b"" },
+            Record::Attributes { attributes: &[0, 0, 0, 0] },
+            Record::Hardlink { path: b"", target: b"b" },
+            Record::Hardlink { path: b"a", target: b"" },
+            Record::Hardlink { path: b"a", target: b"../b" },
+            Record::Special { path: b"", kind, device: Device::default(), meta },
+            Record::Special { path: b"a", kind, device: Device { major: 1, minor: 3 }, meta },
+            Record::Special { path: b"a", kind, device: Device::default(), meta: odd_time },
+            Record::Identity { mtime_s: 0, mtime_ns: NANOSECONDS, inode: 0 },
+            Record::Hole { offset: 0, len: 0 },
+            Record::Hole { offset: 1, len: 1 },
+            Record::Hole { offset: GROUP, len: FILE_LEN_MAX },
         ] {
             decode_error(&bad);
         }

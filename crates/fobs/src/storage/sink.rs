@@ -1,73 +1,60 @@
 //! The receiving side's storage: stores verified chunks in order (protocol 7.6).
 
-use std::fs;
 use std::io::Write;
+use std::sync::{Arc, PoisonError};
 
 use blake3::hazmat::ChainingValue;
-use rustix::fs::Mode;
-use rustix::io::Errno;
-use rustix::process::umask;
 
 use super::FileDone;
-use super::beneath::{Base, sentence};
+use super::attributes::{Applier, Attributes, Preserve};
+use super::beneath::{Base, meta, sentence};
 use super::chunk::{Item, Items};
-use super::destination::{Place, resolve};
+use super::destination::{Place, look, resolve};
+use super::identity::{Fingerprint, Identity, fingerprint};
+use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspended, TakeoverWatch};
+use super::path;
 use super::record::{Meta, Record};
 use super::source::SourceShape;
-use super::temporary::Keeping;
+use super::temporary::{Keeping, Modes};
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
 use super::tree_hash::{FileTree, Tail};
 use super::verify::Verified;
+use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::options::sync::SyncOptions;
 
-/// Where to store.
-#[derive(Debug)]
-pub struct SinkSpec {
-    /// Where `destination` is looked up.
-    pub base: Base,
-    /// The destination, raw bytes; empty means the base itself.
-    pub destination: Vec<u8>,
-    /// The sources.
-    pub shape: SourceShape,
-    /// Keep exact modes, and modification times.
-    pub preserve: bool,
-    /// Fsync each file before renaming it, then its directory.
-    pub fsync: bool,
-}
+mod checkpoint;
+mod closing;
+mod kept;
+mod outcome;
+mod spec;
 
-/// An event while storing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SinkEvent {
-    /// A file is verified and stored under its name.
-    FileDone(FileDone),
-    /// This side could not store a file; the others go on.
-    FileFailed(FileError),
-    /// The sender reported a file as failed; the others go on.
-    SourceFailed(FileError),
-    /// A wait for the device begins.
-    SyncBegins,
-    /// The wait for the device is over.
-    SyncEnds,
-}
-
-/// The result of storing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SinkSummary {
-    /// The transfer's root (protocol 7.6), over everything that the sender completed and this side verified,
-    /// even if it could not be stored.
-    pub root: [u8; 32],
-    /// Files stored.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
+pub use closing::Closing;
+use kept::Unstored;
+use outcome::{
+    current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
+    stream_failed, synced,
+};
+use spec::open_journal;
+pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
 
 /// Stores verified chunks.
 pub struct Sink {
     target: Target,
+    /// What the sender may send beside content.
+    agreed: Preserve,
+    /// What the next record's entry has.
+    attributes: Option<Attributes>,
+    unstored: Unstored,
     file: Option<CurrentFile>,
+    /// Of the file that begins next: modification time and inode; its size comes later.
+    identity: Option<Identity>,
+    adoptions: Adoptions,
+    /// What is deleted at the end.
+    later: Later,
+    over: bool,
     root: TransferRoot,
     files: u64,
     bytes: u64,
@@ -75,6 +62,8 @@ pub struct Sink {
 
 enum Target {
     Tree(Box<Tree>),
+    /// Of a dry run: nothing comes. What stands at the destination, if it exists.
+    Nothing(Option<View>),
     Stream(Stream),
 }
 
@@ -87,6 +76,9 @@ struct Stream {
 struct CurrentFile {
     path: Vec<u8>,
     meta: Meta,
+    attributes: Option<Attributes>,
+    /// `None`: the sender does not say what identifies it, so it is not recorded.
+    fingerprint: Option<Fingerprint>,
     tree: FileTree,
     storing: Storing,
 }
@@ -99,20 +91,50 @@ enum Storing {
 }
 
 impl Sink {
-    /// Resolves the destination and checks, as far as possible now, that it can be written.
+    /// Resolves the destination and checks, as far as possible now, that it can be written; locks it, and
+    /// loads what earlier runs of the same transfer left.
+    ///
+    /// # Errors
+    /// `Destination` also where another transfer into it is running, which the message names. Waits up to
+    /// 10 s for a session of the same `transfer_id` to end.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
-        let keeping = match spec.preserve {
-            true => Keeping::Exact,
-            false => Keeping::Ordinary { umask: current_umask() },
+        let modes = match spec.preserve.modes {
+            true => Modes::Exact,
+            false => Modes::Ordinary { umask: current_umask() },
         };
-        let target = match resolve(&spec.base, &spec.destination, spec.shape)? {
-            Place::Into(directory) => Target::Tree(Box::new(Tree::new(directory, None, keeping, spec.fsync))),
-            Place::As { directory, name } => {
-                Target::Tree(Box::new(Tree::new(directory, Some(name), keeping, spec.fsync)))
+        let keeping = Keeping { modes, times: spec.preserve.times };
+        let applier = Applier::new(spec.preserve.clone(), keeping);
+        for name in &spec.names {
+            if name.is_empty() || name.contains(&b'/') || path::check(name).is_err() {
+                return Err(protocol("a source has a name that none can have"));
             }
-            Place::Device(device) => Target::Stream(Stream { writer: Box::new(device), used: false }),
+        }
+        let (directory, name) = match resolve(&spec.base, &spec.destination, spec.shape, &spec.names)? {
+            Place::Into(directory) => (Arc::new(directory), None),
+            Place::As { directory, name } => (Arc::new(directory), Some(name)),
+            Place::Device(device) => {
+                let stream = Stream { writer: Box::new(device), used: false };
+                return Ok(Sink::new(Target::Stream(stream), spec.preserve));
+            }
         };
-        Ok(Sink::new(target))
+        let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
+        let journal = open_journal(&spec, &directory, name.as_deref())?;
+        let mut tree = Tree::new(directory, name, applier, spec.fsync, journal);
+        tree.begin_from(before);
+        Ok(Sink::new(Target::Tree(Box::new(tree)), spec.preserve))
+    }
+
+    /// Stores nothing: for a dry run, which only looks at the destination.
+    ///
+    /// # Errors
+    /// `Destination` where nothing could be stored.
+    pub fn dry_run(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Sink> {
+        let view = match look(base, destination, shape)? {
+            Some(Place::Into(directory)) => Some(View::new(Arc::new(directory), None)),
+            Some(Place::As { directory, name }) => Some(View::new(Arc::new(directory), Some(name))),
+            Some(Place::Device(_)) | None => None,
+        };
+        Ok(Sink::new(Target::Nothing(view), Preserve::default()))
     }
 
     /// Writes exactly one file to `writer`, such as standard output.
@@ -120,11 +142,69 @@ impl Sink {
         if shape.needs_directory() {
             return Err(one_file_only());
         }
-        Ok(Sink::new(Target::Stream(Stream { writer, used: false })))
+        Ok(Sink::new(Target::Stream(Stream { writer, used: false }), Preserve::default()))
     }
 
-    fn new(target: Target) -> Sink {
-        Sink { target, file: None, root: TransferRoot::default(), files: 0, bytes: 0 }
+    fn new(target: Target, agreed: Preserve) -> Sink {
+        Sink {
+            target,
+            agreed,
+            attributes: None,
+            unstored: Unstored::default(),
+            file: None,
+            identity: None,
+            adoptions: Adoptions::default(),
+            later: Later::default(),
+            over: false,
+            root: TransferRoot::default(),
+            files: 0,
+            bytes: 0,
+        }
+    }
+
+    /// What earlier runs of the same transfer stored; `None` if nothing.
+    pub fn history(&mut self) -> Option<History> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        let view = tree.view();
+        tree.journal()?.history(view)
+    }
+
+    /// Where to offer files of other programs that are to be continued; `None` where none can be.
+    pub fn adoptions(&mut self) -> Option<Adoptions> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal().map(|_| self.adoptions.clone())
+    }
+
+    /// Stores as a sync does.
+    pub fn follow(&mut self, sync: &SyncOptions) {
+        if let Target::Tree(tree) = &mut self.target {
+            tree.follow(sync);
+        }
+    }
+
+    /// Where to put what is to be deleted at the end.
+    pub fn later(&self) -> Later {
+        Arc::clone(&self.later)
+    }
+
+    /// What another thread may look at; `None` for a stream.
+    pub fn view(&self) -> Option<View> {
+        match &self.target {
+            Target::Tree(tree) => Some(tree.view()),
+            Target::Nothing(view) => view.clone(),
+            Target::Stream(_) => None,
+        }
+    }
+
+    /// Tells other threads when a later session of the same command wants the destination.
+    pub fn watch(&mut self) -> Option<TakeoverWatch> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal().map(|journal| journal.watch())
+    }
+
+    /// Ends the transfer early and says what of it is kept, if anything.
+    pub fn suspend(mut self) -> Option<Suspended> {
+        self.end_early()
     }
 
     /// For a client that pulls: refuses every name that the requested sources cannot contain, so that a
@@ -153,20 +233,30 @@ impl Sink {
                 Item::Extent { offset, data, tail } => {
                     self.extent(offset, data, tail, &mut values, events)?
                 }
+                Item::Hole { offset, len, tail } => self.hole(offset, len, tail, &mut values, events)?,
                 Item::Other(record) => self.record(record, events)?,
             }
         }
-        match values.next() {
-            None => Ok(()),
-            Some(_) => Err(mixed_up()),
+        if self.attributes.is_some() {
+            return Err(protocol("attributes come without an entry"));
         }
+        if values.next().is_some() {
+            return Err(mixed_up());
+        }
+        self.checkpoint(data.len() as u64, events);
+        Ok(())
     }
 
     /// Completes the transfer after the final chunk.
-    pub fn finish(mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<SinkSummary> {
+    pub fn finish(mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<(SinkSummary, Closing)> {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
         }
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(extraneous) = later {
+            extraneous.carry_out(&mut |deleted| events(SinkEvent::Deleted(deleted)));
+        }
+        let mut closing = Closing::default();
         if let Target::Tree(tree) = &mut self.target {
             if !tree.is_complete() {
                 return Err(protocol("the transfer ends in the middle of a directory"));
@@ -175,8 +265,11 @@ impl Sink {
                 synced(events, || tree.sync_names())
                     .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
             }
+            closing = Closing::new(tree.take_journal(), tree.end_of_top());
         }
-        Ok(SinkSummary { root: self.root.finish(), files: self.files, bytes: self.bytes })
+        self.over = true;
+        let root = std::mem::take(&mut self.root).finish();
+        Ok((SinkSummary { root, files: self.files, bytes: self.bytes }, closing))
     }
 
     fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
@@ -184,9 +277,13 @@ impl Sink {
             (Record::End, Some(file)) => return self.end(file, events),
             (Record::End, None) => return Err(protocol("an end comes without a file")),
             (Record::Failed { path, reason }, file) => {
-                if file.is_some_and(|file| file.path != path) {
-                    return Err(protocol("another path is given up in the middle of a file"));
+                if let Some(file) = file {
+                    if file.path != path {
+                        return Err(protocol("another path is given up in the middle of a file"));
+                    }
+                    self.target.discard(file.storing);
                 }
+                self.forget(path);
                 events(SinkEvent::SourceFailed(FileError {
                     path: path.to_vec(),
                     message: reason.to_owned(),
@@ -196,6 +293,7 @@ impl Sink {
             (_, Some(_)) => return Err(protocol("something begins in the middle of a file")),
             (_, None) => {}
         }
+        let attributes = self.attributes_of(&record)?;
         match record {
             Record::Directory { path } => {
                 self.root.directory(path);
@@ -203,24 +301,75 @@ impl Sink {
                 settle(made, path, events).map(|_| ())
             }
             Record::DirectoryEnd { path, meta } => {
-                let set = self.target.tree().and_then(|tree| tree.directory_end(path, meta));
+                let set =
+                    self.target.tree().and_then(|tree| tree.directory_end(path, meta, attributes.as_ref()));
                 settle(set, path, events).map(|_| ())
             }
-            Record::Symlink { path, target, meta } => {
-                self.root.symlink(path, target);
-                let made = self.target.tree().and_then(|tree| tree.symlink(path, target, meta));
-                settle(made, path, events).map(|_| ())
+            Record::Symlink { .. } | Record::Hardlink { .. } | Record::Special { .. } => {
+                self.one_record(record, attributes.as_ref(), events)
             }
-            Record::File { path, meta, size } => {
-                let storing = settle(self.target.begin(path, size), path, events)?;
-                let storing = storing.unwrap_or(Storing::Discarded);
-                let (path, tree) = (path.to_vec(), FileTree::default());
-                self.file = Some(CurrentFile { path, meta, tree, storing });
+            Record::Attributes { attributes } => self.expect_attributes(attributes),
+            Record::Identity { mtime_s, mtime_ns, inode } => {
+                self.identity = Some(Identity { size: 0, mtime_s, mtime_ns, inode });
                 Ok(())
             }
+            Record::File { path, meta, size } => {
+                let begun = self.target.begin(path, size);
+                self.begin(path, meta, size, FileTree::default(), begun, events)?;
+                self.dress_file(attributes)
+            }
+            Record::Resume { path, meta, size, from } => {
+                let (tree, begun) = self.resume(path, size, from)?;
+                if begun.is_ok() {
+                    events(SinkEvent::Resumed(from));
+                }
+                self.begin(path, meta, size, tree, begun, events)?;
+                self.dress_file(attributes)
+            }
             // Handled above, and in `apply`.
-            Record::End | Record::Failed { .. } | Record::Extent { .. } => Ok(()),
+            Record::End | Record::Failed { .. } | Record::Extent { .. } | Record::Hole { .. } => Ok(()),
         }
+    }
+
+    /// A file begins; what follows is verified even if it cannot be stored.
+    fn begin(
+        &mut self,
+        path: &[u8],
+        meta: Meta,
+        size: u64,
+        tree: FileTree,
+        begun: Attempt<Storing>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let storing = settle(begun, path, events)?.unwrap_or(Storing::Discarded);
+        let identity = self.identity.take().map(|identity| Identity { size, ..identity });
+        let fingerprint = identity.map(|identity| fingerprint(path, &identity));
+        self.file =
+            Some(CurrentFile { path: path.to_vec(), meta, attributes: None, fingerprint, tree, storing });
+        Ok(())
+    }
+
+    /// Finds the first `from` bytes of a file, which the sender does not send.
+    fn resume(&mut self, path: &[u8], size: u64, from: u64) -> Result<(FileTree, Attempt<Storing>)> {
+        let unknown = || protocol("a file goes on of which nothing was kept");
+        let identity = self.identity.ok_or_else(unknown)?;
+        let source = Identity { size, ..identity };
+        let Target::Tree(tree) = &mut self.target else { return Err(unknown()) };
+        let adoption = self.adoptions.take(path).filter(|it| it.len == from && it.source == source);
+        let (stack, placing) = match adoption {
+            Some(adoption) => {
+                let placing = tree.resume(path, |stat| Identity::of(stat) == adoption.destination);
+                (adoption.stack, placing)
+            }
+            None => {
+                let journal = tree.journal().ok_or_else(unknown)?;
+                let kept = journal.take_partial(&fingerprint(path, &source), from).ok_or_else(unknown)?;
+                let placing = tree.resume(path, |stat| kept.is_in(stat));
+                (kept.stack, placing)
+            }
+        };
+        let file_tree = FileTree::resume(from, stack).ok_or_else(unknown)?;
+        Ok((file_tree, placing.map(Storing::File)))
     }
 
     fn extent(
@@ -247,32 +396,60 @@ impl Sink {
             _ => Ok(()),
         };
         if settle(written, &file.path, events)?.is_none() {
-            file.storing = Storing::Discarded;
+            let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
+            self.target.discard(failed);
         }
         Ok(())
     }
 
     fn end(&mut self, file: CurrentFile, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
-        let CurrentFile { path, meta, tree, storing } = file;
+        let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing } = file;
         let (bytes, root) = (tree.len(), tree.root());
         self.root.file(&path, &root);
-        let stored = match (storing, &mut self.target) {
-            (Storing::File(placing), Target::Tree(tree)) if tree.syncs() => {
-                synced(events, || tree.sync_file(&placing, &path))
-                    .and_then(|()| tree.commit(placing, &path, bytes, meta))
+        let stored = match (&mut storing, &mut self.target) {
+            (Storing::File(placing), Target::Tree(tree)) => {
+                let synced = match tree.syncs() {
+                    true => synced(events, || tree.sync_file(placing, &path)),
+                    false => Ok(()),
+                };
+                synced.and_then(|()| tree.commit(placing, &path, bytes, meta, attributes.as_ref()))
             }
-            (Storing::File(placing), Target::Tree(tree)) => tree.commit(placing, &path, bytes, meta),
             (Storing::Stream, Target::Stream(stream)) => {
                 stream.writer.flush().map_err(|error| stream_failed(&error).into())
             }
             _ => Err(Trouble::Skipped),
         };
-        if settle(stored, &path, events)?.is_some() {
-            self.files += 1;
-            self.bytes += bytes;
-            events(SinkEvent::FileDone(FileDone { path, bytes, root }));
+        if settle(stored, &path, events)?.is_none() {
+            self.target.discard(storing);
+            self.forget(&path);
+            return Ok(());
         }
+        if let (Storing::File(placing), Target::Tree(tree), Some(source)) =
+            (&storing, &mut self.target, fingerprint)
+            && let Some(journal) = tree.journal()
+        {
+            journal.completed(&path, source, placing.file.file(), placing.file.directory());
+        }
+        self.files += 1;
+        self.bytes += bytes;
+        events(SinkEvent::FileDone(FileDone { path, bytes, root }));
         Ok(())
+    }
+}
+
+impl CurrentFile {
+    /// As the journal records it; `None` while there is nothing to record.
+    fn partial(&self) -> Option<PartialFile<'_>> {
+        let Storing::File(placing) = &self.storing else { return None };
+        Some(PartialFile {
+            path: &self.path,
+            place: &placing.place,
+            fingerprint: self.fingerprint?,
+            file: placing.file.file(),
+            directory: placing.file.directory(),
+            len: self.tree.len(),
+            stack: self.tree.stack()?,
+        })
     }
 }
 
@@ -281,13 +458,22 @@ impl Target {
     fn tree(&mut self) -> Attempt<&mut Tree> {
         match self {
             Target::Tree(tree) => Ok(tree),
+            Target::Nothing(_) => Err(nothing_wanted().into()),
             Target::Stream(_) => Err(one_file_only().into()),
+        }
+    }
+
+    /// Gives up a file that failed.
+    fn discard(&mut self, storing: Storing) {
+        if let (Target::Tree(tree), Storing::File(placing)) = (self, storing) {
+            tree.discard(placing);
         }
     }
 
     fn begin(&mut self, path: &[u8], size: u64) -> Attempt<Storing> {
         match self {
             Target::Tree(tree) => tree.create(path, size).map(Storing::File),
+            Target::Nothing(_) => Err(nothing_wanted().into()),
             Target::Stream(stream) if stream.used => Err(one_file_only().into()),
             Target::Stream(stream) => {
                 stream.used = true;
@@ -295,59 +481,4 @@ impl Target {
             }
         }
     }
-}
-
-/// Reports a failure of a single path as an event; returns only errors of the whole transfer. `None`: not
-/// stored.
-fn settle<T>(attempt: Attempt<T>, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<Option<T>> {
-    match attempt {
-        Ok(value) => Ok(Some(value)),
-        Err(Trouble::Path(message)) => {
-            events(SinkEvent::FileFailed(FileError { path: path.to_vec(), message }));
-            Ok(None)
-        }
-        Err(Trouble::Skipped) => Ok(None),
-        Err(Trouble::Transfer(error)) => Err(error),
-    }
-}
-
-/// Runs something that waits for the device, with an event before and after.
-fn synced<T>(events: &mut dyn FnMut(SinkEvent), sync: impl FnOnce() -> T) -> T {
-    events(SinkEvent::SyncBegins);
-    let result = sync();
-    events(SinkEvent::SyncEnds);
-    result
-}
-
-fn names_not_synced(errno: Errno) -> String {
-    format!(
-        "the device does not confirm the last names: {}; every file is verified, and may have another name or none after a power cut",
-        std::io::Error::from(errno)
-    )
-}
-
-fn one_file_only() -> Error {
-    let message = "standard output or a device takes exactly one file; name a directory as the destination";
-    Error::new(ErrorKind::Destination, message)
-}
-
-fn stream_failed(error: &std::io::Error) -> Error {
-    Error::new(ErrorKind::FileIo, format!("cannot write to the output stream: {error}"))
-}
-
-fn mixed_up() -> Error {
-    Error::new(ErrorKind::Internal, "a chunk was stored with another chunk's verification; report this bug")
-}
-
-/// The process's umask, from `/proc`: the system call can only return it by changing it, which other threads
-/// could notice.
-fn current_umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    if let Some(mask) = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
-        return mask;
-    }
-    let mask = umask(Mode::from_raw_mode(0o077));
-    umask(mask);
-    mask.as_raw_mode()
 }

@@ -1,96 +1,39 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod sealing;
+mod spec;
+mod surveyed;
+
 use std::io::Read;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use blake3::hazmat::ChainingValue;
 
+pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec};
 use super::FileDone;
-use super::beneath::Base;
+use super::Item;
+use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
 use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
 use super::compression::Compression;
-use super::open_file::{Input, OpenFile, Unread};
+use super::identity::Identity;
+use super::open_file::{Content, Input, OpenFile, Unread};
 use super::path::show;
-use super::record::{Meta, RECORD_LEN_MAX, Record, bounded_reason};
+use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
+use super::select::Selection;
+use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
-use super::tree_hash::{GROUP, Tail};
-use super::walk::{Entry, Named, Unusable, Walk, means_contents};
+use super::tree_hash::{FileTree, GROUP, Tail};
+use super::walk::{Entry, Named, Unusable, Walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::options::sync::Report;
 
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
-/// What to read, and how.
-#[derive(Debug)]
-pub struct SourceSpec {
-    /// What `paths` are relative to.
-    pub base: Base,
-    /// The sources, raw bytes. `dir/` and `dir/.` mean the directory's contents.
-    pub paths: Vec<Vec<u8>>,
-    /// Copy directories too.
-    pub recursive: bool,
-    /// Send modification times. Modes are always sent.
-    pub preserve: bool,
-    /// Compress each chunk with zstd where it becomes smaller.
-    pub compress: bool,
-}
-
-/// A chunk that [`Source::next_chunk`] made.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FilledChunk {
-    /// Length of the chunk in the buffer, bytes.
-    pub len: usize,
-    /// Whether it is the object's last.
-    pub is_final: bool,
-    /// Files whose end is in it.
-    pub files: Vec<FileDone>,
-    /// Files that failed while it was filled; its records say so too.
-    pub failures: Vec<FileError>,
-    /// File data in it, bytes, before compression.
-    pub data_bytes: u64,
-    /// The first file with data in it, for messages about the chunk.
-    pub first_file: Option<Vec<u8>>,
-}
-
-/// The extent of the object, as far as it is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Known {
-    /// Sizes of all files that have been opened, bytes.
-    pub bytes: u64,
-    /// Files that have been opened.
-    pub files: u64,
-    /// Whether all files have been found.
-    pub scan_complete: bool,
-}
-
-/// What a receiver must know of the sources before the first record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceShape {
-    /// Files and directories.
-    Paths {
-        /// How many were named.
-        count: u32,
-        /// Whether any of them was `dir/`: its contents, not the directory itself.
-        contents: bool,
-    },
-    /// One stream without a name, such as standard input.
-    Stream,
-}
-
-impl Default for SourceShape {
-    /// One path: assumed of a peer that does not describe its sources.
-    fn default() -> Self {
-        SourceShape::Paths { count: 1, contents: false }
-    }
-}
-
-impl SourceShape {
-    /// Whether more than one name may arrive at the top of the destination.
-    pub(super) fn needs_directory(self) -> bool {
-        matches!(self, SourceShape::Paths { count, contents } if count > 1 || contents)
-    }
-}
+/// Room for a record and the `Attributes` record before it beside the attributes themselves, bytes.
+const ATTRIBUTES_ROOM: usize = RECORD_LEN_MAX + ATTRIBUTES_RECORD_LEN_MAX - ATTRIBUTES_LEN_MAX;
 
 /// Reads sources into chunks, lazily: the first chunk is filled before the scan ends.
 pub struct Source {
@@ -99,10 +42,23 @@ pub struct Source {
     /// Sources that failed before the first entry.
     early_failures: std::vec::IntoIter<FileError>,
     file: Option<OpenFile>,
+    /// The next entry to send, where the receiver decides.
+    next: Option<(Listed, Choice)>,
+    /// What was resumed since the last chunk, bytes.
+    resumed: u64,
+    /// Of a sync: what is reported, and what waits for the next chunk.
+    report: Report,
+    items: Vec<Item>,
+    /// Whether the receiver is told what identifies a file.
+    identities: Identities,
     /// Where in `records` the current file begins, while it can be read once more: its first record is in
     /// this chunk, and it has not been read a second time.
     begun_at: Option<usize>,
-    preserve: bool,
+    collector: Arc<Collector>,
+    /// An entry that did not fit into the chunk before.
+    postponed: Option<(Entry, Option<FileTree>)>,
+    /// Bytes of holes in the current chunk.
+    holes: u64,
     compression: Option<Compression>,
     records: Vec<u8>,
     values: Vec<ChainingValue>,
@@ -114,8 +70,27 @@ pub struct Source {
     finished: bool,
 }
 
+/// Whether the object says what identifies the content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Identities {
+    Told,
+    /// The receiver is too old to know the record.
+    Untold,
+}
+
+/// The beginning of the next entry.
+enum Begun {
+    Entry,
+    /// The receiver has not decided on it yet.
+    NotYet,
+    /// There is none.
+    End,
+}
+
 enum Feed {
-    Walk(Walk),
+    Walk(Box<Walk>),
+    /// The walk is elsewhere, and the receiver says what to send.
+    Surveyed(Box<dyn Decided>),
     /// `None` once its only entry is made.
     Stream(Option<Box<dyn Read + Send>>),
 }
@@ -125,6 +100,7 @@ impl Feed {
     fn is_exhausted(&self) -> bool {
         match self {
             Feed::Walk(walk) => walk.is_exhausted(),
+            Feed::Surveyed(decided) => decided.is_exhausted(),
             Feed::Stream(_) => false,
         }
     }
@@ -134,10 +110,7 @@ impl Source {
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
     pub fn open(spec: SourceSpec) -> Result<Source> {
-        let shape = SourceShape::Paths {
-            count: u32::try_from(spec.paths.len()).unwrap_or(u32::MAX),
-            contents: spec.paths.iter().any(|path| means_contents(path)),
-        };
+        let shape = SourceShape::of(&spec.paths);
         let mut usable = Vec::new();
         let mut failures = Vec::new();
         let mut first_kind = ErrorKind::NoSource;
@@ -164,20 +137,40 @@ impl Source {
             };
             return Err(Error::new(first_kind, message));
         }
-        let walk = Walk::new(spec.base, usable);
-        Source::new(shape, Feed::Walk(walk), failures, spec.preserve, spec.compress)
+        // A directory of a sync lands in the destination, whether that exists or not.
+        let has_directory = spec.sync.is_some() && usable.iter().any(Named::is_directory);
+        let shape = match shape {
+            SourceShape::Paths { count, .. } if has_directory => SourceShape::Paths { count, contents: true },
+            shape => shape,
+        };
+        let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
+        let collector = Arc::new(Collector::new(spec.preserve));
+        let mut walk = Walk::new(spec.base, usable, collector.clone());
+        if let Some(options) = &spec.sync {
+            // In the listing, so that the receiver deletes nothing.
+            walk.begin_with(std::mem::take(&mut failures));
+            walk.select(Selection::new(options, &top));
+        }
+        let source = Source::new(shape, Feed::Walk(Box::new(walk)), failures, collector, spec.compress)?;
+        Ok(Source { report: spec.sync.map_or(Report::Nothing, |options| options.report), ..source })
     }
 
     /// One file of unknown length from `reader`, such as standard input.
     pub fn from_stream(reader: Box<dyn Read + Send>, compress: bool) -> Result<Source> {
-        Source::new(SourceShape::Stream, Feed::Stream(Some(reader)), Vec::new(), true, compress)
+        Source::new(
+            SourceShape::Stream,
+            Feed::Stream(Some(reader)),
+            Vec::new(),
+            Arc::new(Collector::new(Preserve::as_cp(true))),
+            compress,
+        )
     }
 
     fn new(
         shape: SourceShape,
         feed: Feed,
         failures: Vec<FileError>,
-        preserve: bool,
+        collector: Arc<Collector>,
         compress: bool,
     ) -> Result<Source> {
         let compression = match compress {
@@ -189,8 +182,15 @@ impl Source {
             feed,
             early_failures: failures.into_iter(),
             file: None,
+            next: None,
+            resumed: 0,
+            report: Report::Nothing,
+            items: Vec::new(),
+            identities: Identities::Untold,
             begun_at: None,
-            preserve,
+            collector,
+            postponed: None,
+            holes: 0,
             compression,
             records: Vec::new(),
             values: Vec::new(),
@@ -206,13 +206,19 @@ impl Source {
         self.shape
     }
 
+    /// Tells the receiver what identifies each file, so that its journal can record it.
+    pub fn tell_identities(&mut self) {
+        self.identities = Identities::Told;
+    }
+
     /// What is known of the object so far.
     pub fn known(&self) -> Known {
         let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
         Known {
             bytes: self.bytes.saturating_add(in_work),
             files: self.files,
-            scan_complete: self.finished || self.feed.is_exhausted(),
+            scan_complete: self.finished
+                || (self.postponed.is_none() && self.next.is_none() && self.feed.is_exhausted()),
         }
     }
 
@@ -230,80 +236,163 @@ impl Source {
             return Err(Error::new(ErrorKind::Internal, message));
         }
         self.records.clear();
+        self.holes = 0;
         self.begun_at = None;
         self.values.clear();
         let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
 
         let mut filled = FilledChunk::default();
         let mut data_len = 0;
-        // Each iteration writes one record, or an `Extent` and its `End`: less than the longest record.
+        // Each iteration writes one record beside its attributes, or an `Extent` and its `End`: less than the
+        // longest record.
         while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
             match self.file.take() {
                 // Data comes in whole groups or up to a file's end, so at least one group must fit.
-                Some(file) if data_max - data_len < GROUP as usize => {
+                // The same is true of holes.
+                Some(file) if data_max - data_len < GROUP as usize || HOLES_MAX - self.holes < GROUP => {
                     self.file = Some(file);
                     break;
                 }
                 Some(file) => data_len += self.read_on(file, &mut buf[data_len..data_max], &mut filled),
-                None if self.begin_next(&mut filled) => {}
-                None => {
-                    self.finished = true;
-                    break;
-                }
+                None => match self.begin_next(&mut filled)? {
+                    // It goes into the next chunk.
+                    Begun::Entry if self.postponed.is_some() => break,
+                    Begun::Entry => {}
+                    Begun::NotYet => break,
+                    Begun::End => {
+                        self.finished = true;
+                        break;
+                    }
+                },
             }
         }
+        filled.items = std::mem::take(&mut self.items);
+        filled.resumed_bytes += std::mem::take(&mut self.resumed);
         filled.is_final = self.finished;
-        filled.data_bytes = data_len as u64;
+        filled.data_bytes = data_len as u64 + self.holes;
         filled.len = self.seal(buf, data_len);
         Ok(filled)
     }
 
-    /// Advances to the next entry and writes its first record; false if there is none.
-    fn begin_next(&mut self, filled: &mut FilledChunk) -> bool {
+    /// Advances to the next entry and writes its first record.
+    fn begin_next(&mut self, filled: &mut FilledChunk) -> Result<Begun> {
         if let Some(failure) = self.early_failures.next() {
             self.fail(failure, filled);
-            return true;
+            return Ok(Begun::Entry);
+        }
+        if let Some((entry, tree)) = self.postponed.take() {
+            self.begin_with(entry, tree, filled);
+            return Ok(Begun::Entry);
         }
         let entry = match &mut self.feed {
             Feed::Walk(walk) => walk.next(),
+            Feed::Surveyed(_) => return self.begin_decided(filled),
             Feed::Stream(reader) => {
-                let Some(reader) = reader.take() else { return false };
+                let Some(reader) = reader.take() else { return Ok(Begun::End) };
                 self.begin_file(STREAM_NAME.to_vec(), stream_meta(), 0, Input::Stream(reader));
-                return true;
+                return Ok(Begun::Entry);
             }
         };
-        let Some(entry) = entry else { return false };
+        let Some(entry) = entry else { return Ok(Begun::End) };
+        self.begin(entry, filled);
+        Ok(Begun::Entry)
+    }
+
+    /// Writes an entry's first record.
+    fn begin(&mut self, entry: Entry, filled: &mut FilledChunk) {
+        self.begin_with(entry, None, filled);
+    }
+
+    /// Writes an entry's first record, after its attributes; postpones it if they do not fit. Of a file, the
+    /// receiver has the part that `tree` stands for.
+    fn begin_with(&mut self, entry: Entry, tree: Option<FileTree>, filled: &mut FilledChunk) {
+        if let Entry::Found { path, unopened, .. } = entry {
+            return self.begin(unopened.open(path, &self.collector), filled);
+        }
+        let begins_at = self.records.len();
+        if let Some(attributes) = entry.attributes() {
+            match attributes.encode() {
+                Ok(bytes) if begins_at + bytes.len() + ATTRIBUTES_ROOM > RECORDS_MAX => {
+                    self.postponed = Some((entry, tree));
+                    return;
+                }
+                Ok(bytes) => Record::Attributes { attributes: &bytes }.encode(&mut self.records),
+                Err(why) => return self.fail_attributes(entry, why, filled),
+            }
+        }
         match entry {
             Entry::Directory { path } => {
                 Record::Directory { path: &path }.encode(&mut self.records);
                 self.root.directory(&path);
             }
-            Entry::DirectoryEnd { path, meta } => {
+            Entry::DirectoryEnd { path, meta, .. } => {
                 let meta = self.told(meta);
                 Record::DirectoryEnd { path: &path, meta }.encode(&mut self.records);
             }
-            Entry::Symlink { path, target, meta } => {
+            Entry::Symlink { path, target, meta, .. } => {
                 let meta = self.told(meta);
                 Record::Symlink { path: &path, target: &target, meta }.encode(&mut self.records);
                 self.root.symlink(&path, &target);
             }
-            Entry::File { path, meta, size, input } => self.begin_file(path, meta, size, input),
+            Entry::Special { path, kind, device, meta, .. } => {
+                let meta = self.told(meta);
+                Record::Special { path: &path, kind, device, meta }.encode(&mut self.records);
+                self.root.special(&path, kind as u8, device);
+            }
+            Entry::Hardlink { path, first } => {
+                Record::Hardlink { path: &path, target: &first }.encode(&mut self.records);
+                self.root.hard_link(&path, &first);
+            }
+            Entry::File { path, meta, size, input, .. } => {
+                match tree {
+                    Some(tree) => self.go_on(path, meta, size, input, tree),
+                    None => self.begin_file(path, meta, size, input),
+                }
+                self.begun_at = Some(begins_at);
+            }
             Entry::Failed(failure) => self.fail(failure, filled),
+            // Opened above.
+            Entry::Found { .. } => {}
         }
-        true
+    }
+
+    /// Reports attributes that cannot be sent. A directory ends without them.
+    fn fail_attributes(&mut self, entry: Entry, why: &str, filled: &mut FilledChunk) {
+        let (Entry::DirectoryEnd { path, .. }
+        | Entry::Symlink { path, .. }
+        | Entry::File { path, .. }
+        | Entry::Special { path, .. }) = &entry
+        else {
+            return;
+        };
+        let message = format!("cannot copy '{}': {why}; copy it without them", show(path));
+        let failure = FileError { path: path.clone(), message };
+        self.fail(failure, filled);
+        if let Entry::DirectoryEnd { path, meta, .. } = entry {
+            self.postponed = Some((Entry::DirectoryEnd { path, meta, attributes: None }, None));
+        }
     }
 
     fn begin_file(&mut self, path: Vec<u8>, meta: Meta, size: u64, input: Input) {
         let meta = self.told(meta);
-        self.begun_at = Some(self.records.len());
+        self.begin_records(&input);
         Record::File { path: &path, meta, size }.encode(&mut self.records);
-        self.files += 1;
-        self.file = Some(OpenFile::new(path, input, size));
+        self.file = Some(OpenFile::new(path, input, size, self.collector.preserve.sparse));
     }
 
-    /// Mode and time for the receiver; without `preserve` no time, which saves eight bytes per file.
+    /// Begins the records of a file.
+    fn begin_records(&mut self, input: &Input) {
+        self.files += 1;
+        if self.identities == Identities::Told
+            && let Some(Identity { mtime_s, mtime_ns, inode, .. }) = input.identity()
+        {
+            Record::Identity { mtime_s, mtime_ns, inode }.encode(&mut self.records);
+        }
+    }
+
+    /// Mode and time for the receiver; without `times` no time, which saves eight bytes per file.
     fn told(&self, meta: Meta) -> Meta {
-        match self.preserve {
+        match self.collector.preserve.times {
             true => meta,
             false => Meta { mode: meta.mode, ..Meta::default() },
         }
@@ -320,7 +409,8 @@ impl Source {
         let offset = file.tree.len();
         // Whole groups, like `offset`, so that the file continues at a group.
         let room_len = room.len() - room.len() % GROUP as usize;
-        let (len, tail) = match file.read(&mut room[..room_len], &mut self.values) {
+        let read = file.read(&mut room[..room_len], HOLES_MAX - self.holes, &mut self.values);
+        let (content, tail) = match read {
             Ok(read) => read,
             Err(unread) => {
                 if let (Unread::Changed, Some(at)) = (&unread, self.begun_at.take()) {
@@ -336,11 +426,22 @@ impl Source {
                 return 0;
             }
         };
-        if len > 0 {
-            filled.first_file.get_or_insert_with(|| file.path.clone());
-            // At most a chunk's data.
-            Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
-        }
+        let len = match content {
+            Content::Data(0) => 0,
+            Content::Data(len) => {
+                filled.first_file.get_or_insert_with(|| file.path.clone());
+                // At most a chunk's data.
+                Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
+                len
+            }
+            Content::Hole(len) => {
+                Record::Hole { offset, len }.encode(&mut self.records);
+                self.holes += len;
+                0
+            }
+        };
+        // Its records are not taken back once its data is described.
+        self.begun_at = None;
         match tail {
             Tail::EndsFile => {
                 Record::End.encode(&mut self.records);
@@ -359,38 +460,15 @@ impl Source {
     fn read_again(&mut self, file: OpenFile, at: usize, filled: &mut FilledChunk) -> usize {
         self.records.truncate(at);
         self.files -= 1;
-        match file.anew() {
-            Some(Entry::File { path, meta, size, input }) => {
-                self.begin_file(path, meta, size, input);
-                self.begun_at = None;
-            }
-            Some(Entry::Failed(failure)) => self.fail(failure, filled),
-            _ => {}
+        self.resumed = self.resumed.saturating_sub(file.resumed);
+        if file.resumed > 0 {
+            filled.started_over.push(file.path.clone());
+        }
+        if let Some(entry) = file.anew(&self.collector) {
+            self.begin(entry, filled);
+            self.begun_at = None;
         }
         0
-    }
-
-    /// Appends records and trailer to the data and compresses the body if it becomes smaller. Returns the
-    /// chunk's length.
-    fn seal(&mut self, buf: &mut [u8], data_len: usize) -> usize {
-        let body_len = data_len + self.records.len();
-        buf[data_len..body_len].copy_from_slice(&self.records);
-        let mut layout = Layout {
-            data_len,
-            records_len: self.records.len(),
-            encoding: Encoding::Plain,
-            digest: digest(data_len, &self.records, &self.values),
-        };
-        let compressed = self.compression.as_mut().and_then(|it| it.compress(&buf[..body_len]));
-        let stored_len = match compressed {
-            Some(compressed) => {
-                layout.encoding = Encoding::Zstd;
-                buf[..compressed.len()].copy_from_slice(compressed);
-                compressed.len()
-            }
-            None => body_len,
-        };
-        layout.encode(buf, stored_len)
     }
 }
 

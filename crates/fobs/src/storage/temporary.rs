@@ -1,19 +1,25 @@
 //! Files under a temporary name in their own directory until they are complete (and links until they are in
 //! place).
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT,
+    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
+    UTIME_OMIT,
 };
 use rustix::io::{Errno, pwrite};
 
+use super::attributes::{Applier, Attributes, HOLD, Handle, Unset, open_handle};
 use super::beneath::{Links, kind, open_inside};
+use super::path;
 use super::record::Meta;
 
+#[cfg(test)]
+pub(super) mod faults;
+
 /// Longest file name on Linux, bytes.
-const NAME_LEN_MAX: usize = 255;
+pub(super) const NAME_LEN_MAX: usize = 255;
 /// Between the name and the random characters.
 const MARK: &[u8] = b".fobs-";
 /// `.` before the name, `.fobs-XXXXXX` behind it, bytes.
@@ -33,53 +39,70 @@ const TEMPORARY_MODE: u32 = 0o600;
 
 /// How modes and times are set.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Keeping {
-    /// `-p`: as at the source.
+pub(super) struct Keeping {
+    pub(super) modes: Modes,
+    /// As at the source; else the time of writing.
+    pub(super) times: bool,
+}
+
+/// How modes are set.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Modes {
+    /// As at the source.
     Exact,
-    /// Permissions reduced by this umask, no setuid or setgid, the time of writing.
+    /// Permissions reduced by this umask, no setuid or setgid; those of a file that is replaced.
     Ordinary {
         /// The process's umask.
         umask: u32,
     },
 }
 
-/// Makes distinct temporary names.
+/// The random characters at the end of a temporary name.
+pub(super) type Suffix = [u8; SUFFIX_LEN];
+
+/// Makes temporary names.
 #[derive(Debug)]
-pub(super) struct Names {
-    next: u64,
+pub(super) enum Names {
+    /// Each has another suffix.
+    Distinct {
+        /// The number of the next one.
+        next: u64,
+    },
+    /// All have the suffix of the transfer's journal, which is locked: what has such a name is a leftover.
+    Journalled(Suffix),
 }
 
 impl Names {
-    pub(super) fn new() -> Names {
+    pub(super) fn distinct() -> Names {
         // Only a start, because names that exist are skipped; so it may fail.
-        Names { next: getrandom::u64().unwrap_or(0) }
+        Names::Distinct { next: getrandom::u64().unwrap_or(0) }
     }
 
-    fn name_for(&mut self, name: &[u8]) -> Vec<u8> {
-        let kept = &name[..name.len().min(NAME_LEN_MAX - DECORATION_LEN)];
-        let mut temporary = Vec::with_capacity(kept.len() + DECORATION_LEN);
-        temporary.push(b'.');
-        temporary.extend_from_slice(kept);
-        temporary.extend_from_slice(MARK);
-        let mut number = self.next;
-        self.next = self.next.wrapping_add(1);
-        for _ in 0..SUFFIX_LEN {
-            temporary.push(ALPHABET[(number % ALPHABET.len() as u64) as usize]);
-            number /= ALPHABET.len() as u64;
+    fn next_suffix(&mut self) -> Suffix {
+        match self {
+            Names::Journalled(suffix) => *suffix,
+            Names::Distinct { next } => {
+                let suffix = suffix_of(*next);
+                *next = next.wrapping_add(1);
+                suffix
+            }
         }
-        temporary
     }
 
-    /// Makes something under a name that does not exist.
+    /// Makes something under a temporary name that does not exist, or is a leftover.
     fn make<T>(
         &mut self,
+        directory: &OwnedFd,
         name: &[u8],
         mut make: impl FnMut(&[u8]) -> Result<T, Errno>,
     ) -> Result<(Vec<u8>, T), Errno> {
         for _ in 0..NAME_TRIES {
-            let temporary = self.name_for(name);
+            let temporary = decorated(name, &self.next_suffix());
             match make(&temporary) {
                 Ok(made) => return Ok((temporary, made)),
+                Err(Errno::EXIST) if matches!(self, Names::Journalled(_)) => {
+                    fs::unlinkat(directory, &temporary[..], AtFlags::empty())?;
+                }
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -88,12 +111,52 @@ impl Names {
     }
 }
 
+/// A suffix for a new journal.
+pub(super) fn random_suffix() -> Suffix {
+    // Two transfers into one directory that have one suffix still use it for files of different names.
+    suffix_of(getrandom::u64().unwrap_or(0))
+}
+
+fn suffix_of(mut number: u64) -> Suffix {
+    let mut suffix = [0; SUFFIX_LEN];
+    for character in &mut suffix {
+        *character = ALPHABET[(number % ALPHABET.len() as u64) as usize];
+        number /= ALPHABET.len() as u64;
+    }
+    suffix
+}
+
+fn decorated(name: &[u8], suffix: &Suffix) -> Vec<u8> {
+    let kept = &name[..name.len().min(NAME_LEN_MAX - DECORATION_LEN)];
+    [b".", kept, MARK, suffix].concat()
+}
+
+/// The path of the temporary file of a path, in a journalled transfer.
+pub(super) fn temporary_path(place: &[u8], suffix: &Suffix) -> Vec<u8> {
+    let (parent, name) = path::split(place);
+    path::join(parent, &decorated(name, suffix))
+}
+
 /// Whether [`Names`] makes such names: of files that are being received, or were when their receiver was
 /// killed.
 pub(super) fn is_temporary(name: &[u8]) -> bool {
-    let Some((kept, suffix)) = name.split_last_chunk::<SUFFIX_LEN>() else { return false };
-    let named = kept.strip_suffix(MARK).and_then(|kept| kept.strip_prefix(b"."));
-    named.is_some_and(|named| !named.is_empty()) && suffix.iter().all(|byte| ALPHABET.contains(byte))
+    suffix_in(name).is_some()
+}
+
+/// The random characters of a temporary name.
+pub(super) fn suffix_in(name: &[u8]) -> Option<Suffix> {
+    let (kept, suffix) = name.split_last_chunk::<SUFFIX_LEN>()?;
+    let named = kept.strip_suffix(MARK)?.strip_prefix(b".")?;
+    (!named.is_empty() && suffix.iter().all(|byte| ALPHABET.contains(byte))).then_some(*suffix)
+}
+
+/// The mode of something that gets its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ModeNow {
+    Is(u32),
+    Unknown,
+    /// It is not to change.
+    Stays,
 }
 
 /// A name in a directory that is removed on drop, unless it was renamed.
@@ -127,8 +190,8 @@ impl Temporary {
         Ok(())
     }
 
-    /// The existing file at `to`: only regular files and links are replaced.
-    fn replaced(&self, to: &[u8]) -> Result<Replaced, Errno> {
+    /// The existing file at `to`: only what may be sent is replaced.
+    fn replaced(&self, to: &[u8], applier: &Applier) -> Result<Replaced, Errno> {
         match fs::statat(&self.directory, to, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(Replaced::Nothing),
             Err(errno) => Err(errno),
@@ -136,7 +199,8 @@ impl Temporary {
                 FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
-                // Devices and the like are never sent, so they are not replaced.
+                _ if applier.preserve.devices || applier.preserve.specials => Ok(Replaced::Nothing),
+                // Devices and the like are not sent, so they are not replaced.
                 _ => Err(Errno::EXIST),
             },
         }
@@ -170,9 +234,10 @@ fn reserve(file: &OwnedFd, len: u64) -> Result<u64, Errno> {
 
 /// A file being written.
 pub(super) struct TemporaryFile {
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     temporary: Temporary,
-    preallocated: u64,
+    /// It may be longer than what was written.
+    may_be_longer: bool,
 }
 
 impl TemporaryFile {
@@ -185,15 +250,44 @@ impl TemporaryFile {
     ) -> Result<TemporaryFile, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let mode = Mode::from_raw_mode(TEMPORARY_MODE);
-        let (name, file) =
-            names.make(name, |name| open_inside(&directory, name, flags, mode, Links::Refuse))?;
+        let made =
+            names.make(&directory, name, |name| open_inside(&directory, name, flags, mode, Links::Refuse));
+        let (name, file) = made?;
         let temporary = Temporary { directory, name, in_place: false };
-        let preallocated = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
-        Ok(TemporaryFile { file, temporary, preallocated })
+        let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
+        Ok(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: reserved > 0 })
+    }
+
+    /// Goes on with the temporary file of `name`, in a journalled transfer, or with the file of that name
+    /// itself: the one that `is_meant`. `None`: neither is it.
+    pub(super) fn resume(
+        suffix: &Suffix,
+        directory: Arc<OwnedFd>,
+        name: &[u8],
+        is_meant: impl Fn(&Stat) -> bool,
+    ) -> Result<Option<TemporaryFile>, Errno> {
+        let temporary = decorated(name, suffix);
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        if !is_file(&directory, &temporary, &is_meant)? {
+            if !is_file(&directory, name, &is_meant)? {
+                return Ok(None);
+            }
+            // It was complete once, or is another program's.
+            fs::renameat(&directory, name, &directory, &temporary[..])?;
+            make_private(&directory, &temporary, &is_meant)?;
+        }
+        let file = open_inside(&directory, &temporary, flags, Mode::empty(), Links::Refuse)?;
+        if !is_meant(&fs::fstat(&file)?) {
+            return Ok(None);
+        }
+        let temporary = Temporary { directory, name: temporary, in_place: false };
+        Ok(Some(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: true }))
     }
 
     /// Writes all of `data` at `offset`.
     pub(super) fn write(&self, mut data: &[u8], mut offset: u64) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::Write)?;
         while !data.is_empty() {
             match pwrite(&self.file, data, offset) {
                 Ok(0) => return Err(Errno::IO),
@@ -213,24 +307,46 @@ impl TemporaryFile {
         &self.temporary.directory
     }
 
+    /// The open file.
+    pub(super) fn file(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
     /// Fsyncs the file.
     pub(super) fn sync(&self) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::Sync)?;
         fs::fsync(&self.file)
     }
 
-    /// Sets mode and time of the file, now of `len` bytes, and renames it to `name`. `Ok(Err(_))`: renamed,
-    /// but mode or time could not be set.
+    /// Makes zeros of the `len` bytes from `offset` on, without writing them; nothing behind them has been
+    /// written.
+    pub(super) fn skip(&self, offset: u64, len: u64) -> Result<(), Errno> {
+        // First shorter: a file that goes on may have something there.
+        fs::ftruncate(&self.file, offset)?;
+        fs::ftruncate(&self.file, offset + len)
+    }
+
+    /// Leaves it under its temporary name.
+    pub(super) fn keep(mut self) {
+        self.temporary.in_place = true;
+    }
+
+    /// Sets what is kept of the file, now of `len` bytes, and renames it to `name`. `Ok(Err(_))`: renamed,
+    /// but not all could be set.
     pub(super) fn commit(
-        mut self,
+        &mut self,
         name: &[u8],
         len: u64,
         meta: Meta,
-        keeping: Keeping,
-    ) -> Result<Result<(), Errno>, Errno> {
-        if self.preallocated > len {
+        attributes: Option<&Attributes>,
+        applier: &Applier,
+    ) -> Result<Result<(), Unset>, Errno> {
+        if self.may_be_longer {
             fs::ftruncate(&self.file, len)?;
         }
-        let mut kept = set_meta(&self.file, TEMPORARY_MODE, meta, keeping);
+        let now = ModeNow::Is(TEMPORARY_MODE);
+        let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
         // Nearly always `name` does not exist, and a check first would cost one call per small file.
         match self.temporary.rename_to_new(name) {
             Ok(()) => return Ok(kept),
@@ -238,58 +354,101 @@ impl TemporaryFile {
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
-        if let (Replaced::File { mode }, Keeping::Ordinary { .. }) = (self.temporary.replaced(name)?, keeping)
+        if let (Replaced::File { mode }, Modes::Ordinary { .. }) =
+            (self.temporary.replaced(name, applier)?, applier.keeping.modes)
         {
-            kept = kept.and(fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777)));
+            let mode = fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777));
+            kept = kept.and(mode.map_err(|errno| Unset { what: "the mode".to_owned(), errno }));
         }
         self.temporary.rename(name)?;
         Ok(kept)
     }
 }
 
-/// Makes a symbolic link to `target` and moves it to `name`.
-pub(super) fn place_symlink(
+/// Whether `name` is a regular file that `is_meant`.
+fn is_file(directory: &OwnedFd, name: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Result<bool, Errno> {
+    match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(kind(&stat) == FileType::RegularFile && is_meant(&stat)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Gives a file the mode of temporary ones; it may have none that lets us open it.
+fn make_private(directory: &OwnedFd, name: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Result<(), Errno> {
+    let file = open_inside(directory, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)?;
+    if !is_meant(&fs::fstat(&file)?) {
+        return Err(Errno::STALE);
+    }
+    // By way of /proc, because such a handle cannot be changed itself, and the name may be a link by now.
+    let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
+    fs::chmod(handle, Mode::from_raw_mode(TEMPORARY_MODE))
+}
+
+/// What is moved to its name in one step, when it has all that it is to have.
+pub(super) enum Thing<'a> {
+    /// A symbolic link to this target.
+    Symlink(&'a [u8]),
+    /// A device, fifo or socket, and the device's number.
+    Special(FileType, u64),
+    /// One more name of the file of this name in this directory.
+    Name(&'a OwnedFd, &'a [u8]),
+}
+
+/// Makes something other than a file under a temporary name and moves it to `name`. `Ok(Err(_))`: it is
+/// there, but not all that is kept could be set.
+pub(super) fn place(
     names: &mut Names,
     directory: &Arc<OwnedFd>,
     name: &[u8],
-    target: &[u8],
+    thing: &Thing<'_>,
     meta: Meta,
-    keeping: Keeping,
-) -> Result<(), Errno> {
-    let (temporary, ()) = names.make(name, |temporary| fs::symlinkat(target, directory, temporary))?;
-    let mut temporary = Temporary { directory: Arc::clone(directory), name: temporary, in_place: false };
-    if let Keeping::Exact = keeping {
-        // The time of a link does not matter enough to fail.
-        let times = timestamps(meta);
-        let _ = fs::utimensat(directory, &temporary.name[..], &times, AtFlags::SYMLINK_NOFOLLOW);
-    }
+    attributes: Option<&Attributes>,
+    applier: &Applier,
+) -> Result<Result<(), Unset>, Errno> {
+    let mode = Mode::from_raw_mode(TEMPORARY_MODE);
+    let (made, ()) = names.make(directory, name, |made| match thing {
+        Thing::Symlink(target) => fs::symlinkat(*target, directory, made),
+        Thing::Special(kind, device) => fs::mknodat(directory, made, *kind, mode, *device),
+        Thing::Name(from, name) => fs::linkat(from, *name, directory, made, AtFlags::empty()),
+    })?;
+    let mut temporary = Temporary { directory: Arc::clone(directory), name: made, in_place: false };
+    let hold = |name: &[u8]| open_inside(directory, name, HOLD, Mode::empty(), Links::Refuse);
+    let kept = match thing {
+        Thing::Symlink(_) => {
+            if applier.keeping.times {
+                // The time of a link does not matter enough to fail.
+                let times = timestamps(meta);
+                let _ = fs::utimensat(directory, &temporary.name[..], &times, AtFlags::SYMLINK_NOFOLLOW);
+            }
+            match attributes {
+                Some(attributes) => {
+                    applier.dress_link(Handle::Held(hold(&temporary.name)?.as_fd()), attributes)
+                }
+                None => Ok(()),
+            }
+        }
+        Thing::Special(..) => {
+            let held = hold(&temporary.name)?;
+            applier.dress(Handle::Held(held.as_fd()), ModeNow::Unknown, meta, attributes)
+        }
+        // Its first name has it all.
+        Thing::Name(..) => Ok(()),
+    };
     match temporary.rename_to_new(name) {
         Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {
-            temporary.replaced(name)?;
-            temporary.rename(name)
+            temporary.replaced(name, applier)?;
+            temporary.rename(name)?;
+            // A rename of one name of a file to another leaves both: the temporary one is removed.
+            temporary.in_place = !matches!(thing, Thing::Name(..));
         }
-        result => result,
+        result => result?,
     }
-}
-
-/// Sets mode and time of an open file or directory, which now has `mode`.
-pub(super) fn set_meta(file: impl AsFd, mode: u32, meta: Meta, keeping: Keeping) -> Result<(), Errno> {
-    let wanted = match keeping {
-        Keeping::Exact => meta.mode & 0o7777,
-        Keeping::Ordinary { umask } => meta.mode & 0o777 & !umask,
-    };
-    let changed = match wanted == mode {
-        true => Ok(()),
-        false => fs::fchmod(file.as_fd(), Mode::from_raw_mode(wanted)),
-    };
-    match keeping {
-        Keeping::Exact => changed.and(fs::futimens(file.as_fd(), &timestamps(meta))),
-        Keeping::Ordinary { .. } => changed,
-    }
+    Ok(kept)
 }
 
 /// Sets the modification time, not the access time.
-fn timestamps(meta: Meta) -> Timestamps {
+pub(super) fn timestamps(meta: Meta) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: meta.mtime_s, tv_nsec: meta.mtime_ns.into() },
@@ -302,20 +461,21 @@ mod tests {
 
     #[test]
     fn temporary_names_fit_and_differ() {
-        let mut names = Names { next: u64::MAX };
+        let mut names = Names::Distinct { next: u64::MAX };
         let long = [b'n'; NAME_LEN_MAX];
-        let (first, second) = (names.name_for(&long), names.name_for(&long));
-        assert_eq!(first.len(), NAME_LEN_MAX);
+        let (first, second) = (names.next_suffix(), names.next_suffix());
         assert_ne!(first, second);
-        assert!(names.name_for(b"x").starts_with(b".x.fobs-"));
-        assert_eq!(names.name_for(b"x").len(), 1 + DECORATION_LEN);
+        assert_eq!(decorated(&long, &first).len(), NAME_LEN_MAX);
+        assert!(decorated(b"x", &first).starts_with(b".x.fobs-"));
+        assert_eq!(decorated(b"x", &first).len(), 1 + DECORATION_LEN);
+        assert_eq!(temporary_path(b"a/b", b"abc123"), b"a/.b.fobs-abc123");
+        assert_eq!(temporary_path(b"b", b"abc123"), b".b.fobs-abc123");
     }
 
     #[test]
     fn temporary_names_are_recognised() {
-        let mut names = Names::new();
         for name in [&b"x"[..], b".fobs-", b".x.fobs-abc123", &[b'n'; NAME_LEN_MAX]] {
-            assert!(is_temporary(&names.name_for(name)));
+            assert!(is_temporary(&decorated(name, &random_suffix())));
         }
         for name in
             ["", ".", "x.fobs-abc123", "..fobs-abc123", ".x.fobs-abc12", ".x.fobs-ABC123", ".x.fob-abc123"]

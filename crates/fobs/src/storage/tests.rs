@@ -1,7 +1,9 @@
 //! Source and sink together, without a network between them.
 
 mod destinations;
+mod faults;
 mod hostile;
+mod kept;
 mod round_trip;
 mod sources;
 mod support;

@@ -3,6 +3,8 @@
 
 use blake3::Hasher;
 
+use super::record::Device;
+
 /// Takes entries in order. Each is its kind byte, the length of its path (`u32`, little-endian) and the path;
 /// then a file's root, or a link's target after its length.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +20,22 @@ impl TransferRoot {
     /// A symbolic link.
     pub fn symlink(&mut self, path: &[u8], target: &[u8]) {
         self.0.update(b"l");
+        self.counted(path);
+        self.counted(target);
+    }
+
+    /// A device, fifo or socket; its kind by its number in the record.
+    pub fn special(&mut self, path: &[u8], kind: u8, device: Device) {
+        self.0.update(b"s");
+        self.counted(path);
+        self.0.update(&[kind]);
+        self.0.update(&device.major.to_le_bytes());
+        self.0.update(&device.minor.to_le_bytes());
+    }
+
+    /// One more name of a file.
+    pub fn hard_link(&mut self, path: &[u8], target: &[u8]) {
+        self.0.update(b"h");
         self.counted(path);
         self.counted(target);
     }
@@ -47,7 +65,7 @@ mod tests {
 
     #[test]
     fn entries_cannot_be_taken_for_one_another() {
-        let lists: [fn(&mut TransferRoot); 6] = [
+        let lists: [fn(&mut TransferRoot); 9] = [
             |root| root.directory(b"ab"),
             |root| {
                 root.directory(b"a");
@@ -56,6 +74,9 @@ mod tests {
             |root| root.symlink(b"a", b"bc"),
             |root| root.symlink(b"ab", b"c"),
             |root| root.file(b"a", &[0; 32]),
+            |root| root.hard_link(b"a", b"bc"),
+            |root| root.special(b"a", 0, Device::default()),
+            |root| root.special(b"a", 1, Device::default()),
             |_| (),
         ];
         let roots = lists.map(|entries| {

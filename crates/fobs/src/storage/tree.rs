@@ -1,20 +1,27 @@
 //! The destination tree: directories, links and files, all opened below one directory.
 
+mod files;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self, Mode, OFlags};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::beneath::{Links, open_inside, sentence};
+use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
+use super::beneath::{Links, kind, open_inside, sentence};
 use super::destination::HOLD_DIRECTORY;
+use super::journal::{Journal, is_journal, is_ours};
 use super::path::{self, show};
-use super::record::Meta;
-use super::temporary::{Keeping, Names, TemporaryFile, place_symlink, set_meta};
+use super::record::{Device, Meta, SpecialKind};
+use super::temporary::{ModeNow, Modes, Names, TemporaryFile, Thing, place};
+use super::view::View;
 use super::walk::{means_contents, name_in_transfer};
 use crate::error::{Error, ErrorKind};
+use crate::options::sync::SyncOptions;
 
 /// Only the owner may access directories until they are complete.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -41,8 +48,8 @@ pub(super) type Attempt<T> = Result<T, Trouble>;
 /// A file under its temporary name.
 pub(super) struct Placing {
     pub(super) file: TemporaryFile,
-    /// Its last component there.
-    pub(super) name: Vec<u8>,
+    /// Its path below the tree's top, once it is complete.
+    pub(super) place: Vec<u8>,
 }
 
 /// The destination's tree.
@@ -50,7 +57,7 @@ pub(super) struct Tree {
     /// The directory that no path may leave.
     top: Arc<OwnedFd>,
     naming: Naming,
-    keeping: Keeping,
+    applier: Applier,
     names: Names,
     /// First components that are accepted; empty accepts any.
     expected: Option<HashSet<Vec<u8>>>,
@@ -62,6 +69,18 @@ pub(super) struct Tree {
     unsynced: Option<Arc<OwnedFd>>,
     /// The directories that have not ended, each below the one before: at most one per two bytes of path.
     levels: Vec<Level>,
+    /// What is recorded of it, and the lock.
+    journal: Option<Journal>,
+    /// The end of the name under which what is replaced is kept.
+    backup: Option<Vec<u8>>,
+    /// Times of directories are left.
+    leaves_directory_times: bool,
+    /// Times of links are left.
+    leaves_link_times: bool,
+    /// What the top directory was given, which the end of the journal changes again.
+    top_meta: Option<Meta>,
+    /// The top directory before the journal was made in it.
+    before: Option<Meta>,
 }
 
 /// How paths in the transfer map to paths at the destination.
@@ -86,18 +105,93 @@ enum LevelState {
 
 impl Tree {
     /// A tree below `top`; `name` is the new name of a single source.
-    pub(super) fn new(top: OwnedFd, name: Option<Vec<u8>>, keeping: Keeping, fsync: bool) -> Tree {
+    pub(super) fn new(
+        top: Arc<OwnedFd>,
+        name: Option<Vec<u8>>,
+        applier: Applier,
+        fsync: bool,
+        journal: Option<Journal>,
+    ) -> Tree {
+        let names = journal.as_ref().map_or_else(Names::distinct, |it| Names::Journalled(it.suffix()));
         Tree {
-            top: Arc::new(top),
+            top,
             naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
-            keeping,
-            names: Names::new(),
+            applier,
+            names,
             expected: None,
             held: None,
             fsync,
             unsynced: None,
             levels: Vec::new(),
+            journal,
+            backup: None,
+            leaves_directory_times: false,
+            leaves_link_times: false,
+            top_meta: None,
+            before: None,
         }
+    }
+
+    /// Tells what the top directory was before the journal was made in it.
+    pub(super) fn begin_from(&mut self, before: Option<Meta>) {
+        self.before = before;
+    }
+
+    /// Stores as a sync does.
+    pub(super) fn follow(&mut self, sync: &SyncOptions) {
+        self.backup.clone_from(&sync.backup);
+        if sync.only_delete {
+            self.top_meta = self.before;
+        }
+        self.leaves_directory_times = sync.rules.omit_directory_times;
+        self.leaves_link_times = sync.rules.omit_link_times;
+    }
+
+    /// Keeps what has the name, unless it is a directory, under its name for backups.
+    fn keep_backup(&self, directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let Some(suffix) = &self.backup else { return Ok(()) };
+        match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if kind(&stat) != FileType::Directory => {
+                let kept = [name, suffix].concat();
+                match fs::unlinkat(directory, &kept[..], AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno),
+                }
+                // One more name: the file is never without its own.
+                match fs::linkat(directory, name, directory, &kept[..], AtFlags::empty()) {
+                    Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
+                        fs::renameat(directory, name, directory, &kept[..])
+                    }
+                    other => other,
+                }
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// What is recorded of it.
+    pub(super) fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_mut()
+    }
+
+    /// Hands out the journal, for the end.
+    pub(super) fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.take()
+    }
+
+    /// The top directory and the time that it is to have once the journal is gone.
+    pub(super) fn end_of_top(&self) -> Option<(Arc<OwnedFd>, Meta)> {
+        self.top_meta.map(|meta| (Arc::clone(&self.top), meta))
+    }
+
+    /// What another thread may look at.
+    pub(super) fn view(&self) -> View {
+        let name = match &self.naming {
+            Naming::Kept => None,
+            Naming::First { name, .. } => Some(name.clone()),
+        };
+        View::new(Arc::clone(&self.top), name).before(self.before)
     }
 
     /// Refuses every name that these sources cannot contain.
@@ -156,7 +250,7 @@ impl Tree {
 
     /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
     fn make_writable(&self, directory: &OwnedFd) {
-        let Keeping::Exact = self.keeping else { return };
+        let Modes::Exact = self.applier.keeping.modes else { return };
         let Ok(stat) = fs::fstat(directory) else { return };
         let mode = stat.st_mode & 0o7777;
         if mode & DIRECTORY_MODE != DIRECTORY_MODE {
@@ -167,86 +261,114 @@ impl Tree {
     }
 
     /// Ends the innermost directory.
-    pub(super) fn directory_end(&mut self, path: &[u8], meta: Meta) -> Attempt<()> {
+    pub(super) fn directory_end(
+        &mut self,
+        path: &[u8],
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
         let level = self.levels.pop().filter(|level| level.path == path);
         let Some(level) = level else {
             return Err(protocol("a directory ends that is not the one open").into());
         };
-        let mode_now = match (level.state, self.keeping) {
+        let mode_now = match (level.state, self.applier.keeping.modes) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
-            (LevelState::Existing, Keeping::Ordinary { .. }) => return Ok(()),
-            // Not known, so it is always set.
-            (LevelState::Existing, Keeping::Exact) => u32::MAX,
-            (LevelState::Created, _) => DIRECTORY_MODE,
+            (LevelState::Existing, Modes::Ordinary { .. })
+                if !self.applier.keeping.times && attributes.is_none() =>
+            {
+                return Ok(());
+            }
+            (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
+            (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
+            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
         };
         let place = self.place(path)?.into_owned();
-        let keeping = self.keeping;
-        self.hold(&place)
+        let directory = self
+            .hold(&place)
             .and_then(|directory| open_self(&directory))
-            .and_then(|directory| set_meta(directory, mode_now, meta, keeping))
-            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))
+            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+        if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
+            self.top_meta = Some(meta);
+        }
+        let set = match self.leaves_directory_times {
+            true => self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes),
+            false => self.applier.dress(open_handle(&directory), mode_now, meta, attributes),
+        };
+        set.map_err(|unset| not_set(&unset, path))
     }
 
     /// Makes a symbolic link.
-    pub(super) fn symlink(&mut self, path: &[u8], target: &[u8], meta: Meta) -> Attempt<()> {
-        self.check_skipped(path)?;
-        let place = self.place(path)?.into_owned();
-        let (parent, name) = path::split(&place);
-        self.hold(parent)
-            .and_then(|parent| {
-                self.names_in(&parent)?;
-                place_symlink(&mut self.names, &parent, name, target, meta, self.keeping)
-            })
-            .map_err(|errno| Trouble::Path(sentence("make the symbolic link", path, errno)))
+    pub(super) fn symlink(
+        &mut self,
+        path: &[u8],
+        target: &[u8],
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let meta = if self.leaves_link_times { written_now(meta) } else { meta };
+        self.make(path, "make the symbolic link", &Thing::Symlink(target), meta, attributes)
     }
 
-    /// Makes a file under a temporary name.
-    pub(super) fn create(&mut self, path: &[u8], size: u64) -> Attempt<Placing> {
-        self.check_skipped(path)?;
-        let place = self.place(path)?.into_owned();
-        let (parent, name) = path::split(&place);
-        self.hold(parent)
-            .and_then(|parent| TemporaryFile::create(&mut self.names, parent, name, size))
-            .map(|file| Placing { file, name: name.to_vec() })
-            .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
-    }
-
-    /// Fsyncs a file, and the directory written before if it is another one.
-    pub(super) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
-        self.names_in(placing.file.directory())
-            .and_then(|()| placing.file.sync())
-            .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
-    }
-
-    /// Records that `directory` is written; fsyncs the one written before if it is another one.
-    fn names_in(&mut self, directory: &Arc<OwnedFd>) -> Result<(), Errno> {
-        if !self.fsync || self.unsynced.as_ref().is_some_and(|last| Arc::ptr_eq(last, directory)) {
-            return Ok(());
+    /// Makes a device, fifo or socket. One that only root can make is left out, as rsync does, or reported.
+    pub(super) fn special(
+        &mut self,
+        path: &[u8],
+        kind: SpecialKind,
+        device: Device,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let file_type = match kind {
+            SpecialKind::Fifo => FileType::Fifo,
+            SpecialKind::Socket => FileType::Socket,
+            SpecialKind::CharacterDevice => FileType::CharacterDevice,
+            SpecialKind::BlockDevice => FileType::BlockDevice,
+        };
+        if kind.is_device() && !self.applier.rights.is_root {
+            return match self.applier.preserve.unkept {
+                Unkept::LeftOut => Err(Trouble::Skipped),
+                Unkept::Failed => Err(Trouble::Path(format!(
+                    "cannot make the device '{}': only root can; run the receiving side as root",
+                    show(path)
+                ))),
+            };
         }
-        let synced = self.sync_names();
-        self.unsynced = Some(Arc::clone(directory));
-        synced
+        let number = fs::makedev(device.major, device.minor);
+        self.make(path, "make the special file", &Thing::Special(file_type, number), meta, attributes)
     }
 
-    /// Fsyncs the directory that was written last.
-    pub(super) fn sync_names(&mut self) -> Result<(), Errno> {
-        self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
+    /// Gives a file that is there, or was stored before, one more name.
+    pub(super) fn hard_link(&mut self, path: &[u8], target: &[u8]) -> Attempt<()> {
+        self.check_skipped(target)?;
+        let from = self.place_of_file(target)?.into_owned();
+        let (parent, name) = path::split(&from);
+        let parent = self
+            .hold(parent)
+            .map_err(|errno| Trouble::Path(sentence("find the first name of", path, errno)))?;
+        // A directory's names are not files; the kernel refuses other links to one by itself.
+        self.make(path, "make the hard link", &Thing::Name(&parent, name), Meta::default(), None)
     }
 
-    /// Renames a complete file of `len` bytes to its name.
-    pub(super) fn commit(&self, placing: Placing, path: &[u8], len: u64, meta: Meta) -> Attempt<()> {
-        match placing.file.commit(&placing.name, len, meta, self.keeping) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(errno)) => {
-                Err(Trouble::Path(sentence("set the mode or time of (its content is complete)", path, errno)))
-            }
-            Err(errno) => Err(Trouble::Path(sentence("write", path, errno))),
+    fn make(
+        &mut self,
+        path: &[u8],
+        what: &str,
+        thing: &Thing<'_>,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        self.check_skipped(path)?;
+        let at = self.place_of_file(path)?.into_owned();
+        let (parent, name) = path::split(&at);
+        let made = self.hold(parent).and_then(|parent| {
+            self.names_in(&parent)?;
+            self.keep_backup(&parent, name)?;
+            place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
+        });
+        match made {
+            Ok(set) => set.map_err(|unset| not_set(&unset, path)),
+            Err(errno) => Err(Trouble::Path(sentence(what, path, errno))),
         }
-    }
-
-    /// Whether files and directories are fsynced.
-    pub(super) fn syncs(&self) -> bool {
-        self.fsync
     }
 
     /// Whether every directory has ended.
@@ -254,11 +376,23 @@ impl Tree {
         self.levels.is_empty()
     }
 
+    /// Likewise, of a file or link. Directories of the user may have the names of temporary files.
+    fn place_of_file<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
+        let place = self.place(path)?;
+        match is_ours(path::split(&place).1) {
+            true => Err(named_as_ours(path)),
+            false => Ok(place),
+        }
+    }
+
     /// The path at the destination, relative to `top`, of a path in the transfer.
     fn place<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
         let (first, rest) = path::split_first(path);
         if self.expected.as_ref().is_some_and(|expected| !expected.contains(first)) {
             return Err(protocol(&format!("'{}' was not asked for", show(path))).into());
+        }
+        if path.split(|&byte| byte == b'/').any(is_journal) {
+            return Err(named_as_ours(path));
         }
         let Naming::First { seen, name } = &mut self.naming else { return Ok(Cow::Borrowed(path)) };
         match seen {
@@ -298,9 +432,29 @@ impl Tree {
     }
 }
 
+fn named_as_ours(path: &[u8]) -> Trouble {
+    let shown = show(path);
+    Trouble::Path(format!(
+        "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
+    ))
+}
+
+/// Something of a path that is complete could not be set.
+fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
+    let what = format!("set {} of (its content is complete)", unset.what);
+    Trouble::Path(sentence(&what, path, unset.errno))
+}
+
 /// A directory reopened so that its mode and time can be set.
-fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(super) fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
     open_inside(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
+}
+
+/// With the time of something written now.
+fn written_now(meta: Meta) -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
+    Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
 }
 
 /// The sender violated the protocol.

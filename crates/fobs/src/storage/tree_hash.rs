@@ -182,6 +182,26 @@ impl FileTree {
         Some(())
     }
 
+    /// The tree of the first `len` bytes of a file, from what [`FileTree::stack`] returned. `None` if it
+    /// cannot be one.
+    pub fn resume(len: u64, stack: Vec<ChainingValue>) -> Option<FileTree> {
+        let fits = len > 0 && len.is_multiple_of(GROUP) && len <= i64::MAX as u64;
+        (fits && stack.len() == values_waiting(len)).then_some(FileTree { len, stack, root: None })
+    }
+
+    /// The values that stand for the bytes hashed so far, from which [`FileTree::resume`] goes on. `None`
+    /// unless a whole number of groups was hashed, and one at least.
+    pub fn stack(&self) -> Option<Vec<ChainingValue>> {
+        if self.len == 0 || !self.len.is_multiple_of(GROUP) || self.root.is_some() {
+            return None;
+        }
+        let mut tree = self.clone();
+        while tree.stack.len() > values_waiting(self.len) {
+            tree.merge_top();
+        }
+        Some(tree.stack)
+    }
+
     /// The standard BLAKE3 hash of the file, now that it is complete.
     pub fn root(mut self) -> [u8; 32] {
         if let Some(root) = self.root {
@@ -202,6 +222,12 @@ impl FileTree {
             self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
         }
     }
+}
+
+/// Values on the stack of a tree of `len` bytes when all complete siblings are merged but the two that may be
+/// the root's: one for each bit of the length.
+fn values_waiting(len: u64) -> usize {
+    (len.count_ones() as usize).max(2)
 }
 
 #[cfg(test)]
@@ -301,6 +327,30 @@ mod tests {
             let mut short = ExtentHasher::new(offset, len as u64, tail);
             short.update(&data[1..]);
             prop_assert_eq!(short.finish(), None);
+        }
+
+        #[test]
+        fn a_tree_resumed_at_any_group_has_the_standard_root(
+            len in 1_usize..(40 * GROUP as usize),
+            cuts in prop::collection::btree_set(1_u64..40, 1..12),
+        ) {
+            let data = content(len);
+            let mut tree = FileTree::default();
+            let cuts = cuts.iter().map(|cut| cut * GROUP).filter(|&cut| cut < len as u64);
+            for end in cuts.chain([len as u64]) {
+                let start = tree.len();
+                let tail = if end == len as u64 { Tail::EndsFile } else { Tail::Continues };
+                let mut values = Vec::new();
+                hash_extent(&data[start as usize..end as usize], start, tail, &mut values);
+                tree.extend(end - start, tail, &mut values.into_iter()).expect("enough values");
+                if tail == Tail::Continues {
+                    let stack = tree.stack().expect("a whole number of groups");
+                    prop_assert!(FileTree::resume(end, stack[1..].to_vec()).is_none());
+                    prop_assert!(FileTree::resume(end + 1, stack.clone()).is_none());
+                    tree = FileTree::resume(end, stack).expect("its own stack");
+                }
+            }
+            prop_assert_eq!(tree.root(), *blake3::hash(&data).as_bytes());
         }
 
         #[test]

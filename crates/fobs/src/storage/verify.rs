@@ -4,6 +4,7 @@ use blake3::hazmat::ChainingValue;
 use thiserror::Error;
 use zstd::bulk::Decompressor;
 
+use super::attributes::hash_hole;
 use super::chunk::{Encoding, Item, Items, Layout, digest};
 use super::tree_hash::hash_extent;
 
@@ -31,12 +32,14 @@ pub struct Verified {
     pub(super) layout: Layout,
     /// The values of all extents' pieces, in order.
     pub(super) values: Vec<ChainingValue>,
+    /// Bytes of holes.
+    holes: u64,
 }
 
 impl Verified {
-    /// File data in the chunk, bytes.
+    /// File data in the chunk, bytes, holes among them.
     pub fn data_bytes(&self) -> u64 {
-        self.layout.data_len as u64
+        self.layout.data_len as u64 + self.holes
     }
 
     /// The chunk's body, data and records, from the chunk or from the scratch that it was verified with.
@@ -59,14 +62,19 @@ pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyErr
         Encoding::Zstd => decompress(stored, layout.body_len(), scratch)?,
     };
     let (data, records) = body.split_at(layout.data_len);
-    let mut values = Vec::new();
+    let (mut values, mut holes) = (Vec::new(), 0);
     for item in Items::new(data, records) {
-        if let Item::Extent { offset, data, tail } = item? {
-            hash_extent(data, offset, tail, &mut values);
+        match item? {
+            Item::Extent { offset, data, tail } => hash_extent(data, offset, tail, &mut values),
+            Item::Hole { offset, len, tail } => {
+                hash_hole(offset, len, tail, &mut values);
+                holes += len;
+            }
+            Item::Other(_) => {}
         }
     }
     match digest(layout.data_len, records, &values) == layout.digest {
-        true => Ok(Verified { layout, values }),
+        true => Ok(Verified { layout, values, holes }),
         false => Err(VerifyError::Mismatch),
     }
 }

@@ -1,56 +1,63 @@
 //! The walk over the sources: one entry at a time, with at most two directories and one file open, and only
 //! the names of directories still to be entered in memory.
 
-use std::collections::HashMap;
+mod entry;
+mod named;
+
+use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::beneath::{self, Base, Links, kind, meta, open_inside, sentence};
-use super::open_file::{Input, Stamp};
+use super::attributes::{Collector, FileSystems, HardLinks, Seen, SymbolicLinks, Unkept, open_handle};
+use super::beneath::{Base, Links, kind, open_inside, sentence};
+use super::filter::NameKind;
+use super::journal::is_ours;
 use super::path::{self, PATH_LEN_MAX, show};
-use super::record::Meta;
-use super::temporary::is_temporary;
+use super::record::{Device, Meta};
+use super::select::Selection;
 use crate::event::FileError;
+use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
+use named::{NamedKind, name_for_messages};
 
-/// An entry of the walk. Paths are within the transfer.
-pub(super) enum Entry {
-    Directory { path: Vec<u8> },
-    DirectoryEnd { path: Vec<u8>, meta: Meta },
-    Symlink { path: Vec<u8>, target: Vec<u8>, meta: Meta },
-    File { path: Vec<u8>, meta: Meta, size: u64, input: Input },
-    Failed(FileError),
-}
+pub(super) use entry::{Entry, Kept, Unopened, opened};
+pub use named::same_name;
+pub(super) use named::{Named, Unusable, means_contents, name_in_transfer};
 
-/// A source that exists and could be read when it was checked.
-#[derive(Debug)]
-pub(super) struct Named {
-    /// Its path in the request.
-    path: Vec<u8>,
-    /// Its name in the transfer; empty for a directory's contents.
-    name: Vec<u8>,
-    kind: NamedKind,
-}
-
+/// When the walk opens files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NamedKind {
-    File,
-    Directory,
+enum Opening {
+    AtOnce,
+    Later,
 }
 
 /// Flags for reading a file: do not wait for the writer of a fifo, do not acquire a terminal.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+/// Likewise below a source directory, where no link is followed.
+const READ_ONE: OFlags = READ.union(OFlags::NOFOLLOW);
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
 /// The walk.
 pub(super) struct Walk {
-    base: Base,
+    base: Arc<Base>,
+    opening: Opening,
+    collector: Arc<Collector>,
+    links: HardLinks,
+    /// An entry that comes next.
+    queued: Option<Entry>,
+    /// Of a sync: which entries are listed.
+    selection: Option<Selection>,
+    /// Failures that come next.
+    failures: VecDeque<FileError>,
+    /// The file system of the source directory.
+    file_system: u64,
     /// The remaining sources, next first.
     named: std::vec::IntoIter<Named>,
     /// The source directory, while it is walked.
-    root: Option<OwnedFd>,
+    root: Option<Arc<OwnedFd>>,
     /// Length of the prefix of [`Level::path`] before the path below `root`.
     prefix_len: usize,
     /// From the source directory down to the current one.
@@ -60,99 +67,55 @@ pub(super) struct Walk {
 struct Level {
     path: Vec<u8>,
     meta: Meta,
+    attributes: Result<Kept, Errno>,
     /// Open while its entries are read; closed before a subdirectory is entered.
     reading: Option<Dir>,
     /// Names of the subdirectories found.
     subdirectories: Vec<Vec<u8>>,
 }
 
-/// Why a source cannot be used.
-pub(super) enum Unusable {
-    /// It is a directory and `-r` was not given.
-    NeedsRecursive,
-    /// It leads out of the served root.
-    Outside,
-    /// Anything else.
-    Other,
-}
-
-impl Named {
-    /// Checks a source without opening a fifo or device, and that it can be read.
-    pub(super) fn look(base: &Base, path: Vec<u8>, recursive: bool) -> Result<Named, (Unusable, FileError)> {
-        let name = name_in_transfer(&path);
-        let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
-        let failed = |errno| {
-            let why = if errno == Errno::XDEV { Unusable::Outside } else { Unusable::Other };
-            fail(why, sentence("read", &path, errno))
-        };
-        let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
-            Ok(stat) => stat,
-            Err(errno) => return failed(errno),
-        };
-        let kind = match kind(&stat) {
-            FileType::RegularFile => NamedKind::File,
-            FileType::Directory if recursive => NamedKind::Directory,
-            FileType::Directory => {
-                let message = format!("'{}' is a directory; give -r to copy it", show(&path));
-                return fail(Unusable::NeedsRecursive, message);
-            }
-            _ => return fail(Unusable::Other, not_regular(&path)),
-        };
-        let flags = if kind == NamedKind::File { READ } else { READ_DIRECTORY };
-        if let Err(errno) = base.open(&path, flags) {
-            return failed(errno);
-        }
-        if path::check(&name).is_err() {
-            // Only its length can be wrong, which the kernel excludes; but the name comes from a client.
-            return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
-        }
-        Ok(Named { name, path, kind })
-    }
-}
-
-/// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`,
-/// `/`.
-pub(super) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
-    match path::split(path).1 {
-        b"" | b"." | b".." => Vec::new(),
-        name => name.to_vec(),
-    }
-}
-
-/// Whether a source's path means a directory's contents.
-pub(super) fn means_contents(path: &[u8]) -> bool {
-    name_in_transfer(path).is_empty()
-}
-
-/// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents
-/// of directories are not compared.
-pub fn same_name(sources: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
-    let mut named: HashMap<Vec<u8>, &[u8]> = HashMap::new();
-    sources.iter().filter(|source| !means_contents(source)).find_map(|source| {
-        let earlier = named.insert(name_in_transfer(source), source)?;
-        Some((earlier, &source[..]))
-    })
-}
-
-/// A path that fits a record and by which a user recognises the source.
-fn name_for_messages(path: &[u8]) -> Vec<u8> {
-    let mut components = path.split(|&byte| byte == b'/').rev();
-    let name = components.find(|component| !matches!(*component, b"" | b"." | b".."));
-    name.filter(|name| path::check(name).is_ok()).unwrap_or_default().to_vec()
-}
-
-fn not_regular(path: &[u8]) -> String {
-    format!("'{}' is not a regular file, directory or symbolic link and is left out", show(path))
-}
-
 impl Walk {
-    pub(super) fn new(base: Base, named: Vec<Named>) -> Walk {
-        Walk { base, named: named.into_iter(), root: None, prefix_len: 0, levels: Vec::new() }
+    pub(super) fn new(base: Base, named: Vec<Named>, collector: Arc<Collector>) -> Walk {
+        Walk {
+            base: Arc::new(base),
+            opening: Opening::AtOnce,
+            collector,
+            links: HardLinks::default(),
+            queued: None,
+            selection: None,
+            failures: VecDeque::new(),
+            file_system: 0,
+            named: named.into_iter(),
+            root: None,
+            prefix_len: 0,
+            levels: Vec::new(),
+        }
+    }
+
+    /// From now on lists only what is selected.
+    pub(super) fn select(&mut self, selection: Selection) {
+        self.selection = Some(selection);
+    }
+
+    /// Has the walk begin with failures of sources.
+    pub(super) fn begin_with(&mut self, failures: impl IntoIterator<Item = FileError>) {
+        self.failures.extend(failures);
+    }
+
+    /// From now on files are found and not opened.
+    pub(super) fn postpone_opening(&mut self) {
+        self.opening = Opening::Later;
+    }
+
+    /// What reads the attributes.
+    pub(super) fn collector(&self) -> &Collector {
+        &self.collector
     }
 
     /// Whether the walk is at its end.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.levels.is_empty() && self.named.len() == 0
+        let is_walked = self.levels.is_empty() && self.named.len() == 0;
+        is_walked && self.queued.is_none() && self.failures.is_empty()
     }
 
     /// The next source: a file, or a directory to walk.
@@ -163,15 +126,29 @@ impl Walk {
             Entry::Failed(FileError { path: name_for_messages(&path), message })
         };
         if kind == NamedKind::File {
-            return match self.base.open(&path, READ) {
-                Ok(file) => opened(name, file),
-                Err(errno) => failed(errno),
+            let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
+            let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
+                Ok(found) => found,
+                Err(errno) => return failed(errno),
             };
+            if let Some(first) = self.search().first_name(&stat, &name) {
+                return Entry::Hardlink { path: name, first };
+            }
+            let entry = match self.opening {
+                Opening::AtOnce => opened(name, file, &self.collector),
+                Opening::Later => {
+                    let unopened = Unopened::Named(self.base.clone(), path);
+                    let kept = self.collector.attributes(open_handle(&file), &stat);
+                    found(name, &stat, kept, unopened, &self.collector)
+                }
+            };
+            self.search().forget_failed(&entry, &stat);
+            return entry;
         }
         match self.base.open(&path, READ_DIRECTORY) {
             Ok(root) => {
                 self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
-                self.root = Some(root);
+                self.root = Some(Arc::new(root));
                 self.enter(name)
             }
             Err(errno) => failed(errno),
@@ -184,19 +161,98 @@ impl Walk {
             return failed(&path, "read", Errno::BADF);
         };
         let below = path.get(self.prefix_len..).unwrap_or_default();
-        let opened = open_inside(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse)
-            .and_then(|directory| Ok((fs::fstat(&directory)?, Dir::new(directory)?)));
+        let opened =
+            open_inside(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse).and_then(|directory| {
+                let stat = fs::fstat(&directory)?;
+                let attributes = self.collector.attributes(open_handle(&directory), &stat);
+                Ok((stat, attributes, Dir::new(directory)?))
+            });
         match opened {
-            Ok((stat, directory)) => {
+            Ok((stat, attributes, directory)) => {
+                if self.levels.is_empty() {
+                    self.file_system = stat.st_dev;
+                }
+                let all = self.collector.preserve.file_systems == FileSystems::All;
+                let is_selected = self.selection.as_mut().is_none_or(|selection| {
+                    if let Ok(descriptor) = directory.fd() {
+                        let why = selection.enter(&path, descriptor);
+                        let failure = |message| FileError { path: path.clone(), message };
+                        self.failures.extend(why.into_iter().map(failure));
+                    }
+                    selection.enters(&path)
+                });
+                let is_entered = is_selected && (all || stat.st_dev == self.file_system);
                 self.levels.push(Level {
                     path: path.clone(),
-                    meta: meta(&stat),
-                    reading: Some(directory),
+                    meta: self.collector.meta(&stat),
+                    attributes,
+                    reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
                 });
                 Entry::Directory { path }
             }
             Err(errno) => failed(&path, "read", errno),
+        }
+    }
+
+    /// Ends the innermost directory.
+    fn leave(&mut self, level: Level) -> Entry {
+        let Level { path, meta, attributes, .. } = level;
+        match attributes {
+            Ok(attributes) => Entry::DirectoryEnd { path, meta, attributes },
+            Err(errno) => {
+                let failure = no_attributes(&path, errno);
+                self.queued = Some(Entry::DirectoryEnd { path, meta, attributes: None });
+                failure
+            }
+        }
+    }
+
+    fn search(&mut self) -> Search<'_> {
+        Search {
+            collector: &self.collector,
+            links: &mut self.links,
+            queued: &mut self.queued,
+            lists_all: self.selection.is_some(),
+        }
+    }
+}
+
+/// What looking at a name needs beside its directory.
+struct Search<'a> {
+    collector: &'a Collector,
+    links: &'a mut HardLinks,
+    queued: &'a mut Option<Entry>,
+    /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
+    lists_all: bool,
+}
+
+impl Search<'_> {
+    /// The path of the file's first name, if this is another one and hard links are kept.
+    fn first_name(&mut self, stat: &fs::Stat, path: &[u8]) -> Option<Vec<u8>> {
+        if !self.collector.preserve.hard_links {
+            return None;
+        }
+        match self.links.see(stat, path) {
+            Seen::First => None,
+            Seen::Again(first) => Some(first),
+            Seen::NotRemembered => {
+                if !self.links.is_told() {
+                    let message = format!(
+                        "cannot remember more hard links: '{}' and later ones become files of their own; copy parts of the tree one by one",
+                        show(path)
+                    );
+                    *self.queued = Some(Entry::Failed(FileError { path: path.to_vec(), message }));
+                }
+                None
+            }
+        }
+    }
+
+    /// No later name leads to one that failed.
+    fn forget_failed(&mut self, entry: &Entry, stat: &fs::Stat) {
+        if let Entry::Failed(_) = entry {
+            self.links.forget(stat);
         }
     }
 }
@@ -205,10 +261,27 @@ impl Iterator for Walk {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.queued.take() {
+            return Some(entry);
+        }
+        if let Some(failure) = self.failures.pop_front() {
+            return Some(Entry::Failed(failure));
+        }
+        let later = match (self.opening, &self.root) {
+            (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
+            _ => None,
+        };
         while let Some(level) = self.levels.last_mut() {
             match level.reading.as_mut().map(Dir::read) {
                 Some(Some(Ok(entry))) => {
-                    if let Some(entry) = level.child(&entry) {
+                    let mut search = Search {
+                        collector: &self.collector,
+                        links: &mut self.links,
+                        queued: &mut self.queued,
+                        lists_all: self.selection.is_some(),
+                    };
+                    let selection = self.selection.as_mut();
+                    if let Some(entry) = level.child(&entry, later.as_ref(), &mut search, selection) {
                         return Some(entry);
                     }
                 }
@@ -223,20 +296,41 @@ impl Iterator for Walk {
                         return Some(self.enter(path));
                     }
                     let level = self.levels.pop()?;
-                    return Some(Entry::DirectoryEnd { path: level.path, meta: level.meta });
+                    if let Some(selection) = &mut self.selection {
+                        selection.leave();
+                    }
+                    return Some(self.leave(level));
                 }
             }
         }
         self.root = None;
-        let named = self.named.next()?;
-        Some(self.next_named(named))
+        while let Some(named) = self.named.next() {
+            let kind = match named.kind {
+                NamedKind::Directory => NameKind::Directory,
+                NamedKind::File => NameKind::Other,
+            };
+            let selection = self.selection.as_mut().filter(|_| !named.name.is_empty());
+            if selection.is_none_or(|selection| selection.takes(&named.name, kind)) {
+                return Some(self.next_named(named));
+            }
+        }
+        let missing = self.selection.as_mut().map(Selection::missing).unwrap_or_default();
+        let failure = |path: Vec<u8>| FileError { message: sentence("read", &path, Errno::NOENT), path };
+        self.failures.extend(missing.into_iter().map(failure));
+        self.failures.pop_front().map(Entry::Failed)
     }
 }
 
 impl Level {
     /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
-    /// for a file under a temporary name of a copy.
-    fn child(&mut self, entry: &DirEntry) -> Option<Entry> {
+    /// for a file under a temporary name of a copy. With `later` a file is not opened.
+    fn child(
+        &mut self,
+        entry: &DirEntry,
+        later: Option<&Unopened>,
+        search: &mut Search<'_>,
+        selection: Option<&mut Selection>,
+    ) -> Option<Entry> {
         let name = entry.file_name().to_bytes();
         if matches!(name, b"." | b"..") {
             return None;
@@ -257,54 +351,87 @@ impl Level {
             },
             file_type => file_type,
         };
+        let name_kind = match file_type {
+            FileType::Directory => NameKind::Directory,
+            _ => NameKind::Other,
+        };
+        if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
+            return None;
+        }
+        let preserve = &search.collector.preserve;
         match file_type {
             FileType::Directory => {
                 self.subdirectories.push(name.to_vec());
-                None
+                return None;
             }
             // What an interrupted copy left, or one that runs has not completed.
-            FileType::RegularFile | FileType::Symlink if is_temporary(name) => None,
-            FileType::RegularFile => {
-                let file =
-                    open_inside(directory, name, READ | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse);
-                Some(match file {
-                    Ok(file) => opened(path, file),
-                    Err(errno) => failed(&path, "read", errno),
-                })
+            FileType::RegularFile | FileType::Symlink if is_ours(name) => return None,
+            FileType::Symlink if preserve.links == SymbolicLinks::LeftOut && !search.lists_all => {
+                return None;
             }
-            FileType::Symlink => Some(match read_link(directory, name) {
-                Ok((target, meta)) => Entry::Symlink { path, target, meta },
-                Err(errno) => failed(&path, "read", errno),
-            }),
-            _ => Some(Entry::Failed(FileError { message: not_regular(&path), path })),
+            FileType::RegularFile | FileType::Symlink => {}
+            file_type
+                if special_kind(file_type).is_some_and(|kind| search.lists_all || preserve.keeps(kind)) => {}
+            _ if preserve.unkept == Unkept::LeftOut => return None,
+            _ => return Some(Entry::Failed(FileError { message: not_regular(&path), path })),
         }
+        if !preserve.hard_links {
+            return Some(look(directory, name, path, file_type, later, search));
+        }
+        let stat = match stat() {
+            Ok(stat) => stat,
+            Err(errno) => return Some(failed(&path, "read", errno)),
+        };
+        if let Some(first) = search.first_name(&stat, &path) {
+            return Some(Entry::Hardlink { path, first });
+        }
+        let entry = look(directory, name, path, file_type, later, search);
+        search.forget_failed(&entry, &stat);
+        Some(entry)
     }
 }
 
-fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<(Vec<u8>, Meta), Errno> {
-    let stat = fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    let target = fs::readlinkat(directory, name, Vec::with_capacity(256))?.into_bytes();
-    match target.len() {
-        1..=PATH_LEN_MAX => Ok((target, beneath::meta(&stat))),
-        _ => Err(Errno::NAMETOOLONG),
+/// The entry of a name that is no directory. With `later` a file is not opened.
+fn look(
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    path: Vec<u8>,
+    file_type: FileType,
+    later: Option<&Unopened>,
+    search: &Search<'_>,
+) -> Entry {
+    let collector = search.collector;
+    if let (FileType::RegularFile, None) = (file_type, later) {
+        return match open_inside(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
+            Ok(file) => opened(path, file, collector),
+            Err(errno) => failed(&path, "read", errno),
+        };
     }
-}
-
-/// The entry of a newly opened file.
-pub(super) fn opened(path: Vec<u8>, file: OwnedFd) -> Entry {
-    match fs::fstat(&file) {
-        // It may have been replaced since it was checked.
-        Ok(stat) if kind(&stat) != FileType::RegularFile => {
-            Entry::Failed(FileError { message: not_regular(&path), path })
-        }
-        Ok(stat) => {
-            let size = u64::try_from(stat.st_size).unwrap_or(0);
-            Entry::File { path, meta: meta(&stat), size, input: Input::File(file, Stamp::of(&stat)) }
-        }
-        Err(errno) => failed(&path, "read", errno),
+    let stat = match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(errno) => return failed(&path, "read", errno),
+    };
+    let kept = collector.attributes_at(directory, name, &stat);
+    if let (FileType::RegularFile, Some(later)) = (file_type, later) {
+        return found(path, &stat, kept, later.clone(), collector);
     }
-}
-
-fn failed(path: &[u8], what: &str, errno: Errno) -> Entry {
-    Entry::Failed(FileError { path: path.to_vec(), message: sentence(what, path, errno) })
+    let (meta, attributes) = match kept {
+        Ok(attributes) => (collector.meta(&stat), attributes),
+        Err(errno) => return no_attributes(&path, errno),
+    };
+    match (kind(&stat), special_kind(kind(&stat))) {
+        (FileType::Symlink, _) => match read_link(directory, name) {
+            Ok(target) => Entry::Symlink { path, target, meta, attributes },
+            Err(errno) => failed(&path, "read", errno),
+        },
+        (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
+            let device = match kind.is_device() {
+                true => Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
+                false => Device::default(),
+            };
+            Entry::Special { path, kind, device, meta, attributes }
+        }
+        // It was replaced since its name was read.
+        _ => Entry::Failed(FileError { message: not_regular(&path), path }),
+    }
 }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -13,8 +15,11 @@ use std::time::{Duration, Instant};
 
 use fobs::event::{Event, EventSink, Outcome};
 use fobs::options::{Carrier, Location, Remote, ServeOptions, TransferOptions};
-use fobs::{CancelToken, KeygenOutcome, Transfer, keygen};
+use fobs::{CancelToken, KeygenOutcome, Server, ServerHandle, Transfer, keygen};
 use tempfile::TempDir;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
 
 /// UDP ports of one daemon, and the first of all: below the kernel's ephemeral ports.
 const UDP_PORTS: u16 = 16;
@@ -30,10 +35,12 @@ pub struct Served {
     client: KeygenOutcome,
     address: SocketAddr,
     udp_ports: (u16, u16),
-    log: Arc<Events>,
+    log: Log,
     client_events: Arc<Events>,
     /// Cancels the daemon.
     pub cancel: CancelToken,
+    /// Drains the daemon, and looks at it.
+    pub handle: ServerHandle,
     pub thread: Option<JoinHandle<fobs::Result<()>>>,
 }
 
@@ -61,6 +68,52 @@ impl Events {
     }
 }
 
+/// The records of a daemon's log: field names and values.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<BTreeMap<String, String>>>>);
+
+impl Log {
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().iter().map(|record| record["message"].clone()).collect()
+    }
+}
+
+impl Subscriber for Log {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("fobs")
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut fields = Fields(BTreeMap::new());
+        event.record(&mut fields);
+        self.0.lock().unwrap().push(fields.0);
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+struct Fields(BTreeMap<String, String>);
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.to_owned());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}"));
+    }
+}
+
 impl Served {
     /// A daemon that one client may read from and write to, its options changed by `adjust`.
     pub fn start(adjust: impl FnOnce(&mut ServeOptions)) -> Served {
@@ -74,21 +127,20 @@ impl Served {
         let first = UDP_PORTS_BEGIN + number * UDP_PORTS;
         let mut options = ServeOptions {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
-            root: path("root"),
-            read_only: false,
-            authorized_keys: path("authorized_keys"),
             identity: Some(path("server")),
             udp_ports: (first, first + UDP_PORTS - 1),
             sessions_max: 8,
+            queue_wait: Duration::ZERO,
+            ..ServeOptions::new(path("root"), path("authorized_keys"))
         };
         adjust(&mut options);
         fs::write(&options.authorized_keys, "").unwrap();
-        let (udp_ports, log) = (options.udp_ports, Arc::new(Events::default()));
-        let events = log.clone();
+        let (udp_ports, log) = (options.udp_ports, Log::default());
         let cancel = CancelToken::new();
         let token = cancel.clone();
-        let thread = thread::spawn(move || fobs::serve(&options, events, &token));
-        let listening = wait_for(|| log.notices().into_iter().find_map(|line| listen_address(&line)));
+        let server = tracing::subscriber::with_default(log.clone(), || Server::bind(&options)).unwrap();
+        let (listening, handle) = (server.addresses()[0], server.handle());
+        let thread = thread::spawn(move || server.run(&token));
         let client_events = Arc::default();
         let served = Served {
             directory,
@@ -98,6 +150,7 @@ impl Served {
             log,
             client_events,
             cancel,
+            handle,
             thread: Some(thread),
         };
         served.authorize_client();
@@ -110,7 +163,12 @@ impl Served {
     }
 
     pub fn authorize_client(&self) {
-        self.authorize(&format!("read-write {}\n", self.client.public_line));
+        self.authorize_client_with("read-write");
+    }
+
+    /// The client's key with these options.
+    pub fn authorize_client_with(&self, options: &str) {
+        self.authorize(&format!("{options} {} ann@laptop\n", self.client.public_line));
     }
 
     pub fn client_key(&self) -> PathBuf {
@@ -215,7 +273,12 @@ impl Served {
 
     /// The daemon's log so far.
     pub fn notices(&self) -> Vec<String> {
-        self.log.notices()
+        self.log.lines()
+    }
+
+    /// The daemon's log so far, with all fields: `message`, `event`, ...
+    pub fn records(&self) -> Vec<BTreeMap<String, String>> {
+        self.log.0.lock().unwrap().clone()
     }
 
     /// Waits for a line of the log.
@@ -231,11 +294,6 @@ impl Served {
             thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Out of `listening on ADDRESS, root ...`.
-fn listen_address(line: &str) -> Option<SocketAddr> {
-    line.strip_prefix("listening on ")?.split(", ").next()?.parse().ok()
 }
 
 /// Waits until `look` finds something.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::receiver::{Disposition, EcnCodepoint, PacketMeta, ReceiverConfig, SocketNote};
-use crate::session::{ANSWER_WAIT_MAX, UDP_SILENCE_MAX};
+use crate::session::{ANSWER_WAIT, UDP_SILENCE_MAX};
 use crate::wire::DataHeader;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn deliver(machine: &mut Receiver, number: u64, attempt: u8) {
 
 #[test]
 fn a_chunk_is_hopeless_after_three_mismatches() {
-    let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Side::Server));
+    let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Side::Server, ANSWER_WAIT));
     for attempt in 0..3 {
         deliver(&mut machine, u64::from(attempt), attempt);
         let outcome = policy.handle_verdict(START, &mut machine, 0, ChunkVerification::Mismatch);
@@ -43,7 +43,7 @@ fn a_chunk_is_hopeless_after_three_mismatches() {
 
 #[test]
 fn a_verified_chunk_is_stored_and_the_end_is_said_once() {
-    let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Side::Server));
+    let (mut machine, mut policy) = (machine(), ReceivePolicy::new(START, Side::Server, ANSWER_WAIT));
     deliver(&mut machine, 0, 0);
     assert_eq!(
         policy.handle_verdict(START, &mut machine, 0, ChunkVerification::Verified),
@@ -55,12 +55,12 @@ fn a_verified_chunk_is_stored_and_the_end_is_said_once() {
 
 #[test]
 fn messages_of_a_slow_sender_excuse_its_silence() {
-    let mut policy = ReceivePolicy::new(START, Side::Server);
+    let mut policy = ReceivePolicy::new(START, Side::Server, ANSWER_WAIT);
     let blocked = START + UDP_SILENCE_MAX;
     assert_eq!(policy.check_silence(blocked, None), Silence::Short, "the client gives up first");
     assert!(matches!(policy.check_silence(blocked + UDP_SILENCE_MAX, None), Silence::Blocked(_)));
-    let late = START + ANSWER_WAIT_MAX;
-    assert_eq!(policy.check_silence(late, Some(START)), Silence::Dead);
+    let late = START + ANSWER_WAIT;
+    assert_eq!(policy.check_silence(late, Some(START)), Silence::Dead(ANSWER_WAIT));
     policy.handle_message(late);
     assert_eq!(policy.check_silence(late, Some(START)), Silence::Short);
 }

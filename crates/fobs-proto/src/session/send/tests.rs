@@ -3,7 +3,7 @@ use crate::congestion::{Auto, Controller, Fixed};
 use crate::loss_cause::Judge;
 use crate::object::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
 use crate::sender::{ScheduleKind, SenderConfig, Transmit};
-use crate::session::{ANSWER_WAIT_MAX, UDP_SILENCE_MAX};
+use crate::session::{ANSWER_WAIT, HEARTBEAT, UDP_SILENCE_MAX};
 use crate::wire::Ack;
 use crate::{Rate, Timestamp};
 
@@ -85,13 +85,35 @@ fn only_outstanding_packets_wait_for_an_answer() {
     let mut policy = SendPolicy::new(SendPolicyConfig::default());
     let blocked = START + UDP_SILENCE_MAX;
     assert_eq!(policy.check_silence(blocked, &machine, None), Silence::Blocked(UDP_SILENCE_MAX));
-    let late = START + 2 * ANSWER_WAIT_MAX;
+    let late = START + 2 * ANSWER_WAIT;
     assert_eq!(policy.check_silence(late, &machine, Some(START)), Silence::Short, "nothing is outstanding");
     read(&mut policy, &mut machine, 100_000);
     let mut out = Vec::new();
     assert_eq!(machine.poll_transmit(late, &mut out), Transmit::Burst);
     assert_eq!(policy.check_silence(late, &machine, Some(START)), Silence::Short, "outstanding since now");
-    assert_eq!(policy.check_silence(late + ANSWER_WAIT_MAX, &machine, Some(START)), Silence::Dead);
+    assert_eq!(policy.check_silence(late + ANSWER_WAIT, &machine, Some(START)), Silence::Dead(ANSWER_WAIT));
+}
+
+#[test]
+fn an_ack_without_news_is_no_answer() {
+    let mut machine = machine(Box::new(Auto::new(1200)));
+    let mut policy = SendPolicy::new(SendPolicyConfig { timeout: HEARTBEAT * 3, ..Default::default() });
+    read(&mut policy, &mut machine, 100_000);
+    assert_eq!(machine.poll_transmit(START, &mut Vec::new()), Transmit::Burst);
+    let ack = Ack { largest: Some(0), ranges: vec![(0, 0)], chunk_limit: CHUNKS_MAX, ..Ack::default() };
+    let mut check = |beat, machine: &Sender| {
+        let now = START + HEARTBEAT * beat;
+        policy.check_silence(now, machine, Some(now))
+    };
+    machine.handle_ack(START, &ack);
+    assert_eq!(check(1, &machine), Silence::Short);
+    machine.handle_ack(START + HEARTBEAT * 3, &ack);
+    assert_eq!(check(3, &machine), Silence::Short);
+    machine.handle_ack(START + HEARTBEAT * 4, &ack);
+    assert_eq!(check(4, &machine), Silence::Dead(HEARTBEAT * 3), "it repeats what was known");
+    let ack = Ack { largest: Some(1), ranges: vec![(0, 1)], ..ack };
+    machine.handle_ack(START + HEARTBEAT * 4, &ack);
+    assert_eq!(check(4, &machine), Silence::Short);
 }
 
 #[test]

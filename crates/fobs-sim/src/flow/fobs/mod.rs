@@ -4,9 +4,12 @@
 //! Sending host: a thread that reads chunks ahead (`reading`), and one that paces packets and takes acks
 //! (`sending`). Receiving host: a thread that takes packets in batches and reports (`receiving`), and one
 //! that verifies chunks as they complete and stores them in order (`writer`). The control channel is reliable
-//! and takes the route's delay.
+//! and takes the route's delay. Where ends are killed (`lives`), the store and its journal outlive them
+//! (`kept`).
 
 mod audit;
+mod kept;
+mod lives;
 mod object;
 mod observed;
 mod reading;
@@ -16,6 +19,7 @@ mod sending;
 mod writer;
 
 pub use fobs_proto::session::CHUNKS_MAX;
+pub use kept::{Dies, Journaling, Kill};
 pub use object::{BYTES_MAX, Object};
 
 use super::{FlowFigures, Identity, Outcome, Role};
@@ -23,13 +27,13 @@ use crate::check::rule;
 use crate::host::HostConfig;
 use crate::net::Net;
 use crate::packet::{Cargo, Packet, Way};
-use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use fobs_proto::ChunkId;
 use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
-use fobs_proto::session::{HEARTBEAT, Rejection, Silence};
+use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, Silence};
+use kept::Kept;
 use object::Cut;
 use receiving::Receiving;
 use sending::Sending;
@@ -87,11 +91,17 @@ pub struct FobsConfig {
     pub ack_delay: Nanos,
     /// Chunks that the receiver holds at once: the credit.
     pub receiver_chunks: u32,
+    /// How long either side may be silent once it has been heard.
+    pub timeout: Nanos,
     /// Whether datagrams that came before are refused by their number (protocol 3.5); without it the machine
     /// sees them.
     pub replay_window: bool,
     /// How often the verdict on each of these chunks is a mismatch.
     pub mismatches: BTreeMap<ChunkId, u8>,
+    /// Deaths of its ends, each in an attempt of its own; the transfer is opened again after each.
+    pub kills: Vec<Kill>,
+    /// When the receiver's journal notes a chunk.
+    pub journaling: Journaling,
 }
 
 impl FobsConfig {
@@ -114,8 +124,11 @@ impl FobsConfig {
             ack_every: fobs_proto::receiver::ACK_EVERY,
             ack_delay: fobs_proto::receiver::ACK_DELAY_MAX.as_nanos() as Nanos,
             receiver_chunks: CHUNKS_MAX,
+            timeout: ANSWER_WAIT.as_nanos() as Nanos,
             replay_window: true,
             mismatches: BTreeMap::new(),
+            kills: Vec::new(),
+            journaling: Journaling::Stored,
         }
     }
 
@@ -141,6 +154,10 @@ pub(crate) struct FobsFlow {
     /// When the reports that the sender makes at its heartbeats reach the receiver.
     reports: VecDeque<Nanos>,
     outcome: Outcome,
+    /// What outlives its processes, where they are killed.
+    kept: Option<Box<Kept>>,
+    /// Number of the attempt, 0 for the first. Each has keys of its own: packets of others do not open.
+    session: u32,
 }
 
 impl FobsFlow {
@@ -152,20 +169,23 @@ impl FobsFlow {
         to: &HostConfig,
         seed: u64,
     ) -> FobsFlow {
-        let stream = |part: u64| Rng::stream(seed, u64::from(me.id) * 16 + part + (1 << 20));
+        let stream = lives::streams(me.id, seed);
         FobsFlow {
             sending: Sending::new(me, &config, from, stream(0), stream(1)),
             receiving: Receiving::new(me, &config, to, stream(2), stream(3)),
             me,
             cut: Cut::new(config.object.clone()),
+            kept: Kept::new(&config, (from, to), seed),
             config,
             rejections: VecDeque::new(),
             reports: VecDeque::new(),
             outcome: Outcome::Running,
+            session: 0,
         }
     }
 
     pub(crate) fn start(&mut self, net: &mut Net) {
+        self.begin_lives(net);
         self.sending.start(net, &mut self.cut);
         self.wait_for_heartbeat(net);
     }
@@ -178,13 +198,15 @@ impl FobsFlow {
         if !self.outcome.is_running() {
             return;
         }
-        match packet.way {
-            Way::Data => self.receiving.on_datagram(net, packet),
-            Way::Acks => {
-                if let Cargo::FobsAck { number, bytes } = packet.cargo {
-                    self.sending.on_ack_datagram(net, number, bytes, packet.len, packet.damaged);
-                }
+        let (sender_lives, receiver_lives) = self.alive();
+        match packet.cargo {
+            Cargo::Fobs { session, .. } if receiver_lives && session == self.session => {
+                self.receiving.on_datagram(net, packet);
             }
+            Cargo::FobsAck { session, number, bytes } if sender_lives && session == self.session => {
+                self.sending.on_ack_datagram(net, number, bytes, packet.len, packet.damaged);
+            }
+            _ => {}
         }
     }
 
@@ -196,6 +218,7 @@ impl FobsFlow {
             Role::Write => self.on_writer_due(net),
             Role::Control => self.on_control_due(net),
             Role::Heartbeat => self.on_heartbeat(net),
+            Role::Fate => self.on_fate(net),
         }
         self.cut.forget_below(self.sending.freed().min(self.receiving.stored()));
         self.finish_if_done(net);
@@ -206,6 +229,11 @@ impl FobsFlow {
             return;
         }
         self.outcome = outcome;
+        self.quiet(net);
+    }
+
+    /// No thread runs any more.
+    fn quiet(&mut self, net: &mut Net) {
         for role in Role::ALL {
             net.agenda.set(self.me.slot(role), None);
         }
@@ -216,6 +244,9 @@ impl FobsFlow {
     }
 
     pub(crate) fn calm(&mut self, net: &mut Net) {
+        if let Some(kept) = &mut self.kept {
+            kept.calm = true;
+        }
         self.sending.calm(net);
         self.receiving.calm(net);
     }
@@ -224,6 +255,7 @@ impl FobsFlow {
         let mut figures = FlowFigures::default();
         self.sending.fill(&mut figures);
         self.receiving.fill(now, &mut figures);
+        (figures.attempts, figures.again) = self.kept.as_ref().map_or((1, 0), |kept| kept.figures());
         figures
     }
 
@@ -232,7 +264,8 @@ impl FobsFlow {
     }
 
     pub(crate) fn describe(&self) -> String {
-        format!("{}; {}", self.sending.describe(), self.receiving.describe())
+        let kept = self.kept.as_ref().map(|kept| format!("; {}", kept.describe())).unwrap_or_default();
+        format!("{}; {}{kept}", self.sending.describe(), self.receiving.describe())
     }
 
     fn on_receiver_due(&mut self, net: &mut Net) {
@@ -241,12 +274,15 @@ impl FobsFlow {
         for rejection in rejected {
             match rejection {
                 Some((chunk, attempt)) => {
+                    if let Some(kept) = &mut self.kept {
+                        kept.on_rejected(&self.cut, chunk);
+                    }
                     self.rejections.push_back((net.now + control_delay, chunk, attempt));
                 }
                 None => return self.end(net, Outcome::GaveUp),
             }
         }
-        if let Some((at, ..)) = self.rejections.front() {
+        if let Some((at, ..)) = self.rejections.front().filter(|_| self.alive().0) {
             net.agenda.hasten(self.me.slot(Role::Control), *at);
         }
     }
@@ -255,6 +291,10 @@ impl FobsFlow {
         match self.receiving.on_writer_due(net, &self.config) {
             WriterEvent::Failed(outcome) => self.end(net, outcome),
             WriterEvent::Nothing => {}
+        }
+        let (stored, begun) = self.receiving.written();
+        if let Some(kept) = &mut self.kept {
+            kept.on_written(net, &self.cut, stored, begun);
         }
     }
 
@@ -289,6 +329,9 @@ impl FobsFlow {
         }
         let sides = [self.sending.check_silence(net.now), self.receiving.check_silence(net.now)];
         if sides != [Silence::Short; 2] {
+            if self.survives_silence(net) {
+                return;
+            }
             return self.end(net, Outcome::Silent);
         }
         self.reports.push_back(net.now + net.delay(self.me.id, Way::Data) + CONTROL_DELAY);
@@ -296,11 +339,19 @@ impl FobsFlow {
     }
 
     fn finish_if_done(&mut self, net: &mut Net) {
-        if !self.outcome.is_running() || !self.sending.is_silent() || !self.receiving.is_complete() {
+        if !self.outcome.is_running()
+            || self.alive() != (true, true)
+            || !self.sending.is_silent()
+            || !self.receiving.is_complete()
+        {
             return;
         }
         self.sending.check_end(net, &mut self.cut);
         self.receiving.check_end(net, &self.config, &self.cut);
+        self.close_account(net);
+        if let Some(kept) = &self.kept {
+            kept.check_end(net);
+        }
         self.end(net, Outcome::Complete);
     }
 }

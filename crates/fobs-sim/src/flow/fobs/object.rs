@@ -5,6 +5,7 @@ use fobs_proto::object::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, TRAILER_LEN};
 use fobs_proto::sender::Extent;
 use fobs_proto::session::{ChunkRead, ObjectSize};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Largest object, data bytes: fewer than 2^32 chunks of 1 MiB, the smallest beside the first three.
 pub const BYTES_MAX: u64 = 1 << 51;
@@ -52,7 +53,7 @@ impl Object {
     }
 
     /// Bytes without trailers; chunks of given lengths count in full.
-    fn data_bytes(&self) -> u64 {
+    pub(super) fn data_bytes(&self) -> u64 {
         match self {
             Object::Bytes(bytes) => (*bytes).max(1),
             Object::Chunks(lens) => lens.iter().map(|len| u64::from((*len).clamp(1, CHUNK_LEN_MAX))).sum(),
@@ -70,6 +71,10 @@ pub(super) struct Cut {
     /// Lengths of chunks from `base` on.
     base: ChunkId,
     lens: VecDeque<u32>,
+    /// What of the object they hold, by their places in it.
+    spans: VecDeque<Range<u64>>,
+    /// Bytes of the whole object before the next chunk.
+    at: u64,
     /// Bytes of all chunks cut so far.
     total: u64,
 }
@@ -83,8 +88,27 @@ impl Cut {
             left: data_bytes,
             base: 0,
             lens: VecDeque::new(),
+            spans: VecDeque::new(),
+            at: 0,
             total: 0,
         }
+    }
+
+    /// What is left of an object after `done` bytes, which end with a chunk; `None` if nothing is.
+    pub(super) fn after(object: Object, done: u64) -> Option<Cut> {
+        let rest = match object {
+            Object::Bytes(bytes) => Object::Bytes(bytes.checked_sub(done).filter(|left| *left > 0)?),
+            Object::Chunks(lens) => {
+                let mut before = 0;
+                let is_left = |len: &u32| {
+                    before += u64::from((*len).clamp(1, CHUNK_LEN_MAX));
+                    before > done
+                };
+                let place = lens.iter().position(is_left)?;
+                Object::Chunks(lens[place..].to_vec())
+            }
+        };
+        Some(Cut { at: done, ..Cut::new(rest) })
     }
 
     /// Size of the object, which the reader knows from the start.
@@ -110,6 +134,8 @@ impl Cut {
         self.left -= data_bytes;
         self.total += u64::from(len);
         self.lens.push_back(len);
+        self.spans.push_back(self.at..self.at + data_bytes);
+        self.at += data_bytes;
         Some(ChunkRead { len, data_bytes, is_final: self.is_done() })
     }
 
@@ -122,6 +148,12 @@ impl Cut {
     pub(super) fn len(&self, chunk: ChunkId) -> u32 {
         let place = chunk.checked_sub(self.base).map(|place| place as usize);
         place.and_then(|place| self.lens.get(place)).copied().unwrap_or(0)
+    }
+
+    /// What of the object a chunk holds that was cut and not forgotten.
+    pub(super) fn span(&self, chunk: ChunkId) -> Range<u64> {
+        let place = chunk.checked_sub(self.base).map(|place| place as usize);
+        place.and_then(|place| self.spans.get(place)).cloned().unwrap_or(0..0)
     }
 
     /// Whether a chunk is the last one.
@@ -142,6 +174,7 @@ impl Cut {
     /// Chunks below are no longer needed by either side.
     pub(super) fn forget_below(&mut self, chunk: ChunkId) {
         while self.base < chunk && self.lens.pop_front().is_some() {
+            self.spans.pop_front();
             self.base += 1;
         }
     }

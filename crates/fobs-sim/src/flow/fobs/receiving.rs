@@ -1,22 +1,24 @@
 //! The receiving host: takes datagrams in batches, reports, and hands complete chunks to the writer; the
 //! engine's `receive` in virtual time, with the same machine and the same policy.
 
+use super::kept::Bytes;
 use super::object::Cut;
 use super::replay::Seen;
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
 use super::{FobsConfig, Honesty, Identity, Role};
 use crate::check::{Assembly, Piece, rule};
 use crate::flow::FlowFigures;
-use crate::host::{Cpu, HostConfig, Socket};
+use crate::host::{Cpu, Disk, HostConfig, Socket};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_proto::receiver::{ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote};
 use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Side, Silence, Stored, VerdictOutcome};
-use fobs_proto::wire::{AEAD_TAG_LEN, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
+use fobs_proto::wire::{AEAD_TAG_LEN, Ack, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Timestamp};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
@@ -64,6 +66,7 @@ pub(super) struct Receiving {
     /// Packets that were not damaged and came for the first time.
     taken: u64,
     assembly: Assembly,
+    session: u32,
 }
 
 impl Receiving {
@@ -79,7 +82,7 @@ impl Receiving {
         Receiving {
             me,
             machine,
-            policy: ReceivePolicy::new(stamp(me.start), Side::Server),
+            policy: ReceivePolicy::new(stamp(me.start), Side::Server, Duration::from_nanos(config.timeout)),
             cpu: Cpu::new(host.cpu.clone(), cpu_rng),
             rng,
             socket: Socket::new(host.receive_buffer),
@@ -101,12 +104,40 @@ impl Receiving {
             damaged: 0,
             taken: 0,
             assembly: Assembly::default(),
+            session: 0,
         }
+    }
+
+    /// The attempt of a transfer that may have several, on the disk of those before.
+    pub(super) fn set_attempt(&mut self, session: u32, disk: Disk) {
+        self.session = session;
+        self.writer.use_disk(disk);
+    }
+
+    /// Chunks below are on the disk; with those below the other, the writer has begun.
+    pub(super) fn written(&self) -> (ChunkId, ChunkId) {
+        self.writer.written()
+    }
+
+    /// What of the object has been taken and not stored.
+    pub(super) fn held(&self, cut: &Cut) -> Bytes {
+        let mut held = Bytes::default();
+        for (chunk, piece) in self.assembly.pieces() {
+            let span = cut.span(chunk);
+            let at = |offset: u32| (span.start + u64::from(offset)).min(span.end);
+            held.insert(at(piece.start)..at(piece.end));
+        }
+        held
+    }
+
+    /// The process is gone; what is left is its disk.
+    pub(super) fn into_disk(self) -> Disk {
+        self.writer.into_disk()
     }
 
     /// A datagram reaches the host: into the socket, if there is room.
     pub(super) fn on_datagram(&mut self, net: &mut Net, packet: Packet) {
-        let Cargo::Fobs { number, header, offset, body } = packet.cargo else { return };
+        let Cargo::Fobs { number, header, offset, body, .. } = packet.cargo else { return };
         let datagram = Datagram {
             number,
             header,
@@ -173,10 +204,13 @@ impl Receiving {
         if count_drops && config.honesty == Honesty::Honest {
             self.machine.handle_socket_drops(self.socket.drops() as u32);
         }
-        let reports = self.report(net);
+        let reports = self.report(net) + self.remind(net);
         self.busy_until = self.cpu.run(now, self.host.packet_cost * (taken + reports));
         let next = if self.socket.is_empty() && self.letters.is_empty() {
-            self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until) + self.late())
+            let timer =
+                self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until) + self.late());
+            let reminder = self.newest.map(|_| self.policy.reminder_at(self.newest).as_nanos());
+            [timer, reminder].into_iter().flatten().min()
         } else {
             self.woken = true;
             Some(self.busy_until)
@@ -194,21 +228,35 @@ impl Receiving {
                 break;
             }
             reports += 1;
-            let mut bytes = vec![0; Header::Ack.len()];
-            Header::Ack.encode(self.next_ack, &mut bytes);
-            ack.encode(&mut bytes);
-            net.send(Packet {
-                flow: self.me.id,
-                way: Way::Acks,
-                hop: 0,
-                ecn: Ecn::NotCapable,
-                damaged: false,
-                len: (bytes.len() + AEAD_TAG_LEN) as u32 + UDP_IP_OVERHEAD,
-                cargo: Cargo::FobsAck { number: self.next_ack, bytes },
-            });
-            self.next_ack += 1;
+            self.send_ack(net, &ack);
         }
         reports
+    }
+
+    /// Repeats the newest ack, if nothing was heard for long; how often.
+    fn remind(&mut self, net: &mut Net) -> u64 {
+        let due = self.policy.poll_reminder(stamp(net.now), self.newest);
+        if due {
+            let ack = self.machine.make_ack(stamp(net.now));
+            self.send_ack(net, &ack);
+        }
+        u64::from(due)
+    }
+
+    fn send_ack(&mut self, net: &mut Net, ack: &Ack) {
+        let mut bytes = vec![0; Header::Ack.len()];
+        Header::Ack.encode(self.next_ack, &mut bytes);
+        ack.encode(&mut bytes);
+        net.send(Packet {
+            flow: self.me.id,
+            way: Way::Acks,
+            hop: 0,
+            ecn: Ecn::NotCapable,
+            damaged: false,
+            len: (bytes.len() + AEAD_TAG_LEN) as u32 + UDP_IP_OVERHEAD,
+            cargo: Cargo::FobsAck { session: self.session, number: self.next_ack, bytes },
+        });
+        self.next_ack += 1;
     }
 
     /// The writer has finished a piece of work.
@@ -319,7 +367,9 @@ impl Receiving {
                 self.store(net, (config, cut), &header, datagram, disposition);
             }
             Header::Probe => self.machine.handle_probe(stamp(net.now), &meta),
-            Header::Ack => net.breach("a sender sends no acks", format!("packet {number}")),
+            Header::Ack | Header::Challenge | Header::Response => {
+                net.breach("a sender sends data and probes", format!("packet {number}"))
+            }
         }
     }
 

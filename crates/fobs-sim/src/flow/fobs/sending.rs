@@ -2,6 +2,7 @@
 //! time, with the same machine and the same policy.
 
 use super::audit::Audit;
+use super::kept::Trace;
 use super::object::Cut;
 use super::observed::Observed;
 use super::reading::Reading;
@@ -50,6 +51,9 @@ pub(super) struct Sending {
     ledger: PacketLedger,
     audit: Audit,
     observed: Observed,
+    session: u32,
+    /// What the transfer's next attempt may not repeat, where there may be one.
+    trace: Option<Trace>,
 }
 
 impl Sending {
@@ -84,7 +88,19 @@ impl Sending {
             ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
             observed: Observed::default(),
+            session: 0,
+            trace: None,
         }
+    }
+
+    /// The attempt of a transfer that may have several: which one it is, and its account.
+    pub(super) fn set_attempt(&mut self, session: u32, trace: Trace) {
+        (self.session, self.trace) = (session, Some(trace));
+    }
+
+    /// What was sent in this attempt.
+    pub(super) fn take_trace(&mut self) -> Option<Trace> {
+        self.trace.take()
     }
 
     pub(super) fn start(&mut self, net: &mut Net, cut: &mut Cut) {
@@ -216,6 +232,9 @@ impl Sending {
             let mut header = [0; DATA_HEADER_LEN];
             packet.header.encode(packet.number, &mut header);
             let Some((offset, body)) = self.audit.check_packet(net, cut, self.pushed, packet) else { return };
+            if let Some(trace) = &mut self.trace {
+                trace.on_sent(net, cut, packet);
+            }
             if packet.header != Header::Probe {
                 self.began.get_or_insert(net.now);
             }
@@ -226,7 +245,7 @@ impl Sending {
                 ecn: Ecn::Capable,
                 damaged: false,
                 len: len as u32 + UDP_IP_OVERHEAD,
-                cargo: Cargo::Fobs { number: packet.number, header, offset, body },
+                cargo: Cargo::Fobs { session: self.session, number: packet.number, header, offset, body },
             });
         }
     }
@@ -247,6 +266,9 @@ impl Sending {
             self.audit.on_credit(ack.chunk_limit);
             for &(low, high) in &ack.ranges {
                 self.ledger.on_acked(net, low, high);
+                if let Some(trace) = &mut self.trace {
+                    trace.on_acked(low, high);
+                }
             }
             self.machine.handle_ack(stamp(net.now), &ack);
         }
@@ -376,6 +398,7 @@ fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind)
         began: start,
         side: Side::Client,
         chunks_max: config.sender_chunks,
+        timeout: Duration::from_nanos(config.timeout),
         history: config.history.clone(),
     });
     (machine, policy, schedule)

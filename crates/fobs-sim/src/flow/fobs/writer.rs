@@ -71,6 +71,21 @@ impl Writer {
         self.finishing && self.synced
     }
 
+    /// Chunks below are stored; with those below the other, storing has begun.
+    pub(super) fn written(&self) -> (ChunkId, ChunkId) {
+        (self.next, self.next + ChunkId::from(matches!(self.work, Some(Work::Store { .. }))))
+    }
+
+    /// The disk, which outlives the process.
+    pub(super) fn into_disk(self) -> Disk {
+        self.disk
+    }
+
+    /// Stores on this disk.
+    pub(super) fn use_disk(&mut self, disk: Disk) {
+        self.disk = disk;
+    }
+
     /// Chunks held.
     pub(super) fn chunks(&self) -> usize {
         let working = matches!(self.work, Some(Work::Verify { .. } | Work::Store { .. }));

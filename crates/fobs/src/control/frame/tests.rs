@@ -24,7 +24,12 @@ impl Read for Dribble<'_> {
 }
 
 fn hello() -> Message {
-    Message::Hello(Hello { protocol: 1, program: "fobs test".to_owned(), fast_aes: true })
+    Message::Hello(Hello {
+        protocol: 1,
+        program: "fobs test".to_owned(),
+        fast_aes: true,
+        features: Vec::new(),
+    })
 }
 
 fn raw(length: u32, body: &[u8]) -> Vec<u8> {
@@ -140,7 +145,7 @@ proptest! {
 
     #[test]
     fn texts_round_trip(program in any::<String>(), protocol in any::<u32>(), fast_aes in any::<bool>()) {
-        let message = Message::Hello(Hello { protocol, program, fast_aes });
+        let message = Message::Hello(Hello { protocol, program, fast_aes, features: Vec::new() });
         let frame = encode(&message).unwrap();
         prop_assert_eq!(FrameReader::new(frame.as_slice()).read(), Ok(Some(message)));
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// One message a line, recorded from version 0.1 before its JSON forms were separated from [`Message`].
+/// One message a line; without the newer members as version 0.1 sent it.
 const RECORDED: &str = include_str!("recorded.jsonl");
 
 fn recorded() -> impl Iterator<Item = (&'static str, Message)> {
@@ -19,24 +19,28 @@ fn recorded_messages_are_encoded_byte_for_byte() {
 fn every_kind_of_message_is_recorded() {
     let mut kinds: Vec<_> = recorded().map(|(_, message)| std::mem::discriminant(&message)).collect();
     kinds.dedup();
-    assert_eq!(kinds.len(), 14, "one for each variant but Unknown, in their order");
+    assert_eq!(kinds.len(), 18, "one for each variant but Unknown, in their order");
 }
 
 #[test]
 fn zero_and_empty_stand_for_none_on_the_wire() {
     let opens: Vec<Open> = recorded()
         .filter_map(|(_, message)| match message {
-            Message::Open(open) => Some(open),
+            Message::Open(open) => Some(*open),
             _ => None,
         })
         .collect();
-    let [full, stream, pull] = &opens[..] else { panic!("three requests are recorded") };
+    let [full, stream, pull, again, probe] = &opens[..] else { panic!("five requests are recorded") };
     assert_eq!((full.payload_size, full.ack_every), (Some(1444), Some(32)));
+    assert_eq!((full.probe, probe.probe), (None, Some(Duration::from_secs(2))));
     assert_eq!(full.shape, Some(SourceShape::Paths { count: 3, contents: true }));
     assert_eq!(full.sending.deadline, Some(Duration::from_secs(60)));
     assert_eq!(stream.shape, Some(SourceShape::Stream));
     assert_eq!((pull.payload_size, pull.ack_every, pull.shape), (None, None, None));
     assert_eq!(pull.sending, Sending { cc: "cubic".to_owned(), ..Sending::default() });
+    assert_eq!(pull.resuming, Resuming::default());
+    assert_eq!(again.resuming.transfer_id, Some(std::array::from_fn(|index| index as u8)));
+    assert!(again.resuming.survey && again.resuming.no_partial && again.resuming.append_verify);
 }
 
 #[test]

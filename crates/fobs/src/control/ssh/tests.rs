@@ -164,7 +164,7 @@ fn a_chatty_shell_is_shown_what_it_says() {
 
 #[test]
 fn a_peer_of_another_version_speaks_for_itself() {
-    let theirs = Hello { protocol: 7, program: "fobs 7".to_owned(), fast_aes: false };
+    let theirs = Hello { protocol: 7, program: "fobs 7".to_owned(), fast_aes: false, features: Vec::new() };
     let frame = frame::encode(&Message::Hello(theirs)).unwrap();
     let octal: String = frame.iter().map(|byte| format!("\\{byte:03o}")).collect();
     let error = hello_through(&format!("printf '{octal}'; exec cat >/dev/null")).unwrap_err();
@@ -251,9 +251,9 @@ fn the_host_is_what_ssh_makes_of_it() {
 
 #[test]
 fn the_client_is_named_after_its_address() {
-    assert_eq!(client_address(Some("192.0.2.7 50022 198.51.100.1 22")), "192.0.2.7".parse().ok());
-    assert_eq!(client_address(Some("nonsense")), None);
-    assert_eq!(client_address(None), None);
+    assert_eq!(address_of(Some("192.0.2.7 50022 198.51.100.1 22")), "192.0.2.7".parse().ok());
+    assert_eq!(address_of(Some("nonsense")), None);
+    assert_eq!(address_of(None), None);
 }
 
 /// Set for the process that is the server in [`the_server_speaks_over_its_standard_streams`].
@@ -280,8 +280,12 @@ fn the_server_speaks_over_its_standard_streams() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let hello =
-        Message::Hello(Hello { protocol: 1, program: "fobs from the test".to_owned(), fast_aes: false });
+    let hello = Message::Hello(Hello {
+        protocol: 1,
+        program: "fobs from the test".to_owned(),
+        fast_aes: false,
+        features: Vec::new(),
+    });
     server.stdin.take().unwrap().write_all(&frame::encode(&hello).unwrap()).unwrap();
     let output = server.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stderr);

@@ -6,20 +6,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::net::SendFlags;
 use rustls::Connection;
 
-use super::super::Outlet;
+use super::super::outlet::{Mark, Outlet, Waiting, drain_to_close};
 
 /// Bytes of one read from the socket: the largest TLS record.
 const READ_BYTES: usize = 16 << 10;
-/// How long a peer may leave our bytes unread before it counts as gone. Messages are small and read at once.
-const WRITE_WAIT: Duration = Duration::from_secs(60);
-/// How long sending the close notification may take.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// An established connection.
 pub(super) struct TlsStream {
@@ -27,7 +25,7 @@ pub(super) struct TlsStream {
     socket: TcpStream,
     /// Encrypted bytes not yet written. Its lock covers encryption and writing, so that records leave in
     /// order. Taken before `connection`, never after.
-    outgoing: Mutex<Vec<u8>>,
+    outgoing: Mutex<Waiting>,
     closed: AtomicBool,
     /// When the reader stops waiting.
     read_deadline: Mutex<Option<Instant>>,
@@ -36,11 +34,11 @@ pub(super) struct TlsStream {
 impl TlsStream {
     /// Takes over a connection whose handshake is complete, and its socket.
     pub(super) fn new(connection: Connection, socket: TcpStream) -> io::Result<TlsStream> {
-        socket.set_write_timeout(Some(WRITE_WAIT))?;
+        socket.set_write_timeout(None)?;
         Ok(TlsStream {
             connection: Mutex::new(connection),
             socket,
-            outgoing: Mutex::new(Vec::new()),
+            outgoing: Mutex::default(),
             closed: AtomicBool::new(false),
             read_deadline: Mutex::new(None),
         })
@@ -71,16 +69,25 @@ impl TlsStream {
         })
     }
 
-    /// Moves what the connection wants to send to `outgoing` and on to the socket.
-    fn flush(&self, outgoing: &mut Vec<u8>) -> io::Result<()> {
-        {
-            let mut connection = self.connection();
-            while connection.wants_write() {
-                connection.write_tls(outgoing)?;
-            }
+    fn outgoing(&self) -> MutexGuard<'_, Waiting> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves what the connection wants to send to `outgoing`.
+    fn encrypted(&self, outgoing: &mut Waiting) -> io::Result<()> {
+        let mut connection = self.connection();
+        let mut records = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut records)?;
         }
-        let written = (&self.socket).write_all(outgoing);
-        outgoing.clear();
+        outgoing.push(&records);
+        Ok(())
+    }
+
+    /// Writes what the socket takes now.
+    fn write_some(&self, outgoing: &mut Waiting) -> io::Result<Mark> {
+        self.encrypted(outgoing)?;
+        let written = outgoing.drain(&mut WithoutBlocking(&self.socket));
         if written.is_err() {
             // Part of a record may have been sent, so the peer could not decrypt anything that follows.
             let _ = self.socket.shutdown(Shutdown::Both);
@@ -89,40 +96,80 @@ impl TlsStream {
     }
 }
 
+/// A socket whose writes never block.
+struct WithoutBlocking<'a>(&'a TcpStream);
+
+impl Write for WithoutBlocking<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.0, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for WithoutBlocking<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Outlet for TlsStream {
-    fn send(&self, frame: &[u8]) -> io::Result<()> {
-        let mut outgoing = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>> {
+        let mut outgoing = self.outgoing();
         if self.closed.load(Ordering::Acquire) {
             return Err(io::ErrorKind::NotConnected.into());
         }
+        if !outgoing.has_room(frame.len()) {
+            return Ok(None);
+        }
         let mut rest = frame;
         while !rest.is_empty() {
-            // The connection's buffer is bounded: it takes a part, and the rest once that has left.
+            // The connection's buffer is bounded: it takes a part, and the rest once that is encrypted.
             let taken = self.connection().writer().write(rest)?;
             rest = &rest[taken..];
-            self.flush(&mut outgoing)?;
+            self.encrypted(&mut outgoing)?;
         }
-        Ok(())
+        Ok(Some(outgoing.push(&[])))
+    }
+
+    fn drain(&self) -> io::Result<Mark> {
+        let mut outgoing = self.outgoing();
+        if self.closed.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.write_some(&mut outgoing)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.outgoing().is_empty()
     }
 
     fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        // While another thread is blocked in a write, no close notification can be sent; the peer sees a
-        // broken connection.
-        if let Ok(mut outgoing) = self.outgoing.try_lock() {
-            self.connection().send_close_notify();
-            // A peer that no longer reads cannot be notified.
-            let _ = self.socket.set_write_timeout(Some(CLOSE_WAIT));
-            let _ = self.flush(&mut outgoing);
-        }
+        self.connection().send_close_notify();
+        drain_to_close(|| {
+            let mut outgoing = self.outgoing();
+            self.write_some(&mut outgoing).map(|_| outgoing.is_empty())
+        });
         // Wakes the thread that waits for the peer.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    fn abandon(&self) {
+        self.closed.store(true, Ordering::Release);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     fn set_read_deadline(&self, deadline: Option<Instant>) {
         *self.read_deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
+    }
+
+    fn set_timeout(&self, timeout: Duration) {
+        super::tcp::set_timeout(&self.socket, timeout);
     }
 }
 

@@ -125,3 +125,11 @@ pub(super) fn configure(socket: &TcpStream) -> io::Result<()> {
     rustix::net::sockopt::set_tcp_keepcnt(socket, KEEPALIVE_COUNT)?;
     Ok(())
 }
+
+/// The connection ends when the peer confirms nothing for this long, whether something was sent (TCP's user
+/// timeout, RFC 5482) or not (keep-alive probes, tcp(7)).
+pub(super) fn set_timeout(socket: &TcpStream, timeout: Duration) {
+    let millis = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+    // Where the kernel refuses it, its own limits stay.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(socket, millis);
+}

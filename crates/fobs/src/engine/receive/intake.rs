@@ -72,7 +72,9 @@ impl Inbox for Intake<'_> {
     fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
         let header = match packet.header {
             Header::Data(header) => header,
-            Header::Probe => return self.machine.handle_probe(now, &packet.meta),
+            Header::Probe | Header::Challenge | Header::Response => {
+                return self.machine.handle_probe(now, &packet.meta);
+            }
             Header::Ack => return,
         };
         self.arrivals.first_data.get_or_insert(packet.meta.arrived);

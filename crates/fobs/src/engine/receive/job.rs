@@ -3,8 +3,9 @@
 use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
-use crate::engine::{LinkSetup, RemedyPolicy, Reporter};
+use crate::engine::{Endurance, LinkSetup, RemedyPolicy, Reporter, Throttle};
 use crate::storage::Sink;
+use crate::storage::survey::Compare;
 use fobs_proto::receiver::ReceiverConfig;
 use std::sync::Arc;
 
@@ -12,12 +13,17 @@ use std::sync::Arc;
 pub(crate) struct ReceiveJob {
     pub(crate) link: LinkSetup,
     pub(crate) sink: Sink,
+    /// What decides which entries are sent, where the sender lists them.
+    pub(crate) survey: Option<Compare>,
     pub(crate) config: ReceiverConfig,
     pub(crate) remedies: RemedyPolicy,
+    pub(crate) endurance: Endurance,
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) cancel: CancelToken,
+    /// What the session may move at most.
+    pub(crate) throttle: Throttle,
     /// For messages to the user.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.

@@ -3,10 +3,11 @@
 use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
-use crate::engine::{LinkSetup, Reporter};
+use crate::engine::{Endurance, LinkSetup, Reporter, Throttle};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::storage::Source;
+use crate::storage::survey::Checksums;
 use fobs_proto::congestion::Priority;
 use fobs_proto::loss_cause::Lesson;
 use fobs_proto::sender::SenderConfig;
@@ -17,12 +18,17 @@ use std::time::Duration;
 pub(crate) struct SendJob {
     pub(crate) link: LinkSetup,
     pub(crate) source: Source,
+    /// How to list it, where the receiver says what to send.
+    pub(crate) survey: Option<Checksums>,
     /// The machine's configuration, without what the link knows.
     pub(crate) config: SenderConfig,
+    pub(crate) endurance: Endurance,
     pub(crate) reader: ControlReader,
     pub(crate) writer: ControlWriter,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) cancel: CancelToken,
+    /// What the session may move at most.
+    pub(crate) throttle: Throttle,
     /// Time left until the deadline, and the highest priority that may be used to meet it.
     pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.

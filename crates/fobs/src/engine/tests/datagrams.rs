@@ -95,9 +95,11 @@ fn forged_cut_and_repeated_datagrams_are_counted_and_do_nothing() {
         out
     });
     let session = Session::start(Spec { datagrams: Some(datagrams), ..world.spec() });
+    let relay = session.relay.clone().expect("there is one");
     let (sent, received) = session.join();
     let (sent, received) = (sent.unwrap(), received.unwrap());
     world.expect_copied();
+    assert_eq!(relay.at_stranger(), [0; 0], "who is not authenticated gets nothing");
     let complete = &received.complete;
     assert_eq!(complete.socket_drops, 0, "the socket buffer was too small for this test");
     assert_eq!(complete.datagrams_rejected, 8 * MEDDLED);

@@ -136,7 +136,16 @@ fn a_source_that_pauses_is_waited_for() {
     let sink =
         crate::storage::Sink::to_stream(Box::new(std::fs::File::create(&output).unwrap()), source.shape())
             .unwrap();
-    let session = Session::start(Spec { source, sink, client: End::Sender, datagrams: None, messages: None });
+    let session = Session::start(Spec {
+        source,
+        sink,
+        survey: None,
+        client: End::Sender,
+        endurance: Endurance::for_peer(None),
+        validation: VALIDATION,
+        datagrams: None,
+        messages: None,
+    });
     // Longer than a blocked path is borne with, and then a little in the middle.
     std::thread::sleep(UDP_SILENCE_MAX * 7 / 4);
     drip.send(b"one ".to_vec()).unwrap();
@@ -152,7 +161,7 @@ fn a_source_that_pauses_is_waited_for() {
 fn silence_is_tolerated_for_a_while_and_then_named() {
     let peer = PeerName { name: "the peer".to_owned(), ports: "port 7".to_owned() };
     assert_eq!(peer.check(Silence::Short), Ok(()));
-    let error = peer.check(Silence::Dead).unwrap_err();
+    let error = peer.check(Silence::Dead(Duration::from_secs(30))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);
     assert!(error.message.contains("the peer") && error.message.contains("30 s"), "{error}");
     let error = peer.check(Silence::Blocked(Duration::from_secs(4))).unwrap_err();

@@ -7,7 +7,7 @@ use fobs_proto::Timestamp;
 use fobs_proto::wire::Header;
 use fobs_sys::{Ecn, Interest, UdpSocket, Waker};
 
-use super::support::{CIPHER, SECRET};
+use super::support::{CIPHER, SECRET, VALIDATION};
 use crate::engine::link::{Incoming, IncomingBody};
 use crate::engine::remedy::Mendable;
 use crate::engine::{Clock, Link, LinkSetup};
@@ -28,6 +28,7 @@ fn links() -> ((Link, SocketAddr), (Link, SocketAddr)) {
             cipher: CIPHER,
             direction,
             candidates,
+            validation: VALIDATION,
         })
     };
     let sender = link(ours, Direction::Sender, vec![there]);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fobs_proto::wire::{DataHeader, Header, decode_packet_number};
+use fobs_proto::wire::{Ack, DataHeader, Header, decode_packet_number};
 
 use super::support::{CIPHER, End, SECRET};
 use crate::secure::datagram::{Direction, Opener, Sealer, SessionSecret, TAG_LEN};
@@ -20,6 +20,9 @@ pub enum Out {
     Peer(Vec<u8>),
     /// Delivered from an unknown address.
     Stranger(Vec<u8>),
+    /// The client's, delivered from another address, as after a NAT has forgotten its mapping: what the
+    /// server still sends to the first one vanishes.
+    Rebound(Vec<u8>),
 }
 
 /// Maps a datagram of one end to the datagrams that reach the other.
@@ -28,8 +31,58 @@ pub type Datagrams = Box<dyn FnMut(End, &[u8]) -> Vec<Out> + Send>;
 pub struct Relay {
     /// Where the client finds it.
     pub address: SocketAddr,
-    over: Arc<AtomicBool>,
+    path: Arc<Path>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What the relay's threads share.
+struct Path {
+    over: AtomicBool,
+    rebound: AtomicBool,
+    client: End,
+    server: SocketAddr,
+    caller: OnceLock<SocketAddr>,
+    decide: Mutex<Datagrams>,
+    /// Towards the client.
+    before: PlainSocket,
+    /// Towards the server, before and after the mapping is forgotten.
+    behind: [PlainSocket; 2],
+    stranger: PlainSocket,
+    /// Lengths of the datagrams that came to the stranger.
+    at_stranger: Mutex<Vec<usize>>,
+}
+
+impl Path {
+    /// Reads one datagram from `hear` and passes it on.
+    fn forward(&self, hear: &PlainSocket, buffer: &mut [u8]) {
+        let Ok((len, from)) = hear.recv_from(buffer) else { return };
+        let of = |socket: &PlainSocket| socket.local_addr().unwrap() == hear.local_addr().unwrap();
+        if of(&self.stranger) {
+            return self.at_stranger.lock().unwrap().push(len);
+        }
+        let rebound = self.rebound.load(Ordering::Relaxed);
+        if of(&self.behind[0]) && rebound {
+            return;
+        }
+        let (end, speak, to) = if of(&self.before) {
+            self.caller.get_or_init(|| from);
+            (self.client, &self.behind[usize::from(rebound)], self.server)
+        } else {
+            let caller = *self.caller.get().expect("the client speaks first");
+            (if self.client == End::Sender { End::Receiver } else { End::Sender }, &self.before, caller)
+        };
+        for out in (*self.decide.lock().unwrap())(end, &buffer[..len]) {
+            // A peer that is gone gets nothing.
+            let _ = match out {
+                Out::Peer(datagram) => speak.send_to(&datagram, to),
+                Out::Stranger(datagram) => self.stranger.send_to(&datagram, to),
+                Out::Rebound(datagram) => {
+                    self.rebound.store(true, Ordering::Relaxed);
+                    self.behind[1].send_to(&datagram, to)
+                }
+            };
+        }
+    }
 }
 
 impl Relay {
@@ -39,45 +92,42 @@ impl Relay {
             socket.set_read_timeout(Some(RELAY_LOOK)).unwrap();
             socket
         };
-        let (before, behind, stranger) = (socket(), socket(), Arc::new(socket()));
-        let address = before.local_addr().unwrap();
-        let (over, decide) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(decide)));
-        let caller: Arc<OnceLock<SocketAddr>> = Arc::default();
-        let both =
-            [(before.try_clone().unwrap(), behind.try_clone().unwrap(), true), (behind, before, false)];
-        let threads = both.map(|(hear, speak, from_client)| {
-            let (over, decide, caller, stranger) =
-                (over.clone(), decide.clone(), caller.clone(), stranger.clone());
-            let server_end = if client == End::Sender { End::Receiver } else { End::Sender };
+        let path = Arc::new(Path {
+            over: AtomicBool::new(false),
+            rebound: AtomicBool::new(false),
+            client,
+            server,
+            caller: OnceLock::new(),
+            decide: Mutex::new(decide),
+            before: socket(),
+            behind: [socket(), socket()],
+            stranger: socket(),
+            at_stranger: Mutex::default(),
+        });
+        let address = path.before.local_addr().unwrap();
+        let ears: [fn(&Path) -> &PlainSocket; 4] =
+            [|path| &path.before, |path| &path.behind[0], |path| &path.behind[1], |path| &path.stranger];
+        let threads = ears.map(|ear| {
+            let path = path.clone();
             thread::spawn(move || {
                 let mut buffer = vec![0; 65_536];
-                while !over.load(Ordering::Relaxed) {
-                    let Ok((len, from)) = hear.recv_from(&mut buffer) else { continue };
-                    let (end, to) = match from_client {
-                        true => {
-                            caller.get_or_init(|| from);
-                            (client, server)
-                        }
-                        false => (server_end, *caller.get().expect("the client speaks first")),
-                    };
-                    let passed = (*decide.lock().unwrap())(end, &buffer[..len]);
-                    for out in passed {
-                        // A peer that is gone gets nothing.
-                        let _ = match out {
-                            Out::Peer(datagram) => speak.send_to(&datagram, to),
-                            Out::Stranger(datagram) => stranger.send_to(&datagram, to),
-                        };
-                    }
+                while !path.over.load(Ordering::Relaxed) {
+                    path.forward(ear(&path), &mut buffer);
                 }
             })
         });
-        Relay { address, over, threads: threads.into() }
+        Relay { address, path, threads: threads.into() }
+    }
+
+    /// Lengths of the datagrams that have come to the stranger.
+    pub fn at_stranger(&self) -> Vec<usize> {
+        self.path.at_stranger.lock().unwrap().clone()
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.path.over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let joined = thread.join();
             assert!(joined.is_ok() || thread::panicking(), "the relay failed");
@@ -111,34 +161,86 @@ pub fn hold_back_until(open: Arc<AtomicBool>) -> Datagrams {
     })
 }
 
-/// Changes packets before they are sealed, as a faulty memory would: a relay that has the keys.
-pub struct FaultyMemory {
+/// A relay that has the keys of one direction: what it passes on is as genuine as the peer's own.
+pub struct Insider {
     opener: Opener,
     sealer: Sealer,
     largest: u64,
 }
 
-impl FaultyMemory {
-    pub fn new() -> FaultyMemory {
+impl Insider {
+    pub fn sender() -> Insider {
+        Insider::of(Direction::Sender)
+    }
+
+    pub fn receiver() -> Insider {
+        Insider::of(Direction::Receiver)
+    }
+
+    fn of(direction: Direction) -> Insider {
         let secret = SessionSecret::new(SECRET);
-        FaultyMemory {
-            opener: Opener::new(&secret, CIPHER, Direction::Sender),
-            sealer: Sealer::new(&secret, CIPHER, Direction::Sender),
+        Insider {
+            opener: Opener::new(&secret, CIPHER, direction),
+            sealer: Sealer::new(&secret, CIPHER, direction),
             largest: 0,
         }
     }
 
-    /// The datagram with the first bit of its payload changed.
-    pub fn change(&mut self, datagram: &[u8]) -> Vec<u8> {
+    /// The number, header and body of a packet.
+    fn open(&mut self, datagram: &[u8]) -> (u64, Header, Vec<u8>) {
         let (header, truncated) = Header::decode(datagram).unwrap();
         let number = decode_packet_number(truncated, self.largest + 1);
         self.largest = self.largest.max(number);
-        let mut changed = datagram.to_vec();
-        let (clear, sealed) = changed.split_at_mut(header.len());
+        let (clear, sealed) = datagram.split_at(header.len());
         let mut body = vec![0; sealed.len() - TAG_LEN];
         assert!(self.opener.open(number, clear, sealed, &mut body), "the keys fit");
-        body[0] ^= 1;
-        self.sealer.seal(number, clear, &body, sealed);
-        changed
+        (number, header, body)
+    }
+
+    fn seal(&mut self, number: u64, header: Header, body: &[u8]) -> Vec<u8> {
+        let mut datagram = vec![0; header.len() + body.len() + TAG_LEN];
+        let (clear, sealed) = datagram.split_at_mut(header.len());
+        header.encode(number, clear);
+        self.sealer.seal(number, clear, body, sealed);
+        datagram
+    }
+
+    /// The same data packet with another header, if `change` returns one, and another body.
+    pub fn rewrite_data(
+        &mut self,
+        datagram: &[u8],
+        change: impl FnOnce(&DataHeader, &mut Vec<u8>) -> Option<DataHeader>,
+    ) -> Vec<u8> {
+        let (number, header, mut body) = self.open(datagram);
+        let Header::Data(data) = header else { panic!("{header:?} is no data") };
+        let header = change(&data, &mut body).unwrap_or(data);
+        self.seal(number, Header::Data(header), &body)
+    }
+
+    /// The same ack with another content.
+    pub fn rewrite_ack(&mut self, datagram: &[u8], change: impl FnOnce(&mut Ack)) -> Vec<u8> {
+        let (number, header, body) = self.open(datagram);
+        let mut ack = Ack::decode(&body).expect("an ack");
+        change(&mut ack);
+        let mut body = Vec::new();
+        ack.encode(&mut body);
+        self.seal(number, header, &body)
+    }
+}
+
+/// Changes packets before they are sealed, as a faulty memory would.
+pub struct FaultyMemory(Insider);
+
+impl FaultyMemory {
+    pub fn new() -> FaultyMemory {
+        FaultyMemory(Insider::sender())
+    }
+
+    /// The datagram with the first bit of its payload changed.
+    pub fn change(&mut self, datagram: &[u8]) -> Vec<u8> {
+        self.0.rewrite_data(datagram, |_, body| {
+            body[0] ^= 1;
+            None
+        })
     }
 }

@@ -15,7 +15,16 @@ fn into(writer: impl Write + Send + 'static, client: End) -> Session {
     let content = content(3 << 20, 5);
     let source = Source::from_stream(Box::new(io::Cursor::new(content)), false).unwrap();
     let sink = Sink::to_stream(Box::new(writer), source.shape()).unwrap();
-    Session::start(Spec { source, sink, client, datagrams: None, messages: None })
+    Session::start(Spec {
+        source,
+        sink,
+        survey: None,
+        client,
+        endurance: Endurance::for_peer(None),
+        validation: VALIDATION,
+        datagrams: None,
+        messages: None,
+    })
 }
 
 #[test]
@@ -64,8 +73,16 @@ fn a_thread_that_panics_ends_both_sides() {
     }
     let source = Source::from_stream(Box::new(Failing), false).unwrap();
     let sink = Sink::to_stream(Box::new(io::sink()), source.shape()).unwrap();
-    let session =
-        Session::start(Spec { source, sink, client: End::Receiver, datagrams: None, messages: None });
+    let session = Session::start(Spec {
+        source,
+        sink,
+        survey: None,
+        client: End::Receiver,
+        endurance: Endurance::for_peer(None),
+        validation: VALIDATION,
+        datagrams: None,
+        messages: None,
+    });
     for sentence in session.expect_failure(ErrorKind::Internal) {
         assert!(sentence.contains("fobs-read"), "{sentence}");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,20 +17,25 @@ pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hol
 
 use super::relay::Relay;
 use crate::cancel::CancelToken;
-use crate::control::ControlChannel;
 use crate::control::message::Sending;
+use crate::control::{ControlChannel, ControlWriter};
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::engine::send::{SendJob, SendOutcome, send};
-use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, tell_abort};
+use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Throttle, tell_abort};
+pub(crate) use crate::engine::{Endurance, PathValidation};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::secure::datagram::{Cipher, Direction, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
-use crate::storage::{Base, Sink, SinkSpec, Source, SourceSpec};
+use crate::storage::survey::{Checksums, Compare, CompareBy, Rules};
+use crate::storage::{Base, Partial, Preserve, Sink, SinkSpec, Source, SourceSpec};
 
 pub const SECRET: [u8; 32] = [7; 32];
+/// New addresses are challenged, and the first one need not be: the control channel proves the loopback.
+pub const VALIDATION: PathValidation =
+    PathValidation::Challenge { proven: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
 pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
 /// How long a test waits for an event; only a failing one waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,8 +55,12 @@ impl End {
 pub struct Spec {
     pub source: Source,
     pub sink: Sink,
+    /// Whether the sender lists and the receiver decides.
+    pub survey: Option<Rules>,
     /// The end that called: the client sends first.
     pub client: End,
+    pub endurance: Endurance,
+    pub validation: PathValidation,
     pub datagrams: Option<Datagrams>,
     pub messages: Option<Messages>,
 }
@@ -63,7 +72,7 @@ pub struct Session {
     pub control: Arc<Control>,
     pub at_sender: Reported,
     pub at_receiver: Reported,
-    _relay: Option<Relay>,
+    pub relay: Option<Arc<Relay>>,
 }
 
 /// Events and errors that one end reported.
@@ -102,6 +111,21 @@ impl Reported {
         done.collect()
     }
 
+    /// The sentences for a person.
+    pub fn notices(&self) -> Vec<String> {
+        let events = self.events.0.lock().unwrap();
+        let notices = events.iter().filter_map(|event| match event {
+            Event::Notice(sentence) => Some(sentence.clone()),
+            _ => None,
+        });
+        notices.collect()
+    }
+
+    /// Verified file bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.reporter.get().map_or(0, |reporter| reporter.bytes())
+    }
+
     pub fn errors(&self) -> Vec<FileError> {
         self.reporter.get().expect("the session has begun").errors()
     }
@@ -109,37 +133,32 @@ impl Reported {
 
 impl Session {
     pub fn start(spec: Spec) -> Session {
-        let [sender, receiver] = [(); 2].map(|()| {
-            UdpSocket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &udp_options(None)).unwrap()
-        });
+        let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let [sender, receiver] = [(); 2].map(|()| UdpSocket::bind(here, &udp_options(None)).unwrap());
         let server = match spec.client {
             End::Sender => receiver.local_addr(),
             End::Receiver => sender.local_addr(),
         };
-        let relay = spec.datagrams.map(|decide| Relay::start(spec.client, server, decide));
+        let relay = spec.datagrams.map(|decide| Arc::new(Relay::start(spec.client, server, decide)));
         let called = relay.as_ref().map_or(server, |relay| relay.address);
-        let link = |end: End, socket: UdpSocket| LinkSetup {
-            socket,
-            waker: Waker::new().unwrap(),
-            clock: Clock::start(),
-            secret: SessionSecret::new(SECRET),
-            cipher: CIPHER,
-            direction: match end {
-                End::Sender => Direction::Sender,
-                End::Receiver => Direction::Receiver,
-            },
-            candidates: if end == spec.client { vec![called] } else { Vec::new() },
+        let link = |end: End, socket: UdpSocket| {
+            let candidates = if end == spec.client { vec![called] } else { Vec::new() };
+            link_of(end, socket, candidates, spec.validation)
         };
         let (control, sender_channel, receiver_channel) = Control::start(spec.messages);
         let (at_sender, at_receiver) = (Reported::new(), Reported::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
+        let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey);
         let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
         let job = SendJob {
             link: link(End::Sender, sender),
-            source: spec.source,
+            source,
+            survey: listing,
             config: sender_config(&auto, None, credit).unwrap(),
+            endurance: spec.endurance,
             deadline: None,
             reporter: at_sender.reporter(&sender_channel),
+            throttle: Throttle::default(),
             cancel: CancelToken::new(),
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),
@@ -149,32 +168,26 @@ impl Session {
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };
-        // As client and server do: send the reason, then hang up.
-        let sender = thread::spawn(move || {
-            let writer = sender_channel.writer;
-            let outcome = send(job).inspect_err(|error| tell_abort(&writer, error));
-            writer.close();
-            outcome
-        });
+        let writer = sender_channel.writer;
+        let sender = thread::spawn(move || hanging_up(&writer, || send(job)));
         let job = ReceiveJob {
             link: link(End::Receiver, receiver),
-            sink: spec.sink,
+            survey: compare,
+            sink,
             config: receiver_config(None),
             remedies: RemedyPolicy::Leave,
+            endurance: spec.endurance,
             reporter: at_receiver.reporter(&receiver_channel),
+            throttle: Throttle::default(),
             cancel: CancelToken::new(),
             reader: receiver_channel.reader,
             writer: receiver_channel.writer.clone(),
             peer_name: "the sender".to_owned(),
             ports: "port 7".to_owned(),
         };
-        let receiver = thread::spawn(move || {
-            let writer = receiver_channel.writer;
-            let outcome = receive(job).inspect_err(|error| tell_abort(&writer, error));
-            writer.close();
-            outcome
-        });
-        Session { sender, receiver, control, at_sender, at_receiver, _relay: relay }
+        let writer = receiver_channel.writer;
+        let receiver = thread::spawn(move || hanging_up(&writer, || receive(job)));
+        Session { sender, receiver, control, at_sender, at_receiver, relay }
     }
 
     /// Waits for both ends.
@@ -190,6 +203,50 @@ impl Session {
         assert_eq!((sent.kind, received.kind), (kind, kind), "{sent} / {received}");
         [sent.message, received.message]
     }
+}
+
+/// One end's part of the data plane.
+fn link_of(
+    end: End,
+    socket: UdpSocket,
+    candidates: Vec<SocketAddr>,
+    validation: PathValidation,
+) -> LinkSetup {
+    LinkSetup {
+        socket,
+        waker: Waker::new().unwrap(),
+        clock: Clock::start(),
+        secret: SessionSecret::new(SECRET),
+        cipher: CIPHER,
+        direction: match end {
+            End::Sender => Direction::Sender,
+            End::Receiver => Direction::Receiver,
+        },
+        candidates,
+        validation,
+    }
+}
+
+/// Ends a session as client and server do: sends the reason, then hangs up.
+fn hanging_up<T>(writer: &ControlWriter, session: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outcome = session().inspect_err(|error| tell_abort(writer, error));
+    writer.close();
+    outcome
+}
+
+/// Both ends' parts of a survey, if there is one.
+fn surveyed(
+    mut source: Source,
+    mut sink: Sink,
+    rules: Option<Rules>,
+) -> (Source, Sink, Option<Checksums>, Option<Compare>) {
+    source.tell_identities();
+    let listing = rules.map(|rules| match rules.compare {
+        CompareBy::Content => Checksums::Listed,
+        CompareBy::Identity => Checksums::Omitted,
+    });
+    let compare = rules.map(|rules| Compare::new(&mut sink, rules));
+    (source, sink, listing, compare)
 }
 
 /// A `from` and a `to` directory.
@@ -234,10 +291,11 @@ impl World {
     pub fn source_spec(&self) -> SourceSpec {
         let path = [self.from().as_os_str().as_bytes(), b"/"].concat();
         SourceSpec {
+            sync: None,
             base: Base::Ambient,
             paths: vec![path],
             recursive: true,
-            preserve: false,
+            preserve: Preserve::default(),
             compress: false,
         }
     }
@@ -249,8 +307,12 @@ impl World {
             base: Base::Ambient,
             destination,
             shape: source.shape(),
-            preserve: false,
+            preserve: Preserve::default(),
             fsync: false,
+            keep: Partial::Discard,
+            transfer_id: [0; 16],
+            names: Vec::new(),
+            holder: "tester".to_owned(),
         })
         .unwrap()
     }
@@ -259,7 +321,17 @@ impl World {
     pub fn spec(&self) -> Spec {
         let source = self.source();
         let sink = self.sink(&source);
-        Spec { source, sink, client: End::Sender, datagrams: None, messages: None }
+        let (endurance, validation) = (Endurance::for_peer(None), VALIDATION);
+        Spec {
+            source,
+            sink,
+            survey: None,
+            client: End::Sender,
+            endurance,
+            validation,
+            datagrams: None,
+            messages: None,
+        }
     }
 
     #[track_caller]

@@ -50,7 +50,8 @@ fn early_compressed_chunks_are_verified_once() {
     let (post, letters) = Post::new(Waker::new().expect("a waker"));
     let (work, orders) = sync_channel(count + 1);
     let meter = WorkMeter::new(Clock::start());
-    let thread = start_with(sink, orders, post, reporter, meter, counting).expect("a thread");
+    let thread =
+        start_with(sink, orders, post, Throttle::default(), reporter, meter, counting).expect("a thread");
     for (chunk, (buffer, len)) in (0..).zip(chunks).collect::<Vec<_>>().into_iter().rev() {
         work.send(ToWriter::Chunk { chunk, buffer, len }).expect("the writer lives");
     }

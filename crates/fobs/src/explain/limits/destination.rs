@@ -4,6 +4,9 @@ use super::facts::time_for_data;
 use super::{Place, Row, Stage};
 use crate::explain::interval::seconds;
 
+/// What helps against a slow destination.
+pub(crate) const FASTER_DESTINATION: &str = "write to a faster disk, or end what else uses it";
+
 pub(super) const ROW: Row = Row {
     waits: &[],
     stages: |_| &[Stage::Writing, Stage::Syncing],
@@ -24,7 +27,7 @@ pub(super) const ROW: Row = Row {
     },
     fix: |facts| match facts.budget.share(Stage::Syncing) > facts.budget.share(Stage::Writing) {
         true => "leave out --fsync, or write to a faster disk".to_owned(),
-        false => "write to a faster disk, or end what else uses it".to_owned(),
+        false => FASTER_DESTINATION.to_owned(),
     },
     prediction: time_for_data,
 };

@@ -32,7 +32,10 @@ use super::sample::SenderSample;
 use fobs_proto::session::Wait;
 use serde::Serialize;
 
+pub(crate) use destination::FASTER_DESTINATION;
 pub(super) use facts::{Facts, spare};
+pub(crate) use receiver_buffer::LARGER as LARGER_BUFFER;
+pub(crate) use source::FASTER_SOURCE;
 
 /// What one limit is made of. Texts are parts of sentences: no capital at the start, no full stop.
 pub(super) struct Row {

@@ -4,6 +4,9 @@ use super::facts::{CpuSupply, time_for_data};
 use super::{Place, Row, Stage};
 use crate::explain::words::bytes;
 
+/// The command that has the kernel grant the buffer that is requested.
+pub(crate) const LARGER: &str = "sysctl -w net.core.rmem_max=8388608";
+
 pub(super) const ROW: Row = Row {
     waits: &[],
     stages: |facts| match facts.receiver_supply() {
@@ -24,6 +27,6 @@ pub(super) const ROW: Row = Row {
             format!("the buffer holds what arrives in {held_ms:.1} ms at the best rate"),
         ]
     },
-    fix: |_| "a larger buffer: as root on the receiver, sysctl -w net.core.rmem_max=8388608".to_owned(),
+    fix: |_| format!("a larger buffer: as root on the receiver, {LARGER}"),
     prediction: time_for_data,
 };

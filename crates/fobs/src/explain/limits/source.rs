@@ -4,6 +4,9 @@ use super::facts::time_for_data;
 use super::{Place, Row, Stage};
 use crate::explain::interval::seconds;
 
+/// What helps against a slow source.
+pub(crate) const FASTER_SOURCE: &str = "read from a faster disk, or end what else uses it";
+
 pub(super) const ROW: Row = Row {
     waits: &[],
     stages: |_| &[Stage::Reading],
@@ -16,6 +19,6 @@ pub(super) const ROW: Row = Row {
             seconds(sender.reader.cpu.run_us)
         )]
     },
-    fix: |_| "read from a faster disk, or end what else uses it".to_owned(),
+    fix: |_| FASTER_SOURCE.to_owned(),
     prediction: time_for_data,
 };

@@ -5,20 +5,22 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::*;
+use crate::storage::Base;
 
 /// A source of the one file `f`, which is open and of which nothing is read yet.
 fn opened(directory: &Path, content: &[u8]) -> Source {
     let path = directory.join("f");
     fs::write(&path, content).expect("a file");
     let mut source = Source::open(SourceSpec {
+        sync: None,
         base: Base::Ambient,
         paths: vec![path.into_os_string().into_encoded_bytes()],
         recursive: false,
-        preserve: true,
+        preserve: Preserve::as_cp(true),
         compress: false,
     })
     .expect("a source");
-    assert!(source.begin_next(&mut FilledChunk::default()));
+    assert!(matches!(source.begin_next(&mut FilledChunk::default()), Ok(Begun::Entry)));
     source
 }
 

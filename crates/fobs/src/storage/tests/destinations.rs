@@ -1,7 +1,9 @@
 //! Destination paths, modes and times.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -119,8 +121,8 @@ fn a_daemons_root_is_never_left() {
     symlink("/etc", world.to("absolute")).expect("a link");
     fs::create_dir(world.to("inner")).expect("a directory");
     let open = |destination: &[u8]| {
-        let (base, shape) = (root(), sources(1));
-        Sink::open(SinkSpec { base, destination: destination.to_vec(), shape, preserve: false, fsync: false })
+        let destination = Path::new(OsStr::from_bytes(destination));
+        Sink::open(SinkSpec { base: root(), ..sink_spec(destination, sources(1)) })
     };
     for bad in [
         &b".."[..],
@@ -147,7 +149,14 @@ fn a_daemons_root_is_never_left() {
     // Reading is no different.
     let look = |path: &[u8]| {
         let paths = vec![path.to_vec()];
-        Source::open(SourceSpec { base: root(), paths, recursive: true, preserve: false, compress: false })
+        Source::open(SourceSpec {
+            sync: None,
+            base: root(),
+            paths,
+            recursive: true,
+            preserve: Preserve::default(),
+            compress: false,
+        })
     };
     for bad in [&b".."[..], b"../from/f", b"out/f", b"absolute/passwd", b"/../from"] {
         let error = look(bad).err().unwrap_or_else(|| panic!("{} was read", show_path(bad)));

@@ -10,9 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
-use super::super::chunk::{CHUNK_LEN_MAX, Encoding, Item, Items, Layout, TRAILER_LEN, digest};
+use super::super::chunk::CHUNK_LEN_MAX;
 use super::super::record::Record;
-use super::super::tree_hash::hash_extent;
 use super::super::*;
 use crate::error::Result;
 use crate::event::FileError;
@@ -99,10 +98,11 @@ pub fn content(len: usize, seed: u64) -> Vec<u8> {
 /// The specification of a source, with `-r` and no other option.
 pub fn spec(paths: &[&Path]) -> SourceSpec {
     SourceSpec {
+        sync: None,
         base: Base::Ambient,
         paths: paths.iter().map(|path| bytes(path)).collect(),
         recursive: true,
-        preserve: false,
+        preserve: Preserve::default(),
         compress: false,
     }
 }
@@ -112,7 +112,17 @@ pub fn open(paths: &[&Path]) -> Source {
 }
 
 pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
-    SinkSpec { base: Base::Ambient, destination: bytes(destination), shape, preserve: false, fsync: false }
+    SinkSpec {
+        base: Base::Ambient,
+        destination: bytes(destination),
+        shape,
+        preserve: Preserve::default(),
+        fsync: false,
+        keep: Partial::Discard,
+        transfer_id: [0; 16],
+        names: Vec::new(),
+        holder: "tester".to_owned(),
+    }
 }
 
 pub fn sink(destination: &Path, shape: SourceShape) -> Sink {
@@ -189,7 +199,7 @@ pub fn transfer_in(
             SinkEvent::FileFailed(failure) => outcome.sink_failures.push(failure),
             SinkEvent::SourceFailed(failure) => outcome.told_failures.push(failure),
             SinkEvent::SyncBegins => outcome.syncs += 1,
-            SinkEvent::SyncEnds => {}
+            SinkEvent::SyncEnds | SinkEvent::Resumed(_) | SinkEvent::Deleted(_) => {}
         })?;
         if filled.is_final {
             break;
@@ -201,7 +211,10 @@ pub fn transfer_in(
     assert_eq!(outcome.source_failures, outcome.told_failures);
     outcome.root = source.root();
     let mut syncs = 0;
-    outcome.summary = sink.finish(&mut |event| syncs += usize::from(event == SinkEvent::SyncBegins))?;
+    let (summary, closing) =
+        sink.finish(&mut |event| syncs += usize::from(event == SinkEvent::SyncBegins))?;
+    closing.acknowledged();
+    outcome.summary = summary;
     outcome.syncs += syncs;
     Ok(outcome)
 }
@@ -219,9 +232,19 @@ pub fn copy(paths: &[&Path], destination: &Path) -> Outcome {
 
 /// Copies with `-p`.
 pub fn copy_preserving(paths: &[&Path], destination: &Path) -> Outcome {
-    let mut source = Source::open(SourceSpec { preserve: true, ..spec(paths) }).expect("the sources");
-    let sink = Sink::open(SinkSpec { preserve: true, ..sink_spec(destination, source.shape()) });
+    let mut source =
+        Source::open(SourceSpec { preserve: Preserve::as_cp(true), ..spec(paths) }).expect("the sources");
+    let sink =
+        Sink::open(SinkSpec { preserve: Preserve::as_cp(true), ..sink_spec(destination, source.shape()) });
     transfer(&mut source, sink.expect("the destination"))
+}
+
+/// Copies what `preserve` says.
+pub fn copy_keeping(paths: &[&Path], destination: &Path, preserve: &Preserve) -> Outcome {
+    let mut source =
+        Source::open(SourceSpec { preserve: preserve.clone(), ..spec(paths) }).expect("the sources");
+    let sink = SinkSpec { preserve: preserve.clone(), ..sink_spec(destination, source.shape()) };
+    transfer(&mut source, Sink::open(sink).expect("the destination"))
 }
 
 /// Copies with `--fsync`.
@@ -239,22 +262,6 @@ pub fn chunk_of(records: &[Record<'_>], data: &[u8]) -> Vec<u8> {
         encoded.extend(postcard::to_allocvec(record).expect("a record can be encoded"));
     }
     seal(data, &encoded)
-}
-
-/// A chunk of any bytes as its records.
-pub fn seal(data: &[u8], records: &[u8]) -> Vec<u8> {
-    let mut values = Vec::new();
-    for item in Items::new(data, records) {
-        if let Ok(Item::Extent { offset, data, tail }) = item {
-            hash_extent(data, offset, tail, &mut values);
-        }
-    }
-    let digest = digest(data.len(), records, &values);
-    let (data_len, records_len) = (data.len(), records.len());
-    let mut chunk = [data, records, &[0; TRAILER_LEN]].concat();
-    Layout { data_len, records_len, encoding: Encoding::Plain, digest }
-        .encode(&mut chunk, data_len + records_len);
-    chunk
 }
 
 /// Verifies and applies one chunk; the events.

@@ -1,0 +1,54 @@
+//! The arguments of `fobs doctor`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use super::RouteArgs;
+use crate::units::parse_rate;
+
+/// Examples of `fobs doctor`.
+pub const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  fobs doctor                                  this host; its disk in the current directory
+  fobs doctor --dir /data host:/srv/data       both hosts, their disks there, and the path between them
+  fobs doctor --json fobs://host/              the same for a daemon, as one JSON object";
+
+/// Longest probe of the path in each direction, seconds.
+const SECONDS_MAX: u64 = fobs::doctor::PROBE_MAX.as_secs();
+
+/// Find out what will limit copies, and what would help.
+///
+/// Examines this host, and with HOST the other one and the path between them: socket buffers, offloads,
+/// packet size, whether UDP passes both ways, how fast it carries data, and the speeds of ciphers, hash and
+/// disks. For each it prints the rate that it allows and the command that mends it; the last line says what
+/// will limit a copy. The path is tried with data that is thrown away, for two seconds in each direction;
+/// over SSH that takes two connections. A disk is tried with a file of up to 267 MB that has no name and does
+/// not stay. At a daemon the disk is tried only with the right to write.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_EXAMPLES, args_override_self = true)]
+pub struct DoctorArgs {
+    /// Directory here whose disk is tried
+    #[arg(long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
+
+    /// How long data is sent in each direction, seconds
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub seconds: u64,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+
+    /// Maximum rate at which the path is tried, as in fobs cp
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<u64>,
+
+    #[command(flatten)]
+    pub route: RouteArgs,
+
+    /// The other host and a directory there: host:[DIR], [user@]host or fobs://host/[DIR]
+    #[arg(value_name = "HOST", value_hint = ValueHint::Hostname)]
+    pub host: Option<OsString>,
+}

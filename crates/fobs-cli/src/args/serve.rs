@@ -1,0 +1,123 @@
+//! Arguments of `fobs serve`, and of `fobs server`, which ssh runs.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{ArgAction, Args, ValueHint};
+use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS};
+
+use crate::ports::{Listen, PortRange, parse_listen, parse_metrics, parse_range};
+
+/// Examples of `fobs serve`.
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  fobs keygen                                  on the client: prints the public key
+  fobs serve --root /srv --authorized-keys keys
+  fobs serve --listen 192.0.2.1 --root /srv --read-only --authorized-keys keys";
+
+/// Example of `fobs server`.
+const SERVER_EXAMPLES: &str = "\
+Example, a line of ~/.ssh/authorized_keys of a key for backups:
+  restrict,command=\"fobs server --restrict /backup/ann --write-only\" ssh-ed25519 AAAA...";
+
+/// The default of `--udp-ports`.
+const DEFAULT_UDP: PortRange = PortRange { first: DEFAULT_UDP_PORTS.0, last: DEFAULT_UDP_PORTS.1 };
+/// Longest `--queue-wait` and `--drain`, seconds: a day.
+const SECONDS_MAX: u64 = 24 * 3600;
+
+/// Serve a directory to clients with known keys.
+///
+/// Clients use it as fobs://host/path. The control channel is TLS 1.3 on a TCP port; each session has its own
+/// UDP port for the data. The addresses, the directory and the fingerprint of the server's key are printed on
+/// standard error, then a line for each event. SIGTERM lets the running sessions end (--drain); SIGINT ends
+/// them. The file of keys is read again for each client, so SIGHUP has nothing to reload.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES, args_override_self = true)]
+pub struct ServeArgs {
+    /// Address, port or both to listen at, as in [::1]:45600; repeatable [default: port 45600 on all
+    /// addresses]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen, action = ArgAction::Append)]
+    pub listen: Vec<Listen>,
+
+    /// Directory to serve; nothing outside it is accessible
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: PathBuf,
+
+    /// Refuse all writes, regardless of the rights of keys
+    #[arg(long)]
+    pub read_only: bool,
+
+    /// File with the clients' public keys, their rights and limits, one per line
+    ///
+    /// A line is [OPTIONS] fobs-ed25519 BASE64 [COMMENT]. Options are separated by commas: read-only (the
+    /// default), read-write or write-only; path="sub/dir"; and limits over all sessions of the key:
+    /// sessions=N, rate=RATE (as in 500Mbit), open-files=N.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub authorized_keys: PathBuf,
+
+    /// File with the server's private key, instead of the default file; created if it does not exist
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub identity: Option<PathBuf>,
+
+    /// UDP ports for the data, one for each session
+    #[arg(long, value_name = "A-B", value_parser = parse_range, default_value_t = DEFAULT_UDP)]
+    pub udp_ports: PortRange,
+
+    /// Maximum number of concurrent sessions [default: the number of UDP ports]
+    #[arg(long, value_name = "N")]
+    pub sessions_max: Option<usize>,
+
+    /// Time a client with a known key waits for a session when all are taken, before it is refused
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
+          default_value_t = DEFAULT_QUEUE_WAIT.as_secs())]
+    pub queue_wait: u64,
+
+    /// Time that running sessions have to end after SIGTERM, before they are ended
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
+          default_value_t = DEFAULT_DRAIN.as_secs())]
+    pub drain: u64,
+
+    /// Serve counters as OpenMetrics at http://ADDR:PORT/metrics; a port alone is on the loopback address
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = parse_metrics)]
+    pub metrics: Option<SocketAddr>,
+
+    /// Write the log as JSON, one object per line
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+impl ServeArgs {
+    /// `--queue-wait` and `--drain`.
+    pub fn waits(&self) -> (Duration, Duration) {
+        (Duration::from_secs(self.queue_wait), Duration::from_secs(self.drain))
+    }
+}
+
+/// The remote end of a copy over SSH, on standard input and output.
+///
+/// fobs cp runs it on the other host. With --restrict it is the command of a key in sshd's authorized_keys:
+/// such a key copies below one directory and does nothing else.
+#[derive(Debug, Args)]
+#[command(after_help = SERVER_EXAMPLES)]
+pub struct ServerArgs {
+    /// See only this directory, as the client's /; run nothing but fobs for the key
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub restrict: Option<PathBuf>,
+
+    /// What the client may do there.
+    #[command(flatten)]
+    pub access: Access,
+}
+
+/// `--read-only` and `--write-only`.
+#[derive(Debug, Args)]
+pub struct Access {
+    /// With --restrict: the client may only read
+    #[arg(long, requires = "restrict", conflicts_with = "write_only")]
+    pub read_only: bool,
+
+    /// With --restrict: the client may only write
+    #[arg(long, requires = "restrict")]
+    pub write_only: bool,
+}

@@ -1,0 +1,182 @@
+//! The command line of `fobs sync`.
+
+use clap::Parser;
+
+use super::*;
+use crate::args::{Cli, Command};
+
+fn parse(words: &str) -> SyncArgs {
+    let all = ["fobs", "sync"].into_iter().chain(words.split_whitespace()).chain(["a", "b:"]);
+    match Cli::try_parse_from(all).unwrap_or_else(|error| panic!("{words}: {error}")).command {
+        Command::Sync(args) => *args,
+        _ => panic!("{words}: another command"),
+    }
+}
+
+fn switches(words: &str) -> Switches {
+    parse(words).switches
+}
+
+#[test]
+fn letters_and_names_are_those_of_rsync() {
+    for (letters, names) in [
+        ("-a", "--archive"),
+        ("-rlptgoD", "--recursive --links --perms --times --group --owner --devices --specials"),
+        ("-vqznH", "--verbose --quiet --compress --dry-run --hard-links"),
+        ("-AXSx", "--acls --xattrs --sparse --one-file-system"),
+        ("-ucibdI", "--update --checksum --itemize-changes --backup --dirs --ignore-times"),
+        ("-OJW0", "--omit-dir-times --omit-link-times --whole-file --from0"),
+        ("-P", "--partial --progress"),
+        ("--del", "--delete-during"),
+        ("--existing", "--ignore-non-existing"),
+    ] {
+        assert_eq!(switches(letters), switches(names), "{letters} and {names}");
+        assert_ne!(switches(letters), switches(""), "{letters}");
+    }
+}
+
+#[test]
+fn switches_count_in_the_order_in_which_they_are_given() {
+    let of_archive = switches("-rlptgoD");
+    assert_eq!(Switches { recursion: Recursion::On, ..switches("-a") }, of_archive);
+    for (words, same) in [
+        ("-a --no-perms", "-a --no-p"),
+        ("--no-p -a", "-a"),
+        ("-a --no-D", "-a --no-devices --no-specials"),
+        ("-a --no-r", "-lptgoD"),
+        ("-A --no-perms", "--acls --no-p"),
+        ("-a -r", "-r -a"),
+        ("-a --no-a", ""),
+        ("-v --no-v", ""),
+    ] {
+        assert_eq!(switches(words), switches(same), "{words} and {same}");
+    }
+    assert!(!switches("-a --no-p").perms && switches("--no-p -a").perms);
+    assert!(switches("-A").perms);
+    assert_eq!(
+        (switches("-ii").itemize, switches("-vvv").verbose, switches("-xx").one_file_system),
+        (2, 3, 2)
+    );
+}
+
+#[test]
+fn rules_keep_their_order_across_options() {
+    let args =
+        parse("--exclude *.o -f P_x --include a --exclude-from F --filter=-_y --include-from=G --exclude -z");
+    let words: Vec<_> =
+        args.rules.0.iter().map(|(option, word)| (*option, word.to_str().expect("text"))).collect();
+    use RuleOption::*;
+    assert_eq!(
+        words,
+        [
+            (Exclude, "*.o"),
+            (Filter, "P_x"),
+            (Include, "a"),
+            (ExcludeFrom, "F"),
+            (Filter, "-_y"),
+            (IncludeFrom, "G"),
+            (Exclude, "-z")
+        ]
+    );
+}
+
+#[test]
+fn options_that_are_not_built_are_refused_by_name() {
+    for (words, name, why) in [
+        ("--fuzzy", "--fuzzy (-y) is not built: ", "no delta transfer"),
+        ("-y", "--fuzzy (-y) is not built: ", "no delta transfer"),
+        ("-F", "-F is not built: ", "--filter"),
+        ("--compare-dest=x", "--compare-dest is not built: ", "cp -al"),
+        ("--link-dest=x", "--link-dest is not built: ", "cp -al"),
+        ("--partial-dir=x", "--partial-dir is not built: ", "temporary name"),
+        ("--inplace", "--inplace is not built: ", "temporary name"),
+        ("--remove-source-files", "--remove-source-files is not built: ", "exited with 0"),
+        ("-e ssh", "--rsh (-e) is not built: ", "--ssh-option"),
+        ("-aR", "--relative (-R) is not built: ", "--files-from"),
+        ("--daemon", "--daemon is not built: ", "fobs serve"),
+        ("--max-size 5", "--max-size is not built: ", "size"),
+    ] {
+        let said = parse(words).refused.0.expect(words);
+        assert!(said.starts_with(name) && said.contains(why), "{words}: {said}");
+    }
+    assert_eq!(parse("-aHAXS --delete").refused, Refused(None));
+}
+
+#[test]
+fn every_option_of_rsync_is_known() {
+    // From rsync(1), but for those in the other tests.
+    for words in [
+        "--info=x",
+        "--no-motd",
+        "--backup-dir=x",
+        "--append",
+        "--mkpath",
+        "-L",
+        "--safe-links",
+        "-k",
+        "-K",
+        "-E",
+        "-U",
+        "-N",
+        "--super",
+        "--fake-super",
+        "--preallocate",
+        "--checksum-choice=x",
+        "-B 1",
+        "--rsync-path=x",
+        "--ignore-missing-args",
+        "--delete-missing-args",
+        "--ignore-errors",
+        "--force",
+        "--delay-updates",
+        "-m",
+        "--usermap=x",
+        "--chown=x",
+        "--contimeout=1",
+        "-T x",
+        "--copy-dest=x",
+        "--zc=x",
+        "--zl=1",
+        "-C",
+        "-s",
+        "--trust-sender",
+        "--address=x",
+        "--sockopts=x",
+        "--blocking-io",
+        "--outbuf=N",
+        "-8",
+        "-M x",
+        "--out-format=x",
+        "--log-file=x",
+        "--password-file=x",
+        "--list-only",
+        "--stop-after=1",
+        "--write-batch=x",
+        "--protocol=30",
+        "--iconv=x",
+        "--checksum-seed=1",
+        "--copy-as=x",
+        "--max-alloc=1",
+    ] {
+        assert!(parse(words).refused.0.is_some(), "{words}");
+    }
+}
+
+#[test]
+fn bandwidths_are_those_of_rsync() {
+    let parsed = |text| parse_bandwidth(text).map(|it| it.bits_per_second);
+    for (text, expected) in [
+        ("0", None),
+        ("1", Some(8 * 1024)),
+        ("1.5m", Some(12 << 20)),
+        ("2MB", Some(16_000_000)),
+        ("1G", Some(8 << 30)),
+        ("100KiB", Some(800 << 10)),
+        ("8b", Some(64)),
+    ] {
+        assert_eq!(parsed(text), Ok(expected), "{text}");
+    }
+    for text in ["", "x", "1.2.3", "-1", "1Mbit", "1q"] {
+        assert!(parsed(text).is_err(), "{text}");
+    }
+}

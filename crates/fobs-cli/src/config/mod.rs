@@ -1,0 +1,206 @@
+//! Defaults for options from files and the environment (docs/guide.md "Configuration").
+//!
+//! Settings become arguments in front of the user's, so that the command line's own parser checks them, too.
+//! `file` parses a file, `keys` says which keys exist, `hosts` chooses blocks, `sources` reads all places in
+//! their order of precedence, `show` is `fobs config`.
+
+mod file;
+mod hosts;
+mod keys;
+mod show;
+mod sources;
+
+use std::ffi::OsString;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
+use fobs::{Error, ErrorKind};
+
+use crate::args::{self, Cli};
+use crate::{resolve, usage};
+use hosts::Target;
+use keys::{Key, Kind};
+use sources::{Places, Setting};
+
+pub use show::run;
+
+/// Options that exclude each other beyond what the parser knows: a default gives way to the other one on the
+/// command line.
+const CONTRARY: [(&str, &str); 4] =
+    [("quiet", "verbose"), ("verbose", "quiet"), ("cc", "priority"), ("cc", "deadline")];
+/// Options that only the default of `--cc` knows.
+const OF_AUTO: [&str; 2] = ["priority", "deadline"];
+
+/// Why a command line cannot be run.
+#[derive(Debug)]
+pub enum Refusal {
+    /// What the parser says, a request for help included.
+    Parser(clap::Error),
+    /// A mistake in the configuration.
+    Configuration(Error),
+}
+
+/// Parses the command line of this process, with the defaults of this host and user.
+///
+/// # Errors
+/// The first mistake in it or in the configuration.
+pub fn parse() -> Result<Cli, Refusal> {
+    parse_with(std::env::args_os().collect(), &Places::of_this_process)
+}
+
+fn parse_with(words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+    let named = words.get(1).and_then(|word| word.to_str());
+    let Some(&name) = keys::COMMANDS.iter().find(|name| Some(**name) == named) else {
+        return Cli::try_parse_from(words).map_err(Refusal::Parser);
+    };
+    let program = definition();
+    let typed = program.clone().try_get_matches_from(&words).map_err(Refusal::Parser)?;
+    let defaults = defaults(&program, name, &typed, places).map_err(Refusal::Configuration)?;
+    let (before, after) = (defaults.before.concat(), defaults.after.concat());
+    let mut all = words.clone();
+    let end = all.iter().position(|word| word == "--").unwrap_or(all.len());
+    all.splice(end..end, after.into_iter().map(OsString::from));
+    all.splice(2..2, before.into_iter().map(OsString::from));
+    let cli = program.clone().try_get_matches_from(all).and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = cli.map_err(|error| Refusal::Configuration(defaults.blame(&sentence(&error))))?;
+    let alone = Cli::from_arg_matches(&typed).map_err(Refusal::Parser)?;
+    match (contradiction(&cli), contradiction(&alone)) {
+        (Some(why), None) => Err(Refusal::Configuration(defaults.blame(&why.message))),
+        _ => Ok(cli),
+    }
+}
+
+/// The definition of the command line, with a hidden `--no-KEY` for each key: it ignores the default.
+fn definition() -> Command {
+    let mut program = Cli::command();
+    for name in keys::COMMANDS {
+        program = program.mut_subcommand(name, |command| {
+            let taken = |long: &str| command.get_arguments().any(|known| known.get_long() == Some(long));
+            let without = keys::of(&command)
+                .into_iter()
+                .filter(|key| !taken(&negated(key)))
+                .map(|key| Arg::new(negated(&key)).long(negated(&key)).action(ArgAction::SetTrue).hide(true))
+                .collect::<Vec<_>>();
+            command.args(without)
+        });
+    }
+    program
+}
+
+/// The long name of the option that ignores a key's default: `no-rate`, and `partial` for `no-partial`.
+fn negated(key: &Key) -> String {
+    key.name.strip_prefix("no-").map_or_else(|| format!("no-{}", key.name), str::to_owned)
+}
+
+/// The arguments that settings become.
+#[derive(Debug, Default)]
+struct Defaults {
+    /// In front of the user's, which replace them.
+    before: Vec<Vec<String>>,
+    /// Behind the user's: items of lists, of which the first counts.
+    after: Vec<Vec<String>>,
+    /// What they were made from.
+    settings: Vec<Setting>,
+}
+
+impl Defaults {
+    /// An error of the whole command that it would not have without its defaults.
+    fn blame(&self, why: &str) -> Error {
+        let named = |setting: &Setting| format!("{} ({})", setting.key, setting.origin);
+        let all = self.settings.iter().map(named).collect::<Vec<_>>().join(", ");
+        Error::new(ErrorKind::Usage, format!("{why}; defaults in effect: {all}"))
+    }
+}
+
+fn defaults(
+    program: &Command,
+    name: &str,
+    typed: &ArgMatches,
+    places: &dyn Fn() -> Places,
+) -> fobs::Result<Defaults> {
+    let (Some(command), Some(matches)) = (program.find_subcommand(name), typed.subcommand_matches(name))
+    else {
+        return Ok(Defaults::default());
+    };
+    let sources = places().read(&keys::all(program), |words| check(program, words))?;
+    let target = match matches.try_get_one::<OsString>("host") {
+        Ok(Some(host)) => Target::of_host(host)?,
+        _ => {
+            let locations = matches.try_get_many::<OsString>("paths").ok().flatten().into_iter().flatten();
+            Target::of_locations(locations.map(OsString::as_os_str))
+        }
+    };
+    let mut defaults = Defaults::default();
+    let keys = keys::of(command);
+    for setting in sources.effective(&target) {
+        let Some(key) = keys.iter().find(|key| key.name == setting.key) else { continue };
+        let words = key.arguments(&setting.value).unwrap_or_default();
+        if words.is_empty() || !sources::fits(key, target.carrier) || is_displaced(key, command, matches) {
+            continue;
+        }
+        match key.kind {
+            Kind::List => defaults.after.push(words),
+            Kind::Flag | Kind::Count | Kind::Value => defaults.before.push(words),
+        }
+        defaults.settings.push(setting.clone());
+    }
+    Ok(defaults)
+}
+
+/// Whether the command line itself decides about a key.
+fn is_displaced(key: &Key, command: &Command, matches: &ArgMatches) -> bool {
+    let is_typed = |id: &str| {
+        matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    // The parser knows a conflict from the side that declares it.
+    let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
+    let is_excluded = || {
+        let Some(own) = command.get_arguments().find(|argument| argument.get_id() == key.id.as_str()) else {
+            return false;
+        };
+        let mut typed = command.get_arguments().filter(|other| is_typed(other.get_id().as_str()));
+        typed.any(|other| conflicts(own, other) || conflicts(other, own))
+            || CONTRARY.iter().any(|(default, other)| *default == key.name && is_typed(other))
+            || OF_AUTO.contains(&key.name.as_str()) && is_typed("cc") && !is_auto(matches)
+    };
+    let replaced = key.kind != Kind::List && is_typed(&key.id);
+    replaced || is_typed(&negated(key)) || is_excluded()
+}
+
+fn is_auto(matches: &ArgMatches) -> bool {
+    matches.get_one("cc") == Some(&fobs::CongestionControl::Auto)
+}
+
+/// The parser's own check of a value.
+fn check(program: &Command, words: &[String]) -> Result<(), String> {
+    let known = |command: &&Command| {
+        let long = words.first().and_then(|word| word.strip_prefix("--")).map(|word| word.split('=').next());
+        keys::of(command).iter().any(|key| long.is_some_and(|long| long == Some(key.name.as_str())))
+    };
+    let commands = keys::COMMANDS.iter().filter_map(|name| program.find_subcommand(name));
+    for command in commands.filter(known) {
+        // Any locations will do.
+        let locations: &[&str] = if command.get_name() == "doctor" { &["b:"] } else { &["a", "b:"] };
+        let words = words.iter().map(String::as_str);
+        let line = [command.get_name()].into_iter().chain(words).chain(locations.iter().copied());
+        command.clone().try_get_matches_from(line).map_err(|error| sentence(&error))?;
+    }
+    Ok(())
+}
+
+/// The parser's message without its reference to the help.
+fn sentence(error: &clap::Error) -> String {
+    let whole = usage::sentence(&error.render().to_string());
+    whole.rsplit_once("; see '").map_or(whole.clone(), |(before, _)| before.to_owned())
+}
+
+/// What is wrong with the command as a whole.
+fn contradiction(cli: &Cli) -> Option<Error> {
+    match &cli.command {
+        args::Command::Cp(copy) => resolve::copy(copy).err(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

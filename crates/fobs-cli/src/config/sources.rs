@@ -1,0 +1,271 @@
+//! Where settings come from: the two files and the environment, in their order of precedence.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use fobs::options::Carrier;
+use fobs::{Error, ErrorKind, Result};
+
+use super::file::{self, Entry, FILE_BYTES_MAX, Value};
+use super::hosts::Target;
+use super::keys::{self, Key};
+
+/// The file of the host's administrator.
+const SYSTEM_FILE: &str = "/etc/fobs/config.toml";
+/// A variable that names another file in place of the user's.
+const FILE_VARIABLE: &str = "FOBS_CONFIG";
+/// Most entries of a file: each is checked before anything starts.
+const ENTRIES_MAX: usize = 4096;
+
+/// The places that are looked at.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The user's file; `None` where the home directory is not known.
+    pub user: Option<PathBuf>,
+    /// The host's file.
+    pub system: PathBuf,
+    /// All variables of the environment.
+    pub variables: Vec<(OsString, OsString)>,
+    /// What `~/` stands for.
+    pub home: Option<PathBuf>,
+}
+
+/// Where a value was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// In a file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The pattern of the block; `None` above all blocks.
+        block: Option<String>,
+    },
+    /// In this variable.
+    Variable(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Variable(name) => f.write_str(name),
+            Origin::File { path, line, block: None } => write!(f, "{}:{line}", path.display()),
+            Origin::File { path, line, block: Some(pattern) } => {
+                write!(f, "{}:{line} [host.\"{pattern}\"]", path.display())
+            }
+        }
+    }
+}
+
+/// A value and its origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The key's name.
+    pub key: String,
+    /// The value.
+    pub value: Value,
+    /// Where it was set.
+    pub origin: Origin,
+}
+
+/// Settings of one place that are for some hosts or all.
+#[derive(Debug)]
+struct Layer {
+    /// The pattern of a block.
+    pattern: Option<String>,
+    settings: Vec<Setting>,
+}
+
+/// Everything that is set, in the order of precedence.
+#[derive(Debug, Default)]
+pub struct Sources {
+    layers: Vec<Layer>,
+}
+
+impl Places {
+    /// Those of this process.
+    pub fn of_this_process() -> Places {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let home = std::env::home_dir();
+        let base = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = base.or_else(|| home.as_ref().map(|home| home.join(".config")));
+        let named = variable(FILE_VARIABLE).map(PathBuf::from);
+        Places {
+            user: named.or_else(|| base.map(|base| base.join("fobs/config.toml"))),
+            system: PathBuf::from(SYSTEM_FILE),
+            variables: std::env::vars_os().collect(),
+            home,
+        }
+    }
+
+    /// The files, the one with the highest precedence first.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.user.iter().map(PathBuf::as_path).chain([self.system.as_path()])
+    }
+
+    /// Reads everything. `check` is the option's own check of its value.
+    ///
+    /// # Errors
+    /// `Usage`, with the place of the first mistake.
+    pub fn read(
+        &self,
+        keys: &[Key],
+        check: impl Fn(&[String]) -> std::result::Result<(), String>,
+    ) -> Result<Sources> {
+        let mut layers = vec![Layer { pattern: None, settings: self.environment(keys)? }];
+        for path in self.files() {
+            let Some(text) = read_trusted(path)? else { continue };
+            let document = file::parse(&text).map_err(|problem| {
+                usage(format!("{}:{}: {}", path.display(), problem.line, problem.message))
+            })?;
+            let entries =
+                document.general.len() + document.blocks.iter().map(|b| b.entries.len()).sum::<usize>();
+            if entries > ENTRIES_MAX {
+                let path = path.display();
+                return Err(usage(format!("{path} sets {entries} values; at most {ENTRIES_MAX} are read")));
+            }
+            let of_file = |entries: Vec<Entry>, block: Option<&String>| {
+                entries
+                    .into_iter()
+                    .map(|entry| self.setting(path, block, entry, keys))
+                    .collect::<Result<Vec<_>>>()
+            };
+            for block in document.blocks {
+                let settings = of_file(block.entries, Some(&block.pattern))?;
+                layers.push(Layer { pattern: Some(block.pattern), settings });
+            }
+            layers.push(Layer { pattern: None, settings: of_file(document.general, None)? });
+        }
+        for setting in layers.iter().flat_map(|layer| &layer.settings) {
+            let key = keys.iter().find(|key| key.name == setting.key);
+            let checked = key
+                .map_or(Ok(Vec::new()), |key| key.arguments(&setting.value))
+                .and_then(|words| check(&words));
+            checked.map_err(|why| usage(format!("{}: {why}", setting.origin)))?;
+        }
+        Ok(Sources { layers })
+    }
+
+    fn environment(&self, keys: &[Key]) -> Result<Vec<Setting>> {
+        let mut settings = Vec::new();
+        for (variable, value) in &self.variables {
+            let Some(name) =
+                variable.to_str().filter(|name| name.starts_with("FOBS_") && *name != FILE_VARIABLE)
+            else {
+                continue;
+            };
+            let Some(key) = keys.iter().find(|key| key.variable() == name) else {
+                match misspelt(name, keys) {
+                    Some(meant) => {
+                        let message = format!("the variable {name} sets nothing; did you mean {meant}?");
+                        return Err(usage(message));
+                    }
+                    None => continue,
+                }
+            };
+            let text = value.to_str().ok_or_else(|| usage(format!("the variable {name} is not UTF-8")))?;
+            if text.is_empty() {
+                continue;
+            }
+            let value = key.value_of(text).map_err(|why| usage(format!("{name}: {why}")))?;
+            settings.push(Setting {
+                key: key.name.clone(),
+                value,
+                origin: Origin::Variable(name.to_owned()),
+            });
+        }
+        Ok(settings)
+    }
+
+    fn setting(&self, path: &Path, block: Option<&String>, entry: Entry, keys: &[Key]) -> Result<Setting> {
+        let origin = Origin::File { path: path.to_owned(), line: entry.line, block: block.cloned() };
+        let Some(key) = keys.iter().find(|key| key.name == entry.key) else {
+            return Err(usage(format!(
+                "{}:{}: {}",
+                path.display(),
+                entry.line,
+                keys::unknown(&entry.key, keys)
+            )));
+        };
+        let value = match (entry.value, &self.home) {
+            (Value::Text(text), Some(home)) if key.is_path && text.starts_with("~/") => {
+                Value::Text(home.join(&text[2..]).to_string_lossy().into_owned())
+            }
+            (value, _) => value,
+        };
+        Ok(Setting { key: entry.key, value, origin })
+    }
+}
+
+impl Sources {
+    /// What holds for a target: of each key the first value, by precedence.
+    pub fn effective(&self, target: &Target) -> Vec<&Setting> {
+        let mut found: Vec<&Setting> = Vec::new();
+        let layers = self
+            .layers
+            .iter()
+            .filter(|layer| layer.pattern.as_ref().is_none_or(|pattern| target.matches(pattern)));
+        for setting in layers.flat_map(|layer| &layer.settings) {
+            if !found.iter().any(|earlier| earlier.key == setting.key) {
+                found.push(setting);
+            }
+        }
+        found
+    }
+}
+
+/// Whether a key has a meaning for a carrier.
+pub fn fits(key: &Key, carrier: Option<Carrier>) -> bool {
+    key.carrier.is_none_or(|of_one| carrier.is_none_or(|carrier| carrier == of_one))
+}
+
+/// The variable that was meant. Other programs' variables may begin with FOBS_, too: only a misspelling is a
+/// mistake.
+fn misspelt(name: &str, keys: &[Key]) -> Option<String> {
+    let rest = name.strip_prefix("FOBS_")?;
+    let meant = keys::nearest(rest, keys.iter().map(|key| key.name.as_str()))?;
+    keys.iter().find(|key| key.name == meant).map(Key::variable)
+}
+
+/// The text of a file; `None` if it does not exist. A file can name programs to run, so only its user and
+/// root may be able to write it, as ssh requires of its own.
+fn read_trusted(path: &Path) -> Result<Option<String>> {
+    let failed = |why: String| usage(format!("cannot use {}: {why}", path.display()));
+    if path == Path::new("/dev/null") {
+        return Ok(None);
+    }
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error.to_string())),
+    };
+    let facts = file.metadata().map_err(|error| failed(error.to_string()))?;
+    if !facts.is_file() {
+        return Err(failed("it is not a regular file".to_owned()));
+    }
+    if facts.uid() != 0 && facts.uid() != rustix::process::geteuid().as_raw() {
+        return Err(failed("it belongs to another user".to_owned()));
+    }
+    if facts.mode() & 0o022 != 0 {
+        return Err(failed(format!("other users can write it; run chmod go-w {}", path.display())));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(failed(format!("it has more than {FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| failed("it is not UTF-8".to_owned()))
+}
+
+fn usage(message: String) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}

@@ -1,0 +1,246 @@
+use super::file::Value;
+use super::*;
+use crate::args::CpArgs;
+use fobs::{CongestionControl, Priority};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Two files in a directory of their own, and variables.
+struct World {
+    directory: tempfile::TempDir,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl World {
+    fn new(user: &str, system: &str) -> World {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (name, text) in [("user.toml", user), ("system.toml", system)] {
+            let path = directory.path().join(name);
+            fs::write(&path, text).expect("room");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("own file");
+        }
+        World { directory, variables: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: &'static str) -> World {
+        self.variables.push((name, value));
+        self
+    }
+
+    fn places(&self) -> Places {
+        Places {
+            user: Some(self.directory.path().join("user.toml")),
+            system: self.directory.path().join("system.toml"),
+            variables: self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            home: Some("/home/me".into()),
+        }
+    }
+
+    fn cp(&self, line: &str) -> Result<CpArgs, Refusal> {
+        let words = ["fobs", "cp"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
+        parse_with(words, &|| self.places()).map(|cli| match cli.command {
+            args::Command::Cp(copy) => *copy,
+            other => panic!("{other:?}"),
+        })
+    }
+
+    #[track_caller]
+    fn good(&self, line: &str) -> CpArgs {
+        self.cp(line).unwrap_or_else(|refusal| panic!("{line}: {refusal:?}"))
+    }
+
+    #[track_caller]
+    fn bad(&self, line: &str) -> String {
+        match self.cp(line).expect_err(line) {
+            Refusal::Configuration(error) => {
+                error.message.replace(&self.directory.path().display().to_string(), "D")
+            }
+            Refusal::Parser(error) => panic!("{line}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_nearer_place_takes_precedence() {
+    let both = World::new("rate = '2M'\n", "rate = '1M'\nack-every = 7\n");
+    let copy = both.good("a h:");
+    assert_eq!((copy.rate, copy.ack_every), (Some(2_000_000), Some(7)));
+    let varied = both.with("FOBS_RATE", "3M").with("FOBS_ACK_EVERY", "");
+    let copy = varied.good("a h:");
+    assert_eq!((copy.rate, copy.ack_every), (Some(3_000_000), Some(7)));
+    assert_eq!(varied.good("--rate 4M a h:").rate, Some(4_000_000));
+    assert_eq!(varied.good("--no-rate a h:").rate, None);
+}
+
+#[test]
+fn the_first_block_that_matches_sets_a_key() {
+    let text = "rate = '1M'\ncompress = true\n[host.'*.slow.org']\nrate = '2M'\n[host.'*.org']\nrate = '3M'\n\
+                compress = false\n[host.'fobs://d']\nidentity = '~/key'\n";
+    let world = World::new(text, "[host.'*']\nfsync = true\nrate = '9M'\n");
+    for (host, rate, compress) in [
+        ("a.slow.org:", 2, false),
+        ("me@b.ORG:x", 3, false),
+        ("c:", 1, true),
+        ("ssh://a.slow.org/", 2, false),
+    ] {
+        let copy = world.good(&format!("a {host}"));
+        assert_eq!(
+            (copy.rate, copy.compress, copy.fsync),
+            (Some(rate * 1_000_000), compress, true),
+            "{host}"
+        );
+    }
+    assert_eq!(world.good("a fobs://d/").route.identity.as_deref(), Some(Path::new("/home/me/key")));
+    assert_eq!(world.good("a d:").route.identity, None);
+}
+
+#[test]
+fn the_command_line_displaces_what_it_contradicts() {
+    let text = "rate = '1M'\nquiet = true\nipv4 = true\npriority = 'scavenger'\ndeadline = '2h'\nverbose = 2\n\
+                ssh-option = ['A=1', 'B=2']\nrecursive = true\n";
+    let world = World::new(text, "");
+    let copy = world.good("a h:");
+    assert_eq!((copy.quiet, copy.route.ipv4, copy.recursive, copy.verbose), (true, true, true, 2));
+    assert_eq!(copy.route.ssh_options, ["A=1", "B=2"]);
+    let copy = world.good("-l 5 -v -6 --cc cubic --no-recursive -o C=3 a h:");
+    assert_eq!((copy.rate, copy.limit_kbit), (None, Some(5)));
+    assert_eq!((copy.quiet, copy.verbose, copy.route.ipv4, copy.route.ipv6), (false, 1, false, true));
+    assert_eq!((copy.priority, copy.deadline, copy.recursive), (Priority::Fair, None, false));
+    // ssh takes the first value of each option.
+    assert_eq!(copy.route.ssh_options, ["C=3", "A=1", "B=2"]);
+    assert!(world.good("--cc auto a h:").deadline.is_some());
+    let other = World::new("cc = 'cubic'\n", "");
+    assert_eq!(other.good("--priority greedy a h:").cc, CongestionControl::Auto);
+    assert_eq!(other.good("a h:").cc, CongestionControl::Cubic);
+    // After `--` there are only names.
+    assert_eq!(world.good("-- -r h:").paths, ["-r", "h:"]);
+}
+
+#[test]
+fn options_of_the_other_carrier_are_left_out() {
+    let text =
+        "known-hosts = 'k'\nssh-config = 'c'\njump = 'j'\nssh-option = 'A=1'\nssh = 's'\nfobs-path = 'f'\n";
+    let world = World::new(text, "");
+    for (line, of_ssh) in [("a h:", true), ("a fobs://h/", false)] {
+        let copy = world.good(line);
+        assert_eq!(
+            (copy.route.jump.is_some(), copy.route.ssh_options.is_empty()),
+            (of_ssh, !of_ssh),
+            "{line}"
+        );
+        assert_eq!(
+            (copy.route.known_hosts.is_some(), copy.route.fobs_path.is_some()),
+            (!of_ssh, of_ssh),
+            "{line}"
+        );
+        crate::resolve::copy(&copy).expect(line);
+    }
+}
+
+#[test]
+fn mistakes_name_their_place_and_the_remedy() {
+    for (text, expected) in [
+        ("\nrat = '1M'\n", "D/user.toml:2: there is no key \"rat\"; did you mean \"rate\"?"),
+        ("ack_every = 1\n", "D/user.toml:1: there is no key \"ack_every\"; did you mean \"ack-every\"?"),
+        ("warp = 9\n", "D/user.toml:1: there is no key \"warp\"; 'fobs config --why' lists them all"),
+        ("json = true\n", "D/user.toml:1: json cannot have a default: give --json to the command"),
+        ("compress = 'yes'\n", "D/user.toml:1: compress takes true or false, not a text"),
+        ("rate = true\n", "D/user.toml:1: rate takes a text, not true or false"),
+        ("rate = '10Q'\n", "D/user.toml:1: invalid value '10Q' for '--rate <RATE>': \"Q\" is not a unit"),
+        ("cc = 'warp'\n", "D/user.toml:1: invalid value 'warp' for '--cc <CC>' [possible values: auto"),
+        ("[host.b]\nack-every = 0\n", "D/user.toml:2 [host.\"b\"]: invalid value '0' for '--ack-every <N>'"),
+        ("verbose = 10\n", "D/user.toml:1: verbose takes a number from 0 to 9, not 10"),
+        ("rate =\n", "D/user.toml:1: "),
+        (
+            "cc = 'fixed'\n",
+            "--cc fixed needs its rate, as in --cc fixed --rate 1Gbit; defaults in effect: cc (D/user.toml:1)",
+        ),
+    ] {
+        let why = World::new(text, "").bad("a h:");
+        assert!(why.starts_with(expected), "{text:?}: {why}");
+    }
+    for (name, value, expected) in [
+        ("FOBS_RTAE", "1M", "the variable FOBS_RTAE sets nothing; did you mean FOBS_RATE?"),
+        ("FOBS_COMPRESS", "maybe", "FOBS_COMPRESS: compress takes true or false, not \"maybe\""),
+        ("FOBS_RATE", "1Q", "FOBS_RATE: invalid value '1Q' for '--rate <RATE>'"),
+    ] {
+        let why = World::new("", "").with(name, value).bad("a h:");
+        assert!(why.starts_with(expected), "{name}: {why}");
+    }
+    World::new("", "").with("FOBS_SOMETHING_ELSE", "1").good("a h:");
+}
+
+#[test]
+fn a_file_that_others_can_write_is_refused() {
+    let world = World::new("rate = '1M'\n", "");
+    let file = world.directory.path().join("user.toml");
+    for (mode, part) in
+        [(0o664, "other users can write it; run chmod go-w D/user.toml"), (0o602, "chmod go-w")]
+    {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("own file");
+        let why = world.bad("a h:");
+        assert!(why.starts_with("cannot use D/user.toml: ") && why.contains(part), "{why}");
+    }
+    fs::remove_file(&file).expect("own file");
+    world.good("a h:");
+    fs::create_dir(&file).expect("own directory");
+    assert!(world.bad("a h:").contains("not a regular file"));
+}
+
+#[test]
+fn help_needs_no_configuration() {
+    let world = World::new("broken", "");
+    match world.cp("--help") {
+        Err(Refusal::Parser(error)) => assert_eq!(error.kind(), clap::error::ErrorKind::DisplayHelp),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn why_names_value_and_origin_of_every_key() {
+    let world = World::new("rate = '1M'\n[host.h]\nssh-option = ['A=1']\n", "").with("FOBS_COMPRESS", "yes");
+    let target = Target::of_host("h:".as_ref()).expect("a host");
+    let text = show::values(&world.places(), &target).expect("valid");
+    let text = text.replace(&world.directory.path().display().to_string(), "D");
+    let row = |name: &str| {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(name)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row("rate"), "rate \"1M\" D/user.toml:1");
+    assert_eq!(row("ssh-option"), "ssh-option [\"A=1\"] D/user.toml:3 [host.\"h\"]");
+    assert_eq!(row("compress"), "compress true FOBS_COMPRESS");
+    assert_eq!(row("cc"), "cc \"auto\" default");
+    assert_eq!(row("known-hosts"), "", "over SSH it has no meaning");
+    assert_eq!(text.lines().count(), keys::all(&definition()).len() - 1);
+}
+
+#[test]
+fn the_definition_with_its_negations_is_consistent() {
+    definition().debug_assert();
+}
+
+#[test]
+fn every_key_takes_a_value_of_its_type() {
+    for key in keys::all(&definition()) {
+        let value = match key.kind {
+            Kind::Flag | Kind::Count => Value::Flag(true),
+            Kind::Value => Value::Text("x".to_owned()),
+            Kind::List => Value::List(vec!["x".to_owned()]),
+        };
+        assert_eq!(key.arguments(&value).expect("its type").len(), 1, "{}", key.name);
+    }
+}
+
+#[test]
+fn every_file_of_the_fuzz_corpus_is_survived() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/config");
+    let files: Vec<_> = fs::read_dir(corpus).expect("the corpus").collect();
+    assert!(!files.is_empty());
+    for file in files {
+        let text = fs::read(file.expect("its entries").path()).expect("a file");
+        if let Err(problem) = super::file::parse(&String::from_utf8_lossy(&text)) {
+            assert!(problem.line >= 1, "{problem:?}");
+        }
+    }
+}

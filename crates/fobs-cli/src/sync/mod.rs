@@ -1,0 +1,158 @@
+//! `fobs sync`: runs a sync and prints what changes, as rsync does.
+
+mod options;
+mod output;
+
+use std::sync::Arc;
+
+use fobs::options::sync::{Delete, DeleteWhen, SyncOptions};
+use fobs::options::{CongestionControl, Location, Priority, SshOptions, TransferOptions};
+use fobs::{CancelToken, Error, ErrorKind, Result, Summary, Transfer};
+
+use crate::args::Naming;
+use crate::args::sync::SyncArgs;
+use crate::output::{Reporter, exit_code};
+use crate::{location, signals};
+use output::Lines;
+
+/// Runs a sync; returns its exit code.
+pub fn run(args: &SyncArgs) -> u8 {
+    let reporter: Arc<dyn Reporter> = match args.json {
+        true => crate::output::of_copy(true, false, 0),
+        false => Arc::new(Lines::new(args)),
+    };
+    let outcome = resolve(args).and_then(|sync| {
+        let cancel = CancelToken::new();
+        signals::install(&cancel)?;
+        sync.run(&reporter, &cancel)
+    });
+    let reported = reporter.finish(&outcome, None);
+    if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
+        crate::output::complain(error);
+    }
+    match (exit_code(&outcome), reported) {
+        (0, Err(error)) => error.kind.exit_code(),
+        (code, _) => code,
+    }
+}
+
+/// One sync, ready to run.
+struct Sync {
+    sources: Vec<Location>,
+    destination: Location,
+    options: TransferOptions,
+    sync: SyncOptions,
+}
+
+impl Sync {
+    fn run(self, reporter: &Arc<dyn Reporter>, cancel: &CancelToken) -> Result<Summary> {
+        let mut deleted_errors = Vec::new();
+        if let Some(Delete { when: DeleteWhen::Before, .. }) = self.sync.delete {
+            // The names first, by themselves: then what is extraneous is gone before anything is stored.
+            let only_delete = SyncOptions { only_delete: true, ..self.sync.clone() };
+            deleted_errors = self.once(only_delete, reporter, cancel)?.errors;
+        }
+        let mut summary = self.once(self.sync.clone(), reporter, cancel)?;
+        summary.errors.splice(0..0, deleted_errors);
+        Ok(summary)
+    }
+
+    fn once(&self, sync: SyncOptions, reporter: &Arc<dyn Reporter>, cancel: &CancelToken) -> Result<Summary> {
+        let events = reporter.clone();
+        Transfer::builder(self.sources.clone(), self.destination.clone())
+            .options(TransferOptions { sync: Some(Arc::new(sync)), ..self.options.clone() })
+            .events(Arc::new(move |event| events.event(event)))
+            .cancel_token(cancel.clone())
+            .start()?
+            .wait()
+    }
+}
+
+fn resolve(args: &SyncArgs) -> Result<Sync> {
+    let sync = options::resolve(args)?;
+    let (destination, sources) = match args.paths.as_slice() {
+        [sources @ .., destination] if !sources.is_empty() => (destination, sources),
+        _ => {
+            return Err(usage("a sync needs a source and a destination, as in fobs sync -a data/ host:data"));
+        }
+    };
+    let mut sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
+    let destination = location::parse(destination)?;
+    location::check_route(&sources, &destination)?;
+    if sources.iter().chain([&destination]).any(|place| *place == Location::Stdio) {
+        return Err(usage("'-' cannot be brought up to date: name files or directories"));
+    }
+    if sync.names.is_some() {
+        sources.iter_mut().for_each(contents);
+    }
+    let options = transfer_options(args)?;
+    let carrier = sources.iter().chain([&destination]).find_map(|place| match place {
+        Location::Remote(remote) => Some(remote.carrier),
+        Location::Local(_) | Location::Stdio => None,
+    });
+    if let Some(carrier) = carrier {
+        args.route.check(carrier, Naming::Words)?;
+    }
+    Ok(Sync { sources, destination, options, sync })
+}
+
+/// Names of `--files-from` are those below the source.
+fn contents(source: &mut Location) {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    match source {
+        Location::Local(path) if !path.as_os_str().as_bytes().ends_with(b"/") => {
+            let mut whole = std::mem::take(path).into_os_string().into_vec();
+            whole.push(b'/');
+            *path = std::ffi::OsString::from_vec(whole).into();
+        }
+        Location::Remote(remote) if !remote.path.ends_with(b"/") && !remote.path.is_empty() => {
+            remote.path.push(b'/');
+        }
+        _ => {}
+    }
+}
+
+fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
+    let limit = args.bwlimit.map_or(args.rate, |bandwidth| bandwidth.bits_per_second);
+    let (congestion_control, rate_limit) = match (args.cc, args.rate) {
+        (CongestionControl::Fixed { .. }, Some(bits_per_second)) => {
+            (CongestionControl::Fixed { bits_per_second }, None)
+        }
+        (CongestionControl::Fixed { .. }, None) => {
+            return Err(usage("--cc fixed needs its rate, as in --cc fixed --rate 1Gbit"));
+        }
+        (other, _) => (other, limit),
+    };
+    if congestion_control != CongestionControl::Auto
+        && (args.priority != Priority::Fair || args.deadline.is_some())
+    {
+        return Err(usage(format!(
+            "--priority and --deadline work only with --cc auto, not with --cc {congestion_control}: leave them out"
+        )));
+    }
+    let defaults = TransferOptions::default();
+    Ok(args.route.added_to(TransferOptions {
+        compress: args.switches.compress,
+        fsync: args.switches.fsync,
+        no_partial: args.switches.partial == Some(false),
+        congestion_control,
+        priority: args.priority,
+        deadline: args.deadline,
+        rate_limit,
+        timeout: args.timeout.unwrap_or(defaults.timeout),
+        min_rate: args.min_rate,
+        ssh: SshOptions { verbose: args.switches.verbose.saturating_sub(1), ..SshOptions::default() },
+        ..defaults
+    }))
+}
+
+/// This process's umask, which `--chmod` without a letter for whom respects.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
+}
+
+fn usage(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}

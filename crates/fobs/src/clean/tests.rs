@@ -1,0 +1,52 @@
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use super::*;
+
+/// What was reported, by file name.
+fn run(directory: &Path, options: CleanOptions) -> Vec<(PathBuf, Fate)> {
+    let mut found = Vec::new();
+    clean(directory, options, &mut |leftover| found.push((leftover.path, leftover.fate))).expect("readable");
+    found
+}
+
+const ALL: CleanOptions = CleanOptions { recursive: true, dry_run: false };
+
+#[test]
+fn old_temporaries_go_and_everything_else_stays() {
+    let place = tempfile::tempdir().expect("a directory");
+    let top = place.path();
+    fs::create_dir(top.join("d")).expect("a directory");
+    for name in [".old.fobs-abc123", "d/.old.fobs-abc123", ".new.fobs-abc124", "x", ".x.fobs-journal"] {
+        fs::write(top.join(name), b"content").expect("a file");
+    }
+    for name in [".old.fobs-abc123", "d/.old.fobs-abc123"] {
+        let file = File::options().write(true).open(top.join(name)).expect("the file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(7200)).expect("its time");
+    }
+    let dry = run(top, CleanOptions { recursive: false, dry_run: true });
+    let expected = [
+        (".x.fobs-journal", Fate::Foreign),
+        (".new.fobs-abc124", Fate::Recent),
+        (".old.fobs-abc123", Fate::Found),
+    ];
+    assert_eq!(dry, expected.map(|(name, fate)| (top.join(name), fate)));
+    assert_eq!(run(top, ALL).iter().filter(|(_, fate)| *fate == Fate::Removed).count(), 2);
+    for (name, stays) in [
+        (".old.fobs-abc123", false),
+        ("d/.old.fobs-abc123", false),
+        (".new.fobs-abc124", true),
+        ("x", true),
+        (".x.fobs-journal", true),
+    ] {
+        assert_eq!(top.join(name).exists(), stays, "{name}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_is_an_error() {
+    let place = tempfile::tempdir().expect("a directory");
+    let error = clean(&place.path().join("none"), ALL, &mut |_| ()).expect_err("it is not there");
+    assert_eq!(error.kind, ErrorKind::NoSource);
+}

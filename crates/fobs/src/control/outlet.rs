@@ -1,0 +1,180 @@
+//! The sending half of a stream. What it takes waits in memory until the stream has room for it, so that no
+//! thread waits for the network unless it wants to, and none holds a lock meanwhile.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::frame::FRAME_BYTES_MAX;
+
+/// Bytes that wait at most: two of the largest frames.
+const WAITING_MAX: usize = 2 * FRAME_BYTES_MAX;
+/// Bytes of one write: what a pipe that polls as writable takes without blocking (`PIPE_BUF`, pipe(7)).
+const PIECE_BYTES: usize = 4096;
+/// How often a thread that waits for room looks for it.
+const ROOM_POLL: Duration = Duration::from_millis(5);
+/// How long closing may wait until the last messages have left.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
+
+/// A place in the row of bytes that a stream was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Mark(u64);
+
+/// The sending half of a stream, and the operations on a channel that do not need its reader.
+pub(super) trait Outlet: Send + Sync {
+    /// Takes a frame, which has left once everything before the mark has; `None` where it has no room.
+    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>>;
+
+    /// Writes as much as the stream takes now. Everything before the mark has left this process.
+    fn drain(&self) -> io::Result<Mark>;
+
+    /// Whether nothing waits.
+    fn is_empty(&self) -> bool;
+
+    /// Ends the stream after what was taken, which waits for a second at most.
+    fn close(&self);
+
+    /// Ends the stream at once.
+    fn abandon(&self);
+
+    /// The reader fails at this time; `None` for never.
+    fn set_read_deadline(&self, _deadline: Option<Instant>) {}
+
+    /// A stream whose peer does not confirm anything for this long is broken.
+    fn set_timeout(&self, _timeout: Duration) {}
+}
+
+/// Bytes on their way into a stream.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    bytes: VecDeque<u8>,
+    written: u64,
+}
+
+impl Waiting {
+    /// Takes bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Mark {
+        self.bytes.extend(bytes);
+        Mark(self.written + self.bytes.len() as u64)
+    }
+
+    /// Whether this number of bytes may wait beside those that do.
+    pub(super) fn has_room(&self, len: usize) -> bool {
+        self.bytes.is_empty() || self.bytes.len() + len <= WAITING_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Writes what `stream` takes without blocking.
+    pub(super) fn drain(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<Mark> {
+        while !self.bytes.is_empty() && has_room(stream)? {
+            let (front, _) = self.bytes.as_slices();
+            match stream.write(&front[..front.len().min(PIECE_BYTES)]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.bytes.drain(..count);
+                    self.written += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Mark(self.written))
+    }
+}
+
+/// Whether a write would not block: there is room, or it would fail.
+fn has_room(stream: &impl AsFd) -> io::Result<bool> {
+    let mut waiting = [PollFd::new(stream, PollFlags::OUT)];
+    match poll(&mut waiting, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until everything before `mark` has left. `TimedOut` at `deadline`.
+pub(super) fn wait_for(outlet: &dyn Outlet, mark: Mark, deadline: Instant) -> io::Result<()> {
+    while outlet.drain()? < mark {
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side takes no messages"));
+        }
+        std::thread::sleep(ROOM_POLL);
+    }
+    Ok(())
+}
+
+/// Takes a frame as soon as there is room. `TimedOut` at `deadline`.
+pub(super) fn push_in_time(outlet: &dyn Outlet, frame: &[u8], deadline: Instant) -> io::Result<Mark> {
+    loop {
+        match outlet.push(frame)? {
+            Some(mark) => return Ok(mark),
+            None if Instant::now() >= deadline => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side takes no messages"));
+            }
+            None => {
+                outlet.drain()?;
+                std::thread::sleep(ROOM_POLL);
+            }
+        }
+    }
+}
+
+/// Writes what waits, for a second at most: the peer may no longer read.
+pub(super) fn drain_to_close(mut drained: impl FnMut() -> io::Result<bool>) {
+    let end = Instant::now() + CLOSE_WAIT;
+    while matches!(drained(), Ok(false)) && Instant::now() < end {
+        std::thread::sleep(ROOM_POLL);
+    }
+}
+
+/// A stream that is ended by dropping it.
+pub(super) struct StreamOutlet<W>(Mutex<Option<(W, Waiting)>>);
+
+impl<W: Write + AsFd + Send> StreamOutlet<W> {
+    pub(super) fn new(stream: W) -> StreamOutlet<W> {
+        StreamOutlet(Mutex::new(Some((stream, Waiting::default()))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<(W, Waiting)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Write + AsFd + Send> Outlet for StreamOutlet<W> {
+    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>> {
+        let mut state = self.state();
+        let (_, waiting) = state.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(waiting.has_room(frame.len()).then(|| waiting.push(frame)))
+    }
+
+    fn drain(&self) -> io::Result<Mark> {
+        let mut state = self.state();
+        let (stream, waiting) = state.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        waiting.drain(stream)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.state().as_ref().is_none_or(|(_, waiting)| waiting.is_empty())
+    }
+
+    fn close(&self) {
+        drain_to_close(|| self.drain().map(|_| self.is_empty()));
+        self.abandon();
+    }
+
+    fn abandon(&self) {
+        *self.state() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+use super::*;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+fn pair() -> (StreamOutlet<UnixStream>, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (StreamOutlet::new(ours), theirs)
+}
+
+/// Pushes frames until the stream takes no more and the memory is full; their number.
+fn fill(outlet: &impl Outlet, frame: &[u8]) -> usize {
+    let mut count = 0;
+    while outlet.push(frame).unwrap().is_some() {
+        outlet.drain().unwrap();
+        count += 1;
+        assert!(count < 1_000_000, "there is no bound");
+    }
+    count
+}
+
+#[test]
+fn a_peer_that_reads_nothing_makes_nobody_wait() {
+    let (outlet, mut theirs) = pair();
+    let count = fill(&outlet, &[7; 1000]);
+    assert!(!outlet.is_empty());
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        theirs.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mark = push_in_time(&outlet, &[8; 1000], deadline).unwrap();
+    wait_for(&outlet, mark, deadline).unwrap();
+    assert!(outlet.is_empty());
+    outlet.close();
+    let bytes = reader.join().unwrap();
+    assert_eq!(bytes.len(), (count + 1) * 1000);
+    assert!(bytes.ends_with(&[7, 8]) || bytes.ends_with(&[8; 1000]), "in order");
+}
+
+#[test]
+fn waiting_for_a_peer_that_reads_nothing_ends_in_time() {
+    let (outlet, _theirs) = pair();
+    fill(&outlet, &[7; 1000]);
+    let soon = Instant::now() + Duration::from_millis(20);
+    assert_eq!(push_in_time(&outlet, &[7; 1000], soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+    assert_eq!(wait_for(&outlet, Mark(u64::MAX), soon).unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn what_was_taken_leaves_before_the_end() {
+    let (outlet, mut theirs) = pair();
+    outlet.push(b"last words").unwrap().expect("room");
+    outlet.close();
+    let mut text = String::new();
+    theirs.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "last words");
+    outlet.close();
+    assert_eq!(outlet.push(b"more").unwrap_err().kind(), io::ErrorKind::NotConnected);
+}
+
+#[test]
+fn a_frame_of_any_size_is_taken_by_an_empty_outlet() {
+    let (outlet, _theirs) = pair();
+    assert!(outlet.push(&vec![1; WAITING_MAX + 1]).unwrap().is_some());
+    assert!(outlet.push(&[1]).unwrap().is_none());
+}

@@ -1,0 +1,80 @@
+//! What will limit a transfer, found out before it runs (docs/guide.md "Before a copy: doctor").
+//!
+//! ```text
+//!   facts     what is found out: of each end by itself, and of the path
+//!   host      this end: kernel, sockets, interface
+//!   speed     this end: ciphers and hash on one core
+//!   disk      this end: a file without a name, written and read
+//!   stream    data made in memory and thrown away there, for a session that tries the path
+//!   visit     the other end and the path
+//!   findings  facts to sentences: what each allows, and the command that mends it
+//!   verdict   findings to the one that limits a transfer
+//! ```
+//!
+//! `findings` and `verdict` are pure functions of the facts.
+
+mod disk;
+mod facts;
+mod findings;
+mod host;
+mod speed;
+mod stream;
+mod verdict;
+mod visit;
+
+#[cfg(test)]
+mod tests;
+
+pub use facts::{
+    Carried, CipherSpeed, DiskFacts, DiskSpeed, Examination, HostFacts, InterfaceFacts, PathFacts,
+    PathOutcome, PeerFacts, SocketFacts,
+};
+pub use findings::{Finding, Mend, Spot, Subject};
+pub use stream::PROBE_MAX;
+pub use verdict::{Bottleneck, Diagnosis, diagnose};
+
+pub(crate) use disk::DiskProbe;
+pub(crate) use host::{clock_s, examine};
+pub(crate) use stream::{Nowhere, Zeros};
+
+use crate::cancel::CancelToken;
+use crate::error::Result;
+use crate::event::EventSink;
+use crate::options::{Remote, TransferOptions};
+use crate::storage::Base;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An examination of this end, or of both ends and the path between them.
+#[derive(Debug, Clone)]
+pub struct Checkup {
+    /// The directory here whose disk is tried.
+    pub directory: PathBuf,
+    /// The other end, and the directory there; `None` examines only this end.
+    pub remote: Option<Remote>,
+    /// How the other end is reached, and how data is sent there.
+    pub options: TransferOptions,
+    /// How long data is sent in each direction; at most [`PROBE_MAX`].
+    pub time: Duration,
+}
+
+impl Checkup {
+    /// Examines. Data that was sent is thrown away, and no file stays at either end. Notices (a pinned key)
+    /// go to `events`.
+    ///
+    /// # Errors
+    /// Those of reaching the other end over the control channel; `Protocol` if it runs a version that cannot
+    /// be examined; `Interrupted` once cancelled. A path that carries no data is no error but a fact.
+    pub fn run(&self, events: Arc<dyn EventSink>, cancel: &CancelToken) -> Result<Examination> {
+        // Who cannot reach the other end learns it first.
+        let visited =
+            self.remote.as_ref().map(|remote| visit::visit(self, remote, events, cancel)).transpose()?;
+        let (peer, there) = visited.map_or((None, None), |(peer, facts)| (peer, Some(facts)));
+        let directory = self.directory.as_os_str().as_bytes();
+        let here = examine(peer, &DiskProbe::At { base: &Base::Ambient, directory }, cancel);
+        cancel.check()?;
+        Ok(Examination { here, there })
+    }
+}

@@ -1,0 +1,168 @@
+//! Findings and verdicts from injected facts.
+
+use super::*;
+use crate::error::ErrorKind;
+use crate::explain::{Explanation, Recorder, explain};
+
+fn host() -> HostFacts {
+    HostFacts {
+        program: "fobs 1".to_owned(),
+        kernel: "6.8.0".to_owned(),
+        cpus: 4,
+        sockets: SocketFacts {
+            requested: 8 << 20,
+            receive: 16 << 20,
+            send: 16 << 20,
+            rmem_max: Some(8 << 20),
+            wmem_max: Some(8 << 20),
+            segments: true,
+            merges: true,
+        },
+        ciphers: vec![CipherSpeed { name: "AES-128-GCM".to_owned(), bps: 40e9 }],
+        hash_bps: 20e9,
+        disk: DiskFacts::Measured(DiskSpeed {
+            directory: "/data".to_owned(),
+            bytes: 1 << 20,
+            write_bps: 4e9,
+            read_bps: 5e9,
+        }),
+        ..HostFacts::default()
+    }
+}
+
+/// The buffers of a kernel whose limits nobody has raised.
+fn with_small_buffers() -> HostFacts {
+    let sockets = SocketFacts {
+        receive: 425_984,
+        send: 425_984,
+        rmem_max: Some(212_992),
+        wmem_max: Some(212_992),
+        ..host().sockets
+    };
+    HostFacts { sockets, ..host() }
+}
+
+fn carried(bps: f64, socket_drops: u64) -> PathFacts {
+    let why = Explanation { goodput_bps: bps, ..explain(&Recorder::new().so_far()) };
+    let outcome = PathOutcome::Carried(Box::new(Carried {
+        bps,
+        seconds: 2.0,
+        rtt_ms: Some(10.0),
+        loss_rate: 0.0,
+        socket_drops,
+        mtu: Some(1500),
+        cut_short: false,
+        why,
+    }));
+    PathFacts { port: Some(45_601), outcome }
+}
+
+fn with_peer(peer: HostFacts, there: PathFacts, back: Option<PathFacts>) -> Examination {
+    let name = "far".to_owned();
+    let peer = PeerFacts { name, host: peer, clock_ahead_s: 0.0, clock_error_s: 0.005, there, back };
+    Examination { here: host(), there: Some(peer) }
+}
+
+#[test]
+fn a_small_receive_buffer_is_named_with_its_command() {
+    let found = diagnose(&Examination { here: with_small_buffers(), there: None });
+    let back = found.back.clone().expect("a limit of receiving");
+    assert_eq!((back.spot, back.subject), (Spot::Here, Subject::SocketBuffers));
+    assert!((200e6..220e6).contains(&back.bps), "{back:?}");
+    let mend = back.mend.expect("a command");
+    assert_eq!(mend.action, "as root here: sysctl -w net.core.rmem_max=8388608 net.core.wmem_max=8388608");
+    // The buffer would then fit 8.4 Gbit/s, and the disk is the next limit.
+    assert_eq!(mend.predicted_bps, Some(4e9));
+    assert_eq!(found.forth.as_ref().map(|forth| forth.subject), Some(Subject::Disk));
+    let text = found.text();
+    let last = text.lines().last().expect("a verdict");
+    assert!(last.starts_with("Verdict: ") && last.contains("the socket buffers here"), "{last}");
+    assert!(last.contains("sysctl -w net.core.rmem_max=8388608"), "{last}");
+}
+
+#[test]
+fn a_buffer_that_dropped_nothing_is_no_verdict() {
+    for (drops, expected) in [(0, Subject::Udp), (7, Subject::SocketBuffers)] {
+        let facts = with_peer(with_small_buffers(), carried(900e6, drops), Some(carried(900e6, 0)));
+        let found = diagnose(&facts);
+        assert_eq!(found.forth.as_ref().map(|forth| forth.subject), Some(expected), "{drops}");
+        let named = |finding: &&Finding| finding.subject == Subject::SocketBuffers && finding.mend.is_some();
+        assert_eq!(found.findings.iter().filter(named).count(), 1, "it is a finding either way");
+    }
+}
+
+#[test]
+fn the_slowest_part_of_the_way_is_the_verdict() {
+    let slow = DiskSpeed { directory: "/d".to_owned(), bytes: 1, write_bps: 1e8, read_bps: 3e9 };
+    let peer = HostFacts { disk: DiskFacts::Measured(slow), ..host() };
+    let found = diagnose(&with_peer(peer, carried(9e8, 0), Some(carried(2e9, 0))));
+    let (forth, back) = (found.forth.expect("a limit"), found.back.expect("a limit"));
+    assert_eq!((forth.spot, forth.subject, forth.bps), (Spot::There, Subject::Disk, 1e8));
+    assert_eq!(forth.mend.and_then(|mend| mend.predicted_bps), Some(9e8), "the path is next");
+    assert_eq!((back.spot, back.subject, back.bps), (Spot::Back, Subject::Udp, 2e9));
+    assert_eq!(found.failure, None);
+    assert!(found.verdict.starts_with("a copy to far is limited to about 100 Mbit/s by the disk there"));
+}
+
+#[test]
+fn blocked_udp_says_at_which_end_to_open_it() {
+    for (arrived, words) in [
+        (Some(false), "as root there: iptables -A INPUT -p udp --dport 45601:45664 -j ACCEPT"),
+        (Some(true), "as root here: iptables -A INPUT -p udp --sport 45601:45664 -j ACCEPT"),
+        (None, "as root there: iptables"),
+    ] {
+        let outcome = PathOutcome::Blocked { arrived, message: "no answer".to_owned() };
+        let found = diagnose(&with_peer(host(), PathFacts { port: Some(45_601), outcome }, None));
+        assert_eq!(found.failure, Some(ErrorKind::Connect));
+        assert!(found.verdict.contains("no copy between here and far is possible"), "{}", found.verdict);
+        assert!(found.verdict.contains(words), "{}", found.verdict);
+    }
+}
+
+#[test]
+fn clocks_and_versions_that_differ_are_named() {
+    let mut facts = with_peer(host(), carried(1e9, 0), Some(carried(1e9, 0)));
+    let mends = |facts: &Examination, subject| {
+        let found = diagnose(facts).findings.into_iter();
+        found.filter(|finding| finding.subject == subject && finding.mend.is_some()).count()
+    };
+    assert_eq!((mends(&facts, Subject::Clock), mends(&facts, Subject::Host)), (0, 0));
+    if let Some(peer) = &mut facts.there {
+        peer.clock_ahead_s = -3.0;
+        peer.host.program = "fobs 2".to_owned();
+    }
+    assert_eq!((mends(&facts, Subject::Clock), mends(&facts, Subject::Host)), (1, 1));
+}
+
+#[test]
+fn a_narrow_hop_and_offloads_that_are_off_are_named() {
+    let interface = InterfaceFacts {
+        name: "eth0".to_owned(),
+        mtu: Some(9000),
+        speed_mbit: Some(10_000),
+        segments: Some(true),
+        merges: Some(false),
+    };
+    let wide = HostFacts { interface: Some(interface), ..host() };
+    let facts = with_peer(wide.clone(), carried(1e9, 0), Some(carried(1e9, 0)));
+    let found = diagnose(&Examination { here: wide, ..facts });
+    let actions: Vec<String> =
+        found.findings.into_iter().filter_map(|finding| Some(finding.mend?.action)).collect();
+    assert!(actions.iter().any(|action| action == "as root: ethtool -K eth0 gro on"), "{actions:?}");
+    assert!(actions.iter().any(|action| action.contains("tracepath -n far")), "{actions:?}");
+}
+
+#[test]
+fn facts_of_a_hostile_peer_are_bounded() {
+    let facts = HostFacts {
+        program: "\x1b[2J".repeat(1000),
+        features: vec!["x".repeat(1000); 1000],
+        hash_bps: f64::NAN,
+        clock_s: f64::NEG_INFINITY,
+        ..host()
+    };
+    let safe = facts.of_a_peer();
+    assert!(safe.program.len() <= 200 && !safe.program.contains('\x1b'));
+    assert!(safe.features.len() <= 32 && safe.features.iter().all(|feature| feature.len() <= 200));
+    assert_eq!((safe.hash_bps, safe.clock_s), (0.0, 0.0));
+}

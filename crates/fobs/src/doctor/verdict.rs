@@ -1,0 +1,197 @@
+//! What will limit a transfer, and the whole diagnosis as text.
+
+use super::facts::{Examination, PathFacts, PathOutcome};
+use super::findings::{Finding, Mend, Spot, Subject, findings};
+use crate::error::ErrorKind;
+use crate::explain::words::rate;
+use crate::explain::{FASTER_DESTINATION, FASTER_SOURCE};
+use serde::Serialize;
+
+/// Columns of a finding's name.
+const NAME_COLUMNS: usize = 15;
+
+/// What was found, and what follows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Diagnosis {
+    /// Everything that was found, in order.
+    pub findings: Vec<Finding>,
+    /// What limits a transfer to the other end, or sending from here where no other end was examined; `None`
+    /// if nothing was measured.
+    pub forth: Option<Bottleneck>,
+    /// What limits a transfer from the other end, or receiving here.
+    pub back: Option<Bottleneck>,
+    /// Both in one line.
+    pub verdict: String,
+    /// Why no transfer is possible at all; `None` if one is.
+    #[serde(serialize_with = "code")]
+    pub failure: Option<ErrorKind>,
+    /// The other end's name.
+    #[serde(skip)]
+    peer: Option<String>,
+}
+
+fn code<S: serde::Serializer>(kind: &Option<ErrorKind>, to: S) -> Result<S::Ok, S::Error> {
+    kind.map(ErrorKind::code).serialize(to)
+}
+
+/// The narrowest part of the way of a byte.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bottleneck {
+    /// The rate that it allows, bits per second.
+    pub bps: f64,
+    /// Where it is.
+    pub spot: Spot,
+    /// What it is.
+    pub subject: Subject,
+    /// What mends it, with the rate that the next narrowest part allows; `None` if nothing is known to.
+    pub mend: Option<Mend>,
+}
+
+/// What will limit a transfer: a pure function of the facts.
+pub fn diagnose(facts: &Examination) -> Diagnosis {
+    let findings = findings(facts);
+    let peer = facts.there.as_ref();
+    let forth = bottleneck(&findings, Spot::Here, Spot::Forth, Spot::There, peer.map(|peer| &peer.there));
+    let back = match peer {
+        // Nothing came back: that is said once.
+        Some(peer) if peer.back.is_none() => None,
+        Some(peer) => bottleneck(&findings, Spot::There, Spot::Back, Spot::Here, peer.back.as_ref()),
+        None => bottleneck(&findings, Spot::There, Spot::Back, Spot::Here, None),
+    };
+    let failure = peer.and_then(|peer| match &peer.there.outcome {
+        PathOutcome::Carried(_) => None,
+        PathOutcome::Blocked { .. } => Some(ErrorKind::Connect),
+        PathOutcome::Failed { kind, .. } => Some(*kind),
+    });
+    let name = peer.map(|peer| peer.name.clone());
+    let verdict = verdict(forth.as_ref(), back.as_ref(), name.as_deref(), failure);
+    Diagnosis { findings, forth, back, verdict, failure, peer: name }
+}
+
+/// The narrowest part of the way from `sender` over `path` to `receiver`.
+fn bottleneck(
+    findings: &[Finding],
+    sender: Spot,
+    path: Spot,
+    receiver: Spot,
+    tried: Option<&PathFacts>,
+) -> Option<Bottleneck> {
+    // What was carried without a drop fits the buffer of a receiver that is as busy as it was then.
+    let spared = tried.and_then(PathFacts::carried).is_some_and(|carried| carried.socket_drops == 0);
+    let bound = |finding: &Finding| match finding.spot {
+        spot if spot == sender || spot == path => finding.sends_bps,
+        spot if spot == receiver && finding.subject == Subject::SocketBuffers && spared => None,
+        spot if spot == receiver => finding.receives_bps,
+        _ => None,
+    };
+    let mut bounds: Vec<(f64, &Finding)> =
+        findings.iter().filter_map(|finding| Some((bound(finding)?, finding))).collect();
+    bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let &(bps, narrowest) = bounds.first()?;
+    let next = bounds.get(1).map(|(bps, _)| *bps);
+    let mend = match narrowest.subject {
+        Subject::Disk => {
+            let action = if narrowest.spot == receiver { FASTER_DESTINATION } else { FASTER_SOURCE };
+            Some(Mend { action: action.to_owned(), predicted_bps: next })
+        }
+        _ => narrowest.mend.clone().map(|mend| Mend {
+            predicted_bps: match (mend.predicted_bps, next) {
+                (Some(predicted), Some(next)) => Some(predicted.min(next)),
+                (predicted, _) => predicted,
+            },
+            ..mend
+        }),
+    };
+    Some(Bottleneck { bps, spot: narrowest.spot, subject: narrowest.subject, mend })
+}
+
+fn verdict(
+    forth: Option<&Bottleneck>,
+    back: Option<&Bottleneck>,
+    peer: Option<&str>,
+    failure: Option<ErrorKind>,
+) -> String {
+    if let (Some(_), Some(name)) = (failure, peer) {
+        let mend = forth.and_then(|forth| forth.mend.as_ref());
+        let mend = mend.map_or_else(String::new, |mend| format!("; what would help: {}", mend.action));
+        return format!("no copy between here and {name} is possible: its UDP carries no data{mend}");
+    }
+    let (to, from) = match peer {
+        Some(name) => (format!("a copy to {name}"), format!("a copy from {name}")),
+        None => ("sending from here".to_owned(), "receiving here".to_owned()),
+    };
+    let parts = [(to, forth), (from, back)];
+    let parts = parts.iter().filter_map(|(what, limit)| Some(part(what, (*limit)?))).collect::<Vec<_>>();
+    parts.join("; ")
+}
+
+fn part(what: &str, limit: &Bottleneck) -> String {
+    let place = match limit.spot {
+        Spot::Here => " here",
+        Spot::There => " there",
+        Spot::Forth | Spot::Back => "",
+    };
+    let by = match (limit.subject, limit.spot) {
+        (Subject::Udp, _) => "what the path between the hosts carries".to_owned(),
+        (subject, _) => format!("the {}{place}", subject.name()),
+    };
+    let mend = match &limit.mend {
+        None => String::new(),
+        Some(Mend { action, predicted_bps: None }) => format!(" (what would help: {action})"),
+        Some(Mend { action, predicted_bps: Some(bps) }) => {
+            format!(" (what would help: {action}; predicted: up to {})", rate(*bps))
+        }
+    };
+    format!("{what} is limited to about {} by {by}{mend}", rate(limit.bps))
+}
+
+impl Diagnosis {
+    /// Everything for a person, in lines; the last one is the verdict.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut last = None;
+        for finding in &self.findings {
+            if last != Some(finding.spot) {
+                last = Some(finding.spot);
+                text += &format!("{}:\n", self.heading(finding.spot));
+            }
+            text += &format!("  {:NAME_COLUMNS$} {}\n", finding.subject.name(), finding.text);
+            if let Some(allowed) = allowed(finding) {
+                text += &format!("  {:NAME_COLUMNS$}   {allowed}\n", "");
+            }
+            if let Some(Mend { action, predicted_bps }) = &finding.mend {
+                let gain =
+                    predicted_bps.map_or_else(String::new, |bps| format!("; predicted: up to {}", rate(bps)));
+                text += &format!("  {:NAME_COLUMNS$}   what would help: {action}{gain}\n", "");
+            }
+        }
+        text + &format!("Verdict: {}.\n", self.verdict)
+    }
+
+    fn heading(&self, spot: Spot) -> String {
+        let name = self.peer.as_deref().unwrap_or("the other host");
+        match spot {
+            Spot::Here => "This host".to_owned(),
+            Spot::There => format!("Host {name}"),
+            Spot::Forth => format!("Path to {name}"),
+            Spot::Back => format!("Path from {name}"),
+        }
+    }
+}
+
+/// What a finding allows, in words.
+fn allowed(finding: &Finding) -> Option<String> {
+    match (finding.subject, finding.sends_bps, finding.receives_bps) {
+        (Subject::Udp, ..) => None,
+        (Subject::SocketBuffers, _, Some(bps)) => {
+            Some(format!("holds what arrives in 10 ms, the pause of a busy receiver, at up to {}", rate(bps)))
+        }
+        (_, Some(sends), Some(receives)) if sends == receives => Some(format!("limits to {}", rate(sends))),
+        (_, Some(sends), Some(receives)) => {
+            Some(format!("limits sending to {}, receiving to {}", rate(sends), rate(receives)))
+        }
+        (_, Some(sends), None) => Some(format!("limits sending to {}", rate(sends))),
+        (_, None, Some(receives)) => Some(format!("limits receiving to {}", rate(receives))),
+        (_, None, None) => None,
+    }
+}

@@ -1,0 +1,57 @@
+//! Entry points of the fuzz targets (`fuzz/`): one function for each parser of bytes that another can write,
+//! and for the machines that act on them. No part of the public API.
+//!
+//! An entry function panics where a parser breaks a promise. `cargo test` replays the committed corpora.
+
+mod files;
+mod filters;
+mod input;
+mod journals;
+mod keys;
+mod machines;
+mod messages;
+mod packets;
+mod records;
+mod survey;
+
+/// A fuzz target: its name, which is also the name of its corpus, and its entry function.
+pub struct FuzzTarget {
+    /// As in `fuzz/fuzz_targets/NAME.rs` and `fuzz/corpus/NAME/`.
+    pub name: &'static str,
+    /// Takes any bytes.
+    pub entry: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "datagram", entry: packets::datagram },
+    FuzzTarget { name: "ack", entry: packets::ack },
+    FuzzTarget { name: "receiver", entry: machines::receiver },
+    FuzzTarget { name: "sender", entry: machines::sender },
+    FuzzTarget { name: "frames", entry: messages::frames },
+    FuzzTarget { name: "message", entry: messages::message },
+    FuzzTarget { name: "chunk", entry: records::chunk },
+    FuzzTarget { name: "records", entry: records::records },
+    FuzzTarget { name: "journal", entry: journals::journal },
+    FuzzTarget { name: "filter", entry: filters::filter },
+    FuzzTarget { name: "attributes", entry: records::attributes },
+    FuzzTarget { name: "batch", entry: survey::batch },
+    FuzzTarget { name: "choices", entry: survey::choices },
+    FuzzTarget { name: "authorized_keys", entry: keys::authorized_keys },
+    FuzzTarget { name: "identity", entry: keys::identity },
+    FuzzTarget { name: "known_hosts", entry: keys::known_hosts },
+    FuzzTarget { name: "paths", entry: files::paths },
+    FuzzTarget { name: "trace", entry: files::trace },
+];
+
+/// Runs a target once.
+///
+/// # Panics
+/// If there is no such target, or where a parser breaks a promise.
+pub fn run(name: &str, input: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
+    (target.entry)(input);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! What a caller chooses about a sync.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Preserve;
+use crate::filter::Filter;
+use crate::storage::survey::Changes;
+pub use crate::storage::survey::sync::{Absent, Compare, Present, SyncRules};
+
+/// Everything a caller may choose about `fobs sync` beside the transfer itself. It travels in the request; a
+/// member that is missing there is as by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyncOptions {
+    /// What is kept of entries beside their content.
+    pub preserve: Preserve,
+    /// Which directories are entered.
+    pub directories: Enter,
+    /// Names that are left out, or protected from deletion.
+    pub filter: Filter,
+    /// The names to transfer, relative to the one source; all without.
+    #[serde(with = "paths")]
+    pub names: Option<Vec<Vec<u8>>>,
+    /// Which entries are sent.
+    pub rules: SyncRules,
+    /// What is deleted at the destination.
+    pub delete: Option<Delete>,
+    /// The end of a backup's name, if backups are made.
+    pub backup: Option<Vec<u8>>,
+    /// Nothing is changed.
+    pub dry_run: bool,
+    /// Nothing but deletions is carried out: the first part of `--delete-before`.
+    pub only_delete: bool,
+    /// Which entries are reported.
+    pub report: Report,
+}
+
+/// Paths in base64: they are of any bytes.
+mod paths {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Paths = Option<Vec<Vec<u8>>>;
+
+    pub fn serialize<S: Serializer>(paths: &Paths, to: S) -> Result<S::Ok, S::Error> {
+        let texts = |paths: &Vec<Vec<u8>>| paths.iter().map(|path| STANDARD.encode(path)).collect::<Vec<_>>();
+        paths.as_ref().map(texts).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Paths, D::Error> {
+        let Some(texts) = Option::<Vec<String>>::deserialize(from)? else { return Ok(None) };
+        let paths = texts.iter().map(|text| STANDARD.decode(text).map_err(D::Error::custom));
+        paths.collect::<Result<_, _>>().map(Some)
+    }
+}
+
+impl SyncOptions {
+    /// Whether directories can be sources.
+    pub(crate) fn enters(&self) -> bool {
+        self.directories != Enter::None
+    }
+}
+
+/// Which directories are entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enter {
+    /// None; they are left out.
+    #[default]
+    None,
+    /// None but those named with a slash; the others are made without their contents (`-d`).
+    Made,
+    /// All (`-r`).
+    All,
+}
+
+/// Deletion of what the sources do not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delete {
+    /// When.
+    pub when: DeleteWhen,
+    /// Most files to delete; the others are left and reported.
+    pub max: Option<u64>,
+}
+
+/// When files are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeleteWhen {
+    /// Before the first byte of data.
+    Before,
+    /// When the listing is complete, while data flows.
+    #[default]
+    During,
+    /// After the last file is stored.
+    After,
+}
+
+impl Report {
+    /// Whether an entry with these changes is reported.
+    pub(crate) fn wants(self, changes: Changes) -> bool {
+        match self {
+            Report::Nothing => false,
+            Report::Changed => changes.is_significant(),
+            Report::All => true,
+        }
+    }
+}
+
+/// Which entries are reported as they are decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Report {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that change.
+    Changed,
+    /// All.
+    All,
+}

@@ -1,0 +1,98 @@
+//! `fobs server --restrict DIR`: a session over ssh that sees one directory, as `command=` of a key in sshd's
+//! authorized_keys runs it.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Restriction;
+use crate::secure::authorized_keys::Rights;
+use crate::storage::{Base, Links};
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Longest part of a refused command that is shown, characters.
+const COMMAND_CHARS_MAX: usize = 80;
+
+/// What a restricted session may do, and the directory that it sees as `/`.
+///
+/// # Errors
+/// `Denied` where ssh was asked for anything but `fobs server`, `Destination` for a directory that cannot be
+/// opened.
+pub(crate) fn restricted(restriction: &Restriction) -> Result<(Base, Rights)> {
+    let asked = std::env::var_os("SSH_ORIGINAL_COMMAND");
+    let asked = asked.as_ref().map(|command| command.to_string_lossy());
+    check_command(std::env::var_os("SSH_CONNECTION").is_some(), asked.as_deref())?;
+    // No link leads out: the kernel resolves every path beneath the directory.
+    let base = Base::Beneath { root: open_root(&restriction.directory)?, links: Links::Inside };
+    Ok((base, Rights { direction: restriction.direction, paths: Vec::new() }))
+}
+
+/// A directory that is served.
+pub(crate) fn open_root(path: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
+        let message =
+            format!("cannot serve {}: {error}; name a directory that exists and can be read", path.display());
+        Error::new(ErrorKind::Destination, message)
+    })
+}
+
+/// Refuses a key's user who asked ssh for anything but what `fobs cp` asks for. Without ssh around there is
+/// nothing to check.
+fn check_command(over_ssh: bool, asked: Option<&str>) -> Result<()> {
+    let denied = |why: String| Err(Error::new(ErrorKind::Denied, why));
+    match asked {
+        None if !over_ssh => Ok(()),
+        None => {
+            denied("this key gives no shell here: it is only for fobs (fobs cp FILE HOST:PATH)".to_owned())
+        }
+        Some(command) if is_server(command) => Ok(()),
+        Some(command) => {
+            let shown = crate::control::printable(command, COMMAND_CHARS_MAX);
+            denied(format!(
+                "this key may run only 'fobs server' here, not '{shown}': use it with fobs, or use another key"
+            ))
+        }
+    }
+}
+
+/// Whether a command is `fobs server`, by any path and a name that begins with `fobs`.
+fn is_server(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let (program, verb) = (words.next().unwrap_or_default(), words.next());
+    let name = program.trim_matches(['\'', '"']).rsplit('/').next().unwrap_or_default();
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    name.starts_with("fobs") && plain && verb == Some("server") && words.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_servers_own_command_is_taken() {
+        for command in ["fobs server", "/opt/x/fobs server", " fobs  server ", "'~/bin/fobs-1.2' server"] {
+            assert_eq!(check_command(true, Some(command)), Ok(()), "{command}");
+        }
+        for command in [
+            "",
+            "fobs",
+            "server",
+            "fobs cp a b",
+            "fobs server --restrict /",
+            "rsync --server .",
+            "sh -c fobs server",
+            "fobs server; sh",
+            "fobs;sh server",
+            "fobs$(sh) server",
+            "/bin/sh server",
+            "scp -t x\u{1b}[2J",
+        ] {
+            let error = check_command(true, Some(command)).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Denied, "{command}");
+            assert!(!error.message.contains(char::is_control), "{error:?}");
+        }
+        assert!(check_command(true, None).unwrap_err().message.contains("no shell"));
+        assert_eq!(check_command(false, None), Ok(()), "not run by ssh");
+        assert!(check_command(false, Some("sh")).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! Users and groups: their names at the sender, their numbers at the receiver.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+
+use nix::unistd::{Gid, Group, Uid, User};
+use rustix::process::{getegid, geteuid, getgroups};
+
+use super::preserve::IdMapping;
+use super::{ACCOUNT_NAME_LEN_MAX, Account};
+
+/// Most answers that are remembered of each kind; others are asked for again.
+const REMEMBERED_MAX: usize = 16_384;
+
+/// What this process may do to owners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::storage) struct Rights {
+    /// It runs as root, so it may give files away.
+    pub(in crate::storage) is_root: bool,
+    /// The groups that it may give its files to otherwise.
+    pub(in crate::storage) groups: HashSet<u32>,
+}
+
+impl Rights {
+    pub(in crate::storage) fn of_this_process() -> Rights {
+        let groups = getgroups().unwrap_or_default().into_iter().chain([getegid()]);
+        Rights { is_root: geteuid().is_root(), groups: groups.map(|group| group.as_raw()).collect() }
+    }
+
+    /// Which of a wanted user and group are set, as rsync does: what only root can set is left as it is.
+    pub(super) fn settable(&self, user: Option<u32>, group: Option<u32>) -> (Option<u32>, Option<u32>) {
+        let user = user.filter(|_| self.is_root);
+        (user, group.filter(|group| self.is_root || self.groups.contains(group)))
+    }
+}
+
+/// The number that an account has here; `find` looks for its name.
+pub(super) fn local_id(account: &Account, mapping: IdMapping, find: impl FnOnce(&str) -> Option<u32>) -> u32 {
+    match (&account.name, mapping) {
+        (Some(name), IdMapping::Names) if account.id != 0 => find(name).unwrap_or(account.id),
+        _ => account.id,
+    }
+}
+
+/// Asks for accounts once.
+#[derive(Debug, Default)]
+pub(in crate::storage) struct Accounts {
+    user_names: Remembered<u32, Option<String>>,
+    group_names: Remembered<u32, Option<String>>,
+    user_ids: Remembered<String, Option<u32>>,
+    group_ids: Remembered<String, Option<u32>>,
+}
+
+impl Accounts {
+    /// The user of this number, with the name where names count.
+    pub(super) fn user(&self, id: u32, mapping: IdMapping) -> Account {
+        let find = |&id: &u32| User::from_uid(Uid::from_raw(id)).ok().flatten().map(|user| user.name);
+        Account { id, name: named(mapping, || self.user_names.get(&id, find)) }
+    }
+
+    /// The group of this number, likewise.
+    pub(super) fn group(&self, id: u32, mapping: IdMapping) -> Account {
+        let find = |&id: &u32| Group::from_gid(Gid::from_raw(id)).ok().flatten().map(|group| group.name);
+        Account { id, name: named(mapping, || self.group_names.get(&id, find)) }
+    }
+
+    /// The number of a peer's user here.
+    pub(super) fn user_id(&self, user: &Account, mapping: IdMapping) -> u32 {
+        let find = |name: &String| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+        local_id(user, mapping, |name| self.user_ids.get(&name.to_owned(), find))
+    }
+
+    /// The number of a peer's group here.
+    pub(super) fn group_id(&self, group: &Account, mapping: IdMapping) -> u32 {
+        let find = |name: &String| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+        local_id(group, mapping, |name| self.group_ids.get(&name.to_owned(), find))
+    }
+}
+
+/// A name that is sent: one that the rules of [`Account`] allow.
+fn named(mapping: IdMapping, find: impl FnOnce() -> Option<String>) -> Option<String> {
+    match mapping {
+        IdMapping::Names => find().filter(|name| (1..=ACCOUNT_NAME_LEN_MAX).contains(&name.len())),
+        IdMapping::Numbers => None,
+    }
+}
+
+#[derive(Debug)]
+struct Remembered<K, V>(Mutex<HashMap<K, V>>);
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Remembered(Mutex::default())
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Remembered<K, V> {
+    fn get(&self, key: &K, find: impl FnOnce(&K) -> V) -> V {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = known.get(key) {
+            return value.clone();
+        }
+        let value = find(key);
+        if known.len() < REMEMBERED_MAX {
+            known.insert(key.clone(), value.clone());
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(id: u32, name: Option<&str>) -> Account {
+        Account { id, name: name.map(str::to_owned) }
+    }
+
+    #[test]
+    fn accounts_are_found_by_name_then_by_number() {
+        let find = |name: &str| (name == "ann").then_some(7);
+        for (account, mapping, id) in [
+            (account(5, Some("ann")), IdMapping::Names, 7),
+            (account(5, Some("bob")), IdMapping::Names, 5),
+            (account(5, None), IdMapping::Names, 5),
+            (account(5, Some("ann")), IdMapping::Numbers, 5),
+            (account(0, Some("ann")), IdMapping::Names, 0),
+        ] {
+            assert_eq!(local_id(&account, mapping, find), id, "{account:?} {mapping:?}");
+        }
+    }
+
+    #[test]
+    fn only_root_gives_files_away() {
+        let root = Rights { is_root: true, groups: HashSet::new() };
+        let user = Rights { is_root: false, groups: HashSet::from([100]) };
+        assert_eq!(root.settable(Some(5), Some(6)), (Some(5), Some(6)));
+        assert_eq!(root.settable(None, None), (None, None));
+        assert_eq!(user.settable(Some(5), Some(100)), (None, Some(100)));
+        assert_eq!(user.settable(Some(5), Some(6)), (None, None));
+    }
+
+    #[test]
+    fn accounts_of_this_host_are_known_both_ways() {
+        let accounts = Accounts::default();
+        let root = accounts.user(0, IdMapping::Names);
+        assert_eq!(root.name.as_deref(), Some("root"));
+        assert_eq!(accounts.user(0, IdMapping::Numbers).name, None);
+        // No account of any host has this number.
+        assert_eq!(accounts.user(u32::MAX - 7, IdMapping::Names).name, None);
+        for _ in 0..2 {
+            assert_eq!(accounts.user_id(&account(9, Some("root")), IdMapping::Names), 0);
+            assert_eq!(accounts.group_id(&account(9, Some("no such group")), IdMapping::Names), 9);
+        }
+    }
+}

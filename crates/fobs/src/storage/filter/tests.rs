@@ -1,0 +1,250 @@
+//! Filters by table, by property, and against the installed rsync.
+
+mod rsync;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn filter(rules: &[&str]) -> Filter {
+    let mut filter = Filter::default();
+    for rule in rules {
+        filter.add_rule(rule.as_bytes(), &mut no_files).unwrap_or_else(|error| panic!("{error}"));
+    }
+    filter
+}
+
+fn excludes(filter: &Filter, side: Side, path: &str) -> bool {
+    let (path, kind) = match path.strip_suffix('/') {
+        Some(directory) => (directory, NameKind::Directory),
+        None => (path, NameKind::Other),
+    };
+    Chain::new(Arc::new(filter.clone()), side, b"/srv/top").excludes(path.as_bytes(), kind)
+}
+
+#[test]
+fn patterns_apply_where_rsync_applies_them() {
+    for (pattern, excluded, included) in [
+        ("foo", &["foo", "a/foo", "foo/"][..], &["foobar", "foo/x"][..]),
+        ("/foo", &["foo"], &["a/foo"]),
+        ("foo/", &["foo/", "a/foo/"], &["foo"]),
+        ("a/b", &["a/b", "x/a/b"], &["xa/b", "a/b/c"]),
+        ("/a/b", &["a/b"], &["x/a/b"]),
+        ("*.o", &["x.o", "a/x.o"], &["x.oo", "x.o/y"]),
+        ("/*", &["foo", "bar/"], &["foo/x"]),
+        ("a/*/c", &["a/b/c", "x/a/b/c"], &["a/b/d/c"]),
+        ("a/**/c", &["a/b/c", "x/a/b/d/c"], &["a/c", "xa/b/c"]),
+        ("**/c", &["c", "a/c", "a/b/c"], &["ac"]),
+        ("**c", &["c", "ac", "a/b/xc"], &["cx"]),
+        ("foo/***", &["foo/", "foo/x", "foo/x/y", "a/foo/x"], &["foo"]),
+        ("[ab]?", &["a1", "x/b2"], &["c1", "a"]),
+        ("a\\b", &["a\\b"], &["ab"]),
+        ("a\\b*", &["abc"], &["a\\b"]),
+        ("/", &[], &["foo", "a/"]),
+    ] {
+        let rule = format!("- {pattern}");
+        let filter = filter(&[&rule]);
+        for path in excluded {
+            assert!(excludes(&filter, Side::Sender, path), "{pattern} and {path}");
+        }
+        for path in included {
+            assert!(!excludes(&filter, Side::Sender, path), "{pattern} and {path}");
+        }
+    }
+}
+
+#[test]
+fn the_first_rule_that_matches_decides() {
+    let filter = filter(&["+ keep.o", "- *.o", "+ *"]);
+    assert!(!excludes(&filter, Side::Sender, "keep.o"));
+    assert!(excludes(&filter, Side::Sender, "x.o"));
+    assert!(!excludes(&filter, Side::Sender, "x.c"));
+}
+
+#[test]
+fn each_side_has_its_rules() {
+    for (rule, sender, receiver) in [
+        ("- x", true, true),
+        ("exclude x", true, true),
+        ("H x", true, false),
+        ("hide,! y", true, false),
+        ("P x", false, true),
+        ("protect x", false, true),
+        ("-s x", true, false),
+        ("-r x", false, true),
+        ("-sr x", true, true),
+        ("-_x", true, true),
+        ("-,s x", true, false),
+        ("-! y", true, true),
+        ("-/ /srv/top/x", true, true),
+        ("-/ x", true, true),
+    ] {
+        let filter = filter(&[rule]);
+        assert_eq!(excludes(&filter, Side::Sender, "x"), sender, "{rule}");
+        assert_eq!(excludes(&filter, Side::Receiver, "x"), receiver, "{rule}");
+    }
+    for (rule, sender, receiver) in
+        [("S x", false, true), ("R x", true, false), ("show x", false, true), ("risk x", true, false)]
+    {
+        let filter = filter(&[rule, "- *"]);
+        assert_eq!(excludes(&filter, Side::Sender, "x"), sender, "{rule}");
+        assert_eq!(excludes(&filter, Side::Receiver, "x"), receiver, "{rule}");
+    }
+}
+
+#[test]
+fn deleting_what_is_excluded_unprotects_plain_rules() {
+    let rules: [&[u8]; 3] = [b"- x", b"P y", b"-sr z"];
+    let filter = Filter::from_rules(rules, Separator::Line, true).expect("good rules");
+    for (path, sender, receiver) in [("x", true, false), ("y", false, true), ("z", true, true)] {
+        assert_eq!(excludes(&filter, Side::Sender, path), sender, "{path}");
+        assert_eq!(excludes(&filter, Side::Receiver, path), receiver, "{path}");
+    }
+}
+
+#[test]
+fn rules_that_are_not_possible_are_refused_with_a_reason() {
+    for (rule, why) in [
+        ("", "begins with none"),
+        ("foo", "begins with none"),
+        ("- ", "no pattern"),
+        ("-", "no pattern"),
+        ("-foo", "'f' is no modifier"),
+        ("-x user.*", "extended attributes"),
+        ("-C", "CVS"),
+        ("C", "CVS"),
+        (":C", "CVS"),
+        ("! foo", "nothing may follow"),
+        ("Hs foo", "'s' is no modifier"),
+        ("-e foo", "'e' is no modifier"),
+        (":+- f", "'-' is no modifier"),
+        (": /.rules", "without '/'"),
+        (": a/b", "without '/'"),
+        (". missing", "cannot be named here"),
+        ("+", "no pattern"),
+    ] {
+        let error = Filter::default().add_rule(rule.as_bytes(), &mut no_files).expect_err(rule);
+        assert!(error.to_string().contains(why), "{rule}: {error}");
+    }
+    let long = [&b"- "[..], &[b'a'; PATTERN_LEN_MAX + 1]].concat();
+    let error = Filter::default().add_rule(&long, &mut no_files).expect_err("too long");
+    assert!(error.to_string().contains("longer than 4096 bytes"), "{error}");
+}
+
+#[test]
+fn files_of_rules_are_read_where_they_are_named() {
+    let files = BTreeMap::from([
+        (&b"a"[..], &b"# comment\n; another\n+ keep\n\n. b\n"[..]),
+        (b"b", b"- drop\r\n"),
+        (b"words", b"one two\n  three"),
+        (b"circle", b". circle\n"),
+        (b"sided", b"- x\n"),
+        (b"clearing", b"- later\n!\n- last\n"),
+    ]);
+    let mut read = |name: &[u8]| match files.get(name) {
+        Some(text) => Ok(text.to_vec()),
+        None => Err(io::ErrorKind::NotFound.into()),
+    };
+    let mut list = |rule: &str| {
+        let mut filter = Filter::default();
+        filter.add_rule(rule.as_bytes(), &mut read).map(|()| filter)
+    };
+    let text = |filter: Filter| filter.to_rules().concat();
+    assert_eq!(text(list(". a").expect("it is there")), b"+ keep- drop");
+    assert_eq!(text(list(".-e b").expect("it is there")), b"- b- - drop");
+    assert_eq!(text(list("merge,w+ words").expect("it is there")), b"+ one+ two+ three");
+    assert_eq!(text(list(".s sided").expect("it is there")), b"-s x");
+    assert_eq!(text(list(". clearing").expect("it is there")), b"- last");
+    assert!(list(". circle").expect_err("a circle").to_string().contains("more than 16 deep"));
+    assert!(list(". nowhere").expect_err("no file").to_string().contains("not found"));
+}
+
+#[test]
+fn lines_of_an_exclude_file_may_have_prefixes() {
+    let mut filter = Filter::default();
+    filter.add_patterns(Action::Exclude, b"one\n+ two\n- three\n# no\n!four\nP five\n").expect("good lines");
+    assert_eq!(filter.to_rules().join(&b'\n'), b"- one\n+ two\n- three\n- !four\n- P five");
+    filter.add_pattern(Action::Include, b"!").expect("it clears");
+    assert!(filter.is_empty());
+    let mut filter = Filter::new(Separator::Nul, false);
+    filter.add_patterns(Action::Include, b"a\nb\0c").expect("good lines");
+    assert_eq!(filter.to_rules(), [&b"+ a\nb"[..], b"+ c"]);
+}
+
+#[test]
+fn too_many_bytes_of_rules_are_refused() {
+    let mut filter = Filter::default();
+    let line = [b'a'; 4000];
+    let added = (0..1000).try_for_each(|_| filter.add_pattern(Action::Exclude, &line));
+    assert!(added.expect_err("they are bounded").to_string().contains("longer than 640 KiB"));
+}
+
+#[test]
+fn inner_files_come_first_and_are_left_with_the_directory() {
+    let mut chain =
+        Chain::new(Arc::new(filter(&[": .rules", ":n .here", "- last"])), Side::Sender, b"/srv/top");
+    let enter = |chain: &mut Chain, directory: &str, rules: &str, here: &str| {
+        let failures = chain.enter(directory.as_bytes(), &mut |name| {
+            let text = if name == b".rules" { rules } else { here };
+            Ok((!text.is_empty()).then(|| text.as_bytes().to_vec()))
+        });
+        assert_eq!(failures, Vec::<String>::new());
+    };
+    let excluded = |chain: &Chain, path: &str| chain.excludes(path.as_bytes(), NameKind::Other);
+    enter(&mut chain, "", "- /x\n+ y\n- z", "- only");
+    for (path, expected) in [("x", true), ("a/x", false), ("z", true), ("only", true), ("last", true)] {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    enter(&mut chain, "a", "- y\n- /w", "");
+    for (path, expected) in [("a/y", true), ("a/w", true), ("a/b/w", false), ("a/z", true), ("a/only", false)]
+    {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    enter(&mut chain, "a/b", "!\n+ last", "");
+    for (path, expected) in [("a/b/y", false), ("a/b/z", false), ("a/b/last", false)] {
+        assert_eq!(excluded(&chain, path), expected, "{path}");
+    }
+    chain.leave();
+    assert!(excluded(&chain, "a/y"));
+    chain.leave();
+    assert!(!excluded(&chain, "a/y"));
+}
+
+#[test]
+fn a_directory_whose_filter_file_is_bad_is_reported() {
+    let mut chain = Chain::new(Arc::new(filter(&[": .rules"])), Side::Sender, b"");
+    let mut report = |text: &str| chain.enter(b"d", &mut |_| Ok(Some(text.as_bytes().to_vec())));
+    for (text, why) in [
+        ("nonsense", "begins with none"),
+        (". other", "cannot name another file"),
+        (": other", "cannot name another file"),
+        (&"- a\n".repeat(20_000), "larger than 64 KiB"),
+    ] {
+        let failures = report(text);
+        assert!(failures.len() == 1 && failures[0].contains(why), "{failures:?}");
+        assert!(failures[0].contains("'d/.rules'"), "{failures:?}");
+    }
+}
+
+#[test]
+fn perishable_rules_do_not_keep_a_directory() {
+    let chain = Chain::new(Arc::new(filter(&["-p *~"])), Side::Receiver, b"");
+    assert_eq!(chain.judge(b"a~", NameKind::Other, Perishable::Counted), Some(Action::Exclude));
+    assert_eq!(chain.judge(b"a~", NameKind::Other, Perishable::Ignored), None);
+}
+
+proptest! {
+    #[test]
+    fn any_rule_is_refused_or_survives_its_own_text(
+        rule in prop::collection::vec(prop::sample::select(&b"+-HSPR.:!/aprsnwe_ *?[]"[..]), 0..16),
+    ) {
+        let mut filter = Filter::default();
+        if filter.add_rule(&rule, &mut no_files).is_ok() {
+            let rules = filter.to_rules();
+            let again = Filter::from_rules(rules.iter().map(Vec::as_slice), Separator::Line, false);
+            prop_assert_eq!(again, Ok(filter));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What identifies the content of a file without reading it.
+
+use rustix::fs::Stat;
+use serde::{Deserialize, Serialize};
+
+use super::beneath::meta;
+
+/// A source file as its sender saw it when it opened (or listed) it. The same path with the same identity has
+/// the same content, unless the user asks for a comparison of contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Bytes.
+    pub size: u64,
+    /// Modification time, seconds since 1970.
+    pub mtime_s: i64,
+    /// Nanoseconds of the modification time.
+    pub mtime_ns: u32,
+    /// Inode number.
+    pub inode: u64,
+}
+
+impl Identity {
+    /// Of a file's status.
+    pub(super) fn of(stat: &Stat) -> Identity {
+        let meta = meta(stat);
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        Identity { size, mtime_s: meta.mtime_s, mtime_ns: meta.mtime_ns, inode: stat.st_ino }
+    }
+
+    fn bytes(&self) -> [u8; 28] {
+        let mut bytes = [0; 28];
+        bytes[..8].copy_from_slice(&self.size.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.mtime_s.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.mtime_ns.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.inode.to_le_bytes());
+        bytes
+    }
+}
+
+/// A path within the transfer with the identity of its source file. The first half depends on the path only.
+pub type Fingerprint = [u8; 16];
+
+/// The fingerprint of a source file: BLAKE3 of the path, and of path and identity, 8 bytes of each.
+pub fn fingerprint(path: &[u8], identity: &Identity) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: source");
+    hasher.update(path);
+    let mut fingerprint = [0; 16];
+    fingerprint[..8].copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    hasher.update(&[0]).update(&identity.bytes());
+    fingerprint[8..].copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    fingerprint
+}
+
+/// Whether both are of the same path, of whatever content.
+pub(super) fn same_path(one: &Fingerprint, other: &Fingerprint) -> bool {
+    one[..8] == other[..8]
+}
+
+/// Size, modification time and inode of a stored file, as 8 bytes: another file under its name differs.
+pub(super) fn destination_mark(stat: &Stat) -> [u8; 8] {
+    let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: destination");
+    hasher.update(&Identity::of(stat).bytes());
+    let mut mark = [0; 8];
+    mark.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    mark
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_and_the_path_change_a_fingerprint() {
+        let identity = Identity { size: 1, mtime_s: 2, mtime_ns: 3, inode: 4 };
+        let original = fingerprint(b"a", &identity);
+        assert_eq!(fingerprint(b"a", &identity), original);
+        for other in [
+            Identity { size: 2, ..identity },
+            Identity { mtime_s: 3, ..identity },
+            Identity { mtime_ns: 4, ..identity },
+            Identity { inode: 5, ..identity },
+        ] {
+            let changed = fingerprint(b"a", &other);
+            assert!(changed != original && same_path(&changed, &original), "{other:?}");
+        }
+        assert!(!same_path(&fingerprint(b"b", &identity), &original));
+    }
+}

@@ -1,0 +1,178 @@
+//! What earlier runs of a transfer have stored, for the thread that compares the sender's listing with it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::format::{Completion, Current};
+use crate::storage::identity::{Identity, destination_mark, fingerprint, same_path};
+use crate::storage::temporary::temporary_path;
+use crate::storage::view::View;
+
+/// Most partial files of other programs that wait to be continued.
+const ADOPTIONS_MAX: usize = 65_536;
+/// Most paths remembered as sent where a transfer may name a path twice.
+const SENT_MAX: usize = 4_194_304;
+
+/// How far a source file is stored already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    /// Whole, and the file at the destination is still the one that was stored.
+    Complete,
+    /// Its first bytes.
+    Partial {
+        /// How many: a multiple of 64 KiB.
+        len: u64,
+        /// Their hash tree, for [`FileTree::resume`](crate::storage::FileTree::resume).
+        stack: Vec<[u8; 32]>,
+    },
+    /// Another state of the source was stored, whole or in part: it changed since.
+    Changed,
+    /// Nothing of it.
+    Nothing,
+}
+
+/// The index of what earlier runs stored. Clones share it.
+#[derive(Clone)]
+pub struct History {
+    past: Arc<Past>,
+    view: View,
+}
+
+pub(super) struct Past {
+    /// By the path's half of the fingerprint; of several of a path the last.
+    completions: Vec<Completion>,
+    current: Option<Current>,
+    /// The suffix of the temporary names.
+    suffix: [u8; 6],
+    /// Paths that were not complete, where a transfer may name a path twice: what comes last must win, so the
+    /// second is sent too.
+    sent: Option<Mutex<HashSet<[u8; 8]>>>,
+}
+
+impl Past {
+    pub(super) fn new(
+        mut completions: Vec<Completion>,
+        current: Option<Current>,
+        suffix: [u8; 6],
+        may_repeat: bool,
+    ) -> Past {
+        completions.retain(|completion| *completion != Completion::WITHDRAWN);
+        // Stable: of one path the last stays last.
+        completions.sort_by_key(|completion| path_half(&completion.source));
+        completions.dedup_by(|later, kept| {
+            let same = same_path(&later.source, &kept.source);
+            if same {
+                *kept = *later;
+            }
+            same
+        });
+        completions.shrink_to_fit();
+        Past { completions, current, suffix, sent: may_repeat.then(Mutex::default) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.completions.is_empty() && self.current.is_none()
+    }
+
+    pub(super) fn current(&self) -> Option<&Current> {
+        self.current.as_ref()
+    }
+}
+
+impl History {
+    pub(super) fn new(past: Arc<Past>, view: View) -> History {
+        History { past, view }
+    }
+
+    /// How far the source file of `path`, within the transfer, is stored. Looks at the destination where the
+    /// journal knows the path; an error there counts as nothing stored.
+    pub fn lookup(&mut self, path: &[u8], identity: &Identity) -> Held {
+        let print = fingerprint(path, identity);
+        let past = Arc::clone(&self.past);
+        let held = match &past.current {
+            Some(current) if current.fingerprint == print => self.partial(current),
+            Some(current) if same_path(&current.fingerprint, &print) => Held::Changed,
+            _ => {
+                let found = past
+                    .completions
+                    .binary_search_by_key(&path_half(&print), |completion| path_half(&completion.source));
+                match found.ok().and_then(|index| past.completions.get(index)) {
+                    Some(completion) if completion.source == print => self.complete(path, completion),
+                    Some(_) => Held::Changed,
+                    None => Held::Nothing,
+                }
+            }
+        };
+        match &past.sent {
+            Some(sent) => {
+                let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
+                let before = sent.contains(&path_half(&print)) || sent.len() >= SENT_MAX;
+                match held {
+                    held @ Held::Complete if !before => held,
+                    held => {
+                        sent.insert(path_half(&print));
+                        if before { Held::Nothing } else { held }
+                    }
+                }
+            }
+            None => held,
+        }
+    }
+
+    fn complete(&mut self, path: &[u8], completion: &Completion) -> Held {
+        match self.view.stat(path) {
+            Ok(stat) if destination_mark(&stat) == completion.destination => Held::Complete,
+            _ => Held::Nothing,
+        }
+    }
+
+    /// The partial file, under its temporary name, or under its own if its completion was not recorded.
+    fn partial(&mut self, current: &Current) -> Held {
+        let temporary = temporary_path(&current.place, &self.past.suffix);
+        let mut stands = |place: &[u8]| self.view.stat_at(place).is_ok_and(|stat| current.is_in(&stat));
+        match stands(&temporary) || stands(&current.place) {
+            true => Held::Partial { len: current.len, stack: current.stack.clone() },
+            false => Held::Nothing,
+        }
+    }
+}
+
+fn path_half(print: &[u8; 16]) -> [u8; 8] {
+    let mut half = [0; 8];
+    half.copy_from_slice(&print[..8]);
+    half
+}
+
+/// A file at the destination that another program left unfinished, to be continued.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adoption {
+    /// The source file that it is to become.
+    pub source: Identity,
+    /// The file at the destination, by the handle that its bytes were read from.
+    pub destination: Identity,
+    /// Bytes of it that are to stay: a multiple of 64 KiB.
+    pub len: u64,
+    /// Their hash tree ([`FileTree::stack`](crate::storage::FileTree::stack)).
+    pub stack: Vec<[u8; 32]>,
+}
+
+/// Files to be continued that no journal knows (`--append-verify`). Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Adoptions(Arc<Mutex<HashMap<Vec<u8>, Adoption>>>);
+
+impl Adoptions {
+    /// Prepares the sink to continue the file of `path`, within the transfer, when a `Resume` record asks for
+    /// it. Call it before the decision is sent. `false`: too many wait, send it whole.
+    pub fn offer(&self, path: &[u8], adoption: Adoption) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = waiting.len() < ADOPTIONS_MAX;
+        if room {
+            waiting.insert(path.to_vec(), adoption);
+        }
+        room
+    }
+
+    pub(in crate::storage) fn take(&self, path: &[u8]) -> Option<Adoption> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path)
+    }
+}

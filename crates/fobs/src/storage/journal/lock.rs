@@ -1,0 +1,150 @@
+//! The journal's file as the lock of a destination: one transfer at a time, and a session that replaces an
+//! earlier one of the same command takes over.
+
+use std::os::fd::OwnedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::format::{
+    Claim, HEADER_LEN, Holder, Salt, TransferId, decode_claim, decode_holder, decode_origin, encode_claim,
+};
+use super::store::{FileStore, Store};
+use crate::error::{Error, ErrorKind};
+use crate::storage::beneath::{Links, kind, open_inside};
+use crate::storage::path::show;
+
+/// How long a session waits for the one that it takes over to end: two of its heartbeats and the last write.
+const TAKEOVER_WAIT: Duration = Duration::from_secs(10);
+/// Between two attempts to lock.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
+/// How long a lock may be held before its journal says by whom.
+const NAMELESS_WAIT: Duration = Duration::from_secs(1);
+/// Only its owner may read or write a journal.
+const JOURNAL_MODE: u32 = 0o600;
+
+/// What the journal of a running transfer says of it.
+struct Running {
+    salt: Salt,
+    holder: Holder,
+    claim: Claim,
+}
+
+/// Locks the journal `name` in `directory`, making it if need be. `None`: its file system has no locks or no
+/// room, so the transfer goes without a journal.
+pub(super) fn lock(
+    directory: &OwnedFd,
+    name: &[u8],
+    transfer_id: TransferId,
+    destination: &[u8],
+) -> Result<Option<FileStore>, Error> {
+    let begin = Instant::now();
+    let mut claimed = false;
+    loop {
+        let file = match open(directory, name) {
+            Ok(file) => file,
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+                return Err(not_ours(name));
+            }
+            Err(_) => return Ok(None),
+        };
+        if !is_plain(&file) {
+            return Err(not_ours(name));
+        }
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if has_name(&file, directory, name) => return Ok(Some(FileStore(file))),
+            // Its last holder removed it.
+            Ok(()) | Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let store = FileStore(file);
+                let running = running(&store);
+                let patience = match &running {
+                    None => NAMELESS_WAIT,
+                    Some(running) if running.claim.ending => TAKEOVER_WAIT,
+                    Some(running) if running.holder.transfer_id == transfer_id => {
+                        if !claimed {
+                            claim(&store, running);
+                        }
+                        claimed = true;
+                        TAKEOVER_WAIT
+                    }
+                    Some(_) => Duration::ZERO,
+                };
+                if begin.elapsed() >= patience {
+                    return Err(in_use(destination, running.as_ref().map(|running| &running.holder)));
+                }
+            }
+            Err(_) => return Ok(None),
+        }
+        if begin.elapsed() >= TAKEOVER_WAIT {
+            return Err(in_use(destination, None));
+        }
+        sleep(RETRY_EVERY);
+    }
+}
+
+/// Opens a journal, without following a link or waiting for a fifo's other end.
+fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open_inside(directory, name, flags, Mode::from_raw_mode(JOURNAL_MODE), Links::Refuse)
+}
+
+/// Whether it is a regular file of ours with one name at most.
+pub(super) fn is_plain(file: &OwnedFd) -> bool {
+    fs::fstat(file).is_ok_and(|stat| {
+        kind(&stat) == FileType::RegularFile && stat.st_uid == geteuid().as_raw() && stat.st_nlink <= 1
+    })
+}
+
+/// Whether `name` still is this file.
+fn has_name(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> bool {
+    let (Ok(open), Ok(named)) = (fs::fstat(file), fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW))
+    else {
+        return false;
+    };
+    (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino)
+}
+
+fn running(store: &FileStore) -> Option<Running> {
+    let mut header = vec![0; HEADER_LEN];
+    let filled = store.read_at(&mut header, 0).ok()?;
+    let origin = decode_origin(&header[..filled]).ok()?;
+    let holder = decode_holder(&origin.salt, &header)?;
+    Some(Running { salt: origin.salt, holder, claim: decode_claim(&origin.salt, &header)? })
+}
+
+fn claim(store: &FileStore, running: &Running) {
+    let claim = Claim { generation: running.claim.generation + 1, ..running.claim };
+    let (bytes, at) = encode_claim(&running.salt, &claim);
+    // Without it the wait ends in the message that the destination is in use.
+    let _ = store.write_at(&bytes, at);
+}
+
+fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
+    let by = holder.map(|holder| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = now.saturating_sub(holder.since);
+        let since = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
+        let Holder { description, pid, .. } = holder;
+        format!(" ({}, process {pid}, for {since})", show(description.as_bytes()))
+    });
+    Error::new(
+        ErrorKind::Destination,
+        format!(
+            "cannot write to '{}': another copy into it is running{}; wait for its end, or end it",
+            show(destination),
+            by.unwrap_or_default()
+        ),
+    )
+}
+
+fn not_ours(name: &[u8]) -> Error {
+    let message = format!(
+        "cannot lock the destination: '{}' there is not a regular file of this user; have it moved away",
+        show(name)
+    );
+    Error::new(ErrorKind::Destination, message)
+}

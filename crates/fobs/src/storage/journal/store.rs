@@ -1,0 +1,51 @@
+//! The bytes of a journal: a file, or one that fails on demand in tests.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs;
+use rustix::io::{Errno, pread, pwrite};
+
+/// Reads and writes at offsets.
+pub(crate) trait Store: Send + Sync {
+    /// Fills `buf` from `offset` on as far as the file goes; how much.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno>;
+    /// Writes all of `data`, or fails after any part of it.
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Errno>;
+    /// Waits until the device has kept everything that was written.
+    fn sync(&self) -> Result<(), Errno>;
+}
+
+/// A journal's file. Its lock ends when it is closed.
+pub(crate) struct FileStore(pub(crate) OwnedFd);
+
+impl Store for FileStore {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Errno> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match pread(&self.0, &mut buf[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<(), Errno> {
+        let mut written = 0;
+        while written < data.len() {
+            match pwrite(&self.0, &data[written..], offset + written as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(more) => written += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Errno> {
+        fs::fdatasync(&self.0)
+    }
+}

@@ -1,0 +1,25 @@
+//! A file without a name, for trying a disk: nothing of it stays, however the process ends.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
+use rustix::io::Errno;
+
+use super::beneath::{Base, Links, open_inside};
+
+/// A name that exists for as long as it takes to remove it, where the file system makes no files without one.
+const NAME: &[u8] = b".doctor.fobs-000000";
+
+/// A file in `directory`, to write and to read.
+pub fn scratch_file(base: &Base, directory: &[u8]) -> Result<OwnedFd, Errno> {
+    match base.open(directory, OFlags::TMPFILE | OFlags::RDWR) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        opened => return opened,
+    }
+    let directory = base.open(directory, OFlags::PATH | OFlags::DIRECTORY)?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let made = open_inside(&directory, NAME, flags, mode, Links::Refuse)?;
+    unlinkat(&directory, NAME, AtFlags::empty())?;
+    Ok(made)
+}

@@ -1,0 +1,47 @@
+//! What the journal learns of a transfer: after each chunk, and at an early end.
+
+use super::*;
+
+impl Sink {
+    /// Records what is stored; `bytes` more than at the last call.
+    pub(super) fn checkpoint(&mut self, bytes: u64, events: &mut dyn FnMut(SinkEvent)) {
+        let Target::Tree(tree) = &mut self.target else { return };
+        let Some(journal) = tree.journal() else { return };
+        let partial = self.file.as_ref().and_then(CurrentFile::partial);
+        for NotKept { path, errno, is_complete } in journal.checkpoint(partial, bytes) {
+            let message = sentence("have the device keep", &path, errno);
+            if let Some(file) = &mut self.file
+                && file.path == path
+                && !is_complete
+            {
+                let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
+                self.target.discard(failed);
+            }
+            events(SinkEvent::FileFailed(FileError { path, message }));
+        }
+    }
+
+    pub(super) fn end_early(&mut self) -> Option<Suspended> {
+        self.over = true;
+        self.checkpoint(0, &mut |_| {});
+        let Target::Tree(tree) = &mut self.target else { return None };
+        let keeps = tree.journal().is_some_and(|journal| journal.records());
+        if let Some(file) = self.file.take() {
+            let is_kept = keeps && file.partial().is_some();
+            match file.storing {
+                Storing::File(placing) if is_kept => placing.file.keep(),
+                storing => self.target.discard(storing),
+            }
+        }
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.take_journal().and_then(Journal::suspend)
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end_early();
+        }
+    }
+}

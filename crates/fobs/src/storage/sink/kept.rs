@@ -1,0 +1,164 @@
+//! What a sink stores beside files: hard links, devices, holes.
+
+use std::collections::HashSet;
+use std::io::Write;
+
+use blake3::hazmat::ChainingValue;
+
+use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
+use crate::error::Result;
+use crate::storage::attributes::{Attributes, write_zeros};
+use crate::storage::beneath::sentence;
+use crate::storage::path::show;
+use crate::storage::record::Record;
+use crate::storage::tree::{Attempt, Trouble, protocol};
+use crate::storage::tree_hash::Tail;
+
+/// Most paths in [`Unstored`]; past it no hard link is made.
+const UNSTORED_MAX: usize = 1 << 20;
+
+/// The files that are not stored, because no link may lead to what has their name from before: hashes of
+/// their paths.
+#[derive(Debug, Default)]
+pub(super) struct Unstored(HashSet<u64>);
+
+impl Unstored {
+    fn add(&mut self, path: &[u8]) {
+        if self.0.len() < UNSTORED_MAX {
+            self.0.insert(Unstored::key(path));
+        }
+    }
+
+    fn may_have(&self, path: &[u8]) -> bool {
+        self.0.len() == UNSTORED_MAX || self.0.contains(&Unstored::key(path))
+    }
+
+    fn key(path: &[u8]) -> u64 {
+        blake3::hash(path).as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
+    }
+}
+
+impl Sink {
+    /// The attributes of the entry that this record begins.
+    pub(super) fn attributes_of(&mut self, record: &Record<'_>) -> Result<Option<Attributes>> {
+        let may_have_them = match record {
+            // It comes between, and the entry follows.
+            Record::Identity { .. } => return Ok(None),
+            Record::File { .. }
+            | Record::Resume { .. }
+            | Record::DirectoryEnd { .. }
+            | Record::Symlink { .. }
+            | Record::Special { .. } => true,
+            _ => false,
+        };
+        match self.attributes.take() {
+            Some(_) if !may_have_them => Err(protocol("attributes come before something that has none")),
+            attributes => Ok(attributes),
+        }
+    }
+
+    /// Attributes of the next entry.
+    pub(super) fn expect_attributes(&mut self, attributes: &[u8]) -> Result<()> {
+        if !self.agreed.has_attributes() {
+            return Err(not_agreed("attributes"));
+        }
+        self.attributes = Some(Attributes::decode(attributes).map_err(protocol)?);
+        Ok(())
+    }
+
+    /// What the file that has begun is to have.
+    pub(super) fn dress_file(&mut self, attributes: Option<Attributes>) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            file.attributes = attributes;
+        }
+        Ok(())
+    }
+
+    /// Stores what is complete in one record.
+    pub(super) fn one_record(
+        &mut self,
+        record: Record<'_>,
+        attributes: Option<&Attributes>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        match record {
+            Record::Symlink { path, target, meta } => {
+                self.root.symlink(path, target);
+                let made = self.target.tree().and_then(|tree| tree.symlink(path, target, meta, attributes));
+                self.made(made, path, events)
+            }
+            Record::Hardlink { .. } if !self.agreed.hard_links => Err(not_agreed("a hard link")),
+            Record::Hardlink { path, target } => {
+                self.root.hard_link(path, target);
+                let made = match self.unstored.may_have(target) {
+                    true => Err(Trouble::Path(format!(
+                        "cannot make the hard link '{}': the file's first name '{}' was not stored; copy it again",
+                        show(path),
+                        show(target)
+                    ))),
+                    false => self.target.tree().and_then(|tree| tree.hard_link(path, target)),
+                };
+                self.made(made, path, events)
+            }
+            Record::Special { kind, .. } if !self.agreed.keeps(kind) => {
+                Err(not_agreed("a device, fifo or socket"))
+            }
+            Record::Special { path, kind, device, meta } => {
+                self.root.special(path, kind as u8, device);
+                let made =
+                    self.target.tree().and_then(|tree| tree.special(path, kind, device, meta, attributes));
+                self.made(made, path, events)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn made(&mut self, made: Attempt<()>, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        if settle(made, path, events)?.is_none() {
+            self.forget(path);
+        }
+        Ok(())
+    }
+
+    /// No link may lead to this path.
+    pub(super) fn forget(&mut self, path: &[u8]) {
+        if self.agreed.hard_links {
+            self.unstored.add(path);
+        }
+    }
+
+    /// Zeros of the current file, which are not in the chunk.
+    pub(super) fn hole(
+        &mut self,
+        offset: u64,
+        len: u64,
+        tail: Tail,
+        values: &mut impl Iterator<Item = ChainingValue>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        if !self.agreed.sparse {
+            return Err(not_agreed("a hole"));
+        }
+        let Some(file) = &mut self.file else { return Err(protocol("a hole comes without a file")) };
+        if offset != file.tree.len() {
+            return Err(protocol("a file's data comes out of order"));
+        }
+        file.tree.extend(len, tail, values).ok_or_else(mixed_up)?;
+        let written = match (&file.storing, &mut self.target) {
+            (Storing::File(placing), _) => placing
+                .file
+                .skip(offset, len)
+                .map_err(|errno| Trouble::Path(sentence("write", &file.path, errno))),
+            (Storing::Stream, Target::Stream(stream)) => {
+                write_zeros(len, |zeros| stream.writer.write_all(zeros))
+                    .map_err(|error| stream_failed(&error).into())
+            }
+            _ => Ok(()),
+        };
+        if settle(written, &file.path, events)?.is_none() {
+            let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
+            self.target.discard(failed);
+        }
+        Ok(())
+    }
+}

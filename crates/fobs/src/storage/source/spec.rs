@@ -1,0 +1,98 @@
+//! What a source is made of, and what it makes.
+
+use std::sync::Arc;
+
+use crate::event::FileError;
+use crate::options::sync::SyncOptions;
+use crate::storage::attributes::Preserve;
+use crate::storage::beneath::Base;
+use crate::storage::walk::means_contents;
+use crate::storage::{FileDone, Item};
+
+/// What to read, and how.
+#[derive(Debug)]
+pub struct SourceSpec {
+    /// What `paths` are relative to.
+    pub base: Base,
+    /// The sources, raw bytes. `dir/` and `dir/.` mean the directory's contents.
+    pub paths: Vec<Vec<u8>>,
+    /// Copy directories too.
+    pub recursive: bool,
+    /// What to keep beside content. Modes are always sent.
+    pub preserve: Preserve,
+    /// Compress each chunk with zstd where it becomes smaller.
+    pub compress: bool,
+    /// Of a sync: which entries are listed and reported.
+    pub sync: Option<Arc<SyncOptions>>,
+}
+
+/// A chunk that [`Source::next_chunk`] made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilledChunk {
+    /// Length of the chunk in the buffer, bytes.
+    pub len: usize,
+    /// Whether it is the object's last.
+    pub is_final: bool,
+    /// Files whose end is in it.
+    pub files: Vec<FileDone>,
+    /// Files that failed while it was filled; its records say so too.
+    pub failures: Vec<FileError>,
+    /// File data in it, bytes, before compression, holes among them.
+    pub data_bytes: u64,
+    /// The first file with data in it, for messages about the chunk.
+    pub first_file: Option<Vec<u8>>,
+    /// File data that the receiver has from an earlier run, bytes, of the files decided on since the last
+    /// chunk.
+    pub resumed_bytes: u64,
+    /// Files that an earlier run had begun and that changed since: they are sent anew.
+    pub started_over: Vec<Vec<u8>>,
+    /// Of a sync: what is reported of the entries that were decided on since the last chunk.
+    pub items: Vec<Item>,
+}
+
+/// The extent of the object, as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Sizes of all files that have been opened, bytes.
+    pub bytes: u64,
+    /// Files that have been opened.
+    pub files: u64,
+    /// Whether all files have been found.
+    pub scan_complete: bool,
+}
+
+/// What a receiver must know of the sources before the first record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceShape {
+    /// Files and directories.
+    Paths {
+        /// How many were named.
+        count: u32,
+        /// Whether any of them was `dir/`: its contents, not the directory itself.
+        contents: bool,
+    },
+    /// One stream without a name, such as standard input.
+    Stream,
+}
+
+impl Default for SourceShape {
+    /// One path: assumed of a peer that does not describe its sources.
+    fn default() -> Self {
+        SourceShape::Paths { count: 1, contents: false }
+    }
+}
+
+impl SourceShape {
+    /// Of these sources.
+    pub fn of(paths: &[Vec<u8>]) -> SourceShape {
+        SourceShape::Paths {
+            count: u32::try_from(paths.len()).unwrap_or(u32::MAX),
+            contents: paths.iter().any(|path| means_contents(path)),
+        }
+    }
+
+    /// Whether more than one name may arrive at the top of the destination.
+    pub(in crate::storage) fn needs_directory(self) -> bool {
+        matches!(self, SourceShape::Paths { count, contents } if count > 1 || contents)
+    }
+}

@@ -1,0 +1,300 @@
+//! What the destination has and the sources do not: found directory by directory, deleted once the listing is
+//! complete.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::event::FileError;
+use crate::filter::{Action, Chain, DIRECTORY_FILE_MAX, NameKind, Perishable, Side};
+use crate::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
+use crate::storage::beneath::{Links, open_inside, sentence};
+use crate::storage::journal::is_ours;
+use crate::storage::path;
+use crate::storage::record::Meta;
+use crate::storage::temporary::timestamps;
+use crate::storage::view::View;
+
+/// Most bytes of paths that wait for their deletion; more are left, and that is said.
+const FOUND_BYTES_MAX: usize = 64 << 20;
+/// Flags for reading a directory.
+const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// Names to delete.
+pub struct Extraneous {
+    view: Option<View>,
+    chain: Chain,
+    delete: Delete,
+    backup: Option<Vec<u8>>,
+    dry_run: bool,
+    only_delete: bool,
+    enters: Enter,
+    hashes: RandomState,
+    open: Vec<Open>,
+    found: Vec<Found>,
+    found_bytes: usize,
+    left: u64,
+    failed: bool,
+    /// Directories from which something is deleted, and the time that each is to have.
+    changed: Vec<(Vec<u8>, Meta)>,
+    keeps_times: bool,
+}
+
+struct Open {
+    /// Hashes of the names that the sources have.
+    seen: HashSet<u64>,
+    /// Whether it is looked through.
+    scanned: bool,
+}
+
+/// Something to delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Path within the transfer.
+    pub path: Vec<u8>,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
+
+/// What came of a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone, or would be.
+    Gone(Found),
+    /// It is still there, and why.
+    Failed(FileError),
+}
+
+impl Extraneous {
+    pub(super) fn new(view: Option<View>, options: &Arc<SyncOptions>) -> Extraneous {
+        Extraneous {
+            view,
+            chain: Chain::new(Arc::new(options.filter.clone()), Side::Receiver, b""),
+            delete: options.delete.unwrap_or_default(),
+            backup: options.backup.clone(),
+            dry_run: options.dry_run,
+            only_delete: options.only_delete,
+            enters: options.directories,
+            hashes: RandomState::new(),
+            open: Vec::new(),
+            found: Vec::new(),
+            found_bytes: 0,
+            left: 0,
+            failed: false,
+            changed: Vec::new(),
+            keeps_times: options.only_delete
+                || (options.preserve.times && !options.rules.omit_directory_times),
+        }
+    }
+
+    /// The sources could not be read whole: nothing is deleted.
+    pub(super) fn scan_failed(&mut self) {
+        self.failed = true;
+    }
+
+    /// When it is carried out; `None` if an earlier listing has done that.
+    pub fn when(&self) -> Option<DeleteWhen> {
+        Some(self.delete.when).filter(|when| *when != DeleteWhen::Before || self.only_delete)
+    }
+
+    /// The sources have this path.
+    pub(super) fn see(&mut self, path: &[u8]) {
+        let hash = self.hashes.hash_one(path::split(path).1);
+        if let Some(open) = self.open.last_mut() {
+            open.seen.insert(hash);
+        }
+    }
+
+    /// Rows of a directory follow; `exists` at the destination.
+    pub(super) fn enter(&mut self, path: &[u8], exists: bool) {
+        let scanned = exists && (self.enters == Enter::All || path.is_empty());
+        if exists {
+            self.enter_chain(path);
+        } else {
+            self.chain.enter(path, &mut |_| Ok(None));
+        }
+        self.open.push(Open { seen: HashSet::new(), scanned });
+    }
+
+    /// The rows of the directory are complete: looks for what else is there.
+    pub(super) fn leave(&mut self, path: &[u8], meta: Meta) {
+        let Some(open) = self.open.pop() else { return };
+        if open.scanned && !self.failed {
+            let before = self.found.len();
+            // What cannot be read has nothing that is deleted.
+            let _ = self.collect(path, Some(&open.seen), Perishable::Counted);
+            if self.keeps_times && self.found.len() > before {
+                self.changed.push((path.to_vec(), meta));
+            }
+        }
+        self.chain.leave();
+    }
+
+    fn enter_chain(&mut self, path: &[u8]) {
+        let view = &mut self.view;
+        let failures = self.chain.enter(path, &mut |name| match view {
+            Some(view) => read_small(view, &path::join(path, name)),
+            None => Ok(None),
+        });
+        // A filter file that cannot be used may protect anything.
+        self.failed |= !failures.is_empty();
+    }
+
+    /// Collects what is in a directory and not `seen`; returns whether all of it is collected.
+    fn collect(
+        &mut self,
+        directory: &[u8],
+        seen: Option<&HashSet<u64>>,
+        perishable: Perishable,
+    ) -> Result<bool, Errno> {
+        let Some(view) = &mut self.view else { return Ok(true) };
+        let place = view.place(directory).into_owned();
+        let held = view.hold(&place)?;
+        let opened = open_inside(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse)?;
+        let mut names = Vec::new();
+        for entry in fs::Dir::new(opened)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if !matches!(name, b"." | b"..")
+                && !seen.is_some_and(|seen| seen.contains(&self.hashes.hash_one(name)))
+            {
+                let file_type = match entry.file_type() {
+                    FileType::Unknown => fs::statat(&*held, name, AtFlags::SYMLINK_NOFOLLOW)
+                        .map(|stat| FileType::from_raw_mode(stat.st_mode))?,
+                    known => known,
+                };
+                names.push((name.to_vec(), file_type == FileType::Directory));
+            }
+        }
+        names.sort_unstable();
+        let mut whole = true;
+        for (name, is_directory) in names {
+            let path = path::join(directory, &name);
+            let kind = if is_directory { NameKind::Directory } else { NameKind::Other };
+            let protected = self.chain.judge(&path, kind, perishable) == Some(Action::Exclude)
+                || (!is_directory && is_ours(&name));
+            let gone = !protected && (!is_directory || self.collect_directory(&path));
+            whole &= gone && self.push(path, is_directory);
+        }
+        Ok(whole)
+    }
+
+    /// Collects what is in a directory that is deleted; returns whether all of it is.
+    fn collect_directory(&mut self, path: &[u8]) -> bool {
+        self.enter_chain(path);
+        let whole = self.collect(path, None, Perishable::Ignored);
+        self.chain.leave();
+        whole.unwrap_or(false)
+    }
+
+    /// Empties a directory for something else that gets its name; whether it is empty then, or would be.
+    pub(super) fn empty(&mut self, path: &[u8], report: &mut dyn FnMut(Deleted)) -> bool {
+        let before = self.found.len();
+        let mut whole = self.collect_directory(path);
+        for found in self.found.split_off(before) {
+            match if self.dry_run { Ok(()) } else { self.remove(&found) } {
+                Ok(()) => report(Deleted::Gone(found)),
+                Err(_) => whole = false,
+            }
+        }
+        whole
+    }
+
+    fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
+        if self.found_bytes + path.len() > FOUND_BYTES_MAX {
+            self.left += 1;
+            return false;
+        }
+        self.found_bytes += path.len() + std::mem::size_of::<Found>();
+        self.found.push(Found { path, is_directory });
+        true
+    }
+
+    /// Deletes what was found, or only reports it in a dry run.
+    pub fn carry_out(mut self, report: &mut dyn FnMut(Deleted)) {
+        if self.failed {
+            let message = "nothing was deleted: the sources, or a filter file at the destination, could not be read whole";
+            report(Deleted::Failed(FileError { path: Vec::new(), message: message.to_owned() }));
+            return;
+        }
+        let max = self.delete.max.unwrap_or(u64::MAX);
+        let mut count = 0;
+        for found in std::mem::take(&mut self.found) {
+            if count == max {
+                self.left += 1;
+                continue;
+            }
+            let deleted = if self.dry_run { Ok(()) } else { self.remove(&found) };
+            match deleted {
+                Ok(()) => {
+                    count += 1;
+                    report(Deleted::Gone(found));
+                }
+                // A backup or something new keeps it.
+                Err(Errno::NOTEMPTY) if found.is_directory => {}
+                Err(errno) => {
+                    let message = sentence("delete", &found.path, errno);
+                    report(Deleted::Failed(FileError { path: found.path, message }));
+                }
+            }
+        }
+        if !self.dry_run {
+            self.restore_times();
+        }
+        if self.left > 0 {
+            let message = format!("{} more would have been deleted: raise --max-delete", self.left);
+            report(Deleted::Failed(FileError { path: Vec::new(), message }));
+        }
+    }
+
+    /// A deletion gives its directory a new time, perhaps after that was set.
+    fn restore_times(&mut self) {
+        let Some(view) = &mut self.view else { return };
+        for (path, meta) in std::mem::take(&mut self.changed) {
+            let place = view.place(&path).into_owned();
+            let times = timestamps(meta);
+            // The time of a directory does not matter enough to fail.
+            let _ = view
+                .hold(&place)
+                .and_then(|directory| fs::utimensat(&*directory, ".", &times, AtFlags::empty()));
+        }
+    }
+
+    fn remove(&mut self, found: &Found) -> Result<(), Errno> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let place = view.place(&found.path).into_owned();
+        let (parent, name) = path::split(&place);
+        let directory = view.hold(parent)?;
+        let removed = match &self.backup {
+            Some(suffix) if !found.is_directory && !name.ends_with(suffix) => {
+                fs::renameat(&*directory, name, &*directory, [name, suffix].concat())
+            }
+            _ if found.is_directory => fs::unlinkat(&*directory, name, AtFlags::REMOVEDIR),
+            _ => fs::unlinkat(&*directory, name, AtFlags::empty()),
+        };
+        match removed {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// A filter file of the destination; none if there is none.
+fn read_small(view: &mut View, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match view.open(path, flags) {
+        Ok(file) => {
+            let mut text = Vec::new();
+            let file = std::fs::File::from(file);
+            file.take(DIRECTORY_FILE_MAX as u64 + 1).read_to_end(&mut text)?;
+            Ok(Some(text))
+        }
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,442 @@
+//! The receiver's part of `sync`: looks at what stands at the destination, decides by the rules, sets
+//! metadata of what stays, and removes what is in the way.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::choice::{Changes, Choice, Decision};
+use super::extraneous::{Deleted, Extraneous};
+use super::itemize::{ItemKind, Update};
+use super::lister::checksum;
+use super::row::{Row, RowKind};
+use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use crate::options::sync::SyncOptions;
+use crate::storage::Item;
+use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks, Xattr, is_acl};
+use crate::storage::beneath::{Links, kind, open_inside, sentence};
+use crate::storage::journal::{Held, is_journal};
+use crate::storage::path::{self, show};
+use crate::storage::record::{Device, Meta, SpecialKind};
+use crate::storage::temporary::{Keeping, ModeNow, Modes, timestamps};
+use crate::storage::view::View;
+use crate::storage::walk::{means_contents, name_in_transfer};
+
+/// For reading what stands at the destination: a fifo there must not be waited for.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The destination of a sync.
+pub(super) struct Target {
+    /// `None`: it does not exist, and nothing is made.
+    view: Option<View>,
+    options: Arc<SyncOptions>,
+    directories: Vec<Open>,
+    /// `None`: nothing is deleted.
+    extraneous: Option<Extraneous>,
+    /// First components that are accepted; `None` accepts any.
+    expected: Option<HashSet<Vec<u8>>>,
+    /// Reads what is kept beside mode and time, and sets it.
+    collector: Collector,
+    applier: Applier,
+    /// What made way and is not reported yet.
+    deleted: Vec<Deleted>,
+}
+
+/// A directory whose rows are coming.
+struct Open {
+    path: Vec<u8>,
+    before: Option<There>,
+    left_out: bool,
+}
+
+impl Target {
+    pub(super) fn new(view: Option<View>, options: Arc<SyncOptions>, sources: Option<&[Vec<u8>]>) -> Target {
+        let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
+        let expected = sources.filter(|_| !any_name);
+        let expected =
+            expected.map(|sources| sources.iter().map(|source| name_in_transfer(source)).collect());
+        let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), &options));
+        let preserve = options.preserve.clone();
+        let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
+        let keeping = Keeping { modes, times: preserve.times };
+        Target {
+            view,
+            options,
+            directories: Vec::new(),
+            extraneous,
+            expected,
+            collector: Collector::new(preserve.clone()),
+            applier: Applier::new(preserve, keeping),
+            deleted: Vec::new(),
+        }
+    }
+
+    /// Whether contents are compared.
+    pub(super) fn reads_contents(&self) -> bool {
+        self.options.rules.compare == super::sync::Compare::Content
+    }
+
+    /// What made way since the last call.
+    pub(super) fn take_deleted(&mut self) -> Vec<Deleted> {
+        std::mem::take(&mut self.deleted)
+    }
+
+    /// What is to be deleted, once every row was answered.
+    pub(super) fn take_extraneous(&mut self) -> Option<Extraneous> {
+        self.extraneous.take()
+    }
+
+    /// The answer to a row, and what of it is carried out at once. `held` is what the journal says of a file.
+    pub(super) fn answer(&mut self, row: &Row, held: Held) -> Choice {
+        if !self.accepts(row) {
+            return Decision::Failed(format!("'{}' was not asked for", show(&row.path))).into();
+        }
+        match row.kind {
+            RowKind::Directory => self.directory(row),
+            RowKind::DirectoryEnd => self.directory_end(row),
+            RowKind::Failed => {
+                if let Some(extraneous) = &mut self.extraneous {
+                    extraneous.see(&row.path);
+                    extraneous.scan_failed();
+                }
+                Decision::Send.into()
+            }
+            _ => self.entry(row, held),
+        }
+    }
+
+    /// Whether a row may touch anything: those of a hostile sender may name what was not asked for.
+    fn accepts(&self, row: &Row) -> bool {
+        let first = path::split_first(&row.path).0;
+        let named = self.expected.as_ref().is_none_or(|expected| expected.contains(first));
+        let ours = row.path.split(|&byte| byte == b'/').any(is_journal);
+        row.kind == RowKind::Failed || (named && !ours)
+    }
+
+    /// The item to report for a row, if the report wants it.
+    pub(super) fn item(&self, row: &Row, choice: &Choice) -> Option<Item> {
+        self.options.report.wants(choice.changes).then(|| item(row, choice.changes))?
+    }
+
+    fn left_out(&self) -> bool {
+        self.directories.last().is_some_and(|open| open.left_out)
+    }
+
+    /// Whether nothing but deletions is carried out.
+    fn is_dry(&self) -> bool {
+        self.options.dry_run || self.options.only_delete
+    }
+
+    fn directory(&mut self, row: &Row) -> Choice {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.see(&row.path);
+        }
+        let outside = self.left_out();
+        let before = if outside { None } else { self.look(&row.path, None) };
+        let (action, _) =
+            self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        let left_out = outside || action == Action::LeaveOut;
+        let is_there = before.as_ref().is_some_and(|there| there.kind == ThereKind::Directory);
+        let mut decision = if left_out || self.is_dry() { Decision::Skip } else { Decision::Send };
+        if decision == Decision::Send && before.is_some() && !is_there {
+            // A directory cannot replace anything: it makes way first.
+            if let Err(errno) = self.unlink(&row.path) {
+                decision = Decision::Failed(sentence("make way for", &row.path, errno));
+            }
+        }
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.enter(&row.path, is_there && !left_out);
+        }
+        self.directories.push(Open { path: row.path.clone(), before, left_out });
+        decision.into()
+    }
+
+    fn directory_end(&mut self, row: &Row) -> Choice {
+        let open = self.directories.pop().filter(|open| open.path == row.path);
+        if let Some(extraneous) = &mut self.extraneous {
+            let before = open.as_ref().and_then(|open| open.before.as_ref());
+            // By itself, a deletion leaves no trace in the times that are compared next.
+            let before = before.filter(|_| self.options.only_delete);
+            extraneous.leave(&row.path, before.map_or(row.meta, |before| before.meta));
+        }
+        let Some(Open { before, left_out: false, .. }) = open else { return Decision::Skip.into() };
+        if self.options.only_delete {
+            return Decision::Skip.into();
+        }
+        let (_, changes) =
+            self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        let decision = if self.is_dry() { Decision::Skip } else { Decision::Send };
+        Choice { decision, changes }
+    }
+
+    fn entry(&mut self, row: &Row, held: Held) -> Choice {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.see(&row.path);
+        }
+        if self.left_out() || self.options.only_delete || !self.keeps(row) {
+            return Decision::Skip.into();
+        }
+        if let RowKind::Hardlink { first } = &row.kind {
+            return self.hard_link(row, first);
+        }
+        let mut there = self.look(&row.path, row.attributes.as_ref());
+        let wanted = wanted(row, &self.applier);
+        if let Some(there) = &mut there
+            && self.options.rules.compares_content(&wanted, there)
+        {
+            there.checksum = self.checksum(&row.path);
+        }
+        let (action, changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        let decision = match action {
+            Action::LeaveOut => return Decision::Skip.into(),
+            Action::Send if self.options.dry_run => Decision::Skip,
+            Action::Keep if self.options.dry_run => Decision::Skip,
+            Action::Keep => match self.set(row, changes) {
+                Ok(()) => Decision::Skip,
+                Err(why) => Decision::Failed(why),
+            },
+            Action::Send => send(row, held),
+            Action::SendInPlaceOf => match self.make_way(&row.path) {
+                Ok(()) if self.options.dry_run => Decision::Skip,
+                Ok(()) => send(row, held),
+                Err(why) => Decision::Failed(why),
+            },
+        };
+        match decision {
+            // It says why, and nothing changes.
+            Decision::Failed(_) => decision.into(),
+            _ => Choice { decision, changes },
+        }
+    }
+
+    /// Whether entries of its kind are kept: others are only listed so that what has their name stays.
+    fn keeps(&self, row: &Row) -> bool {
+        match &row.kind {
+            RowKind::Symlink { .. } => self.options.preserve.links == SymbolicLinks::Kept,
+            RowKind::Special { kind, .. } => self.options.preserve.keeps(*kind),
+            _ => true,
+        }
+    }
+
+    /// One more name of a file: it is made unless it leads there already.
+    fn hard_link(&mut self, row: &Row, first: &[u8]) -> Choice {
+        let Some(view) = &mut self.view else {
+            return Choice { decision: Decision::Skip, changes: Changes::NEW.by(Update::Hardlink) };
+        };
+        let (there, leads_to) = (view.stat(&row.path).ok(), view.stat(first).ok());
+        let same = |one: &Stat, other: &Stat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
+        if let (Some(there), Some(leads_to)) = (&there, &leads_to)
+            && same(there, leads_to)
+        {
+            return Decision::Skip.into();
+        }
+        let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
+        let decision = match there {
+            _ if self.options.dry_run => Decision::Skip,
+            None if self.options.rules.absent == Absent::LeftOut => return Decision::Skip.into(),
+            Some(_) if self.options.rules.present == Present::Left => return Decision::Skip.into(),
+            Some(stat) if kind(&stat) == FileType::Directory => match self.make_way(&row.path) {
+                Ok(()) => Decision::Send,
+                Err(why) => Decision::Failed(why),
+            },
+            _ => Decision::Send,
+        };
+        Choice { decision, changes }
+    }
+
+    fn kept(&self) -> Kept {
+        Kept { modes: self.options.preserve.modes, times: self.options.preserve.times }
+    }
+
+    /// What stands at a path, compared with what an entry is to have beside mode and time.
+    fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<There> {
+        let view = self.view.as_mut()?;
+        let stat = view.stat(path).ok()?;
+        let place = view.place(path).into_owned();
+        let (parent, name) = path::split(&place);
+        let name = if name.is_empty() { b"." } else { name };
+        let directory = view.hold(parent).ok()?;
+        let kind = match kind(&stat) {
+            FileType::RegularFile => ThereKind::File,
+            FileType::Directory => ThereKind::Directory,
+            FileType::Symlink => {
+                let target = fs::readlinkat(&*directory, name, Vec::new()).ok()?;
+                ThereKind::Symlink(target.into_bytes())
+            }
+            file_type => ThereKind::Special(
+                special(file_type)?,
+                Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
+            ),
+        };
+        let mut there = There {
+            kind,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            meta: view.meta_before(path, &stat),
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            checksum: None,
+            acl_differs: false,
+            xattrs_differ: false,
+        };
+        if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
+            let found = self.collector.attributes_at(directory.as_fd(), name, &stat).ok().flatten();
+            let found = found.and_then(|found| found.xattrs).unwrap_or_default();
+            there.acl_differs = differ(wanted, &found, true);
+            there.xattrs_differ = differ(wanted, &found, false);
+        }
+        Some(there)
+    }
+
+    fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
+        let file = self.view.as_mut()?.open(path, READ).ok()?;
+        checksum(file).ok()
+    }
+
+    /// Sets the metadata of what stays.
+    fn set(&mut self, row: &Row, changes: Changes) -> Result<(), String> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        if changes.update() != Update::None || !changes.is_significant() {
+            return Ok(());
+        }
+        let failed = |errno| sentence("set the mode or time of", &row.path, errno);
+        let file = view.open(&row.path, OFlags::PATH).map_err(failed)?;
+        let held = Handle::Held(file.as_fd());
+        let is_link = matches!(row.kind, RowKind::Symlink { .. });
+        let set = match (&row.attributes, is_link) {
+            (Some(attributes), true) => self.applier.dress_link(held, attributes),
+            (None, true) => Ok(()),
+            (attributes, false) => {
+                let now = match changes.contains(Changes::PERMISSIONS) {
+                    true => ModeNow::Unknown,
+                    false => ModeNow::Stays,
+                };
+                self.applier.dress_without_time(held, now, row.meta, attributes.as_ref())
+            }
+        };
+        set.map_err(|unset| sentence(&format!("set {} of", unset.what), &row.path, unset.errno))?;
+        // Without it, a change of the mode alone would set a time that only differs by less than a second.
+        if changes.contains(Changes::TIME) {
+            let place = view.place(&row.path).into_owned();
+            let (parent, name) = path::split(&place);
+            let set = view.hold(parent).and_then(|parent| {
+                fs::utimensat(&*parent, name, &timestamps(row.meta), AtFlags::SYMLINK_NOFOLLOW)
+            });
+            set.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is no directory.
+    fn unlink(&mut self, path: &[u8]) -> Result<(), Errno> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let place = view.place(path).into_owned();
+        let (parent, name) = path::split(&place);
+        fs::unlinkat(&*view.hold(parent)?, name, AtFlags::empty())
+    }
+
+    /// Removes a directory for something else: with entries only where `--delete` says so.
+    fn make_way(&mut self, path: &[u8]) -> Result<(), String> {
+        let deleted = &mut self.deleted;
+        let emptied = self.extraneous.as_mut().map(|it| it.empty(path, &mut |gone| deleted.push(gone)));
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let place = view.place(path).into_owned();
+        let (parent, name) = path::split(&place);
+        let removed = match (emptied, self.options.dry_run) {
+            (Some(false), _) => Err(Errno::NOTEMPTY),
+            (Some(true), true) => Ok(()),
+            (None, true) => view.hold(parent).and_then(|parent| is_empty(&parent, name)),
+            (_, false) => {
+                view.hold(parent).and_then(|parent| fs::unlinkat(&*parent, name, AtFlags::REMOVEDIR))
+            }
+        };
+        // The held directory may be the removed one.
+        view.forget();
+        removed.map_err(|errno| match errno {
+            Errno::NOTEMPTY => format!(
+                "cannot make way for '{}': there is a directory with entries that are not to be deleted",
+                show(path)
+            ),
+            errno => sentence("make way for", path, errno),
+        })
+    }
+}
+
+/// `NOTEMPTY` if a directory has entries.
+fn is_empty(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let directory = open_inside(parent, name, flags, Mode::empty(), Links::Refuse)?;
+    for entry in fs::Dir::new(directory)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the ACLs differ, or the other extended attributes.
+fn differ(wanted: &[Xattr], found: &[Xattr], acls: bool) -> bool {
+    let of = |all: &[Xattr]| {
+        let mut some: Vec<Xattr> = all.iter().filter(|xattr| is_acl(&xattr.name) == acls).cloned().collect();
+        some.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        some
+    };
+    of(wanted) != of(found)
+}
+
+fn special(file_type: FileType) -> Option<SpecialKind> {
+    match file_type {
+        FileType::Fifo => Some(SpecialKind::Fifo),
+        FileType::Socket => Some(SpecialKind::Socket),
+        FileType::CharacterDevice => Some(SpecialKind::CharacterDevice),
+        FileType::BlockDevice => Some(SpecialKind::BlockDevice),
+        _ => None,
+    }
+}
+
+fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
+    let (owner, group) = row.attributes.as_ref().map_or((None, None), |attributes| applier.owner(attributes));
+    let meta = match row.kind {
+        // Where times are not kept, they are compared all the same.
+        RowKind::File => Meta { mtime_s: row.identity.mtime_s, mtime_ns: row.identity.mtime_ns, ..row.meta },
+        _ => row.meta,
+    };
+    Wanted {
+        kind: match &row.kind {
+            RowKind::Directory | RowKind::DirectoryEnd => WantedKind::Directory,
+            RowKind::Symlink { target } => WantedKind::Symlink(target),
+            RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
+            _ => WantedKind::File,
+        },
+        size: row.identity.size,
+        meta,
+        owner,
+        group,
+        checksum: row.checksum,
+    }
+}
+
+/// Sends an entry, unless an earlier run stored it or a part of it.
+fn send(row: &Row, held: Held) -> Decision {
+    match (&row.kind, held) {
+        (RowKind::File, Held::Partial { len, stack }) if len <= row.identity.size => {
+            Decision::Resume { len, stack, check: false }
+        }
+        _ => Decision::Send,
+    }
+}
+
+/// The item to report for an entry.
+fn item(row: &Row, changes: Changes) -> Option<Item> {
+    let (kind, target) = match &row.kind {
+        RowKind::DirectoryEnd => (ItemKind::Directory, None),
+        RowKind::File => (ItemKind::File, None),
+        RowKind::Hardlink { first } => (ItemKind::File, Some(first.clone())),
+        RowKind::Symlink { target } => (ItemKind::Symlink, Some(target.clone())),
+        RowKind::Special { kind, .. } => (ItemKind::of_special(*kind), None),
+        RowKind::Directory | RowKind::Failed => return None,
+    };
+    Some(Item { path: row.path.clone(), kind, changes, target })
+}

@@ -1,0 +1,100 @@
+//! Files of the destination tree: under a temporary name, synced, and under their own.
+
+use super::*;
+
+impl Tree {
+    /// Makes a file under a temporary name.
+    pub(in crate::storage) fn create(&mut self, path: &[u8], size: u64) -> Attempt<Placing> {
+        self.check_skipped(path)?;
+        // What is preallocated is no hole.
+        let size = if self.applier.preserve.sparse { 0 } else { size };
+        let place = self.place_of_file(path)?.into_owned();
+        if let Some(journal) = &mut self.journal {
+            journal.release(&place);
+        }
+        let (parent, name) = path::split(&place);
+        self.hold(parent)
+            .and_then(|parent| TemporaryFile::create(&mut self.names, parent, name, size))
+            .map(|file| Placing { file, place })
+            .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
+    }
+
+    /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
+    pub(in crate::storage) fn resume(
+        &mut self,
+        path: &[u8],
+        is_meant: impl Fn(&Stat) -> bool,
+    ) -> Attempt<Placing> {
+        self.check_skipped(path)?;
+        let place = self.place_of_file(path)?.into_owned();
+        let Names::Journalled(suffix) = self.names else {
+            return Err(protocol("a file goes on, and there is no journal").into());
+        };
+        let (parent, name) = path::split(&place);
+        let resumed =
+            self.hold(parent).and_then(|parent| TemporaryFile::resume(&suffix, parent, name, is_meant));
+        match resumed {
+            Ok(Some(file)) => Ok(Placing { file, place }),
+            Ok(None) => {
+                let shown = show(path);
+                let message = format!(
+                    "cannot go on with '{shown}': what was stored of it changed during the copy; copy it again"
+                );
+                Err(Trouble::Path(message))
+            }
+            Err(errno) => Err(Trouble::Path(sentence("go on with", path, errno))),
+        }
+    }
+
+    /// Removes a file that failed.
+    pub(in crate::storage) fn discard(&mut self, placing: Placing) {
+        if let Some(journal) = &mut self.journal {
+            journal.release(&placing.place);
+        }
+    }
+
+    /// Fsyncs a file, and the directory written before if it is another one.
+    pub(in crate::storage) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
+        self.names_in(placing.file.directory())
+            .and_then(|()| placing.file.sync())
+            .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
+    }
+
+    /// Records that `directory` is written; fsyncs the one written before if it is another one.
+    pub(super) fn names_in(&mut self, directory: &Arc<OwnedFd>) -> Result<(), Errno> {
+        if !self.fsync || self.unsynced.as_ref().is_some_and(|last| Arc::ptr_eq(last, directory)) {
+            return Ok(());
+        }
+        let synced = self.sync_names();
+        self.unsynced = Some(Arc::clone(directory));
+        synced
+    }
+
+    /// Fsyncs the directory that was written last.
+    pub(in crate::storage) fn sync_names(&mut self) -> Result<(), Errno> {
+        self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
+    }
+
+    /// Renames a complete file of `len` bytes to its name.
+    pub(in crate::storage) fn commit(
+        &self,
+        placing: &mut Placing,
+        path: &[u8],
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let name = path::split(&placing.place).1;
+        self.keep_backup(placing.file.directory(), name)
+            .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
+        match placing.file.commit(name, len, meta, attributes, &self.applier) {
+            Ok(set) => set.map_err(|unset| not_set(&unset, path)),
+            Err(errno) => Err(Trouble::Path(sentence("write", path, errno))),
+        }
+    }
+
+    /// Whether files and directories are fsynced.
+    pub(in crate::storage) fn syncs(&self) -> bool {
+        self.fsync
+    }
+}

@@ -1,0 +1,119 @@
+//! The sources as a request names them.
+
+use std::collections::HashMap;
+
+use rustix::fs::{self, FileType, OFlags};
+use rustix::io::Errno;
+
+use super::entry::not_regular;
+use super::{READ, READ_DIRECTORY};
+use crate::event::FileError;
+use crate::storage::beneath::{Base, kind, sentence};
+use crate::storage::path::{self, show};
+
+/// A source that exists and could be read when it was checked.
+#[derive(Debug)]
+pub(in crate::storage) struct Named {
+    /// Its path in the request.
+    pub(super) path: Vec<u8>,
+    /// Its name in the transfer; empty for a directory's contents.
+    pub(super) name: Vec<u8>,
+    pub(super) kind: NamedKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NamedKind {
+    File,
+    Directory,
+}
+
+/// Why a source cannot be used.
+pub(in crate::storage) enum Unusable {
+    /// It is a directory and `-r` was not given.
+    NeedsRecursive,
+    /// It leads out of the served root.
+    Outside,
+    /// Anything else.
+    Other,
+}
+
+impl Named {
+    /// Checks a source without opening a fifo or device, and that it can be read.
+    pub(in crate::storage) fn look(
+        base: &Base,
+        path: Vec<u8>,
+        recursive: bool,
+    ) -> Result<Named, (Unusable, FileError)> {
+        let name = name_in_transfer(&path);
+        let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
+        let failed = |errno| {
+            let why = if errno == Errno::XDEV { Unusable::Outside } else { Unusable::Other };
+            fail(why, sentence("read", &path, errno))
+        };
+        let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
+            Ok(stat) => stat,
+            Err(errno) => return failed(errno),
+        };
+        let kind = match kind(&stat) {
+            FileType::RegularFile => NamedKind::File,
+            FileType::Directory if recursive => NamedKind::Directory,
+            FileType::Directory => {
+                let message = format!("'{}' is a directory; give -r to copy it", show(&path));
+                return fail(Unusable::NeedsRecursive, message);
+            }
+            _ => return fail(Unusable::Other, not_regular(&path)),
+        };
+        let flags = if kind == NamedKind::File { READ } else { READ_DIRECTORY };
+        if let Err(errno) = base.open(&path, flags) {
+            return failed(errno);
+        }
+        if path::check(&name).is_err() {
+            // Only its length can be wrong, which the kernel excludes; but the name comes from a client.
+            return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
+        }
+        Ok(Named { name, path, kind })
+    }
+
+    pub(in crate::storage) fn is_directory(&self) -> bool {
+        self.kind == NamedKind::Directory
+    }
+
+    /// The directory that its paths in the transfer are relative to, as a path of the request.
+    pub(in crate::storage) fn above(&self) -> &[u8] {
+        match self.name.is_empty() {
+            true => &self.path,
+            false => path::split(&self.path).0,
+        }
+    }
+}
+
+/// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`,
+/// `/`.
+pub(in crate::storage) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
+    match path::split(path).1 {
+        b"" | b"." | b".." => Vec::new(),
+        name => name.to_vec(),
+    }
+}
+
+/// Whether a source's path means a directory's contents.
+pub(in crate::storage) fn means_contents(path: &[u8]) -> bool {
+    name_in_transfer(path).is_empty()
+}
+
+/// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents
+/// of directories are not compared.
+pub fn same_name(sources: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
+    let mut named: HashMap<Vec<u8>, &[u8]> = HashMap::new();
+    sources.iter().filter(|source| !means_contents(source)).find_map(|source| {
+        let earlier = named.insert(name_in_transfer(source), source)?;
+        Some((earlier, &source[..]))
+    })
+}
+
+/// A path that fits a record and by which a user recognises the source.
+pub(super) fn name_for_messages(path: &[u8]) -> Vec<u8> {
+    let mut components = path.split(|&byte| byte == b'/').rev();
+    let name = components.find(|component| !matches!(*component, b"" | b"." | b".."));
+    name.filter(|name| path::check(name).is_ok()).unwrap_or_default().to_vec()
+}

@@ -1,0 +1,4 @@
+//! Whole transfers of the public API against peers that break the rules.
+
+mod hostile_client;
+mod hostile_server;

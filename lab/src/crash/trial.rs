@@ -1,0 +1,386 @@
+//! One copy, killed several times. Knows nothing of the laboratory: the end-to-end tests use it too.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The rate of a copy, bits a second: so slow that kills fall everywhere in it.
+const RATE: &str = "400Mbit";
+/// Longest time until a kill, ms: about as long as a copy takes.
+const KILL_WITHIN_MS: u64 = 1500;
+/// Longest time that a copy may take after its last kill.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Share of what the loopback carries that is payload, in thousandths: headers of data packets, acks, and the
+/// control channel are the rest.
+const PAYLOAD_PER_MILLE: u64 = 960;
+
+/// What was found over all copies.
+#[derive(Debug, Default)]
+pub struct Figures {
+    /// Complete copies.
+    pub copies: u64,
+    /// Kills.
+    pub kills: u64,
+    /// Of the client; the others were of the daemon.
+    pub client_kills: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// Runs that found something to go on with.
+    pub resumed: u64,
+    /// What was sent twice after each kill, bytes; empty where it is not counted.
+    pub twice: Vec<u64>,
+}
+
+impl Figures {
+    /// A line of them.
+    pub fn summary(&self) -> String {
+        let mut twice = self.twice.clone();
+        twice.sort_unstable();
+        let counted = match (twice.get(twice.len() / 2), twice.last()) {
+            (Some(median), Some(most)) => {
+                format!("sent twice after a kill: median {median} bytes, most {most}")
+            }
+            _ => "what was sent twice was not counted".to_owned(),
+        };
+        let Figures { copies, kills, client_kills, bytes, resumed, .. } = self;
+        format!(
+            "{kills} kills ({client_kills} of the client) in {copies} copies of {bytes} bytes, every byte compared; {resumed} runs went on where one had ended; {counted}"
+        )
+    }
+}
+
+/// Numbers from a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+/// A process that is killed when dropped.
+struct Process(Child);
+
+impl Process {
+    fn kill(&mut self) {
+        // SIGKILL; it may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Where copies are made, by a daemon and clients of one program.
+pub struct Place {
+    directory: PathBuf,
+    fobs: PathBuf,
+    random: Random,
+    port: u16,
+    counts: bool,
+    daemon: Option<Process>,
+}
+
+impl Place {
+    /// Makes keys and directories below `directory`. `counts`: the loopback carries nothing else.
+    pub fn new(directory: &Path, fobs: &Path, seed: u64, counts: bool) -> Result<Place, String> {
+        for name in ["home", "served", "local"] {
+            fs::create_dir_all(directory.join(name)).map_err(|error| error.to_string())?;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
+        let port = port.map_err(|error| format!("no port: {error}"))?.port();
+        let place = Place {
+            directory: directory.to_owned(),
+            fobs: fobs.to_owned(),
+            random: Random(seed),
+            port,
+            counts,
+            daemon: None,
+        };
+        let mut lines = Vec::new();
+        for name in ["client-key", "server-key"] {
+            let made = place.command(&["keygen", "--out"]).arg(place.directory.join(name)).output();
+            let made = made.map_err(|error| format!("cannot run fobs: {error}"))?;
+            if !made.status.success() {
+                return Err(format!("keygen: {}", String::from_utf8_lossy(&made.stderr)));
+            }
+            lines.push(made.stdout);
+        }
+        fs::write(place.directory.join("keys"), [b"read-write ", &lines[0][..]].concat())
+            .map_err(|error| error.to_string())?;
+        Ok(place)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.fobs);
+        command.args(args).env("HOME", self.directory.join("home"));
+        command.env_remove("XDG_CONFIG_HOME").env_remove("XDG_STATE_HOME");
+        command
+    }
+
+    /// Copies something new, killing one side up to `kills` times, and compares it.
+    pub fn copy(&mut self, kills: u64, figures: &mut Figures) -> Result<(), String> {
+        let name = format!("copy{}", figures.copies);
+        let pushes = self.random.below(2) == 0;
+        let (from, to) = match pushes {
+            true => (self.directory.join("local"), self.directory.join("served")),
+            false => (self.directory.join("served"), self.directory.join("local")),
+        };
+        let bytes = self.make(&from.join(&name)).map_err(|error| format!("cannot make files: {error}"))?;
+        let before = names(&to)?;
+        let kills = kills.min(1 + self.random.below(8));
+        let mut is_complete = false;
+        for _ in 0..kills {
+            let (carried, kept) = (self.carried(), self.kept(&to)?);
+            let killed = self.run_and_kill(&name, pushes, figures)?;
+            if killed == 0 {
+                is_complete = true;
+                break;
+            }
+            figures.kills += killed;
+            let kept_now = self.kept(&to)?;
+            figures.resumed += u64::from(kept_now > 0);
+            if let (Some(before), Some(after)) = (carried, self.carried()) {
+                let payload = (after - before) / 1000 * PAYLOAD_PER_MILLE;
+                let gained = kept_now.saturating_sub(kept);
+                figures.twice.push(payload.saturating_sub(gained) / killed);
+            }
+        }
+        if !is_complete {
+            self.run_to_the_end(&name, pushes)?;
+        }
+        let (original, copied) = (tree(&from.join(&name))?, tree(&to.join(&name))?);
+        if original != copied {
+            return Err(format!("'{name}' differs from its source"));
+        }
+        let mut expected = before;
+        expected.push(name.clone());
+        expected.sort();
+        let after = names(&to)?;
+        if after != expected {
+            return Err(format!("the destination holds {after:?}, not {expected:?}"));
+        }
+        for top in [&from, &to] {
+            remove(&top.join(&name)).map_err(|error| error.to_string())?;
+        }
+        figures.copies += 1;
+        figures.bytes += bytes;
+        Ok(())
+    }
+
+    /// Makes a file, or a tree of large and small ones; its size.
+    fn make(&mut self, path: &Path) -> std::io::Result<u64> {
+        let size = (8 << 20) + self.random.below(56 << 20);
+        if self.random.below(3) == 0 {
+            return self.write(path, size);
+        }
+        let mut total = 0;
+        for directory in 0..4 {
+            let directory = path.join(format!("d{directory}"));
+            fs::create_dir_all(&directory)?;
+            for file in 0..self.random.below(150) {
+                let size = self.random.below(20_000);
+                total += self.write(&directory.join(format!("small{file}")), size)?;
+            }
+            total += self.write(&directory.join("large"), size / 4)?;
+        }
+        Ok(total)
+    }
+
+    fn write(&mut self, path: &Path, size: u64) -> std::io::Result<u64> {
+        let mut file = std::io::BufWriter::new(File::create(path)?);
+        for _ in 0..size / 8 {
+            file.write_all(&self.random.next().to_le_bytes())?;
+        }
+        file.write_all(&vec![7; (size % 8) as usize])?;
+        file.flush()?;
+        Ok(size)
+    }
+
+    /// Starts the daemon unless it runs.
+    fn serve(&mut self) -> Result<(), String> {
+        if self.daemon.is_some() {
+            return Ok(());
+        }
+        let mut command = self.command(&["serve", "--listen"]);
+        command.arg(format!("127.0.0.1:{}", self.port)).arg("--root").arg(self.directory.join("served"));
+        command.arg("--authorized-keys").arg(self.directory.join("keys"));
+        command.arg("--identity").arg(self.directory.join("server-key"));
+        let log = File::options().create(true).append(true).open(self.directory.join("daemon.log"));
+        command.stdout(Stdio::null()).stderr(log.map_or(Stdio::null(), Stdio::from));
+        let child = command.spawn().map_err(|error| format!("cannot start the daemon: {error}"))?;
+        self.daemon = Some(Process(child));
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            if begin.elapsed() > PATIENCE {
+                return Err("the daemon does not listen".to_owned());
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn client(&self, name: &str, pushes: bool) -> Result<Process, String> {
+        let remote = |path: &str| format!("fobs://127.0.0.1:{}/{path}", self.port);
+        let local = self.directory.join("local");
+        let (source, destination) = match pushes {
+            true => (local.join(name).into_os_string(), remote("").into()),
+            false => (remote(name).into(), local.into_os_string()),
+        };
+        let mut command = self.command(&["cp", "-r", "--json", "--rate", RATE, "-i"]);
+        command.arg(self.directory.join("client-key"));
+        command.arg("--known-hosts").arg(self.directory.join("known_hosts"));
+        command.arg(source).arg(destination);
+        let out = File::create(self.directory.join("client.json")).map_err(|error| error.to_string())?;
+        let err = File::create(self.directory.join("client.log")).map_err(|error| error.to_string())?;
+        let child = command.stdout(out).stderr(err).stdin(Stdio::null()).spawn();
+        child.map(Process).map_err(|error| format!("cannot start a client: {error}"))
+    }
+
+    /// Runs the command and kills one side; how often. 0: it was complete before.
+    fn run_and_kill(&mut self, name: &str, pushes: bool, figures: &mut Figures) -> Result<u64, String> {
+        self.serve()?;
+        let mut client = self.client(name, pushes)?;
+        sleep(Duration::from_millis(self.random.below(KILL_WITHIN_MS)));
+        if let Ok(Some(status)) = client.0.try_wait() {
+            return match status.success() {
+                true => Ok(0),
+                false => Err(self.said("the client failed by itself")),
+            };
+        }
+        let mut kills = 1;
+        if self.random.below(2) == 0 {
+            figures.client_kills += 1;
+        } else {
+            self.daemon = None;
+            // In half of the cases the client finds the next daemon by itself, before it is killed too.
+            if self.random.below(2) == 0 {
+                self.serve()?;
+                sleep(Duration::from_millis(self.random.below(2 * KILL_WITHIN_MS)));
+                match client.0.try_wait() {
+                    Ok(Some(status)) if status.success() => {
+                        figures.kills += 1;
+                        return Ok(0);
+                    }
+                    // It had not reached the first daemon, so it does not wait for the next one.
+                    Ok(Some(_)) => {}
+                    _ => {
+                        figures.client_kills += 1;
+                        kills = 2;
+                    }
+                }
+            }
+        }
+        client.kill();
+        Ok(kills)
+    }
+
+    fn run_to_the_end(&mut self, name: &str, pushes: bool) -> Result<(), String> {
+        self.serve()?;
+        let mut client = self.client(name, pushes)?;
+        let begin = Instant::now();
+        loop {
+            match client.0.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(_)) => return Err(self.said("the last run failed")),
+                _ if begin.elapsed() > PATIENCE => return Err(self.said("the last run does not end")),
+                _ => sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn said(&self, what: &str) -> String {
+        let read = |name: &str| fs::read_to_string(self.directory.join(name)).unwrap_or_default();
+        let (out, log) = (read("client.json"), read("client.log"));
+        let last = out.lines().last().unwrap_or_default();
+        format!("{what}: {last}\n{log}\ndaemon:\n{}", read("daemon.log"))
+    }
+
+    /// Bytes that the journals in `to` say are kept, once no transfer uses them: by `fobs clean -n`, which
+    /// rounds to three digits.
+    fn kept(&self, to: &Path) -> Result<u64, String> {
+        let begin = Instant::now();
+        loop {
+            let found = self.command(&["clean", "-n"]).arg(to).output();
+            let found = found.map_err(|error| format!("cannot run fobs clean: {error}"))?;
+            let text = String::from_utf8_lossy(&found.stdout).into_owned();
+            if !text.contains("a running copy uses it") {
+                return Ok(text.lines().filter_map(kept_of).sum());
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(self.said(&format!("the destination stays in use: {text}")));
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Bytes that the loopback has carried, where that is counted.
+    fn carried(&self) -> Option<u64> {
+        if !self.counts {
+            return None;
+        }
+        let file = File::open("/proc/self/net/dev").ok()?;
+        let mut lines = BufReader::new(file).lines().map_while(Result::ok);
+        let line = lines.find_map(|line| line.trim().strip_prefix("lo:").map(str::to_owned))?;
+        line.split_whitespace().next()?.parse().ok()
+    }
+}
+
+/// Bytes in a line of `fobs clean -n`: `..., 1.50 MB kept; ...`.
+fn kept_of(line: &str) -> Option<u64> {
+    let text = line.split(" kept;").next()?.rsplit(", ").next()?;
+    let (number, unit) = text.split_once(' ')?;
+    let scale = match unit {
+        "byte" | "bytes" => 1.0,
+        "kB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * scale) as u64)
+}
+
+/// The names in a directory, in order.
+fn names(directory: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(directory).map_err(|error| error.to_string())?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Every file at or below `path`, with its content.
+fn tree(path: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, String> {
+    let mut found = BTreeMap::new();
+    let mut waiting = vec![path.to_owned()];
+    while let Some(next) = waiting.pop() {
+        if next.is_dir() {
+            waiting.extend(names(&next)?.iter().map(|name| next.join(name)));
+        } else {
+            let content = fs::read(&next).map_err(|error| format!("{}: {error}", next.display()))?;
+            found.insert(next.strip_prefix(path).unwrap_or(&next).to_owned(), content);
+        }
+    }
+    Ok(found)
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
