@@ -330,6 +330,7 @@ impl Client<'_> {
             sync: options.sync.clone(),
             probe: None,
             timeout: Some(options.timeout),
+            streams: false,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a caller chooses about a transfer or a server.
 
 pub mod sync;
+mod transport;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ pub use crate::secure::authorized_keys::DirectionRights;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::ANSWER_WAIT;
+pub use transport::{STREAMS_MAX, Transport};
 
 /// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,6 +126,8 @@ pub struct TransferOptions {
     pub burst: Option<u32>,
     /// `--packet-size`: data bytes per packet, within [`PACKET_SIZE_RANGE`]; `None` probes the path.
     pub packet_size: Option<u16>,
+    /// `--transport`: what carries the data.
+    pub transport: Transport,
     /// `--udp-ports`: first and last UDP port that the server may bind; `None` leaves it to the server.
     pub udp_ports: Option<(u16, u16)>,
     /// `-4`, `-6`: the IP versions that may be used.
@@ -162,6 +166,7 @@ impl Default for TransferOptions {
             ack_every: None,
             burst: None,
             packet_size: None,
+            transport: Transport::Auto,
             udp_ports: None,
             address_family: AddressFamily::Any,
             identity: None,

@@ -1,7 +1,7 @@
 //! The answering side of one session, over either carrier.
 
 use crate::cancel::CancelToken;
-use crate::control::message::{Accept, Hello, Message, Open, SURVEY, Sending, UdpAddress};
+use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
 use crate::control::{self, ControlChannel, ssh};
 use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
@@ -225,7 +225,8 @@ fn answer(
     let port = socket.local_addr().port();
     let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
     let accept = Accept {
-        udp_addresses: hosts.map(|host| UdpAddress { host, port }).collect(),
+        udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
+        tcp_addresses: Vec::new(),
         secret: told,
         cipher: cipher.name().to_owned(),
         shape: None,

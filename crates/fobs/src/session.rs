@@ -6,7 +6,7 @@ use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::sync::{Compare, SyncOptions};
-use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions};
+use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
 use crate::storage::{Preserve, Sink, SinkSpec};
@@ -49,6 +49,7 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         loss_cause: Some(options.loss_cause.name().to_owned()),
         priority: Some(options.priority.name().to_owned()),
         deadline: options.deadline.map(time_until),
+        transport: (options.transport != Transport::Auto).then(|| options.transport.to_string()),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Frames of the control channel (protocol 2.1): a length, then that many bytes of JSON.
+//! Frames of the control channel (protocol 2.1): a length, then that many bytes. They are a message in JSON, or
+//! a record of the stream inside the channel.
 
 use std::io::{self, Read};
 
@@ -7,6 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Largest frame, bytes of JSON (protocol 2.1).
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
+/// Largest data frame, bytes: a record of a stream (protocol 2.8).
+pub const DATA_FRAME_BYTES_MAX: usize = 66_000;
+/// The bit of the length that marks a data frame. No message is as long, and no older peer sends it.
+const DATA_BIT: u32 = 1 << 31;
 /// Memory allocated beyond the part of a frame that has arrived, bytes.
 const READ_STEP_BYTES: usize = 16 << 10;
 const LENGTH_BYTES: usize = 4;
@@ -34,6 +39,28 @@ pub fn encode(message: &Message) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
+/// A record as a data frame. The caller keeps within [`DATA_FRAME_BYTES_MAX`].
+pub(super) fn encode_data(record: &[u8]) -> Vec<u8> {
+    debug_assert!((1..=DATA_FRAME_BYTES_MAX).contains(&record.len()), "{} bytes", record.len());
+    [&(DATA_BIT | record.len() as u32).to_be_bytes(), record].concat()
+}
+
+/// What a frame holds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Frame {
+    Message(Message),
+    /// A record of the stream inside the channel.
+    Data(Vec<u8>),
+}
+
+/// Whether data frames may come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DataFrames {
+    /// Both sides have agreed on them.
+    Allowed,
+    Refused,
+}
+
 /// Reads frames from a byte stream.
 #[derive(Debug)]
 pub struct FrameReader<R> {
@@ -48,15 +75,29 @@ impl<R: Read> FrameReader<R> {
         FrameReader { stream, frame: Vec::new() }
     }
 
-    /// The next message; `None` where the stream ends between frames.
+    /// The next message; `None` where the stream ends between frames. For streams without data frames.
+    #[cfg(any(test, feature = "fuzzing"))]
     pub fn read(&mut self) -> Result<Option<Message>> {
+        match self.read_frame(DataFrames::Refused)? {
+            Some(Frame::Message(message)) => Ok(Some(message)),
+            Some(Frame::Data(_)) => unreachable!("data frames are refused"),
+            None => Ok(None),
+        }
+    }
+
+    /// The next frame; `None` where the stream ends between frames.
+    pub(super) fn read_frame(&mut self, data: DataFrames) -> Result<Option<Frame>> {
         let mut length = [0; LENGTH_BYTES];
         match self.fill(&mut length)? {
             0 => return Ok(None),
             LENGTH_BYTES => {}
             _ => return Err(cut_short()),
         }
-        let length = u32::from_be_bytes(length) as usize;
+        let length = u32::from_be_bytes(length);
+        if length & DATA_BIT != 0 && data == DataFrames::Allowed {
+            return self.read_record((length & !DATA_BIT) as usize).map(Some);
+        }
+        let length = length as usize;
         if length == 0 || length > FRAME_BYTES_MAX {
             return Err(Error::new(
                 ErrorKind::Protocol,
@@ -71,7 +112,24 @@ impl<R: Read> FrameReader<R> {
         // The memory of a large frame is not kept for the many small ones.
         self.frame.truncate(0);
         self.frame.shrink_to(READ_STEP_BYTES);
-        Ok(Some(message))
+        Ok(Some(Frame::Message(message)))
+    }
+
+    fn read_record(&mut self, length: usize) -> Result<Frame> {
+        if length == 0 || length > DATA_FRAME_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "a data frame of {length} bytes came where 1 to {DATA_FRAME_BYTES_MAX} are allowed; \
+                     install the same version of fobs on both sides"
+                ),
+            ));
+        }
+        let mut record = vec![0; length];
+        if self.fill(&mut record)? < length {
+            return Err(cut_short());
+        }
+        Ok(Frame::Data(record))
     }
 
     /// Grows the frame by steps, and only as bytes arrive.

@@ -26,8 +26,10 @@ pub const PATH_VALIDATION: &str = "path-validation";
 pub const DOCTOR: &str = "doctor";
 /// The feature of a program that brings a tree up to date (protocol 7.7).
 pub const SYNC: &str = "sync";
+/// The feature of a program that carries data over TCP too, and inside the control channel (protocol 2.8).
+pub const STREAMS: &str = "streams";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 4] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC];
+pub const FEATURES: [&str; 5] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, STREAMS];
 
 /// Everything a control channel carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,6 +99,16 @@ pub enum Message {
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.
     ReceiverSample(Box<ReceiverSample>),
+    /// Server: so many streams over TCP should be open at once; only the client can make them.
+    WantStreams {
+        /// Their number; 0 asks for none.
+        count: u32,
+    },
+    /// Client: a stream over TCP could not be made.
+    StreamsFailed {
+        /// One sentence.
+        reason: String,
+    },
     /// Receiver: the completion signal.
     Complete(Complete),
     /// Sender: its figures, after the completion signal.
@@ -181,6 +193,8 @@ pub struct Open {
     pub resuming: Resuming,
     /// A sync instead of a copy.
     pub sync: Option<Arc<SyncOptions>>,
+    /// Data may go over streams as well as over UDP.
+    pub streams: bool,
 }
 
 /// How a transfer goes on after one that ended early.
@@ -218,6 +232,8 @@ pub struct Sending {
     pub priority: Option<String>,
     /// `--deadline`: from this message to it.
     pub deadline: Option<Duration>,
+    /// `--transport`.
+    pub transport: Option<String>,
 }
 
 /// How the session goes on.
@@ -225,7 +241,9 @@ pub struct Sending {
 #[serde(from = "wire::Accept", into = "wire::Accept")]
 pub struct Accept {
     /// Where the server's UDP socket may be reached, best first.
-    pub udp_addresses: Vec<UdpAddress>,
+    pub udp_addresses: Vec<HostPort>,
+    /// Where it takes streams over TCP, best first; empty if it takes none.
+    pub tcp_addresses: Vec<HostPort>,
     /// The session secret, 32 bytes, where the channel has no exporter.
     pub secret: Option<Vec<u8>>,
     /// `AES-128-GCM` or `ChaCha20-Poly1305`.
@@ -240,12 +258,12 @@ pub struct Accept {
     pub limit_bps: Option<u64>,
 }
 
-/// Where a UDP socket may be reached.
+/// Where a socket may be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UdpAddress {
+pub struct HostPort {
     /// A host name or address; `None` is the host that the control channel reached.
     pub host: Option<String>,
-    /// The UDP port.
+    /// The port.
     pub port: u16,
 }
 

@@ -3,6 +3,7 @@
 //! A channel has two halves that two threads may use at once. It does not interpret messages.
 
 pub mod frame;
+mod lane;
 pub mod message;
 mod outlet;
 pub mod ssh;
@@ -16,9 +17,12 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use self::frame::{FrameReader, broken};
+use self::frame::{DataFrames, Frame, FrameReader, broken};
+#[allow(unused_imports, reason = "the sessions do not make streams yet")]
+pub(crate) use self::lane::{ChannelLane, DoorMail, DoorMailbox, Sent};
+use self::lane::{Inlet, lane};
 use self::message::{FEATURES, Hello, Message, PROTOCOL};
-use self::outlet::{Outlet, StreamOutlet, push_in_time, wait_for};
+use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
 use crate::secure::datagram::{Cipher, SessionSecret};
@@ -81,6 +85,15 @@ impl ControlChannel {
         self.writer.outlet.set_read_deadline(deadline);
     }
 
+    /// From now on data frames may come, and what concerns the streams of this session goes to the lane and
+    /// the mailbox instead of [`ControlReader::recv`] (protocol 2.8). Only where both sides know streams.
+    #[allow(dead_code, reason = "the sessions do not make streams yet")]
+    pub(crate) fn open_lane(&mut self) -> Result<(ChannelLane, DoorMailbox)> {
+        let (inlet, lane, mailbox) = lane(self.writer.outlet.clone(), self.writer.peer.clone())?;
+        self.reader.inlet = Some(inlet);
+        Ok((lane, mailbox))
+    }
+
     fn new(
         read: Box<dyn Read + Send>,
         outlet: Arc<dyn Outlet>,
@@ -90,7 +103,7 @@ impl ControlChannel {
     ) -> ControlChannel {
         let name: Arc<str> = peer.description.as_str().into();
         ControlChannel {
-            reader: ControlReader { frames: FrameReader::new(read), peer: name.clone() },
+            reader: ControlReader { frames: FrameReader::new(read), peer: name.clone(), inlet: None },
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
             exporter,
             carrier,
@@ -103,15 +116,31 @@ impl ControlChannel {
 pub struct ControlReader {
     frames: FrameReader<Box<dyn Read + Send>>,
     peer: Arc<str>,
+    /// Where that goes which concerns the streams of the session.
+    inlet: Option<Inlet>,
 }
 
 impl ControlReader {
-    /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped.
+    /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped. Waits as
+    /// well while the lane is full of data that nobody takes.
     pub fn recv(&mut self) -> Result<Option<Message>> {
+        let data = if self.inlet.is_some() { DataFrames::Allowed } else { DataFrames::Refused };
         loop {
-            match self.frames.read() {
-                Ok(Some(Message::Unknown)) => {}
-                Ok(message) => return Ok(message),
+            match self.frames.read_frame(data) {
+                Ok(Some(Frame::Message(Message::Unknown))) => {}
+                Ok(Some(Frame::Message(message))) => match &self.inlet {
+                    Some(inlet) => match inlet.sort(message) {
+                        Some(message) => return Ok(Some(message)),
+                        None => continue,
+                    },
+                    None => return Ok(Some(message)),
+                },
+                Ok(Some(Frame::Data(record))) => {
+                    if let Some(inlet) = &self.inlet {
+                        inlet.take(record);
+                    }
+                }
+                Ok(None) => return Ok(None),
                 Err(error) => return Err(named(&self.peer, error)),
             }
         }
@@ -154,17 +183,17 @@ impl ControlWriter {
     /// `Connect` if the channel is broken, or if the bytes that wait to be sent are at their limit.
     pub fn post(&self, message: &Message) -> Result<()> {
         let frame = frame::encode(message)?;
-        let posted = self.outlet.push(&frame).and_then(|taken| match taken {
+        let posted = self.outlet.push(&frame, Load::Message).and_then(|taken| match taken {
             Some(_) => self.outlet.drain().map(|_| ()),
             None => Err(io::Error::other("the other side leaves its messages unread")),
         });
         posted.map_err(|error| named(&self.peer, broken(&error)))
     }
 
-    /// Sends one message that a later one makes good, if nothing else waits to be sent; without waiting. On a
+    /// Sends one message that a later one makes good, if no other waits to be sent; without waiting. On a
     /// channel that is broken it is lost: the reader learns of that.
     pub fn offer(&self, message: &Message) {
-        if self.outlet.drain().is_ok() && self.outlet.is_empty() {
+        if self.outlet.drain().is_ok() && self.outlet.has_no_message() {
             let _ = self.post(message);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,16 +25,32 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mark(u64);
 
+/// What a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    /// A message.
+    Message,
+    /// A record of the stream inside the channel.
+    Data,
+}
+
 /// The sending half of a stream, and the operations on a channel that do not need its reader.
 pub(super) trait Outlet: Send + Sync {
     /// Takes a frame, which has left once everything before the mark has; `None` where it has no room.
-    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>>;
+    fn push(&self, frame: &[u8], load: Load) -> io::Result<Option<Mark>>;
 
     /// Writes as much as the stream takes now. Everything before the mark has left this process.
     fn drain(&self) -> io::Result<Mark>;
 
     /// Whether nothing waits.
     fn is_empty(&self) -> bool;
+
+    /// Whether no message waits; data may.
+    fn has_no_message(&self) -> bool;
+
+    /// A descriptor that polls as writable when [`drain`](Self::drain) can write. It is another one for the
+    /// same stream, which does not end while this one is open.
+    fn poll_descriptor(&self) -> io::Result<OwnedFd>;
 
     /// Ends the stream after what was taken, which waits for a second at most.
     fn close(&self);
@@ -54,13 +70,19 @@ pub(super) trait Outlet: Send + Sync {
 pub(super) struct Waiting {
     bytes: VecDeque<u8>,
     written: u64,
+    /// The end of the newest message.
+    message_end: u64,
 }
 
 impl Waiting {
     /// Takes bytes.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Mark {
+    pub(super) fn push(&mut self, bytes: &[u8], load: Load) -> Mark {
         self.bytes.extend(bytes);
-        Mark(self.written + self.bytes.len() as u64)
+        let end = self.written + self.bytes.len() as u64;
+        if load == Load::Message {
+            self.message_end = end;
+        }
+        Mark(end)
     }
 
     /// Whether this number of bytes may wait beside those that do.
@@ -70,6 +92,10 @@ impl Waiting {
 
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    pub(super) fn has_no_message(&self) -> bool {
+        self.written >= self.message_end
     }
 
     /// Writes what `stream` takes without blocking.
@@ -115,7 +141,7 @@ pub(super) fn wait_for(outlet: &dyn Outlet, mark: Mark, deadline: Instant) -> io
 /// Takes a frame as soon as there is room. `TimedOut` at `deadline`.
 pub(super) fn push_in_time(outlet: &dyn Outlet, frame: &[u8], deadline: Instant) -> io::Result<Mark> {
     loop {
-        match outlet.push(frame)? {
+        match outlet.push(frame, Load::Message)? {
             Some(mark) => return Ok(mark),
             None if Instant::now() >= deadline => {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the other side takes no messages"));
@@ -150,10 +176,10 @@ impl<W: Write + AsFd + Send> StreamOutlet<W> {
 }
 
 impl<W: Write + AsFd + Send> Outlet for StreamOutlet<W> {
-    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>> {
+    fn push(&self, frame: &[u8], load: Load) -> io::Result<Option<Mark>> {
         let mut state = self.state();
         let (_, waiting) = state.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(waiting.has_room(frame.len()).then(|| waiting.push(frame)))
+        Ok(waiting.has_room(frame.len()).then(|| waiting.push(frame, load)))
     }
 
     fn drain(&self) -> io::Result<Mark> {
@@ -164,6 +190,16 @@ impl<W: Write + AsFd + Send> Outlet for StreamOutlet<W> {
 
     fn is_empty(&self) -> bool {
         self.state().as_ref().is_none_or(|(_, waiting)| waiting.is_empty())
+    }
+
+    fn has_no_message(&self) -> bool {
+        self.state().as_ref().is_none_or(|(_, waiting)| waiting.has_no_message())
+    }
+
+    fn poll_descriptor(&self) -> io::Result<OwnedFd> {
+        let state = self.state();
+        let (stream, _) = state.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        stream.as_fd().try_clone_to_owned()
     }
 
     fn close(&self) {

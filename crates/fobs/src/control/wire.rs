@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::message::{self, Bytes, UdpAddress};
+use super::message::{self, Bytes, HostPort};
 use crate::direction::TransferDirection;
 use crate::options::sync::SyncOptions;
 use crate::storage::SourceShape;
@@ -111,6 +111,8 @@ pub(super) struct Open {
     timeout_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sync: Option<Box<SyncOptions>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    streams: bool,
 }
 
 impl From<Open> for message::Open {
@@ -138,6 +140,7 @@ impl From<Open> for message::Open {
             },
             timeout: given(wire.timeout_ms).map(Duration::from_millis),
             sync: wire.sync.map(|sync| Arc::new(*sync)),
+            streams: wire.streams,
         }
     }
 }
@@ -167,6 +170,7 @@ impl From<message::Open> for Open {
             checksum,
             timeout_ms: open.timeout.map_or(0, millis),
             sync: open.sync.map(|sync| Box::new(Arc::unwrap_or_clone(sync))),
+            streams: open.streams,
         }
     }
 }
@@ -186,6 +190,8 @@ pub(super) struct Sending {
     priority: String,
     #[serde(default)]
     deadline_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    transport: String,
 }
 
 impl From<Sending> for message::Sending {
@@ -198,6 +204,7 @@ impl From<Sending> for message::Sending {
             loss_cause: given(wire.loss_cause),
             priority: given(wire.priority),
             deadline: given(wire.deadline_ms).map(Duration::from_millis),
+            transport: given(wire.transport),
         }
     }
 }
@@ -212,6 +219,7 @@ impl From<message::Sending> for Sending {
             loss_cause: sending.loss_cause.unwrap_or_default(),
             priority: sending.priority.unwrap_or_default(),
             deadline_ms: sending.deadline.map_or(0, at_least_a_millisecond),
+            transport: sending.transport.unwrap_or_default(),
         }
     }
 }
@@ -219,6 +227,8 @@ impl From<message::Sending> for Sending {
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Accept {
     udp_addresses: Vec<(String, u16)>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    tcp_addresses: Vec<(String, u16)>,
     #[serde(default)]
     secret: Option<Bytes>,
     cipher: String,
@@ -234,9 +244,10 @@ pub(super) struct Accept {
 
 impl From<Accept> for message::Accept {
     fn from(wire: Accept) -> message::Accept {
-        let address = |(host, port)| UdpAddress { host: given(host), port };
+        let address = |(host, port)| HostPort { host: given(host), port };
         message::Accept {
             udp_addresses: wire.udp_addresses.into_iter().map(address).collect(),
+            tcp_addresses: wire.tcp_addresses.into_iter().map(address).collect(),
             secret: wire.secret.map(|secret| secret.0),
             cipher: wire.cipher,
             shape: wire.shape.into(),
@@ -249,9 +260,10 @@ impl From<Accept> for message::Accept {
 
 impl From<message::Accept> for Accept {
     fn from(accept: message::Accept) -> Accept {
-        let address = |address: UdpAddress| (address.host.unwrap_or_default(), address.port);
+        let address = |address: HostPort| (address.host.unwrap_or_default(), address.port);
         Accept {
             udp_addresses: accept.udp_addresses.into_iter().map(address).collect(),
+            tcp_addresses: accept.tcp_addresses.into_iter().map(address).collect(),
             secret: accept.secret.map(Bytes),
             cipher: accept.cipher,
             shape: accept.shape.into(),

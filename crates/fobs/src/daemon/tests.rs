@@ -177,6 +177,7 @@ fn a_client_that_comes_again_takes_the_place_of_its_session() {
 fn pull_of_file() -> Open {
     Open {
         sync: None,
+        streams: false,
         direction: TransferDirection::Pull,
         paths: vec![b"file".to_vec()],
         recursive: false,

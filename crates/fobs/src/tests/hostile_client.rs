@@ -29,6 +29,7 @@ fn open(direction: TransferDirection) -> Open {
     let shape = SourceShape::Paths { count: 1, contents: false };
     Open {
         sync: None,
+        streams: false,
         direction,
         paths: vec![b"file".to_vec()],
         recursive: false,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fobs_proto::wire::Header;
 
-use crate::control::message::{Accept, Message, UdpAddress};
+use crate::control::message::{Accept, HostPort, Message};
 use crate::control::{ControlChannel, hello, tls};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventSink};
@@ -98,7 +98,8 @@ fn asked(script: impl FnOnce(&mut ControlChannel) + Send + 'static) -> impl FnOn
 /// An answer that fits, with its UDP port at `port`.
 fn accept_at(port: u16) -> Accept {
     Accept {
-        udp_addresses: vec![UdpAddress { host: None, port }],
+        udp_addresses: vec![HostPort { host: None, port }],
+        tcp_addresses: Vec::new(),
         secret: None,
         cipher: "AES-128-GCM".to_owned(),
         shape: Some(SourceShape::Paths { count: 1, contents: false }),
@@ -218,7 +219,7 @@ fn reasons_of_a_server_are_shown_without_its_tricks() {
 
 #[test]
 fn answers_that_cannot_be_are_refused_with_a_reason() {
-    let named = |host: &str, port| vec![UdpAddress { host: Some(host.to_owned()), port }];
+    let named = |host: &str, port| vec![HostPort { host: Some(host.to_owned()), port }];
     let cases: Vec<(Accept, ErrorKind, &str)> = vec![
         (Accept { cipher: "ROT13\u{1b}".to_owned(), ..accept_at(1) }, ErrorKind::Protocol, "cipher"),
         (Accept { udp_addresses: Vec::new(), ..accept_at(1) }, ErrorKind::Connect, "no address"),
@@ -244,7 +245,7 @@ fn addresses_that_take_no_datagrams_end_in_a_clear_error() {
     thread::scope(|scope| {
         for (host, port) in [("255.255.255.255", 9), ("224.0.0.1", 9), ("127.0.0.1", 0), ("0.0.0.0", 9)] {
             scope.spawn(move || {
-                let udp_addresses = vec![UdpAddress { host: Some(host.to_owned()), port }];
+                let udp_addresses = vec![HostPort { host: Some(host.to_owned()), port }];
                 let script = asked(move |channel| {
                     let accept = Accept { udp_addresses, ..accept_at(1) };
                     channel.writer.send(&Message::Accept(accept)).unwrap();

@@ -10,7 +10,7 @@ fn pair() -> (StreamOutlet<UnixStream>, UnixStream) {
 /// Pushes frames until the stream takes no more and the memory is full; their number.
 fn fill(outlet: &impl Outlet, frame: &[u8]) -> usize {
     let mut count = 0;
-    while outlet.push(frame).unwrap().is_some() {
+    while outlet.push(frame, Load::Message).unwrap().is_some() {
         outlet.drain().unwrap();
         count += 1;
         assert!(count < 1_000_000, "there is no bound");
@@ -50,18 +50,36 @@ fn waiting_for_a_peer_that_reads_nothing_ends_in_time() {
 #[test]
 fn what_was_taken_leaves_before_the_end() {
     let (outlet, mut theirs) = pair();
-    outlet.push(b"last words").unwrap().expect("room");
+    outlet.push(b"last words", Load::Message).unwrap().expect("room");
     outlet.close();
     let mut text = String::new();
     theirs.read_to_string(&mut text).unwrap();
     assert_eq!(text, "last words");
     outlet.close();
-    assert_eq!(outlet.push(b"more").unwrap_err().kind(), io::ErrorKind::NotConnected);
+    assert_eq!(outlet.push(b"more", Load::Message).unwrap_err().kind(), io::ErrorKind::NotConnected);
 }
 
 #[test]
 fn a_frame_of_any_size_is_taken_by_an_empty_outlet() {
     let (outlet, _theirs) = pair();
-    assert!(outlet.push(&vec![1; WAITING_MAX + 1]).unwrap().is_some());
-    assert!(outlet.push(&[1]).unwrap().is_none());
+    assert!(outlet.push(&vec![1; WAITING_MAX + 1], Load::Data).unwrap().is_some());
+    assert!(outlet.push(&[1], Load::Message).unwrap().is_none());
+}
+
+#[test]
+fn messages_that_wait_are_told_from_data_that_waits() {
+    let (outlet, mut theirs) = pair();
+    let mark = outlet.push(&vec![1; WAITING_MAX], Load::Data).unwrap().expect("it is empty");
+    outlet.drain().unwrap();
+    assert!(!outlet.is_empty() && outlet.has_no_message());
+    let reader = std::thread::spawn(move || theirs.read_exact(&mut vec![0; WAITING_MAX]));
+    wait_for(&outlet, mark, Instant::now() + Duration::from_secs(30)).unwrap();
+    reader.join().unwrap().unwrap();
+    assert!(outlet.is_empty() && outlet.has_no_message());
+    outlet.push(b"m", Load::Message).unwrap().expect("room");
+    assert!(!outlet.has_no_message());
+    outlet.push(b"d", Load::Data).unwrap().expect("room");
+    assert!(!outlet.has_no_message());
+    outlet.drain().unwrap();
+    assert!(outlet.has_no_message());
 }

@@ -6,7 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::net::SendFlags;
 use rustls::Connection;
 
-use super::super::outlet::{Mark, Outlet, Waiting, drain_to_close};
+use super::super::outlet::{Load, Mark, Outlet, Waiting, drain_to_close};
 
 /// Bytes of one read from the socket: the largest TLS record.
 const READ_BYTES: usize = 16 << 10;
@@ -80,7 +80,8 @@ impl TlsStream {
         while connection.wants_write() {
             connection.write_tls(&mut records)?;
         }
-        outgoing.push(&records);
+        // Whoever gave it says whether a message is among it.
+        outgoing.push(&records, Load::Data);
         Ok(())
     }
 
@@ -116,7 +117,7 @@ impl AsFd for WithoutBlocking<'_> {
 }
 
 impl Outlet for TlsStream {
-    fn push(&self, frame: &[u8]) -> io::Result<Option<Mark>> {
+    fn push(&self, frame: &[u8], load: Load) -> io::Result<Option<Mark>> {
         let mut outgoing = self.outgoing();
         if self.closed.load(Ordering::Acquire) {
             return Err(io::ErrorKind::NotConnected.into());
@@ -131,7 +132,7 @@ impl Outlet for TlsStream {
             rest = &rest[taken..];
             self.encrypted(&mut outgoing)?;
         }
-        Ok(Some(outgoing.push(&[])))
+        Ok(Some(outgoing.push(&[], load)))
     }
 
     fn drain(&self) -> io::Result<Mark> {
@@ -144,6 +145,14 @@ impl Outlet for TlsStream {
 
     fn is_empty(&self) -> bool {
         self.outgoing().is_empty()
+    }
+
+    fn has_no_message(&self) -> bool {
+        self.outgoing().has_no_message()
+    }
+
+    fn poll_descriptor(&self) -> io::Result<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned()
     }
 
     fn close(&self) {

@@ -1,0 +1,111 @@
+//! What carries the data of a transfer.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Most streams of one transfer: more bring nothing on any path that we know, and each costs both hosts
+/// memory.
+pub const STREAMS_MAX: u32 = 64;
+
+/// What carries the data (`--transport`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transport {
+    /// UDP; where that gets nothing through, or much less than TCP does, streams.
+    #[default]
+    Auto,
+    /// UDP alone.
+    Udp,
+    /// Streams over TCP alone.
+    Tcp {
+        /// Their number, 1 to [`STREAMS_MAX`]; `None` finds it.
+        count: Option<u32>,
+    },
+    /// One stream inside the control channel: ssh, or the connection to the daemon.
+    Channel,
+}
+
+impl Transport {
+    /// The names, each with a line of help. `tcp` may be followed by `:N`.
+    pub const NAMES: [(&str, &str); 4] = [
+        ("auto", "UDP, and TCP where UDP is blocked or much slower"),
+        ("udp", "UDP alone"),
+        ("tcp", "TCP alone, with as many connections as the path needs; tcp:N for N of them, at most 64"),
+        ("ssh", "one stream inside the control connection (ssh, or that to a daemon)"),
+    ];
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Transport::Auto => f.write_str("auto"),
+            Transport::Udp => f.write_str("udp"),
+            Transport::Tcp { count: None } => f.write_str("tcp"),
+            Transport::Tcp { count: Some(count) } => write!(f, "tcp:{count}"),
+            Transport::Channel => f.write_str("ssh"),
+        }
+    }
+}
+
+impl FromStr for Transport {
+    /// What is possible instead.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Transport, String> {
+        match text {
+            "auto" => return Ok(Transport::Auto),
+            "udp" => return Ok(Transport::Udp),
+            "tcp" => return Ok(Transport::Tcp { count: None }),
+            // Toward a daemon there is no ssh, so the channel has a name of its own too.
+            "ssh" | "channel" => return Ok(Transport::Channel),
+            _ => {}
+        }
+        let digits =
+            text.strip_prefix("tcp:").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let count =
+            digits.and_then(|digits| digits.parse().ok()).filter(|count| (1..=STREAMS_MAX).contains(count));
+        match count {
+            Some(count) => Ok(Transport::Tcp { count: Some(count) }),
+            None => Err(format!("give auto, udp, tcp, tcp:N with 1 to {STREAMS_MAX} connections, or ssh")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transports_are_read_as_they_are_shown() {
+        let count = |count| Transport::Tcp { count };
+        let table = [
+            ("auto", Transport::Auto),
+            ("udp", Transport::Udp),
+            ("tcp", count(None)),
+            ("tcp:1", count(Some(1))),
+            ("tcp:64", count(Some(64))),
+            ("ssh", Transport::Channel),
+        ];
+        for (text, transport) in table {
+            assert_eq!(text.parse(), Ok(transport), "{text}");
+            assert_eq!(transport.to_string(), text);
+            assert!(Transport::NAMES.iter().any(|(name, _)| text.starts_with(name)), "{text} has help");
+        }
+        assert_eq!("channel".parse(), Ok(Transport::Channel));
+        for text in [
+            "",
+            "tcp:",
+            "tcp:0",
+            "tcp:65",
+            "tcp:+4",
+            "tcp: 4",
+            "tcp:4 ",
+            "TCP",
+            "quic",
+            "udp:2",
+            "tcp:99999999999",
+        ] {
+            let why = text.parse::<Transport>().expect_err(text);
+            assert!(why.contains("tcp:N"), "{why}");
+        }
+    }
+}
