@@ -22,6 +22,7 @@ mod receive;
 mod remedy;
 mod report;
 mod send;
+pub(crate) mod streams;
 mod survey;
 mod thread;
 mod throttle;

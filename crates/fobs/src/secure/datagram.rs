@@ -89,6 +89,11 @@ impl SessionSecret {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// What all keys of the session are expanded from.
+    pub(super) fn extract(&self) -> hkdf::Prk {
+        hkdf::Salt::new(HKDF_SHA256, b"fobs v1").extract(&self.0)
+    }
 }
 
 impl Drop for SessionSecret {
@@ -134,7 +139,10 @@ pub struct Sealer {
 impl Sealer {
     /// Keys for the packets that `direction` emits.
     pub fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Sealer {
-        let mut ratchet = Ratchet::new(secret, cipher, direction);
+        Sealer::of(Ratchet::new(secret, cipher, direction))
+    }
+
+    pub(super) fn of(mut ratchet: Ratchet) -> Sealer {
         let keys = ratchet.advance();
         Sealer { ratchet, keys, next: 0 }
     }
@@ -185,7 +193,10 @@ pub struct Opener {
 impl Opener {
     /// Keys for the packets that `direction` emits.
     pub fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Opener {
-        let mut ratchet = Ratchet::new(secret, cipher, direction);
+        Opener::of(Ratchet::new(secret, cipher, direction))
+    }
+
+    pub(super) fn of(mut ratchet: Ratchet) -> Opener {
         let mut epochs = VecDeque::with_capacity(2 + EPOCHS_AHEAD_MAX as usize);
         epochs.push_back(ratchet.advance());
         Opener { ratchet, current: 0, epochs }
@@ -253,7 +264,7 @@ impl fmt::Debug for EpochKeys {
 
 /// The chain of traffic secrets (protocol 3.2). It holds the secret of an epoch only until the keys of that
 /// epoch are made, so that it cannot decrypt earlier packets.
-struct Ratchet {
+pub(super) struct Ratchet {
     cipher: Cipher,
     traffic: hkdf::Prk,
     next_epoch: u64,
@@ -261,8 +272,12 @@ struct Ratchet {
 
 impl Ratchet {
     fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Ratchet {
-        let extracted = hkdf::Salt::new(HKDF_SHA256, b"fobs v1").extract(&secret.0);
-        Ratchet { cipher, traffic: next_secret(&extracted, direction.label()), next_epoch: 0 }
+        Ratchet::of(cipher, next_secret(&secret.extract(), direction.label()))
+    }
+
+    /// A chain that begins with this traffic secret.
+    pub(super) fn of(cipher: Cipher, traffic: hkdf::Prk) -> Ratchet {
+        Ratchet { cipher, traffic, next_epoch: 0 }
     }
 
     /// The keys of `next_epoch`; advances to the one after.
@@ -297,14 +312,14 @@ impl hkdf::KeyType for OutputLen {
     }
 }
 
-fn expand(secret: &hkdf::Prk, info: &[u8], output: &mut [u8]) {
+pub(super) fn expand(secret: &hkdf::Prk, info: &[u8], output: &mut [u8]) {
     secret
         .expand(&[info], OutputLen(output.len()))
         .and_then(|material| material.fill(output))
         .expect("the output is far shorter than 255 hashes");
 }
 
-fn next_secret(secret: &hkdf::Prk, info: &[u8]) -> hkdf::Prk {
+pub(super) fn next_secret(secret: &hkdf::Prk, info: &[u8]) -> hkdf::Prk {
     secret.expand(&[info], HKDF_SHA256).expect("one hash of output is always allowed").into()
 }
 

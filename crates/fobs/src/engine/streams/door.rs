@@ -1,0 +1,60 @@
+//! Where streams come from: the seam between the engine and those who connect and accept.
+
+use super::ChannelLane;
+use crate::error::Error;
+use crate::secure::datagram::Cipher;
+use crate::secure::stream::StreamSecret;
+use fobs_sys::Waker;
+use std::net::TcpStream;
+
+/// Streams open at once, at most.
+pub(crate) const STREAMS_MAX: u32 = 64;
+
+/// What carries a stream.
+pub(crate) enum StreamIo {
+    /// A connection, behind its first bytes
+    /// ([`STREAM_HELLO_LEN`](crate::secure::stream::STREAM_HELLO_LEN)), which are sent or checked.
+    Tcp(TcpStream),
+    /// The control channel.
+    Channel(ChannelLane),
+}
+
+/// A stream that has just been opened.
+pub(crate) struct NewStream {
+    /// Its place among all streams of the session, which both ends know: never used twice.
+    pub(crate) index: u16,
+    pub(crate) io: StreamIo,
+}
+
+/// What came of an attempt.
+pub(crate) enum DoorEvent {
+    Opened(NewStream),
+    /// A stream could not be had; the sentence says why.
+    Failed(Error),
+}
+
+/// Makes streams: the client's dials, the server's asks the client and accepts. It works in threads of its
+/// own; no method blocks.
+pub(crate) trait Door: Send {
+    /// Wakes this from now on when [`poll`](Self::poll) has something new. (It is also polled a few times a
+    /// second.)
+    fn attach(&mut self, waker: Waker);
+
+    /// So many streams are to be open at once, at most [`STREAMS_MAX`]. The door makes what is missing, with
+    /// pauses that grow where it fails; streams that are too many the engine closes. At the receiver nobody
+    /// calls this: it takes what comes.
+    fn want(&mut self, open_at_once: u32);
+
+    /// A stream that the door made is closed.
+    fn closed(&mut self, index: u16);
+
+    /// What came of the attempts since the last call.
+    fn poll(&mut self) -> Option<DoorEvent>;
+}
+
+/// What a session needs for streams. Without it, the peer does not know them.
+pub(crate) struct StreamSetup {
+    pub(crate) door: Box<dyn Door>,
+    pub(crate) secret: StreamSecret,
+    pub(crate) cipher: Cipher,
+}
