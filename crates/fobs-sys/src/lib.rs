@@ -8,6 +8,7 @@
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`page_buffer`] | large buffers on huge pages |
+//! | [`tcp`] | what limits a TCP connection, and how little waits unsent in it |
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
 //! | [`usage`] | CPU time and memory of this process and its threads |
 //!
@@ -22,6 +23,7 @@ pub mod clock;
 pub mod host_drops;
 pub mod interface;
 pub mod page_buffer;
+pub mod tcp;
 pub mod thread;
 pub mod udp;
 pub mod usage;
@@ -31,7 +33,8 @@ pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;
+pub use tcp::{TcpInfo, set_unsent_max, tcp_info};
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_times};
-pub use wait::{Interest, Ready, Waker, wait};
+pub use wait::{Interest, Ready, Waker, Watched, wait, wait_for_any};

@@ -1,7 +1,7 @@
 //! Sleeping until a socket is ready, another thread wakes this one, or a timeout.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,8 +112,64 @@ pub fn wait(
     })
 }
 
+/// A descriptor among several: what to wait for, and afterwards what came.
+#[derive(Debug)]
+pub struct Watched<'a> {
+    /// The descriptor.
+    pub descriptor: BorrowedFd<'a>,
+    /// Wait for something to read.
+    pub read: bool,
+    /// Wait for room to write.
+    pub write: bool,
+    /// Reading would not block: there is something, or it has ended or failed.
+    pub readable: bool,
+    /// Writing would not block: there is room, or it has failed.
+    pub writable: bool,
+}
+
+impl<'a> Watched<'a> {
+    /// A descriptor to wait for; with neither, only its failure ends the wait.
+    pub fn new(descriptor: BorrowedFd<'a>, read: bool, write: bool) -> Watched<'a> {
+        Watched { descriptor, read, write, readable: false, writable: false }
+    }
+}
+
+/// As [`wait`], for any number of descriptors. Whether the waker was woken; it is then reset.
+pub fn wait_for_any(
+    watched: &mut [Watched<'_>],
+    waker: &Waker,
+    timeout: Option<Duration>,
+) -> io::Result<bool> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    let mut descriptors = Vec::with_capacity(watched.len() + 1);
+    descriptors.push(PollFd::new(&*waker.event, PollFlags::IN));
+    for one in watched.iter() {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, one.read);
+        flags.set(PollFlags::OUT, one.write);
+        descriptors.push(PollFd::from_borrowed_fd(one.descriptor, flags));
+    }
+    match poll(&mut descriptors, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    let over = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    for (one, descriptor) in watched.iter_mut().zip(&descriptors[1..]) {
+        let ready = descriptor.revents();
+        one.readable = ready.intersects(PollFlags::IN | over);
+        one.writable = ready.intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::NVAL);
+    }
+    let woken = descriptors[0].revents().contains(PollFlags::IN);
+    if woken {
+        waker.drain();
+    }
+    Ok(woken)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
@@ -167,6 +223,33 @@ mod tests {
         let (socket, waker) = (socket(), Waker::new().unwrap());
         waker.wake();
         assert!(wait(&socket, &waker, Some(Duration::MAX), Interest::Readable).unwrap().woken);
+    }
+
+    #[test]
+    fn of_several_descriptors_those_that_are_ready_are_named() {
+        use std::os::fd::AsFd as _;
+        let waker = Waker::new().unwrap();
+        let (mut near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (idle, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let watch = |timeout| {
+            let mut watched =
+                [Watched::new(far.as_fd(), true, false), Watched::new(idle.as_fd(), true, true)];
+            let woken = wait_for_any(&mut watched, &waker, timeout).unwrap();
+            (woken, watched.map(|one| (one.readable, one.writable)))
+        };
+        assert_eq!(watch(None), (false, [(false, false), (false, true)]));
+        near.write_all(b"x").unwrap();
+        waker.wake();
+        assert_eq!(watch(None), (true, [(true, false), (false, true)]));
+        assert_eq!(
+            watch(Some(Duration::ZERO)),
+            (false, [(true, false), (false, true)]),
+            "the waker is reset"
+        );
+        drop(near);
+        let mut watched = [Watched::new(far.as_fd(), false, false)];
+        assert!(!wait_for_any(&mut watched, &waker, None).unwrap());
+        assert!(watched[0].readable, "an end is seen though nothing is waited for");
     }
 
     #[test]
