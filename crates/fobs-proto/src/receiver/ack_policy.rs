@@ -20,13 +20,23 @@ pub(super) struct AckPolicy {
     delay_max: Duration,
     acks: usize,
     unreported: u32,
+    /// Packets that came in frames: the dense first acks are not for them.
+    framed: u32,
     oldest: Option<Timestamp>,
     at_once: bool,
 }
 
 impl AckPolicy {
     pub(super) fn new(every: u32, delay_max: Duration) -> AckPolicy {
-        AckPolicy { every: every.max(1), delay_max, acks: 0, unreported: 0, oldest: None, at_once: false }
+        AckPolicy {
+            every: every.max(1),
+            delay_max,
+            acks: 0,
+            unreported: 0,
+            framed: 0,
+            oldest: None,
+            at_once: false,
+        }
     }
 
     /// New packets after which the next ack leaves.
@@ -40,13 +50,22 @@ impl AckPolicy {
         self.oldest.get_or_insert(now);
     }
 
+    /// A packet arrived in a frame.
+    pub(super) fn on_framed(&mut self, now: Timestamp) {
+        self.framed = self.framed.saturating_add(1);
+        self.oldest.get_or_insert(now);
+    }
+
     /// Something that the sender waits for happened.
     pub(super) fn at_once(&mut self) {
         self.at_once = true;
     }
 
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.at_once || self.unreported >= self.due_after() || self.deadline().is_some_and(|at| at <= now)
+        self.at_once
+            || self.unreported >= self.due_after()
+            || self.framed >= self.every
+            || self.deadline().is_some_and(|at| at <= now)
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
@@ -55,7 +74,13 @@ impl AckPolicy {
 
     pub(super) fn on_ack(&mut self) {
         self.acks = self.acks.saturating_add(1);
+        self.on_frames_acked();
+    }
+
+    /// An ack left that reports frames only.
+    pub(super) fn on_frames_acked(&mut self) {
         self.unreported = 0;
+        self.framed = 0;
         self.oldest = None;
         self.at_once = false;
     }

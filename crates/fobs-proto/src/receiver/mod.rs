@@ -127,6 +127,8 @@ pub struct ReceiverStats {
     pub rejected: u64,
     /// Acks made.
     pub acks: u64,
+    /// Packets that came in frames and were taken or known.
+    pub framed: u64,
 }
 
 /// The machine.
@@ -210,6 +212,23 @@ impl Receiver {
                     self.policy.at_once();
                 }
             }
+        }
+        disposition
+    }
+
+    /// A packet that came in a frame on a stream. It has no number and shows nothing of what datagrams meet;
+    /// it is reported by the frame, and with the next ack by chunk.
+    pub fn handle_framed(&mut self, now: Timestamp, header: &DataHeader, payload_len: usize) -> Disposition {
+        let disposition = self.place(header, payload_len);
+        if let Disposition::Reject(_) = disposition {
+            self.stats.rejected += 1;
+            return disposition;
+        }
+        self.stats.framed += 1;
+        self.stats.duplicates += u64::from(disposition == Disposition::Duplicate);
+        self.policy.on_framed(now);
+        if matches!(disposition, Disposition::Store { completes: Some(_), .. }) {
+            self.policy.at_once();
         }
         disposition
     }
@@ -333,9 +352,12 @@ impl Receiver {
             host: HostReport { dropped: self.ledger.packets(), lag },
         };
         self.stats.acks += 1;
-        // A greeting reports nothing: the first acks that do stay dense.
+        // A greeting reports nothing: the first acks that do stay dense, and so do those of datagrams after
+        // frames.
         if largest.is_some() {
             self.policy.on_ack();
+        } else if self.stats.framed > 0 {
+            self.policy.on_frames_acked();
         }
         ack
     }

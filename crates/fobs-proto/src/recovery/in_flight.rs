@@ -66,6 +66,8 @@ enum PacketState {
     Outstanding,
     Acked,
     Lost,
+    /// Given up without being lost: that it arrives after all shows no reordering.
+    Abandoned,
 }
 
 /// The ring of transmissions, indexed by packet number less the oldest.
@@ -147,7 +149,7 @@ impl InFlight {
             match *state {
                 PacketState::Acked => continue,
                 PacketState::Outstanding => self.bytes -= u64::from(sent.len),
-                PacketState::Lost => {}
+                PacketState::Lost | PacketState::Abandoned => {}
             }
             *state = PacketState::Acked;
             if was_lost && let Some(largest) = self.largest_acked {
@@ -182,13 +184,23 @@ impl InFlight {
 
     /// Declares everything outstanding lost (two probe timeouts in a row: nothing comes back), from the
     /// lowest.
-    pub fn lose_all(&mut self, mut lost: impl FnMut(Lost)) {
+    pub fn lose_all(&mut self, lost: impl FnMut(Lost)) {
+        self.give_up_all(PacketState::Lost, lost);
+    }
+
+    /// Gives up everything outstanding that another way shall carry, from the lowest. It is not lost: what of
+    /// it is acknowledged later counts as any other.
+    pub fn abandon_all(&mut self, abandoned: impl FnMut(Lost)) {
+        self.give_up_all(PacketState::Abandoned, abandoned);
+    }
+
+    fn give_up_all(&mut self, becomes: PacketState, mut given_up: impl FnMut(Lost)) {
         self.skip_resolved();
         for (i, (sent, state)) in self.entries.iter_mut().enumerate() {
             if *state == PacketState::Outstanding {
-                *state = PacketState::Lost;
+                *state = becomes;
                 self.bytes -= u64::from(sent.len);
-                lost(Lost { number: self.oldest + i as u64, sent: *sent });
+                given_up(Lost { number: self.oldest + i as u64, sent: *sent });
             }
         }
         self.outstanding_from = self.next_number();
@@ -347,6 +359,24 @@ mod tests {
         ring.on_ack(0, 1, |p| late.push(p.was_lost));
         assert_eq!(late, [true, true]);
         assert!(ring.packet_threshold > PACKET_THRESHOLD, "reordering raises the threshold");
+    }
+
+    #[test]
+    fn what_is_abandoned_is_neither_lost_nor_reordered() {
+        let mut ring = InFlight::default();
+        for _ in 0..8 {
+            ring.on_sent(sent(0));
+        }
+        let mut given_up = vec![];
+        ring.abandon_all(|p| given_up.push(p.number));
+        assert_eq!((given_up.len(), ring.bytes()), (8, 0));
+        ring.on_sent(sent(0));
+        ring.on_ack(8, 8, |_| {});
+        ring.detect_losses(Timestamp::from_nanos(1000), Duration::ZERO, |_| panic!("nothing is lost"));
+        let mut late = vec![];
+        ring.on_ack(0, 3, |p| late.push(p.was_lost));
+        assert_eq!(late, [false; 4]);
+        assert_eq!((ring.packet_threshold, ring.bytes()), (PACKET_THRESHOLD, 0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The chunks a sender holds: from the first byte read until the receiver has verified them.
 
+use super::carrier::Carrier;
 use super::tally::{Tally, Unit};
 use crate::object::{BLOCK_PACKETS, Bitmap, Geometry};
 use crate::{ChunkId, PacketNumber, Timestamp};
@@ -21,9 +22,10 @@ pub(super) struct Layout {
     acked: Bitmap,
     /// First packet that was never sent under this layout.
     next_new: u32,
-    /// Low 32 bits of the number of each packet's newest transmission: the loss of an older one changes
-    /// nothing.
-    newest: Vec<u32>,
+    /// The newest transmission of each packet.
+    newest: Vec<Carrier>,
+    /// A frame has carried some of them: blocks may then have no datagrams, and no outcome.
+    framed: bool,
     /// Whole passes of the circular schedule, and where the next one stands.
     passes: u32,
     circle: u32,
@@ -38,7 +40,8 @@ impl Layout {
             geometry,
             acked: Bitmap::new(packets),
             next_new: 0,
-            newest: vec![0; packets as usize],
+            newest: vec![Carrier::NONE; packets as usize],
+            framed: false,
             passes: 0,
             circle: 0,
             tallies: Tally::of_blocks(packets),
@@ -57,17 +60,28 @@ impl Layout {
         (self.next_new < self.geometry.packets()).then_some(self.next_new as u16)
     }
 
-    /// Low 32 bits of the number of the packet's newest transmission.
-    pub(super) fn newest(&self, index: u16) -> u32 {
+    /// The packet's newest transmission.
+    pub(super) fn newest(&self, index: u16) -> Carrier {
         self.newest[usize::from(index)]
     }
 
-    /// First packet at or above `from` that was sent and is not acknowledged.
-    pub(super) fn next_unacked_sent(&self, from: u32) -> Option<u16> {
+    /// First packet at or above `from` that was sent, is not acknowledged, and that no frame carries.
+    pub(super) fn next_unacked_sent(&self, mut from: u32) -> Option<u16> {
         if self.acked.is_full() {
             return None;
         }
-        self.acked.next_clear(from).filter(|i| *i < self.next_new).map(|i| i as u16)
+        loop {
+            let index = self.acked.next_clear(from).filter(|i| *i < self.next_new)?;
+            if !self.newest[index as usize].is_frame() {
+                return Some(index as u16);
+            }
+            from = index + 1;
+        }
+    }
+
+    /// Outcomes of blocks say nothing where frames carried everything.
+    fn has_outcome(&self, tally: &Tally) -> bool {
+        tally.sent > 0 || !self.framed
     }
 }
 
@@ -142,9 +156,10 @@ impl Chunks {
         self.unsent -= chunk.unsent();
         // The receiver has verified packets that no ack has named: their outcome is reported late.
         if let Some(layout) = chunk.layout.as_ref().filter(|l| !l.acked.is_full()) {
-            let open = layout.tallies.iter().filter(|t| t.missing > 0);
+            let open = layout.tallies.iter().filter(|t| t.missing > 0 && layout.has_outcome(t));
             self.outcomes.extend(open.map(|t| (Unit::Block, *t)));
-            self.outcomes.extend(Tally::sum(&layout.tallies).map(|t| (Unit::Chunk, t)));
+            let whole = Tally::sum(&layout.tallies).filter(|t| layout.has_outcome(t));
+            self.outcomes.extend(whole.map(|t| (Unit::Chunk, t)));
         }
         Some(chunk)
     }
@@ -201,10 +216,11 @@ impl Chunks {
         let tally = layout.tally(index);
         tally.missing -= 1;
         if tally.missing == 0 {
-            let tally = *tally;
-            self.outcomes.push((Unit::Block, tally));
+            let block = Some(*tally).filter(|t| layout.has_outcome(t));
+            self.outcomes.extend(block.map(|t| (Unit::Block, t)));
             if layout.acked.is_full() {
-                self.outcomes.extend(Tally::sum(&layout.tallies).map(|t| (Unit::Chunk, t)));
+                let whole = Tally::sum(&layout.tallies).filter(|t| layout.has_outcome(t));
+                self.outcomes.extend(whole.map(|t| (Unit::Chunk, t)));
             }
         }
     }
@@ -224,11 +240,19 @@ impl Chunks {
         }
     }
 
-    /// Records a transmission.
+    /// Records a transmission by datagram.
     pub(super) fn on_sent(&mut self, now: Timestamp, id: ChunkId, index: u16, number: PacketNumber) {
+        if let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) {
+            layout.tally(index).on_sent(now);
+        }
+        self.on_carried(id, index, Carrier::datagram(number));
+    }
+
+    /// Records a transmission by either way.
+    pub(super) fn on_carried(&mut self, id: ChunkId, index: u16, carrier: Carrier) {
         let Some(layout) = self.get_mut(id).and_then(|c| c.layout.as_mut()) else { return };
-        layout.newest[usize::from(index)] = number as u32;
-        layout.tally(index).on_sent(now);
+        layout.newest[usize::from(index)] = carrier;
+        layout.framed |= carrier.is_frame();
         if u32::from(index) >= layout.next_new {
             debug_assert_eq!(layout.next_new, u32::from(index), "packets are new in order");
             layout.next_new = u32::from(index) + 1;
@@ -264,10 +288,10 @@ impl Chunks {
     }
 
     /// Whether the loss of this transmission leaves the packet with none in flight.
-    pub(super) fn needs_again(&self, id: ChunkId, index: u16, attempt: u8, number: PacketNumber) -> bool {
+    pub(super) fn needs_again(&self, id: ChunkId, index: u16, attempt: u8, carrier: Carrier) -> bool {
         match self.get(id) {
             Some(Chunk { attempt: current, layout: Some(layout), .. }) if *current == attempt => {
-                !layout.is_acked(index) && layout.newest(index) == number as u32
+                !layout.is_acked(index) && layout.newest(index) == carrier
             }
             _ => false,
         }

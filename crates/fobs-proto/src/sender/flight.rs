@@ -2,6 +2,7 @@
 //! window.
 
 use super::attribution::Attribution;
+use super::carrier::Carrier;
 use super::packet::{Body, PacketOut};
 use super::schedule::{Origin, Schedule, Slot, Tail};
 use super::stats::SenderStats;
@@ -118,9 +119,8 @@ impl Flight {
     /// Whether the newest transmission of a slot is later than every packet acknowledged.
     fn may_arrive(&self, slot: Slot) -> bool {
         let layout = self.supply.chunks.get(slot.chunk).and_then(|c| c.layout());
-        let newest = layout.map_or(0, |l| l.newest(slot.index));
-        let largest_acked = self.sent.largest_acked().unwrap_or(0) as u32;
-        newest.wrapping_sub(largest_acked) as i32 > 0
+        let newest = layout.map_or(Carrier::NONE, |l| l.newest(slot.index));
+        newest.is_later_than(self.sent.largest_acked().unwrap_or(0))
     }
 
     /// A probe of this many datagram bytes leaves.
@@ -181,6 +181,7 @@ impl Flight {
                         news.large |= acked.sent.len > BASE_DATAGRAM;
                     }
                     SentKind::Probe => {
+                        stats.probes_acked += 1;
                         plpmtu.on_acked(acked.sent.len);
                         news.ping |= acked.sent.len <= BASE_DATAGRAM;
                     }
@@ -223,8 +224,9 @@ impl Flight {
             }
             SentKind::Data { chunk, index, attempt } => {
                 let chunks = &self.supply.chunks;
-                if chunks.needs_again(chunk, index, attempt, lost.number) {
-                    self.schedule.on_again(Slot { chunk, index }, attempt, lost.number as u32, Origin::Lost);
+                let carrier = Carrier::datagram(lost.number);
+                if chunks.needs_again(chunk, index, attempt, carrier) {
+                    self.schedule.on_again(Slot { chunk, index }, attempt, carrier, Origin::Lost);
                 }
                 chunks.get(chunk).and_then(|c| c.layout()).is_some_and(|l| !l.is_acked(index))
             }
@@ -281,8 +283,8 @@ impl Flight {
             let index = chunk.layout()?.next_unacked_sent(0)?;
             Some((Slot { chunk: id, index }, chunk.attempt(), chunk.layout()?.newest(index)))
         });
-        if let Some((slot, attempt, number)) = oldest {
-            self.schedule.on_again(slot, attempt, number, Origin::Repeat);
+        if let Some((slot, attempt, carrier)) = oldest {
+            self.schedule.on_again(slot, attempt, carrier, Origin::Repeat);
         }
     }
 }

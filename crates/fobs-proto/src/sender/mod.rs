@@ -13,23 +13,29 @@
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
 //!   moved        a peer that changes its address
+//!   route        by which way packets leave: datagrams, frames on streams, or both
+//!   frames       packets that leave in frames; carrier: which way has a packet now
 //! ```
 
 mod attribution;
 mod burst;
+mod carrier;
 mod chunk;
 mod config;
 mod deadline;
 mod drain;
 mod flight;
+mod frames;
 mod lesson_cutter;
 mod limit;
+mod losses;
 mod moved;
 mod opening;
 mod pace;
 mod packet;
 mod rate;
 mod rounds;
+mod route;
 mod schedule;
 mod stats;
 mod supply;
@@ -38,25 +44,29 @@ mod timers;
 
 pub use config::{BURST_BYTES_MAX, BURST_MAX, SenderConfig};
 pub use deadline::Extent;
+pub use frames::{FrameOut, FramesOutstanding, TransmitFrame};
 pub use limit::SendLimit;
 pub use packet::{Body, PacketOut, Transmit};
+pub use route::Route;
 pub use schedule::ScheduleKind;
 pub use stats::SenderStats;
 
 use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEpisode, LossEvidence, LossResponse,
-    ModeChange, Outcome, PathHistory, Priority,
+    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEvidence, LossResponse, ModeChange, Outcome,
+    PathHistory, Priority,
 };
 use crate::loss_cause::{Lesson, LossReport};
 use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
-use crate::recovery::{Acked, InFlight, Lost, Plpmtu, Rtt};
+use crate::recovery::{Acked, InFlight, Plpmtu, Rtt};
 use crate::wire::{Ack, DATA_OVERHEAD};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use attribution::Attribution;
 use burst::{Budget, Filling};
+use carrier::Carrier;
 use deadline::Deadline;
 use drain::Count;
 use flight::{Acknowledged, Flight};
+use frames::Frames;
 use pace::Pace;
 use rate::RateSampler;
 use rounds::Rounds;
@@ -72,6 +82,13 @@ const ACK_PACKETS: u64 = crate::receiver::ACK_EVERY as u64;
 /// back.
 const ACKS_PER_WINDOW: u64 = 4;
 
+/// How an ack came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AckWay {
+    Datagram,
+    Stream,
+}
+
 /// The machine.
 #[derive(Debug)]
 pub struct Sender {
@@ -83,6 +100,7 @@ pub struct Sender {
     attribution: Attribution,
     probe_timeout: ProbeTimeout,
     pace: Pace,
+    frames: Frames,
     deadline: Option<Deadline>,
     limit: SendLimit,
     burst: u32,
@@ -112,6 +130,7 @@ impl Sender {
             attribution: Attribution::new(config.judge),
             probe_timeout: ProbeTimeout::new(now),
             pace: Pace::new(now, config.rate_limit),
+            frames: Frames::new(now),
             deadline: None,
             limit: SendLimit::default(),
             burst: config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX),
@@ -211,9 +230,10 @@ impl Sender {
         self.flight.sent.largest_acked()
     }
 
-    /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one.
+    /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one; where
+    /// only frames carry data, the last [`poll_frame`](Self::poll_frame).
     pub fn limit(&self) -> SendLimit {
-        self.limit
+        if self.route().has_datagrams() { self.limit } else { self.frames.limit() }
     }
 
     /// The rate to which losses at the receiver hold the sender; `None` if they do not.
@@ -245,6 +265,13 @@ impl Sender {
     /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
+        if !self.route().has_datagrams() {
+            return self.poll_route_probe(now, out);
+        }
+        if let Some(at) = self.budget_wait(now) {
+            self.limit = SendLimit::Cap;
+            return Transmit::WaitUntil(at);
+        }
         let budget = match self.pacing_rate() {
             None => Budget::Bytes(u64::MAX),
             Some(rate) if now >= self.pace.next_departure() => Budget::Bytes(Pace::quantum(rate)),
@@ -290,12 +317,23 @@ impl Sender {
         if let Some(rate) = self.pacing_rate() {
             self.pace.on_sent(now, bytes, rate);
         }
+        self.spend(now, bytes);
         let nothing_else_in_flight = bytes_in_flight <= bytes;
         self.probe_timeout.on_sent(now, nothing_else_in_flight);
     }
 
-    /// An ack of the receiver. Packets and chunks in it that were never sent are ignored.
+    /// An ack of the receiver that came in a datagram. Packets and chunks in it that were never sent are
+    /// ignored.
     pub fn handle_ack(&mut self, now: Timestamp, ack: &Ack) {
+        self.take_ack(now, ack, AckWay::Datagram);
+    }
+
+    /// An ack that came on a stream: it may have waited there, so it shows no round trip.
+    pub fn handle_stream_ack(&mut self, now: Timestamp, ack: &Ack) {
+        self.take_ack(now, ack, AckWay::Stream);
+    }
+
+    fn take_ack(&mut self, now: Timestamp, ack: &Ack, way: AckWay) {
         let news = self.flight.on_ack(ack, &mut self.attribution);
         if let Some(newest) = news.newest {
             self.probe_timeout.on_ack(now);
@@ -305,7 +343,7 @@ impl Sender {
                 self.lose_all(now);
                 self.flight.start_over_large();
             }
-            if Some(newest.number) == ack.largest {
+            if Some(newest.number) == ack.largest && way == AckWay::Datagram {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
             }
@@ -366,62 +404,15 @@ impl Sender {
     }
 
     fn probe_deadline(&self) -> Option<Timestamp> {
+        // Where only frames carry data, the route's probe takes its place.
+        if !self.route().has_datagrams() {
+            return None;
+        }
         // Also while nothing is in flight but chunks wait for their verdict or for credit: the ack may have
         // been lost.
         let supply = &self.flight.supply;
         let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
         waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))
-    }
-
-    fn detect_losses(&mut self, now: Timestamp) {
-        let mut lost = Vec::new();
-        self.flight.sent.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
-        self.on_losses(now, &lost, LossEvidence::Acks);
-    }
-
-    /// Gives up on everything in flight, and on the measured rate.
-    fn lose_all(&mut self, now: Timestamp) {
-        let mut lost = Vec::new();
-        self.flight.sent.lose_all(|packet| lost.push(packet));
-        self.on_losses(now, &lost, LossEvidence::Silence);
-        self.rate.start_over(self.flight.sent.next_number());
-    }
-
-    /// Packets were declared lost: the controller gets those that are not held for attribution.
-    fn on_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence) {
-        if lost.is_empty() {
-            return;
-        }
-        let missed = self.flight.on_losses(lost);
-        let next_number = self.flight.sent.next_number();
-        let held = self.attribution.on_losses(lost, &missed, evidence, next_number);
-        self.report_losses(now, &held.released, evidence, LossCause::Inconclusive);
-        self.report_losses(now, &missed[held.count..], evidence, LossCause::Inconclusive);
-    }
-
-    /// Passes the losses held to the controller, if their round is over.
-    fn settle_losses(&mut self, now: Timestamp) {
-        let Some(acked) = self.flight.sent.largest_acked() else { return };
-        let Some(settled) = self.attribution.settle(now, acked) else { return };
-        let cause = if settled.spared { LossCause::Receiver } else { LossCause::Inconclusive };
-        self.report_losses(now, &settled.held, LossEvidence::Acks, cause);
-        if settled.spared {
-            self.flight.spare(&settled.held);
-        }
-    }
-
-    fn report_losses(&mut self, now: Timestamp, lost: &[Lost], evidence: LossEvidence, cause: LossCause) {
-        let sent = || lost.iter().map(|lost| lost.sent.at);
-        let (Some(first), Some(last)) = (sent().min(), sent().max()) else { return };
-        self.controller.on_loss(&LossEpisode {
-            now,
-            packets: lost.len() as u64,
-            bytes: lost.iter().map(|l| u64::from(l.sent.len)).sum(),
-            bytes_in_flight: self.flight.sent.bytes(),
-            sent: (first, last),
-            evidence,
-            cause,
-        });
     }
 
     /// Reports blocks and chunks that have arrived.

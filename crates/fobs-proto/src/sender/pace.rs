@@ -1,4 +1,4 @@
-//! Which of several rates applies, and when the next burst may leave.
+//! Which of several rates applies, and when the next burst or frame may leave.
 
 use super::limit::SendLimit;
 use crate::pacing::Pacer;
@@ -9,11 +9,13 @@ use crate::{Rate, Timestamp};
 pub(super) struct Pace {
     cap: Option<Rate>,
     pacer: Pacer,
+    /// Where packets leave by two ways, what both may send together at the user's rate.
+    budget: Pacer,
 }
 
 impl Pace {
     pub(super) fn new(now: Timestamp, cap: Option<Rate>) -> Pace {
-        Pace { cap, pacer: Pacer::new(now) }
+        Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now) }
     }
 
     /// The lowest of the cap, the controller's rate and the receiver's drain rate.
@@ -37,6 +39,26 @@ impl Pace {
 
     pub(super) fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
         self.pacer.on_sent(now, bytes, rate);
+    }
+
+    /// The rate that the user set: as a cap, or as the controller's.
+    pub(super) fn user_rate(&self, controller: Option<Rate>) -> Option<Rate> {
+        [controller, self.cap].into_iter().flatten().min()
+    }
+
+    /// From now on packets leave by two ways.
+    pub(super) fn share(&mut self, now: Timestamp) {
+        self.budget = Pacer::new(now);
+    }
+
+    /// When the user's rate admits more, by whatever way.
+    pub(super) fn budget(&self) -> Timestamp {
+        self.budget.next_departure()
+    }
+
+    /// Bytes left at the user's rate, by whatever way.
+    pub(super) fn spend(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
+        self.budget.on_sent(now, bytes, rate);
     }
 
     /// Bytes after which a burst at `rate` ends.

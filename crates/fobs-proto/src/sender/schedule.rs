@@ -1,5 +1,6 @@
 //! Which packet leaves next (protocol 5.7). Knows no rate and no window.
 
+use super::carrier::Carrier;
 use super::chunk::Chunks;
 use crate::{ChunkId, Timestamp};
 use std::collections::VecDeque;
@@ -22,8 +23,9 @@ const TAIL_BUDGET_SHARE: u64 = 100;
 /// Last packets of the object that are sent once more: one more than the packet threshold, so that the loss
 /// of any of them is seen from the acks of the copies and not from a timer.
 const TAIL_COPIES: usize = 4;
-/// Transmissions waiting for retransmission; more cannot be in flight (see `recovery::in_flight`).
-const AGAIN_MAX: usize = 1 << 18;
+/// Transmissions waiting for retransmission. 2^18 datagrams can be in flight (`recovery::in_flight`); frames
+/// carry at most the packets of the chunks held, 350,000 of the smallest, each given back twice at most.
+const AGAIN_MAX: usize = 1 << 20;
 
 /// A packet of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,19 +50,14 @@ pub(super) enum Origin {
 struct Again {
     slot: Slot,
     attempt: u8,
-    /// Low 32 bits of the number of the transmission that this replaces.
-    number: u32,
+    /// The transmission that this replaces.
+    carrier: Carrier,
     origin: Origin,
 }
 
 impl Again {
     fn is_live(&self, chunks: &Chunks) -> bool {
-        let Some(chunk) = chunks.get(self.slot.chunk).filter(|c| c.attempt() == self.attempt) else {
-            return false;
-        };
-        chunk
-            .layout()
-            .is_some_and(|l| !l.is_acked(self.slot.index) && l.newest(self.slot.index) == self.number)
+        chunks.needs_again(self.slot.chunk, self.slot.index, self.attempt, self.carrier)
     }
 }
 
@@ -103,11 +100,35 @@ impl Schedule {
         }
     }
 
-    /// The last transmission of a packet, `number`, was lost ([`Origin::Lost`]) or may have been
+    /// The last transmission of a packet, `carrier`, was lost ([`Origin::Lost`]) or may have been
     /// ([`Origin::Repeat`]).
-    pub(super) fn on_again(&mut self, slot: Slot, attempt: u8, number: u32, origin: Origin) {
-        if self.kind == ScheduleKind::LossDriven && self.again.len() < AGAIN_MAX {
-            self.again.push_back(Again { slot, attempt, number, origin });
+    pub(super) fn on_again(&mut self, slot: Slot, attempt: u8, carrier: Carrier, origin: Origin) {
+        if self.kind == ScheduleKind::LossDriven {
+            self.hand_over(slot, attempt, carrier, origin);
+        }
+    }
+
+    /// As [`on_again`](Self::on_again), where no pass of a circular schedule would repeat the packet: the way
+    /// that carried it is given up.
+    pub(super) fn hand_over(&mut self, slot: Slot, attempt: u8, carrier: Carrier, origin: Origin) {
+        if self.again.len() < AGAIN_MAX {
+            self.again.push_back(Again { slot, attempt, carrier, origin });
+        }
+    }
+
+    /// The next packet for a frame: one given back, or a new one. Copies of packets in flight are for
+    /// datagrams only.
+    pub(super) fn peek_for_frame(&mut self, chunks: &Chunks, limit: ChunkId) -> Option<(Slot, Origin)> {
+        if let Some(again) = self.peek_again(chunks) {
+            return Some((again.slot, again.origin));
+        }
+        self.peek_new(chunks, limit).map(|slot| (slot, Origin::New))
+    }
+
+    /// The candidate of the last [`peek_for_frame`](Self::peek_for_frame) goes into a frame.
+    pub(super) fn take_for_frame(&mut self, origin: Origin) {
+        if origin != Origin::New {
+            self.again.pop_front();
         }
     }
 

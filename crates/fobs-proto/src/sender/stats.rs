@@ -31,4 +31,26 @@ pub struct SenderStats {
     pub bytes_acked: u64,
     /// Packets that arrived with a congestion mark.
     pub packets_marked: u32,
+    /// Probes acknowledged.
+    pub probes_acked: u64,
+    /// Data packets in flight that were given back because datagrams were no longer wanted.
+    pub packets_abandoned: u64,
+    /// Packets that left in frames.
+    pub packets_framed: u64,
+    /// Packets in frames that were lost with their stream or late, and given back.
+    pub packets_returned: u64,
+    /// Bytes of the records of data frames.
+    pub bytes_framed: u64,
+    /// Of those, bytes that the receiver has taken.
+    pub bytes_frames_delivered: u64,
+    /// Data frames that the receiver has taken.
+    pub frames_delivered: u64,
+}
+
+impl SenderStats {
+    /// Packets sent beyond those that the object needs, as a share of these, by whatever way they left.
+    pub fn waste(&self) -> f64 {
+        let sent = self.packets_sent + self.packets_framed;
+        sent.saturating_sub(self.packets_needed) as f64 / self.packets_needed.max(1) as f64
+    }
 }

@@ -51,12 +51,17 @@ pub fn first_chunk_data_max(place: u64) -> u32 {
     usize::try_from(place).ok().and_then(|place| FIRST_CHUNKS.get(place)).copied().unwrap_or(CHUNK_DATA_MAX)
 }
 
-/// Bytes that a sender has in flight at once: its window, or less where the pacer does not fill it.
+/// Bytes that a sender has in flight at once: its window, or less where the pacer does not fill it, and what
+/// is in frames.
 pub fn round_trip_bytes(machine: &Sender) -> u64 {
+    let framed = machine.frames_outstanding().bytes;
+    if !machine.route().has_datagrams() {
+        return framed;
+    }
     let (controller, rtt) = (machine.controller(), machine.rtt());
     let path = rtt.smoothed().saturating_sub(HOST_DELAY).max(rtt.min().unwrap_or_default());
     let paced = controller.pacing_rate().map_or(u64::MAX, |rate| rate.bytes_in(path));
-    controller.congestion_window().min(paced)
+    controller.congestion_window().min(paced).saturating_add(framed)
 }
 
 #[cfg(test)]

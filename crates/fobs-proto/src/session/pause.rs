@@ -12,7 +12,7 @@ pub struct Pause {
     pub limit: SendLimit,
     /// Where the controller's rate comes from.
     pub rate: RateSource,
-    /// Datagram bytes outstanding.
+    /// Bytes outstanding, in datagrams and in frames.
     pub bytes_in_flight: u64,
     /// Chunks that the receiver has in full and has not stored, as last reported.
     pub backlog: u16,

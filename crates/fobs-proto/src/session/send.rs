@@ -87,9 +87,9 @@ pub struct SendPolicy {
     data_bytes: u64,
     wire_bytes: u64,
     /// Since when packets have been outstanding without anything new being acknowledged, as of the last check
-    /// for silence, and the largest number acknowledged by then.
+    /// for silence, and the largest number acknowledged and the frames delivered by then.
     unanswered_since: Option<Timestamp>,
-    largest_acked: Option<PacketNumber>,
+    answered: (Option<PacketNumber>, u64),
 }
 
 impl SendPolicy {
@@ -105,7 +105,7 @@ impl SendPolicy {
             data_bytes: 0,
             wire_bytes: 0,
             unanswered_since: None,
-            largest_acked: None,
+            answered: (None, 0),
         }
     }
 
@@ -187,7 +187,7 @@ impl SendPolicy {
         let pause = Pause {
             limit: machine.limit(),
             rate: machine.controller().rate_source(),
-            bytes_in_flight: machine.bytes_in_flight(),
+            bytes_in_flight: machine.bytes_in_flight() + machine.frames_outstanding().bytes,
             backlog: machine.stats().backlog,
             granted: self.granted,
             held: self.held(),
@@ -195,20 +195,20 @@ impl SendPolicy {
         pause.reason()
     }
 
-    /// To be called with every heartbeat; `newest` is when the peer's newest datagram came. Only packets that
-    /// are outstanding wait for an answer, and only an ack of something new is one: a receiver that is not
-    /// reached repeats its newest ack.
+    /// To be called with every heartbeat; `newest` is when the peer's newest datagram or record came. Only
+    /// packets that are outstanding wait for an answer, and only an ack of something new is one: a receiver
+    /// that is not reached repeats its newest ack.
     pub fn check_silence(&mut self, now: Timestamp, machine: &Sender, newest: Option<Timestamp>) -> Silence {
         if newest.is_none() {
             return Silence::at_start(now, self.config.began, self.config.side);
         }
-        if machine.bytes_in_flight() == 0 {
+        if !machine.awaits_answer() {
             self.unanswered_since = None;
             return Silence::Short;
         }
-        let largest_acked = machine.largest_acked();
-        if largest_acked != self.largest_acked {
-            self.largest_acked = largest_acked;
+        let answered = (machine.largest_acked(), machine.stats().frames_delivered);
+        if answered != self.answered {
+            self.answered = answered;
             self.unanswered_since = Some(now);
         }
         Silence::since(now, *self.unanswered_since.get_or_insert(now), self.config.timeout)

@@ -1,11 +1,16 @@
-//! Headers and acks as bytes (protocol 4 and 6). Reading never panics and never allocates more than the
-//! input's size allows.
+//! Headers, acks and frames as bytes (protocol 4, 6 and 10). Reading never panics and never allocates more
+//! than the input's size allows.
 
 mod ack;
+mod frame;
 mod header;
 mod varint;
 
 pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
+pub use frame::{
+    FRAME_DATA_MAX, FRAME_HEADER_LEN, FRAME_LEN_MAX, FRAME_OVERHEAD, Frame, FrameHeader, FrameKind,
+    FrameReport,
+};
 pub use header::{
     AEAD_TAG_LEN, ATTEMPT_MAX, CHALLENGE_LEN, DATA_HEADER_LEN, DATA_OVERHEAD, DataHeader, Header,
     PLAIN_HEADER_LEN, REPLAY_WINDOW, decode_packet_number,
