@@ -2,6 +2,7 @@
 
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
+use crate::engine::streams::TransportChoice;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
@@ -50,6 +51,29 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         priority: Some(options.priority.name().to_owned()),
         deadline: options.deadline.map(time_until),
         transport: (options.transport != Transport::Auto).then(|| options.transport.to_string()),
+    }
+}
+
+/// What the client wants data to be carried by.
+///
+/// # Errors
+/// `Usage` for a name that is not known.
+pub(crate) fn transport_of(sending: &Sending) -> Result<Transport> {
+    let Some(name) = sending.transport.as_deref() else { return Ok(Transport::Auto) };
+    name.parse().map_err(|possible| {
+        let name = printable(name, WORD_CHARS_MAX);
+        Error::new(ErrorKind::Usage, format!("there is no transport {name:?}; {possible}"))
+    })
+}
+
+/// What the sender decides by; `None` where only UDP is allowed.
+pub(crate) fn choice_of(transport: Transport) -> Option<TransportChoice> {
+    match transport {
+        Transport::Auto => Some(TransportChoice::Auto),
+        Transport::Udp => None,
+        Transport::Tcp { count } => Some(TransportChoice::Tcp { count }),
+        // The door makes no other stream.
+        Transport::Channel => Some(TransportChoice::Tcp { count: Some(1) }),
     }
 }
 

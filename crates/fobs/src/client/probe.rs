@@ -97,6 +97,8 @@ impl<'a> Ready<'a> {
         let endurance = course.endurance(client.options);
         let outcome = engine::send(SendJob {
             link,
+            // It is UDP that is tried.
+            streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
             survey: None,
             config,
@@ -134,6 +136,7 @@ impl<'a> Ready<'a> {
         let endurance = course.endurance(client.options);
         let outcome = engine::receive(ReceiveJob {
             link,
+            streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,
             config: receiver_config(options.ack_every),

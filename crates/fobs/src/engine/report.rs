@@ -291,6 +291,7 @@ impl Reporter {
                 }
                 change.reason = printable(&change.reason, PEER_REASON_MAX);
             }
+            Measured::Way(change) => change.reason = printable(&change.reason, PEER_REASON_MAX),
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }

@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// What a receiving session needs.
 pub(crate) struct ReceiveJob {
     pub(crate) link: LinkSetup,
+    /// Streams beside it, where the peer knows them.
+    #[allow(dead_code, reason = "shim")]
+    pub(crate) streams: Option<crate::engine::streams::StreamSetup>,
     pub(crate) sink: Sink,
     /// What decides which entries are sent, where the sender lists them.
     pub(crate) survey: Option<Compare>,

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// What a sending session needs.
 pub(crate) struct SendJob {
     pub(crate) link: LinkSetup,
+    /// Streams beside it, where the peer knows them.
+    #[allow(dead_code, reason = "shim")]
+    pub(crate) streams: Option<crate::engine::streams::StreamSetup>,
     pub(crate) source: Source,
     /// How to list it, where the receiver says what to send.
     pub(crate) survey: Option<Checksums>,

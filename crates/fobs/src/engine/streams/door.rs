@@ -1,6 +1,7 @@
 //! Where streams come from: the seam between the engine and those who connect and accept.
 
-use super::ChannelLane;
+use super::Allotment;
+use crate::control::ChannelLane;
 use crate::error::Error;
 use crate::secure::datagram::Cipher;
 use crate::secure::stream::StreamSecret;
@@ -54,7 +55,21 @@ pub(crate) trait Door: Send {
 
 /// What a session needs for streams. Without it, the peer does not know them.
 pub(crate) struct StreamSetup {
+    pub(crate) choice: TransportChoice,
     pub(crate) door: Box<dyn Door>,
     pub(crate) secret: StreamSecret,
     pub(crate) cipher: Cipher,
+    /// How frames are given to streams.
+    pub(crate) allotment: Allotment,
+}
+
+/// SHIM until core's is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TransportChoice {
+    Udp,
+    Tcp {
+        count: Option<u32>,
+    },
+    #[default]
+    Auto,
 }

@@ -151,6 +151,7 @@ impl Session {
         let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey);
         let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
         let job = SendJob {
+            streams: None,
             link: link(End::Sender, sender),
             source,
             survey: listing,
@@ -171,6 +172,7 @@ impl Session {
         let writer = sender_channel.writer;
         let sender = thread::spawn(move || hanging_up(&writer, || send(job)));
         let job = ReceiveJob {
+            streams: None,
             link: link(End::Receiver, receiver),
             survey: compare,
             sink,
