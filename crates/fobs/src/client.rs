@@ -235,6 +235,7 @@ impl Client<'_> {
         course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
+            streams: None,
             link,
             source,
             survey: (knows_survey && accept.survey)
@@ -288,6 +289,7 @@ impl Client<'_> {
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let job = ReceiveJob {
+            streams: None,
             link,
             sink,
             survey,

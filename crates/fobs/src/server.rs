@@ -296,6 +296,7 @@ fn receive_push(
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::receive(ReceiveJob {
+        streams: None,
         link,
         sink,
         survey,
@@ -355,6 +356,7 @@ fn send_pull(
     let lessons = Lessons::of_the_user(&channel.peer);
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::send(SendJob {
+        streams: None,
         link,
         source,
         survey: match &open.sync {

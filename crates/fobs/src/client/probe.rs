@@ -96,6 +96,7 @@ impl<'a> Ready<'a> {
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = engine::send(SendJob {
+            streams: None,
             link,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
             survey: None,
@@ -133,6 +134,7 @@ impl<'a> Ready<'a> {
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = engine::receive(ReceiveJob {
+            streams: None,
             link,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,

@@ -8,6 +8,7 @@ use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::Measured;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
 use crate::storage::{FileDone, Item, Suspended, show_path};
+use fobs_proto::session::RouteChange;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -293,6 +294,11 @@ impl Reporter {
             }
         }
         self.events.event(Event::Measured(Box::new(measured)));
+    }
+
+    /// Data takes another way from now on, on so many streams.
+    pub(super) fn route_changed(&self, change: &RouteChange, streams: u32) {
+        let _ = (change, streams);
     }
 
     /// Reports the transfer's progress to the caller.
