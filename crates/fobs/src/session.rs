@@ -2,7 +2,6 @@
 
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
-use crate::engine::streams::TransportChoice;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
@@ -17,6 +16,7 @@ use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
+use fobs_proto::session::TransportChoice;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 use std::net::IpAddr;
@@ -270,7 +270,12 @@ pub(crate) fn summary(
         datagrams_rejected: complete.datagrams_rejected.saturating_add(finished.datagrams_rejected),
         packet_size: finished.packet_size,
         cc: printable(&finished.cc, WORD_CHARS_MAX),
-        transport: "udp".to_owned(),
+        transport: match finished.transport.as_str() {
+            // From a program without streams.
+            "" => "udp".to_owned(),
+            transport => printable(transport, WORD_CHARS_MAX),
+        },
+        streams: finished.streams,
         cipher: cipher.name().to_owned(),
         root: printable(&complete.root, WORD_CHARS_MAX),
         max_rss_bytes: ours.1,

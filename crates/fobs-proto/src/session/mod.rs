@@ -12,6 +12,8 @@
 //!   silence   what a side concludes from hearing nothing, and what it does
 //!   floor     the lowest rate that a user accepts
 //!   send      the sending side: grants, chunks, retries, history, deadline
+//!   transport by which way packets leave: datagrams, streams, or both
+//!   stream_count  how many streams carry frames
 //!   receive   the receiving side: verdicts, retries, drop counts, the end
 //! ```
 
@@ -22,6 +24,8 @@ mod pause;
 mod receive;
 mod send;
 mod silence;
+mod stream_count;
+mod transport;
 mod wait;
 
 pub use floor::RateFloor;
@@ -34,4 +38,9 @@ pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
 pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
 pub use silence::{Side, Silence};
+pub use stream_count::{STREAMS_MAX, StreamCount, StreamTarget, StreamsSeen};
+pub use transport::{
+    DatagramsSeen, Directive, RouteChange, RouteReason, StreamsOpen, TransportChoice, TransportConfig,
+    TransportPolicy, TransportSeen,
+};
 pub use wait::{Wait, WaitTimes};

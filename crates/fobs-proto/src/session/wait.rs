@@ -24,11 +24,13 @@ pub enum Wait {
     Answers,
     /// Room in the local socket.
     Socket,
+    /// The streams, where only they carry data: each has as much as TCP takes.
+    Streams,
 }
 
 impl Wait {
     /// Every reason, in the order of [`WaitTimes`].
-    pub const ALL: [Wait; 9] = [
+    pub const ALL: [Wait; 10] = [
         Wait::Cap,
         Wait::Drain,
         Wait::Deadline,
@@ -38,6 +40,7 @@ impl Wait {
         Wait::Storage,
         Wait::Answers,
         Wait::Socket,
+        Wait::Streams,
     ];
 
     /// Its name in samples and traces.
@@ -52,6 +55,7 @@ impl Wait {
             Wait::Storage => "storage",
             Wait::Answers => "answers",
             Wait::Socket => "socket",
+            Wait::Streams => "streams",
         }
     }
 }

@@ -343,6 +343,15 @@ pub struct Finished {
     /// Peak resident memory of the sending process, bytes.
     #[serde(default)]
     pub max_rss_bytes: u64,
+    /// What carried most bytes: `udp`, `tcp` or `channel`; empty from a peer without streams.
+    #[serde(default)]
+    pub transport: String,
+    /// Most TCP connections for data that were open at once.
+    #[serde(default)]
+    pub streams: u32,
+    /// Bytes of the records of frames that left on streams.
+    #[serde(default)]
+    pub bytes_framed: u64,
 }
 
 /// Raw bytes, base64 in JSON: paths are of any bytes.

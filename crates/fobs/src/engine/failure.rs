@@ -4,11 +4,14 @@ use crate::control::message::Message;
 use crate::control::{ControlWriter, printable};
 use crate::error::{Error, ErrorKind, Result};
 use fobs_proto::ChunkId;
-use fobs_proto::session::Silence;
+use fobs_proto::session::{Side, Silence};
 use std::time::Duration;
 
 /// How much of a peer's reason for ending a session is shown, characters.
 const REASON_CHARS_MAX: usize = 1000;
+/// What a session waits at its start beyond the silence that means that UDP is blocked, where there may be
+/// streams: time to make one after UDP has been given up.
+const STREAMS_EXTRA_WAIT: Duration = Duration::from_secs(6);
 /// Hexadecimal digits of a root.
 const ROOT_DIGITS: usize = 2 * blake3::OUT_LEN;
 
@@ -17,16 +20,71 @@ pub(super) struct PeerName {
     pub(super) name: String,
     /// The ports to open where UDP is blocked.
     pub(super) ports: String,
+    /// Which side of the session this one is.
+    pub(super) side: Side,
+    /// What became of streams.
+    pub(super) streams: StreamsTried,
+}
+
+/// Whether there could be streams beside UDP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum StreamsTried {
+    /// The peer does not know them, or the user wants UDP alone.
+    No,
+    /// There could be; why the newest one failed, if one has.
+    Yes(Option<String>),
 }
 
 impl PeerName {
     /// Ends the session if the peer has been silent for too long.
     pub(super) fn check(&self, silence: Silence) -> Result<()> {
-        match silence {
-            Silence::Short => Ok(()),
-            Silence::Blocked(waited) => Err(self.udp_blocked(waited)),
-            Silence::Dead(waited) => Err(self.no_answer(waited)),
+        match (silence, &self.streams) {
+            (Silence::Short, _) => Ok(()),
+            (Silence::Blocked(waited), StreamsTried::No) => Err(self.udp_blocked(waited)),
+            (Silence::Blocked(waited), StreamsTried::Yes(why)) => {
+                if waited >= self.streamless_max() {
+                    return Err(self.all_blocked(waited, why.as_deref()));
+                }
+                Ok(())
+            }
+            (Silence::Dead(waited), _) => Err(self.no_answer(waited)),
         }
+    }
+
+    /// How long a session waits at its start until anything comes through, where there may be streams.
+    pub(super) fn streamless_max(&self) -> Duration {
+        self.side.silence_max() + STREAMS_EXTRA_WAIT
+    }
+
+    /// A stream failed, or could not be made.
+    pub(super) fn stream_failed(&mut self, why: String) {
+        self.streams = StreamsTried::Yes(Some(why));
+    }
+
+    fn all_blocked(&self, waited: Duration, why: Option<&str>) -> Error {
+        let (peer, ports, seconds) = (&self.name, &self.ports, waited.as_secs());
+        let why = why.map(|why| format!(" (the newest attempt: {why})")).unwrap_or_default();
+        Error::new(
+            ErrorKind::Connect,
+            format!(
+                "nothing came through between here and {peer} within {seconds} s, neither over UDP nor over a stream{why}: open UDP {ports} or TCP on the server and the firewalls between"
+            ),
+        )
+    }
+
+    /// Only streams may carry data, and there has been none for this long.
+    pub(super) fn no_stream(&self, waited: Duration) -> Error {
+        let (peer, seconds) = (&self.name, waited.as_secs());
+        let why = match &self.streams {
+            StreamsTried::Yes(Some(why)) => format!(": {why}"),
+            _ => String::new(),
+        };
+        Error::new(
+            ErrorKind::Connect,
+            format!(
+                "no stream to {peer} for {seconds} s{why}; check the network and the firewalls between, or let UDP carry the data with --transport auto"
+            ),
+        )
     }
 
     fn udp_blocked(&self, waited: Duration) -> Error {

@@ -1,7 +1,7 @@
 //! The samples that both ends take of themselves, ten a second: the input of `--explain`.
 
 use super::meter::{CpuMeter, WorkMeter};
-use crate::explain::{ReceiverSample, SenderSample, SenderWaits};
+use crate::explain::{ReceiverSample, SenderSample, SenderWaits, StreamsSample};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
 use fobs_proto::session::{Wait, WaitTimes};
@@ -73,7 +73,7 @@ impl SenderMeter {
         self.waits[why] += time;
     }
 
-    pub(super) fn sample(&self, now: Timestamp, machine: &Sender) -> SenderSample {
+    pub(super) fn sample(&self, now: Timestamp, machine: &Sender, streams: StreamsSample) -> SenderSample {
         let (stats, rtt) = (machine.stats(), machine.rtt());
         let window = machine.controller().congestion_window();
         SenderSample {
@@ -94,6 +94,9 @@ impl SenderMeter {
             cap_bps: self.cap_bps,
             window_bytes: window,
             state: machine.controller().state().to_owned(),
+            bytes_framed: stats.bytes_framed,
+            bytes_frames_delivered: stats.bytes_frames_delivered,
+            streams,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod intake;
 mod job;
+mod streams;
 
 pub(crate) use job::{ReceiveJob, ReceiveOutcome};
 
@@ -12,6 +13,7 @@ use super::letters::{ControlEvent, MAILBOX_MAX, Post, ToReceiver, ToWriter, forw
 use super::measure::{Audience, ReceiverMeter};
 use super::meter::WorkMeter;
 use super::remedy::{Remedies, RemedyPolicy};
+use super::streams::Incoming;
 use super::survey::{Answering, Routed};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, thread, writer};
@@ -72,6 +74,7 @@ struct Receiving {
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
     began: Timestamp,
+    streams: Option<Incoming>,
     _throttle_end: ThrottleEnd,
 }
 
@@ -126,6 +129,7 @@ impl Receiving {
                 (message, _) => Routed::Deliver(message),
             }
         })?;
+        let (streams, tried) = streams::start(job.streams, &link, &post)?;
         let mut sink = job.sink;
         let takeover = sink.watch();
         // Every chunk of the credit and the end: the channel is never full.
@@ -135,9 +139,9 @@ impl Receiving {
             writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
         let mut machine = Receiver::new(job.config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
-        let began = link.clock().now();
+        let (began, side) = (link.clock().now(), link.side());
         let receiving = Receiving {
-            policy: ReceivePolicy::new(began, link.side(), job.endurance.timeout),
+            policy: ReceivePolicy::new(began, side, job.endurance.timeout),
             link,
             machine,
             letters,
@@ -152,7 +156,7 @@ impl Receiving {
             reporter: job.reporter,
             cancel: job.cancel,
             writer: job.writer,
-            peer: PeerName { name: job.peer_name, ports: job.ports },
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, streams: tried },
             meter: ReceiverMeter::new(writing),
             host: HostWatch::default(),
             takeover,
@@ -160,6 +164,7 @@ impl Receiving {
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
             began,
+            streams,
             _throttle_end: job.throttle.end_on_drop(),
         };
         Ok((receiving, storing))
@@ -187,6 +192,7 @@ impl Receiving {
                 return Ok(summary);
             }
             let socket_is_empty = self.take_batches()?;
+            self.take_frames()?;
             let now = self.link.clock().now();
             if self.policy.wants_drop_count(now, &self.machine, socket_is_empty) {
                 self.count_drops();
@@ -219,7 +225,7 @@ impl Receiving {
     }
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
-        self.peer.check(self.policy.check_silence(now, self.link.last_heard()))?;
+        self.peer.check(self.policy.check_silence(now, self.last_heard()))?;
         if let Some((chunk, tries)) = self.hopeless
             && self.policy.is_hopeless(now)
         {
@@ -298,14 +304,21 @@ impl Receiving {
         if let Some(ack) = self.machine.poll_ack(self.link.clock().now()) {
             self.send_ack(&ack)?;
         }
+        self.hand_over_complete();
+        Ok(count)
+    }
+
+    /// Complete chunks go to the writer.
+    fn hand_over_complete(&mut self) {
         while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
             // The writer is gone only after it has posted why.
             let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
         }
-        Ok(count)
     }
 
+    /// By both ways: a repetition does no harm, and one of them may be blocked.
     fn send_ack(&mut self, ack: &Ack) -> Result<()> {
+        self.send_ack_by_streams(ack);
         let mut body = Vec::with_capacity(fobs_proto::wire::ACK_LEN_MAX);
         ack.encode(&mut body);
         let mut sealed = self.link.seal_body(self.next_ack, Header::Ack, &body);

@@ -4,6 +4,7 @@ mod figures;
 mod held;
 mod job;
 mod outbox;
+mod streams;
 mod telemetry;
 
 pub(crate) use job::{SendJob, SendOutcome};
@@ -15,6 +16,7 @@ use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender, f
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
 use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
+use super::streams::Outgoing;
 use super::survey::{Docket, Listing, Routed};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, reader, thread};
@@ -40,6 +42,7 @@ use outbox::{Outbox, Put};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
+use streams::{FramesWait, Routing};
 use telemetry::Telemetry;
 
 /// Bursts between two looks at the mailbox and the socket.
@@ -71,6 +74,10 @@ struct Sending {
     control_watch: Option<ControlWatch>,
     /// Moves of the peer that the machine knows of.
     moves: u64,
+    streams: Option<Outgoing>,
+    routing: Routing,
+    /// How long the path may be down once the peer has been heard.
+    patience: Duration,
     _throttle_end: ThrottleEnd,
 }
 
@@ -81,10 +88,11 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     let mut sending = Sending::start(job, history.clone())?;
     let outcome = sending.run();
     let now = sending.link.clock().now();
-    sending.telemetry.measure(now, &sending.machine, Audience::Both);
+    let streams = sending.stream_figures();
+    sending.telemetry.measure(now, &sending.machine, streams.sample.clone(), Audience::Both);
     let complete = outcome?;
     sending.telemetry.report_causes(now, &mut sending.machine);
-    let finished = figures::finished(&sending.machine, sending.link.rejected());
+    let finished = figures::finished(&sending.machine, sending.link.rejected(), &streams);
     sending.check_roots(&complete)?;
     // The completion signal may overtake the acks of the last chunks, or those may be lost.
     while let Some(done) = sending.held.pop() {
@@ -126,6 +134,7 @@ impl Sending {
             _ => None,
         };
         let (grants, granted) = sync_channel(GRANTS_MAX as usize);
+        let (streams, routing, tried) = streams::start(job.streams, &link, &post, None, false)?;
         let reading = WorkMeter::new(link.clock());
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
@@ -154,7 +163,7 @@ impl Sending {
             reporter: job.reporter.clone(),
             cancel: job.cancel,
             writer: job.writer,
-            peer: PeerName { name: job.peer_name, ports: job.ports },
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, streams: tried },
             telemetry: Telemetry {
                 meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
                 causes: Causes::new(learned_from),
@@ -166,12 +175,17 @@ impl Sending {
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
             moves: 0,
+            streams,
+            routing,
+            patience: timeout,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }
 
     fn run(&mut self) -> Result<Complete> {
-        let mut heartbeat = self.link.clock().now() + HEARTBEAT;
+        let began = self.link.clock().now();
+        let mut heartbeat = began + HEARTBEAT;
+        self.choose_route(began)?;
         loop {
             self.take_letters()?;
             if let Some(complete) = self.complete.take() {
@@ -179,6 +193,8 @@ impl Sending {
             }
             self.grant_buffers()?;
             self.take_acks()?;
+            self.take_stream_news();
+            self.settle_verified();
             let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
@@ -187,13 +203,14 @@ impl Sending {
                 self.machine.handle_timeout(now);
             }
             if let Some(audience) = self.telemetry.meter.due.poll(now) {
-                self.telemetry.measure(now, &self.machine, audience);
+                let sample = self.stream_figures().sample;
+                self.telemetry.measure(now, &self.machine, sample, audience);
             }
             if now >= heartbeat {
                 heartbeat = now + HEARTBEAT;
                 self.on_heartbeat(now)?;
             }
-            self.transmit(now, heartbeat)?;
+            self.transmit(heartbeat)?;
         }
     }
 
@@ -210,7 +227,8 @@ impl Sending {
     }
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
-        self.peer.check(self.policy.check_silence(now, &self.machine, self.link.last_heard()))?;
+        self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
+        self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
         self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
         self.reporter.tell_progress();
@@ -224,18 +242,18 @@ impl Sending {
         self.cancel.check()
     }
 
-    /// Sends bursts until the machine wants to wait, then waits.
-    fn transmit(&mut self, now: Timestamp, heartbeat: Timestamp) -> Result<()> {
+    /// Sends bursts and frames until the machine wants to wait, then waits.
+    fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
         let wake = heartbeat.min(self.telemetry.meter.due.at());
         let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
         if !self.link.has_peer() {
-            return self.pause(Wait::Answers, until - now, Interest::Readable);
+            return self.pause(Wait::Answers, until, Interest::Readable);
         }
         for _ in 0..BURSTS_PER_TURN {
             if !self.outbox.is_pending() {
                 let now = self.link.clock().now();
                 if let Some(refused_until) = self.outbox.refused_until(now) {
-                    return self.pause(Wait::Socket, until.min(refused_until) - now, Interest::Readable);
+                    return self.pause(Wait::Socket, until.min(refused_until), Interest::Readable);
                 }
                 let next = self.outbox.fill(now, &mut self.machine, &mut self.link, &self.held)?;
                 let until = match next {
@@ -244,21 +262,27 @@ impl Sending {
                     Transmit::Wait => Some(until),
                 };
                 if let Some(until) = until {
-                    return self.pause(self.policy.wait(&self.machine), until - now, Interest::Readable);
+                    self.note_idle_datagrams(next == Transmit::Wait);
+                    return self.pause(self.policy.wait(&self.machine), until, Interest::Readable);
                 }
             }
             if self.outbox.put_out(&mut self.machine, &mut self.link, &self.peer)? == Put::Full {
-                let timeout = until - self.link.clock().now();
-                return self.pause(Wait::Socket, timeout, Interest::ReadableOrWritable);
+                return self.pause(Wait::Socket, until, Interest::ReadableOrWritable);
             }
         }
-        Ok(())
+        self.put_frames().map(|_| ())
     }
 
-    /// Waits, and accounts for the time.
-    fn pause(&mut self, why: Wait, timeout: Duration, interest: Interest) -> Result<()> {
+    /// Gives the streams what they take, then waits, and accounts for the time.
+    fn pause(&mut self, why: Wait, until: Timestamp, interest: Interest) -> Result<()> {
+        let (mut why, mut until) = (why, until);
+        match self.put_frames()? {
+            FramesWait::Streams if !self.machine.route().has_datagrams() => why = Wait::Streams,
+            FramesWait::Until(at) => until = until.min(at.max(self.link.clock().now() + PACE_GRAIN)),
+            FramesWait::Streams | FramesWait::Nothing => {}
+        }
         let began = self.link.clock().now();
-        self.link.wait(timeout, interest)?;
+        self.link.wait(until - began, interest)?;
         self.telemetry.meter.waited(why, self.link.clock().now() - began);
         Ok(())
     }
@@ -274,11 +298,15 @@ impl Sending {
             }
         })?;
         self.telemetry.collect(&mut self.machine);
+        Ok(())
+    }
+
+    /// Gives back the buffers of the chunks that the receiver has verified.
+    fn settle_verified(&mut self) {
         while self.policy.poll_freed(&mut self.machine).is_some() {
             let Some(done) = self.held.pop() else { break };
             self.settle(done);
         }
-        Ok(())
     }
 
     /// The receiver has verified a chunk.

@@ -4,6 +4,7 @@
 mod channel;
 mod control;
 mod datagrams;
+mod doors;
 mod ends;
 mod lane;
 mod lies;
@@ -11,4 +12,5 @@ mod moves;
 mod relay;
 mod resume;
 mod storage;
+mod streams;
 pub(super) mod support;

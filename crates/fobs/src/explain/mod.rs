@@ -40,5 +40,5 @@ pub(crate) use limits::{FASTER_DESTINATION, FASTER_SOURCE, LARGER_BUFFER};
 pub use limits::{Limit, Stage};
 pub use losses::LossCause;
 pub use recorder::Recorder;
-pub use sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, Work};
+pub use sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample, Work};
 pub use trace::{End, Head, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};

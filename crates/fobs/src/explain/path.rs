@@ -141,7 +141,7 @@ impl Interval {
 }
 
 fn delivered(interval: &Interval) -> f64 {
-    interval.sender.bytes_acked as f64 * 8e6 / interval.sender.time_us.max(1) as f64
+    interval.sender.bytes_delivered() as f64 * 8e6 / interval.sender.time_us.max(1) as f64
 }
 
 /// Losses and packets sent.

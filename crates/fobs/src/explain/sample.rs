@@ -49,6 +49,12 @@ pub struct SenderSample {
     pub window_bytes: u64,
     /// The controller's state, a word of its own.
     pub state: String,
+    /// Bytes of the records of frames that left on streams.
+    pub bytes_framed: u64,
+    /// Of those, what the receiver has taken.
+    pub bytes_frames_delivered: u64,
+    /// The streams.
+    pub streams: StreamsSample,
 }
 
 /// Exclusive times of the sending thread by what it waits for. The rest of its time it works: it seals and
@@ -160,6 +166,36 @@ pub struct ReceiverSample {
     pub backlog_drops: u64,
 }
 
+/// What the kernel tells of the streams that carry data (`TCP_INFO`), all together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamsSample {
+    /// Streams that are open at present.
+    pub open: u64,
+    /// Bytes that the peer has acknowledged.
+    pub bytes_acked: u64,
+    /// Segments sent again.
+    pub segments_retransmitted: u64,
+    /// Time with something to send, summed over the streams.
+    pub busy_us: u64,
+    /// Of that, time in which the receiver's window was full.
+    pub peer_window_us: u64,
+    /// Of that, time in which the send buffer was full.
+    pub send_buffer_us: u64,
+    /// Congestion windows at present, together, bytes.
+    pub congestion_window_bytes: u64,
+    /// The receiver's windows at present, together, bytes.
+    pub peer_window_bytes: u64,
+    /// Delivery rates that the kernel measured last, together, bits per second.
+    pub delivery_bps: u64,
+    /// Bytes that wait in the host, unsent.
+    pub unsent_bytes: u64,
+    /// Longest of the streams' smoothed round-trip times, 0 if unknown.
+    pub rtt_us: u64,
+    /// Smallest round-trip time of the open streams, 0 if unknown.
+    pub rtt_min_us: u64,
+}
+
 /// The scheduler's account of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -202,6 +238,31 @@ impl SenderSample {
             socket_drops: d(self.socket_drops, earlier.socket_drops),
             bytes_sent: d(self.bytes_sent, earlier.bytes_sent),
             bytes_acked: d(self.bytes_acked, earlier.bytes_acked),
+            bytes_framed: d(self.bytes_framed, earlier.bytes_framed),
+            bytes_frames_delivered: d(self.bytes_frames_delivered, earlier.bytes_frames_delivered),
+            streams: self.streams.since(&earlier.streams),
+            ..self.clone()
+        }
+    }
+}
+
+impl SenderSample {
+    /// Bytes that reached the receiver, in datagrams and in frames.
+    pub(super) fn bytes_delivered(&self) -> u64 {
+        self.bytes_acked.saturating_add(self.bytes_frames_delivered)
+    }
+}
+
+impl StreamsSample {
+    /// As [`SenderSample::since`].
+    fn since(&self, earlier: &StreamsSample) -> StreamsSample {
+        let d = u64::saturating_sub;
+        StreamsSample {
+            bytes_acked: d(self.bytes_acked, earlier.bytes_acked),
+            segments_retransmitted: d(self.segments_retransmitted, earlier.segments_retransmitted),
+            busy_us: d(self.busy_us, earlier.busy_us),
+            peer_window_us: d(self.peer_window_us, earlier.peer_window_us),
+            send_buffer_us: d(self.send_buffer_us, earlier.send_buffer_us),
             ..self.clone()
         }
     }

@@ -33,6 +33,22 @@ impl Arrivals {
         Ok(self.arriving.get_mut(&chunk).expect("just inserted"))
     }
 
+    /// Puts the payload of a packet where it belongs; `completes` is the chunk's length if it is complete now.
+    pub(super) fn store(
+        &mut self,
+        now: Timestamp,
+        header: &DataHeader,
+        offset: u32,
+        payload: &[u8],
+        completes: Option<u32>,
+    ) -> Result<()> {
+        self.first_data.get_or_insert(now);
+        let at = offset as usize;
+        self.buffer_of(header.chunk)?[at..at + payload.len()].copy_from_slice(payload);
+        self.complete.extend(completes.map(|len| (header.chunk, len as usize)));
+        Ok(())
+    }
+
     /// A buffer that is free again.
     pub(super) fn give_back(&mut self, buffer: PageBuffer) {
         self.spare.push(buffer);

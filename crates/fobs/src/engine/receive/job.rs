@@ -3,6 +3,7 @@
 use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
+use crate::engine::streams::StreamSetup;
 use crate::engine::{Endurance, LinkSetup, RemedyPolicy, Reporter, Throttle};
 use crate::storage::Sink;
 use crate::storage::survey::Compare;
@@ -12,9 +13,8 @@ use std::sync::Arc;
 /// What a receiving session needs.
 pub(crate) struct ReceiveJob {
     pub(crate) link: LinkSetup,
-    /// Streams beside it, where the peer knows them.
-    #[allow(dead_code, reason = "shim")]
-    pub(crate) streams: Option<crate::engine::streams::StreamSetup>,
+    /// What makes streams, where the peer knows them and the user wants them.
+    pub(crate) streams: Option<StreamSetup>,
     pub(crate) sink: Sink,
     /// What decides which entries are sent, where the sender lists them.
     pub(crate) survey: Option<Compare>,

@@ -1,6 +1,7 @@
 //! The sender's figures for the peer and for the summary.
 
 use crate::control::message::{Finished, Standing};
+use crate::engine::streams::StreamFigures;
 use crate::storage::Known;
 use fobs_proto::sender::Sender;
 
@@ -12,17 +13,17 @@ pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
         scan_complete: known.scan_complete,
         rtt_ms: rtt.latest().map(|_| rtt.smoothed().as_secs_f64() * 1e3),
         loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
-        waste: ratio(stats.packets_sent.saturating_sub(stats.packets_needed), stats.packets_needed),
+        waste: stats.waste(),
         late_seconds: machine.late().map(|late| late.as_secs_f64()),
     }
 }
 
 /// Final figures; `rejected` counts datagrams that were not the peer's or not new.
-pub(super) fn finished(machine: &Sender, rejected: u64) -> Finished {
+pub(super) fn finished(machine: &Sender, rejected: u64, streams: &StreamFigures) -> Finished {
     let (stats, usage) = (machine.stats(), fobs_sys::process_usage());
     Finished {
         packets_needed: stats.packets_needed,
-        packets_sent: stats.packets_sent,
+        packets_sent: stats.packets_sent + stats.packets_framed,
         packets_lost: stats.packets_lost.saturating_sub(stats.packets_late),
         rtt_ms_min: machine.rtt().min_ever().map(|rtt| rtt.as_secs_f64() * 1e3),
         packet_size: machine.payload_size(),
@@ -30,7 +31,16 @@ pub(super) fn finished(machine: &Sender, rejected: u64) -> Finished {
         datagrams_rejected: rejected,
         cpu_seconds: usage.cpu_seconds,
         max_rss_bytes: usage.max_rss_bytes,
+        transport: carrier(stats.bytes_acked, streams).to_owned(),
+        streams: streams.connections_max,
+        bytes_framed: stats.bytes_framed,
     }
+}
+
+/// What carried most bytes: those that datagrams brought, or what streams did.
+fn carrier(datagrams: u64, streams: &StreamFigures) -> &'static str {
+    let ways = [(streams.channel_bytes, "channel"), (streams.connection_bytes, "tcp"), (datagrams, "udp")];
+    ways.into_iter().max_by_key(|(bytes, _)| *bytes).map_or("udp", |(_, name)| name)
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {

@@ -3,6 +3,7 @@
 use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
+use crate::engine::streams::StreamSetup;
 use crate::engine::{Endurance, LinkSetup, Reporter, Throttle};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
@@ -17,9 +18,8 @@ use std::time::Duration;
 /// What a sending session needs.
 pub(crate) struct SendJob {
     pub(crate) link: LinkSetup,
-    /// Streams beside it, where the peer knows them.
-    #[allow(dead_code, reason = "shim")]
-    pub(crate) streams: Option<crate::engine::streams::StreamSetup>,
+    /// What makes streams, where the peer knows them and the user wants them.
+    pub(crate) streams: Option<StreamSetup>,
     pub(crate) source: Source,
     /// How to list it, where the receiver says what to send.
     pub(crate) survey: Option<Checksums>,

@@ -3,7 +3,7 @@
 use crate::engine::Reporter;
 use crate::engine::causes::Causes;
 use crate::engine::measure::{Audience, SenderMeter};
-use crate::explain::Measured;
+use crate::explain::{Measured, StreamsSample};
 use crate::mode::ModeChange;
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
@@ -19,8 +19,14 @@ pub(super) struct Telemetry {
 
 impl Telemetry {
     /// Takes a sample.
-    pub(super) fn measure(&self, now: Timestamp, machine: &Sender, audience: Audience) {
-        self.reporter.here(Measured::Sender(self.meter.sample(now, machine)), audience);
+    pub(super) fn measure(
+        &self,
+        now: Timestamp,
+        machine: &Sender,
+        streams: StreamsSample,
+        audience: Audience,
+    ) {
+        self.reporter.here(Measured::Sender(self.meter.sample(now, machine, streams)), audience);
     }
 
     /// Takes the machine's judgements of losses.

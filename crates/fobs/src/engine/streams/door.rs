@@ -5,6 +5,7 @@ use crate::control::ChannelLane;
 use crate::error::Error;
 use crate::secure::datagram::Cipher;
 use crate::secure::stream::StreamSecret;
+use fobs_proto::session::TransportChoice;
 use fobs_sys::Waker;
 use std::net::TcpStream;
 
@@ -55,21 +56,11 @@ pub(crate) trait Door: Send {
 
 /// What a session needs for streams. Without it, the peer does not know them.
 pub(crate) struct StreamSetup {
+    /// What the user chose; the sender decides.
     pub(crate) choice: TransportChoice,
     pub(crate) door: Box<dyn Door>,
     pub(crate) secret: StreamSecret,
     pub(crate) cipher: Cipher,
     /// How frames are given to streams.
     pub(crate) allotment: Allotment,
-}
-
-/// SHIM until core's is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum TransportChoice {
-    Udp,
-    Tcp {
-        count: Option<u32>,
-    },
-    #[default]
-    Auto,
 }

@@ -1,18 +1,62 @@
-//! Streams: TCP connections, or the control channel, that carry data beside the datagrams or in their place.
+//! Streams: TCP connections, or the control channel, that carry data beside the datagrams or in their place
+//! (protocol 10). One thread of each end, `fobs-streams`, reads and writes all of them.
 //!
 //! ```text
 //!   door      where streams come from: the seam to client, server and daemon
+//!   record    sealed records, cut out of a stream of bytes
+//!   wire      a connection or the control channel, without blocking
+//!   stream    a wire with its keys
+//!   pool      all streams of an end: admitted, waited for, let go
+//!   outgoing  the sender's thread: a free stream takes the next frame; deliveries, losses, late frames
+//!   incoming  the receiver's thread: frames come out, reports go back
+//!   allotment which stream takes which frame
+//!   totals    what the kernel tells of all of them
 //! ```
 
 #![allow(dead_code, reason = "the sessions do not make streams yet")]
 
 mod allotment;
 mod door;
+mod incoming;
+mod outgoing;
+mod pool;
+mod record;
+mod stream;
+mod totals;
+mod wire;
 
 #[allow(unused_imports, reason = "as above")]
 pub(crate) use allotment::Allotment;
 #[allow(unused_imports, reason = "as above")]
-pub(crate) use door::{Door, DoorEvent, NewStream, STREAMS_MAX, StreamIo, StreamSetup, TransportChoice};
+pub(crate) use door::{Door, DoorEvent, NewStream, STREAMS_MAX, StreamIo, StreamSetup};
+#[allow(unused_imports, reason = "as above")]
+pub(super) use incoming::{FrameIn, Incoming, out_of_range};
+#[allow(unused_imports, reason = "as above")]
+pub(super) use outgoing::{FrameJob, OutNews, Outgoing, StreamFigures};
 
-/// Longest record on a stream behind its length, bytes: 64 KiB of data, header and tag.
-pub(crate) const RECORD_LEN_MAX: usize = 66_000;
+use crate::error::{Error, ErrorKind};
+use std::time::Duration;
+
+/// Longest sleep of the streams' thread: the door is looked at a few times a second.
+const TURN_MAX: Duration = Duration::from_millis(100);
+/// How often the kernel is asked about each connection, as often as the ends take samples.
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
+
+/// What happened to a stream.
+#[derive(Debug, Clone)]
+pub(super) enum StreamNotice {
+    Opened {
+        index: u16,
+        channel: bool,
+    },
+    /// None could be made.
+    Failed(Error),
+    Ended {
+        index: u16,
+        reason: String,
+    },
+}
+
+fn no_waker(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Internal, error.to_string())
+}

@@ -4,13 +4,13 @@ use std::io::{self, Read};
 use std::sync::mpsc;
 
 use super::support::*;
-use crate::engine::failure::PeerName;
+use crate::engine::failure::{PeerName, StreamsTried};
 use crate::error::ErrorKind;
 use crate::event::Summary;
 use crate::secure::datagram::Direction;
 use crate::session::summary;
 use crate::storage::Source;
-use fobs_proto::session::{Silence, UDP_SILENCE_MAX};
+use fobs_proto::session::{Side, Silence, UDP_SILENCE_MAX};
 use std::time::Duration;
 
 #[test]
@@ -137,6 +137,7 @@ fn a_source_that_pauses_is_waited_for() {
         crate::storage::Sink::to_stream(Box::new(std::fs::File::create(&output).unwrap()), source.shape())
             .unwrap();
     let session = Session::start(Spec {
+        streams: None,
         source,
         sink,
         survey: None,
@@ -159,7 +160,12 @@ fn a_source_that_pauses_is_waited_for() {
 
 #[test]
 fn silence_is_tolerated_for_a_while_and_then_named() {
-    let peer = PeerName { name: "the peer".to_owned(), ports: "port 7".to_owned() };
+    let peer = PeerName {
+        name: "the peer".to_owned(),
+        ports: "port 7".to_owned(),
+        side: Side::Client,
+        streams: StreamsTried::No,
+    };
     assert_eq!(peer.check(Silence::Short), Ok(()));
     let error = peer.check(Silence::Dead(Duration::from_secs(30))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Timeout);

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use fobs_proto::session::TransportChoice;
 use fobs_sys::{UdpSocket, Waker};
 use tempfile::TempDir;
 
 pub use super::channel::{Control, Messages};
+pub use super::doors::{Doors, Fate};
 pub use super::relay::{Datagrams, FaultyMemory, Out, data_header, hold_back, hold_back_until};
 
 use super::relay::Relay;
@@ -21,6 +23,7 @@ use crate::control::message::Sending;
 use crate::control::{ControlChannel, ControlWriter};
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::engine::send::{SendJob, SendOutcome, send};
+use crate::engine::streams::StreamSetup;
 use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Throttle, tell_abort};
 pub(crate) use crate::engine::{Endurance, PathValidation};
 use crate::error::{ErrorKind, Result};
@@ -62,6 +65,8 @@ pub struct Spec {
     pub endurance: Endurance,
     pub validation: PathValidation,
     pub datagrams: Option<Datagrams>,
+    /// What makes streams, and what the user chose.
+    pub streams: Option<(Doors, TransportChoice)>,
     pub messages: Option<Messages>,
 }
 
@@ -149,9 +154,13 @@ impl Session {
         let (at_sender, at_receiver) = (Reported::new(), Reported::new());
         let credit = if spec.client == End::Sender { CHUNKS_MAX } else { 0 };
         let (source, sink, listing, compare) = surveyed(spec.source, spec.sink, spec.survey);
+        let streams = |end| {
+            let (doors, choice) = spec.streams.as_ref()?;
+            Some(StreamSetup { choice: *choice, ..doors.setup(end) })
+        };
         let auto = Sending { cc: "auto".to_owned(), ..Sending::default() };
         let job = SendJob {
-            streams: None,
+            streams: streams(End::Sender),
             link: link(End::Sender, sender),
             source,
             survey: listing,
@@ -172,7 +181,7 @@ impl Session {
         let writer = sender_channel.writer;
         let sender = thread::spawn(move || hanging_up(&writer, || send(job)));
         let job = ReceiveJob {
-            streams: None,
+            streams: streams(End::Receiver),
             link: link(End::Receiver, receiver),
             survey: compare,
             sink,
@@ -332,6 +341,7 @@ impl World {
             endurance,
             validation,
             datagrams: None,
+            streams: None,
             messages: None,
         }
     }

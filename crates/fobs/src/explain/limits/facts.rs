@@ -5,7 +5,7 @@ use crate::explain::interval::{Brake, Interval, intervals, seconds, share};
 use crate::explain::path::{PathKind, PathProfile};
 use crate::explain::sample::{ReceiverSample, SenderSample};
 use crate::explain::trace::{End, Trace};
-use crate::explain::words::{percent, rate};
+use crate::explain::words::{bytes, percent, rate};
 use fobs_proto::congestion::CongestionControl;
 
 /// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
@@ -22,6 +22,21 @@ pub(in crate::explain) enum CpuSupply {
     /// They ran when they wanted to.
     Enough,
 }
+
+/// What held the streams back, where only they carried data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StreamBrake {
+    /// The receiver's window.
+    PeerWindow,
+    /// The send buffer.
+    SendBuffer,
+    /// The congestion window, and so the path.
+    Path,
+}
+
+/// Share of the streams' busy time from which on the kernel's account of a full window or buffer names the
+/// limit: in the rest of the time it was the congestion window.
+const STREAMS_HELD: f64 = 0.5;
 
 /// A transfer's record and what follows from it.
 pub(in crate::explain) struct Facts<'a> {
@@ -44,7 +59,7 @@ impl<'a> Facts<'a> {
             End::Done { .. } => 0.0,
             End::Failed { .. } => match trace.journal.sender() {
                 [.., last] if last.what.time_us > 0 => {
-                    last.what.bytes_acked as f64 * 8.0 / seconds(last.what.time_us)
+                    last.what.bytes_delivered() as f64 * 8.0 / seconds(last.what.time_us)
                 }
                 _ => 0.0,
             },
@@ -65,7 +80,7 @@ impl<'a> Facts<'a> {
 
     /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
     pub(super) fn payload(&self) -> f64 {
-        let acked = self.sender().map_or(0, |s| s.bytes_acked);
+        let acked = self.sender().map_or(0, SenderSample::bytes_delivered);
         match &self.trace.end {
             End::Done { bytes, .. } if acked > 0 => (*bytes as f64 / acked as f64).min(1.0),
             _ => 1.0,
@@ -97,6 +112,18 @@ impl<'a> Facts<'a> {
         if self.sender_delay() >= SENDER_SHORT { CpuSupply::Short } else { CpuSupply::Enough }
     }
 
+    /// What held the streams back.
+    pub(super) fn stream_brake(&self) -> StreamBrake {
+        let Some(streams) = self.sender().map(|s| &s.streams) else { return StreamBrake::Path };
+        let held = |us| share(us, streams.busy_us);
+        let (window, buffer) = (held(streams.peer_window_us), held(streams.send_buffer_us));
+        match window.max(buffer) >= STREAMS_HELD {
+            true if window >= buffer => StreamBrake::PeerWindow,
+            true => StreamBrake::SendBuffer,
+            false => StreamBrake::Path,
+        }
+    }
+
     /// Whether the receiver is short of CPU: by the longer of its two threads' waits for one.
     pub(super) fn receiver_supply(&self) -> CpuSupply {
         let delay = |r: &ReceiverSample| share(r.cpu.delay_us.max(r.writer.cpu.delay_us), r.time_us);
@@ -109,6 +136,34 @@ impl<'a> Facts<'a> {
 pub(super) fn paced(facts: &Facts, kind: PathKind) -> &'static [super::Stage] {
     let stages = &[super::Stage::Pacing, super::Stage::CongestionWindow];
     if facts.path.kind == kind { stages } else { &[] }
+}
+
+/// The streams' stage, if this held them back.
+pub(super) fn streamed(facts: &Facts, brake: StreamBrake) -> &'static [super::Stage] {
+    if facts.stream_brake() == brake { &[super::Stage::Streams] } else { &[] }
+}
+
+/// What the kernel says of the streams: for how long something held them, and what they are.
+pub(super) fn stream_evidence(sender: &SenderSample) -> Vec<String> {
+    let streams = &sender.streams;
+    let of_busy = |us| percent(share(us, streams.busy_us));
+    vec![
+        format!(
+            "while they had something to send, the receiver's window was full for {} of the time, and the send \
+             buffer for {}",
+            of_busy(streams.peer_window_us),
+            of_busy(streams.send_buffer_us)
+        ),
+        format!(
+            "{} streams with congestion windows of {} and receiver's windows of {} together, a round trip of \
+             {:.1} ms, and {} segments sent again",
+            streams.open,
+            bytes(streams.congestion_window_bytes),
+            bytes(streams.peer_window_bytes),
+            streams.rtt_us as f64 / 1e3,
+            streams.segments_retransmitted
+        ),
+    ]
 }
 
 /// What the sender saw of the path: its queue and its losses.

@@ -24,6 +24,9 @@ mod round_trips;
 mod sender_cpu;
 mod source;
 mod start_up;
+mod stream_buffer;
+mod stream_path;
+mod stream_window;
 
 #[cfg(test)]
 mod tests;
@@ -128,6 +131,10 @@ limits! {
     random_loss: RandomLoss, "packet loss that does not depend on the rate", [];
     start_up: StartUp, "ramp-up: the controller set the rate, and the path showed no bottleneck", [];
     local_queue: LocalQueue, "the sending host's own queue", [LocalSocket = "sender's socket"];
+    stream_path: StreamPath, "the congestion windows of the streams: what TCP finds the path to carry",
+        [Streams = "streams"];
+    stream_buffer: StreamBuffer, "the send buffers of the streams", [];
+    stream_window: StreamWindow, "the receiver's windows of the streams", [];
     receiver_cpu: ReceiverCpu, "the receiver's CPU: too little of it, or all of it busy",
         [ReceiverDrain = "receiver drain", ReceiverCpu = "receiver CPU"];
     receiver_buffer: ReceiverBuffer, "the receiver's socket buffer", [ReceiverSocket = "receiver socket"];

@@ -155,6 +155,26 @@ fn limits_of_the_sender_are_named() {
     ]);
 }
 
+/// Streams that are busy all the time; their windows and buffers are full for these percentages of it.
+fn streams(window: u64, buffer: u64) -> Trace {
+    trace_of("auto", move |_, s, _| {
+        s.waits.add_us(Wait::Streams, WAIT_US);
+        s.bytes_frames_delivered += 1 << 20;
+        s.streams.busy_us += 4 * STEP_US;
+        s.streams.peer_window_us += 4 * STEP_US / 100 * window;
+        s.streams.send_buffer_us += 4 * STEP_US / 100 * buffer;
+    })
+}
+
+#[test]
+fn limits_of_streams_are_named_as_the_kernel_counts_them() {
+    assert_named(&[
+        ("windows are clamped", streams(80, 10), Limit::StreamWindow),
+        ("send buffers are small", streams(10, 70), Limit::StreamBuffer),
+        ("TCP backs off", streams(20, 20), Limit::StreamPath),
+    ]);
+}
+
 #[test]
 fn limits_of_the_receiver_are_named() {
     assert_named(&[

@@ -1,0 +1,185 @@
+use super::*;
+use fobs_rng::Rng;
+
+const STEP: Duration = Duration::from_millis(200);
+
+/// A path whose rate depends on the number of streams: each carries `each`, all together at most `link`, and
+/// every stream beyond `best` costs `cost` of the rate.
+#[derive(Debug, Clone, Copy)]
+struct Path {
+    each: f64,
+    link: f64,
+    best: u32,
+    cost: f64,
+    /// Standard deviation of a second's rate, as a part of it.
+    noise: f64,
+    /// Streams that it admits.
+    room: u32,
+}
+
+impl Path {
+    /// A path whose best number of streams is this.
+    fn with_best(best: u32) -> Path {
+        Path { each: 1e6, link: 1e6 * f64::from(best), best, cost: 0.0, noise: 0.0, room: STREAMS_MAX }
+    }
+
+    fn rate(&self, streams: u32) -> f64 {
+        let crowd = f64::from(streams.saturating_sub(self.best)) * self.cost;
+        (self.each * f64::from(streams)).min(self.link) * (1.0 - crowd).max(0.1)
+    }
+}
+
+/// A number of streams on a path over time.
+struct Run {
+    count: StreamCount,
+    path: Path,
+    rng: Rng,
+    now: Timestamp,
+    delivered: f64,
+    /// The number wanted at each step.
+    wanted: Vec<u32>,
+}
+
+impl Run {
+    fn new(path: Path, target: StreamTarget, seed: u64) -> Run {
+        Run {
+            count: StreamCount::new(target),
+            path,
+            rng: Rng::new(seed),
+            now: Timestamp::ZERO,
+            delivered: 0.0,
+            wanted: Vec::new(),
+        }
+    }
+
+    fn advance(&mut self, seconds: u32, idle: bool) -> &mut Run {
+        for _ in 0..seconds * 5 {
+            let open = self.count.wanted().min(self.path.room);
+            // Five steps make a second; their noise adds up to its deviation.
+            let spread: f64 = (0..12).map(|_| self.rng.unit()).sum::<f64>() - 6.0;
+            let noise = 1.0 + spread * self.path.noise * 5f64.sqrt();
+            self.delivered += self.path.rate(open) * noise.max(0.0) * STEP.as_secs_f64();
+            self.now = self.now + STEP;
+            let seen = StreamsSeen {
+                now: self.now,
+                delivered: self.delivered as u64,
+                open,
+                round_trip: Duration::from_millis(65),
+                idle,
+            };
+            self.wanted.push(self.count.observe(&seen));
+        }
+        self
+    }
+
+    /// The rate over the last steps, as a part of what the best number brings.
+    fn share_of_best(&self, seconds: usize) -> f64 {
+        let last = &self.wanted[self.wanted.len() - 5 * seconds..];
+        let mean = last.iter().map(|n| self.path.rate(*n)).sum::<f64>() / last.len() as f64;
+        mean / self.path.rate(self.path.best)
+    }
+}
+
+const FOUND: StreamTarget = StreamTarget::Found { remembered: None };
+
+#[test]
+fn the_best_number_is_found_and_kept() {
+    for best in [1, 4, 12, 32, 64] {
+        let mut run = Run::new(Path::with_best(best), FOUND, 1);
+        run.advance(120, false);
+        let found = run.count.found().expect("it was measured");
+        assert!(found >= best && f64::from(found) <= 1.35 * f64::from(best), "{best}: {found}");
+        assert!(run.share_of_best(60) > 0.97, "{best}: {}", run.share_of_best(60));
+    }
+}
+
+#[test]
+fn the_best_number_is_reached_within_seconds() {
+    for (best, within) in [(4, 6), (12, 10), (32, 12)] {
+        let mut run = Run::new(Path::with_best(best), FOUND, 1);
+        run.advance(within, false);
+        assert!(run.count.wanted() >= best, "{best}: {:?} after {within} s", run.count.wanted());
+    }
+}
+
+#[test]
+fn noise_does_not_lead_far_astray() {
+    for best in [1, 4, 12, 32] {
+        for seed in 0..40 {
+            let path = Path { noise: 0.05, ..Path::with_best(best) };
+            let mut run = Run::new(path, FOUND, seed);
+            run.advance(300, false);
+            let share = run.share_of_best(200);
+            assert!(share > 0.9, "seed {seed}, best {best}: {share} {:?}", run.count);
+            let mean = run.wanted[500..].iter().sum::<u32>() as f64 / (run.wanted.len() - 500) as f64;
+            assert!(
+                mean <= 2.5 * f64::from(best) + 1.0,
+                "seed {seed}, best {best}: {mean} streams on average"
+            );
+        }
+    }
+}
+
+#[test]
+fn streams_that_cost_more_than_they_bring_are_given_up() {
+    let path = Path { cost: 0.02, ..Path::with_best(8) };
+    let mut run = Run::new(path, StreamTarget::Found { remembered: Some(40) }, 1);
+    run.advance(120, false);
+    let found = run.count.found().expect("it was measured");
+    assert!((8..=10).contains(&found), "{found}");
+}
+
+#[test]
+fn a_remembered_number_is_where_it_begins() {
+    let mut run = Run::new(Path::with_best(12), StreamTarget::Found { remembered: Some(12) }, 1);
+    assert_eq!(run.count.wanted(), 12);
+    run.advance(60, false);
+    assert!(run.share_of_best(58) > 0.95, "{}", run.share_of_best(58));
+    for remembered in [0, 65, u32::MAX] {
+        let count = StreamCount::new(StreamTarget::Found { remembered: Some(remembered) });
+        assert!((1..=STREAMS_MAX).contains(&count.wanted()), "{remembered}");
+    }
+}
+
+#[test]
+fn a_fixed_number_stays() {
+    let mut run = Run::new(Path::with_best(12), StreamTarget::Fixed(3), 1);
+    run.advance(60, false);
+    assert!(run.wanted.iter().all(|n| *n == 3));
+    assert_eq!(run.count.found(), None, "a wish is no finding");
+}
+
+#[test]
+fn a_slow_source_asks_for_no_streams() {
+    let mut run = Run::new(Path::with_best(12), FOUND, 1);
+    run.advance(60, true);
+    assert!(run.wanted.iter().all(|n| *n == 1), "nothing waits to be sent");
+}
+
+#[test]
+fn streams_that_cannot_be_had_are_not_waited_for() {
+    let path = Path { room: 3, ..Path::with_best(12) };
+    let mut run = Run::new(path, FOUND, 1);
+    run.advance(120, false);
+    let last = &run.wanted[run.wanted.len() - 100..];
+    let within = last.iter().filter(|n| **n <= 3).count();
+    assert!(within >= 90, "{last:?}");
+}
+
+#[test]
+fn a_path_that_changes_is_measured_anew() {
+    let mut run = Run::new(Path::with_best(4), FOUND, 1);
+    run.advance(200, false);
+    run.path = Path { each: 0.25e6, link: 4e6, best: 16, ..run.path };
+    run.advance(60, false);
+    assert!(run.share_of_best(20) > 0.9, "{} with {:?}", run.share_of_best(20), run.count);
+}
+
+#[test]
+fn trials_become_rare_where_nothing_changes() {
+    let mut run = Run::new(Path::with_best(12), FOUND, 1);
+    run.advance(600, false);
+    let late = &run.wanted[1500..];
+    let changes = late.windows(2).filter(|w| w[0] != w[1]).count();
+    assert!(changes <= 16, "{changes} changes in 5 minutes");
+}

@@ -1,0 +1,213 @@
+//! The sending side's streams: frames go in, and what became of them comes out.
+
+mod deliveries;
+mod thread;
+
+use super::door::StreamSetup;
+use super::{Allotment, StreamNotice};
+use crate::engine::Clock;
+use crate::engine::thread::spawn;
+use crate::error::Result;
+use crate::explain::StreamsSample;
+use crate::secure::datagram::Direction;
+use fobs_proto::Timestamp;
+use fobs_proto::wire::Ack;
+use fobs_sys::Waker;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Frames that wait for a free stream, at most: 8 MiB, what all streams take at once.
+const QUEUE_MAX: usize = 128;
+/// Beside one frame for each stream, as many wait as leave within this time: the session's thread may be
+/// busy with datagrams for as long.
+const QUEUE_TIME: Duration = Duration::from_millis(5);
+/// Acks that wait for the session's thread, at most: more than come between two of its turns; older ones say nothing
+/// that newer ones do not.
+const ACKS_MAX: usize = 64;
+/// Notices that wait; more than that many changes at once nobody reads.
+const NOTICES_MAX: usize = 64;
+
+/// A frame on its way to a stream: the plaintext of its record.
+pub(in crate::engine) struct FrameJob {
+    /// Its name in the machine.
+    pub(in crate::engine) id: u64,
+    /// Its place in the data, in units of a full frame.
+    pub(in crate::engine) part: u64,
+    /// Kind, header and data.
+    pub(in crate::engine) plain: Vec<u8>,
+}
+
+/// What happened since the last look.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct OutNews {
+    /// Frames that the receiver has taken.
+    pub(in crate::engine) delivered: Vec<u64>,
+    /// Frames whose stream has ended.
+    pub(in crate::engine) lost: Vec<u64>,
+    /// Frames on slow streams.
+    pub(in crate::engine) late: Vec<u64>,
+    pub(in crate::engine) acks: VecDeque<Ack>,
+    pub(in crate::engine) notices: VecDeque<StreamNotice>,
+}
+
+impl OutNews {
+    fn is_empty(&self) -> bool {
+        let frames = [&self.delivered, &self.lost, &self.late];
+        frames.iter().all(|ids| ids.is_empty()) && self.acks.is_empty() && self.notices.is_empty()
+    }
+
+    /// Adds what is newer.
+    fn append(&mut self, mut newer: OutNews) {
+        self.delivered.append(&mut newer.delivered);
+        self.lost.append(&mut newer.lost);
+        self.late.append(&mut newer.late);
+        self.acks.append(&mut newer.acks);
+        let too_many = self.acks.len().saturating_sub(ACKS_MAX);
+        self.acks.drain(..too_many);
+        self.notices.append(&mut newer.notices);
+        self.notices.truncate(NOTICES_MAX);
+    }
+}
+
+/// The session's thread's end.
+pub(in crate::engine) struct Outgoing {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    exchange: Mutex<Exchange>,
+    /// Wakes the streams' thread.
+    waker: Waker,
+    /// Wakes the session's thread.
+    owner: Waker,
+}
+
+#[derive(Default)]
+struct Exchange {
+    queue: VecDeque<FrameJob>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+    news: OutNews,
+    figures: StreamFigures,
+    wanted: u32,
+    /// How many frames may wait in the queue.
+    target: usize,
+    /// The streams' thread has nothing to write, and sleeps.
+    hungry: bool,
+    /// Datagrams have room, and there is nothing to send but what is in frames.
+    datagrams_idle: bool,
+    ending: bool,
+}
+
+/// The state of the streams.
+#[derive(Debug, Clone, Default)]
+pub(in crate::engine) struct StreamFigures {
+    /// Open, the one in the control channel included.
+    pub(in crate::engine) open: u32,
+    /// Of those, TCP connections.
+    pub(in crate::engine) connections: u32,
+    /// Most connections that were open at once.
+    pub(in crate::engine) connections_max: u32,
+    /// Streams that failed or could not be made.
+    pub(in crate::engine) failed: u64,
+    /// When the peer's newest authentic record came.
+    pub(in crate::engine) heard: Option<Timestamp>,
+    /// Frames taken by the receiver from the control channel, and from connections, bytes of records.
+    pub(in crate::engine) channel_bytes: u64,
+    pub(in crate::engine) connection_bytes: u64,
+    /// What the kernel tells.
+    pub(in crate::engine) sample: StreamsSample,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Exchange> {
+        // A thread that panicked left whole frames.
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outgoing {
+    /// Starts the thread of the streams; it wakes `owner` when there is news, or room. `alarm` is dropped when
+    /// it ends.
+    pub(in crate::engine) fn start(
+        setup: StreamSetup,
+        clock: Clock,
+        owner: Waker,
+        alarm: impl Send + 'static,
+    ) -> Result<Outgoing> {
+        let waker = Waker::new().map_err(|error| super::no_waker(&error))?;
+        let shared = Arc::new(Shared { exchange: Mutex::default(), waker: waker.clone(), owner });
+        let allotment: Allotment = setup.allotment;
+        let pool = super::pool::Pool::new(setup, Direction::Sender, waker);
+        let sending = thread::Sending::new(pool, shared.clone(), clock, allotment);
+        let thread = spawn("fobs-streams", move || {
+            let _alarm = alarm;
+            sending.run();
+        })?;
+        Ok(Outgoing { shared, thread: Some(thread) })
+    }
+
+    /// How many more frames are taken now.
+    pub(in crate::engine) fn room(&self) -> usize {
+        let exchange = self.shared.lock();
+        exchange.target.saturating_sub(exchange.queue.len())
+    }
+
+    /// An empty buffer for a frame.
+    pub(in crate::engine) fn buffer(&self) -> Vec<u8> {
+        self.shared.lock().spare.pop().unwrap_or_default()
+    }
+
+    /// Takes a frame, within [`room`](Self::room).
+    pub(in crate::engine) fn put(&self, frame: FrameJob) {
+        let mut exchange = self.shared.lock();
+        exchange.queue.push_back(frame);
+        if std::mem::take(&mut exchange.hungry) {
+            self.shared.waker.wake();
+        }
+    }
+
+    /// Whether datagrams have room while there is nothing to send but what is in frames: then slow streams
+    /// are not waited for.
+    pub(in crate::engine) fn set_datagrams_idle(&self, idle: bool) {
+        let mut exchange = self.shared.lock();
+        if std::mem::replace(&mut exchange.datagrams_idle, idle) != idle && idle {
+            self.shared.waker.wake();
+        }
+    }
+
+    /// So many connections are to be open at once.
+    pub(in crate::engine) fn want(&self, streams: u32) {
+        let mut exchange = self.shared.lock();
+        if std::mem::replace(&mut exchange.wanted, streams) != streams {
+            self.shared.waker.wake();
+        }
+    }
+
+    /// What happened since the last call.
+    pub(in crate::engine) fn take_news(&self) -> OutNews {
+        std::mem::take(&mut self.shared.lock().news)
+    }
+
+    pub(in crate::engine) fn figures(&self) -> StreamFigures {
+        self.shared.lock().figures.clone()
+    }
+
+    /// When the peer's newest authentic record came.
+    pub(in crate::engine) fn heard(&self) -> Option<Timestamp> {
+        self.shared.lock().figures.heard
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        self.shared.lock().ending = true;
+        self.shared.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

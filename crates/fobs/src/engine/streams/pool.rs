@@ -1,0 +1,190 @@
+//! All streams of one end: admitted from the door, waited for together, and let go when they end.
+
+use super::door::{Door, DoorEvent, STREAMS_MAX, StreamSetup};
+use super::record::{RecordOpener, RecordSealer};
+use super::stream::Stream;
+use super::totals::StreamTotals;
+use super::wire::{End, Wire};
+use crate::error::Error;
+use crate::explain::StreamsSample;
+use crate::secure::datagram::{Cipher, Direction};
+use crate::secure::stream::StreamSecret;
+use fobs_proto::wire::FrameReport;
+use fobs_sys::{Waker, Watched, wait_for_any};
+use std::io;
+use std::time::Duration;
+
+/// Words of a set with a bit for each index.
+const INDEX_WORDS: usize = (1 << 16) / 64;
+
+/// The streams of one end.
+pub(super) struct Pool<Role> {
+    pub(super) streams: Vec<Stream<Role>>,
+    door: Box<dyn Door>,
+    wanted: u32,
+    secret: StreamSecret,
+    cipher: Cipher,
+    ours: Direction,
+    theirs: Direction,
+    waker: Waker,
+    /// Indices that were used: their keys must not be used again.
+    used: Box<[u64; INDEX_WORDS]>,
+    totals: StreamTotals,
+}
+
+/// What came of the door.
+pub(super) enum Admission {
+    Opened { index: u16, channel: bool },
+    Failed(Error),
+}
+
+impl<Role: Default> Pool<Role> {
+    /// No stream yet. `ours` is the direction of what this end writes; `waker` wakes the calling thread.
+    pub(super) fn new(setup: StreamSetup, ours: Direction, waker: Waker) -> Pool<Role> {
+        let mut door = setup.door;
+        door.attach(waker.clone());
+        let theirs = match ours {
+            Direction::Sender => Direction::Receiver,
+            Direction::Receiver => Direction::Sender,
+        };
+        Pool {
+            streams: Vec::new(),
+            door,
+            wanted: 0,
+            secret: setup.secret,
+            cipher: setup.cipher,
+            ours,
+            theirs,
+            waker,
+            used: Box::new([0; INDEX_WORDS]),
+            totals: StreamTotals::default(),
+        }
+    }
+
+    /// Takes what the door has made. Each stream begins with an empty report, so that the peer hears an
+    /// authentic record even where nothing is sent.
+    pub(super) fn admit(&mut self) -> Vec<Admission> {
+        let mut news = Vec::new();
+        // More than are open at once do not come between two looks.
+        for _ in 0..2 * STREAMS_MAX {
+            match self.door.poll() {
+                None => break,
+                Some(DoorEvent::Failed(error)) => news.push(Admission::Failed(error)),
+                Some(DoorEvent::Opened(new)) => {
+                    let index = new.index;
+                    if self.streams.len() >= STREAMS_MAX as usize + 1 || !self.claim(index) {
+                        // One too many, or the repetition of an index: dropped, and so closed.
+                        self.door.closed(index);
+                        continue;
+                    }
+                    match Wire::new(new.io, &self.waker) {
+                        Ok(wire) => {
+                            let sealer = self.secret.sealer(self.cipher, index, self.ours);
+                            let opener = self.secret.opener(self.cipher, index, self.theirs);
+                            let (sealer, opener) = (RecordSealer::new(sealer), RecordOpener::new(opener));
+                            let mut stream = Stream::new(index, wire, sealer, opener);
+                            stream.report(&FrameReport::default());
+                            news.push(Admission::Opened { index, channel: stream.wire.is_channel() });
+                            self.streams.push(stream);
+                        }
+                        Err(error) => {
+                            self.door.closed(index);
+                            news.push(Admission::Failed(unusable(&error)));
+                        }
+                    }
+                }
+            }
+        }
+        news
+    }
+
+    /// Marks an index as used; false if it was.
+    fn claim(&mut self, index: u16) -> bool {
+        let (word, bit) = (&mut self.used[usize::from(index) / 64], 1 << (index % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    /// So many connections are to be open at once.
+    pub(super) fn want(&mut self, streams: u32) {
+        let streams = streams.min(STREAMS_MAX);
+        if self.wanted != streams {
+            self.wanted = streams;
+            self.door.want(streams);
+        }
+    }
+
+    pub(super) fn wanted(&self) -> u32 {
+        self.wanted
+    }
+
+    /// Takes out the streams that have ended.
+    pub(super) fn take_ended(&mut self) -> Vec<(Stream<Role>, End)> {
+        let mut ended = Vec::new();
+        let mut place = 0;
+        while place < self.streams.len() {
+            match self.streams[place].end.take() {
+                None => place += 1,
+                Some(end) => {
+                    let stream = self.streams.remove(place);
+                    self.totals.close(stream.index);
+                    self.door.closed(stream.index);
+                    ended.push((stream, end));
+                }
+            }
+        }
+        ended
+    }
+
+    /// Connections that are open, without the stream in the control channel.
+    pub(super) fn connections(&self) -> u32 {
+        self.streams.iter().filter(|stream| stream.is_open() && !stream.wire.is_channel()).count() as u32
+    }
+
+    /// Asks the kernel about each connection.
+    pub(super) fn sample(&mut self) -> StreamsSample {
+        for stream in &self.streams {
+            if let Some(info) = stream.wire.info() {
+                self.totals.update(stream.index, info);
+            }
+        }
+        self.totals.sample(self.streams.len() as u32)
+    }
+
+    /// Waits until a stream is ready, the waker is woken, or the timeout is over. `interest` says of each
+    /// stream whether to wait for something to read, and for room to write.
+    pub(super) fn wait(
+        &mut self,
+        timeout: Duration,
+        interest: impl Fn(&Stream<Role>) -> (bool, bool),
+    ) -> io::Result<()> {
+        let mut places = Vec::with_capacity(self.streams.len());
+        let mut watched = Vec::with_capacity(self.streams.len());
+        for (place, stream) in self.streams.iter().enumerate() {
+            let (read, write) = interest(stream);
+            // The channel's descriptor shows only room: its records come with the waker.
+            let read = read && !stream.wire.is_channel();
+            if read || write {
+                places.push(place);
+                watched.push(Watched::new(stream.wire.descriptor(), read, write));
+            }
+        }
+        wait_for_any(&mut watched, &self.waker, Some(timeout))?;
+        let ready: Vec<_> = watched.iter().map(|one| (one.read && one.readable, one.writable)).collect();
+        self.streams.iter_mut().for_each(|stream| stream.writable = false);
+        for (place, (readable, writable)) in places.into_iter().zip(ready) {
+            let stream = &mut self.streams[place];
+            stream.readable |= readable;
+            stream.writable = writable;
+        }
+        Ok(())
+    }
+}
+
+fn unusable(error: &io::Error) -> Error {
+    Error::new(
+        crate::error::ErrorKind::Socket,
+        format!("a TCP connection for data cannot be used: {error}; it is made anew"),
+    )
+}

@@ -1,0 +1,18 @@
+//! Only streams carried data, and their send buffers were the limit.
+
+use super::facts::{StreamBrake, stream_evidence, streamed, unknown};
+use super::{Place, Row};
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| streamed(facts, StreamBrake::SendBuffer),
+    place: Place::Ends,
+    phrase: |_| "the send buffers of the TCP streams were the limit".to_owned(),
+    evidence: |_, sender| stream_evidence(sender),
+    fix: |_| {
+        "larger send buffers: as root on the sender, sysctl -w net.ipv4.tcp_wmem='4096 16384 67108864'; or more \
+         streams (--transport tcp:N)"
+            .to_owned()
+    },
+    prediction: unknown,
+};

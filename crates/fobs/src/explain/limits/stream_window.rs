@@ -1,0 +1,18 @@
+//! Only streams carried data, and the receiver's windows were the limit.
+
+use super::facts::{StreamBrake, stream_evidence, streamed, unknown};
+use super::{Place, Row};
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| streamed(facts, StreamBrake::PeerWindow),
+    place: Place::Ends,
+    phrase: |_| "the receiver's windows of the TCP streams were the limit".to_owned(),
+    evidence: |_, sender| stream_evidence(sender),
+    fix: |_| {
+        "larger windows: as root on the receiver, sysctl -w net.ipv4.tcp_rmem='4096 131072 67108864'; or more \
+         streams (--transport tcp:N)"
+            .to_owned()
+    },
+    prediction: unknown,
+};
