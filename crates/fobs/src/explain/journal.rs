@@ -15,6 +15,7 @@ pub const REMEDIES_MAX: usize = 64;
 pub const MODES_MAX: usize = 256;
 
 /// Something that an end measured, judged or did.
+#[expect(clippy::large_enum_variant, reason = "events hold it in a box, and journals by kind")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Measured {

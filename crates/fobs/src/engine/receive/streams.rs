@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Frames taken between two looks at the mailbox and the socket: 4 MiB, half of what may wait.
 const FRAMES_PER_TURN: usize = 64;
 
-/// Streams by which something came within this time get the acks too; and all do where no datagram came within
-/// this one: then acks may be all that the sender waits for.
+/// Streams by which something came within this time get the acks too; and so they do where no datagram came
+/// within the other: then an ack may be all that the sender waits for.
 const STREAMS_RECENT: Duration = Duration::from_secs(10);
 const DATAGRAMS_RECENT: Duration = Duration::from_secs(1);
 

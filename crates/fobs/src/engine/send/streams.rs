@@ -111,7 +111,7 @@ impl Sending {
         let without = self.routing.without_stream(now, directive.route, figures.open);
         let endured = match self.last_heard() {
             None => self.peer.streamless_max(),
-            Some(_) => self.patience,
+            Some(_) => self.routing.patience,
         };
         if without >= endured { Err(self.peer.no_stream(without)) } else { Ok(()) }
     }
@@ -119,6 +119,13 @@ impl Sending {
     /// The peer's newest sign of life, by either way.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
         self.link.last_heard().max(self.streams.as_ref().and_then(Outgoing::heard))
+    }
+
+    /// Keeps how many connections were found best, for the next transfer to this peer.
+    pub(super) fn keep_streams(&self) {
+        if let Some(found) = self.routing.policy.streams_found() {
+            self.remembered.keep_streams(found);
+        }
     }
 
     /// The streams' state, all zero where there are none.
@@ -143,6 +150,7 @@ fn job_of(frame: &FrameOut, streams: &Outgoing, held: &HeldChunks) -> Option<Fra
 /// Which way data takes, and how long there has been none.
 pub(super) struct Routing {
     policy: TransportPolicy,
+    patience: Duration,
     /// Since when only streams may carry data and there is none.
     none_since: Option<Timestamp>,
 }
@@ -158,22 +166,21 @@ impl Routing {
     }
 }
 
-/// Starts the thread of the streams, where there may be any. `remembered`: how many an earlier transfer found
-/// best; `one`: no more than that, as `--priority scavenger` wants it.
+/// Starts the thread of the streams, where there may be any. `patience`: how long the path may be down once
+/// the peer has been heard.
 pub(super) fn start(
     setup: Option<StreamSetup>,
     link: &Link,
     post: &Post<ToSender>,
-    remembered: Option<u32>,
-    one: bool,
+    patience: Duration,
 ) -> Result<(Option<Outgoing>, Routing, StreamsTried)> {
     let config = TransportConfig {
         began: link.clock().now(),
         choice: setup.as_ref().map_or(TransportChoice::Udp, |setup| setup.choice),
         peer_has_streams: setup.is_some(),
-        streams: if one { StreamTarget::Fixed(1) } else { StreamTarget::Found { remembered } },
+        streams: setup.as_ref().map_or(StreamTarget::Fixed(1), |setup| setup.target),
     };
-    let routing = Routing { policy: TransportPolicy::new(config), none_since: None };
+    let routing = Routing { policy: TransportPolicy::new(config), patience, none_since: None };
     let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
     let alarm = post.alarm(ToSender::ReadFailed);
     let outgoing = Outgoing::start(setup, link.clock(), link.waker(), alarm)?;

@@ -77,7 +77,7 @@ pub(in crate::engine) struct ArrivalFigures {
     pub(in crate::engine) open: u32,
     /// When the peer's newest authentic record came.
     pub(in crate::engine) heard: Option<Timestamp>,
-    /// What the kernel tells.
+    /// What the kernel reports.
     pub(in crate::engine) sample: StreamsSample,
 }
 

@@ -10,7 +10,7 @@
 //!   outgoing  the sender's thread: a free stream takes the next frame; deliveries, losses, late frames
 //!   incoming  the receiver's thread: frames come out, reports go back
 //!   allotment which stream takes which frame
-//!   totals    what the kernel tells of all of them
+//!   totals    what the kernel reports of all of them
 //! ```
 
 #![allow(dead_code, reason = "the sessions do not make streams yet")]

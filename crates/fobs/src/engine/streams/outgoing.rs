@@ -23,8 +23,8 @@ const QUEUE_MAX: usize = 128;
 /// Beside one frame for each stream, as many wait as leave within this time: the session's thread may be
 /// busy with datagrams for as long.
 const QUEUE_TIME: Duration = Duration::from_millis(5);
-/// Acks that wait for the session's thread, at most: more than come between two of its turns; older ones say nothing
-/// that newer ones do not.
+/// Acks that wait for the session's thread, at most: more than come between two of its turns. Older ones
+/// report nothing that newer ones do not.
 const ACKS_MAX: usize = 64;
 /// Notices that wait; more than that many changes at once nobody reads.
 const NOTICES_MAX: usize = 64;
@@ -118,7 +118,7 @@ pub(in crate::engine) struct StreamFigures {
     /// Frames taken by the receiver from the control channel, and from connections, bytes of records.
     pub(in crate::engine) channel_bytes: u64,
     pub(in crate::engine) connection_bytes: u64,
-    /// What the kernel tells.
+    /// What the kernel reports.
     pub(in crate::engine) sample: StreamsSample,
 }
 
@@ -130,8 +130,8 @@ impl Shared {
 }
 
 impl Outgoing {
-    /// Starts the thread of the streams; it wakes `owner` when there is news, or room. `alarm` is dropped when
-    /// it ends.
+    /// Starts the thread of the streams; it wakes `owner` when there is news, or room. `alarm` is dropped
+    /// when it ends.
     pub(in crate::engine) fn start(
         setup: StreamSetup,
         clock: Clock,

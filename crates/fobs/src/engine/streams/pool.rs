@@ -72,8 +72,9 @@ impl<Role: Default> Pool<Role> {
                 Some(DoorEvent::Failed(error)) => news.push(Admission::Failed(error)),
                 Some(DoorEvent::Opened(new)) => {
                     let index = new.index;
-                    if self.streams.len() >= STREAMS_MAX as usize + 1 || !self.claim(index) {
-                        // One too many, or the repetition of an index: dropped, and so closed.
+                    if self.streams.len() > STREAMS_MAX as usize || !self.claim(index) {
+                        // One too many beside the control channel, or the repetition of an index: dropped,
+                        // and so closed.
                         self.door.closed(index);
                         continue;
                     }

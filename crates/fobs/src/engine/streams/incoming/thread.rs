@@ -125,7 +125,7 @@ impl Receiving {
                 self.ack = Some(ack);
             }
             for (index, count) in std::mem::take(&mut exchange.taken) {
-                // Frames of a stream that has ended: the ack says what is in them.
+                // Frames of a stream that has ended: the ack reports what is in them.
                 if let Some(stream) = self.pool.streams.iter_mut().find(|stream| stream.index == index) {
                     stream.role.frames += count;
                 }
