@@ -15,7 +15,9 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fobs::options::{CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority};
+use fobs::options::{
+    CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority, StreamAllotment, Transport,
+};
 
 pub use self::clean::CleanArgs;
 pub use self::resume::ResumeArgs;
@@ -36,11 +38,12 @@ Examples:
   fobs cp -r fobs://host/sets/2026 /scratch    from a daemon (fobs serve)
   tar c dir | fobs cp - host:dir.tar           standard input
   fobs cp --deadline 06:00 -r set/ host:/data  complete by 06:00; gives way to other traffic
-  fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity";
+  fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity
+  fobs cp --transport ssh x host:              through the ssh connection alone";
 
 /// Copies files and directory trees between hosts at the rate the path can carry.
 ///
-/// Data is sent over UDP, encrypted, and every byte is verified. Another host is reached over SSH (host:path;
+/// Data is sent over UDP, or over TCP where UDP does not get through, encrypted, and every byte is verified. Another host is reached over SSH (host:path;
 /// fobs must be installed there) or at a daemon (fobs://host/path).
 #[derive(Debug, Parser)]
 #[command(name = "fobs", version, after_help = exit::table(), args_override_self = true)]
@@ -121,6 +124,19 @@ pub struct CpArgs {
     /// Congestion control algorithm
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
     pub cc: CongestionControl,
+
+    /// What carries the data
+    ///
+    /// auto: UDP, and TCP where UDP is blocked or much slower. udp: UDP alone. tcp: TCP alone, with as many
+    /// connections as the path needs; tcp:N: with N of them, at most 64. ssh: one stream inside the control
+    /// connection (ssh, or that to a daemon), which gets through wherever that does.
+    #[arg(long, value_name = "TRANSPORT", value_parser = str::parse::<Transport>, default_value_t = Transport::Auto)]
+    pub transport: Transport,
+
+    /// How frames are given to TCP connections, for experiments
+    #[arg(long, value_name = "ALLOTMENT", value_parser = str::parse::<StreamAllotment>, hide = true,
+          default_value_t = StreamAllotment::NextFree)]
+    pub stream_allotment: StreamAllotment,
 
     /// Priority of --cc auto on a shared link
     #[arg(long, value_name = "PRIORITY", value_parser = priority_names(), default_value_t = Priority::Fair)]

@@ -134,6 +134,8 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         append_verify: args.resume.append_verify,
         checksum: args.resume.checksum,
         congestion_control,
+        transport: args.transport,
+        stream_allotment: args.stream_allotment,
         priority: args.priority,
         deadline: args.deadline,
         loss_cause: args.loss_cause,

@@ -5,17 +5,18 @@ mod link;
 mod persist;
 pub(crate) mod probe;
 mod resume;
+mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{Accept, Hello, Message, Open, Resuming};
-use crate::control::{ControlChannel, ControlWriter, ssh};
+use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
 use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Location, Remote, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
     checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
@@ -188,6 +189,10 @@ struct Client<'a> {
     ssh: Option<ssh::SshProcess>,
     /// Names and addresses of the host that the control channel reached.
     hosts: Vec<String>,
+    /// The TCP port of the daemon; 0 over SSH.
+    tcp_port: u16,
+    /// The stream inside the control channel, until the session begins.
+    lane: Option<(ChannelLane, DoorMailbox)>,
     hello: Hello,
     options: &'a TransferOptions,
     events: Arc<dyn EventSink>,
@@ -216,7 +221,12 @@ impl Client<'_> {
         let wants_survey = self.options.append_verify || sync.is_some();
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
         let shape = Some(source.shape());
-        let open = Open { shape, ..self.open(TransferDirection::Push, vec![remote.path.clone()], resuming) };
+        let streams = self.want_streams()?;
+        let open = Open {
+            shape,
+            streams,
+            ..self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)
+        };
         let asked = Instant::now();
         let accept = self
             .ask(open)
@@ -230,13 +240,16 @@ impl Client<'_> {
         let (link, cipher) = self
             .link(&accept, Direction::Sender, Some(cc))
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let streams = self
+            .streams(&accept, &link, Direction::Sender)
+            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
         let job = SendJob {
-            streams: None,
             link,
+            streams,
             source,
             survey: (knows_survey && accept.survey)
                 .then(|| sync.map_or_else(|| checksums(self.options.checksum), sync_checksums)),
@@ -277,7 +290,8 @@ impl Client<'_> {
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
-        let open = self.open(TransferDirection::Pull, paths, resuming);
+        let streams = self.want_streams()?;
+        let open = Open { streams, ..self.open(TransferDirection::Pull, paths, resuming) };
         let cc = self.options.congestion_control.name();
         let accept = self
             .ask(open)
@@ -285,12 +299,15 @@ impl Client<'_> {
         let (link, cipher) = self
             .link(&accept, Direction::Receiver, None)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let streams = self
+            .streams(&accept, &link, Direction::Receiver)
+            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let job = ReceiveJob {
-            streams: None,
             link,
+            streams,
             sink,
             survey,
             config: receiver_config(self.options.ack_every),
@@ -379,10 +396,22 @@ impl Client<'_> {
         self.cancel.check()?;
         let control = if self.ssh.is_some() { "ssh" } else { "tls" };
         self.events.event(match course.started() {
-            Start::First => Event::Started { control, transport: "udp", cipher: cipher.name(), cc },
+            Start::First => {
+                let transport = first_transport(self.options.transport);
+                Event::Started { control, transport, cipher: cipher.name(), cc }
+            }
             Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),
         });
         Ok(())
+    }
+}
+
+/// What data begins on.
+fn first_transport(transport: Transport) -> &'static str {
+    match transport {
+        Transport::Auto | Transport::Udp => "udp",
+        Transport::Tcp { .. } => "tcp",
+        Transport::Channel => "channel",
     }
 }
 

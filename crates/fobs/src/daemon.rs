@@ -9,6 +9,7 @@ mod metrics;
 mod network;
 mod seats;
 mod strangers;
+mod streams;
 mod tally;
 mod visit;
 
@@ -19,6 +20,7 @@ use self::log::Log;
 use self::metrics::{Exporter, Metrics};
 use self::seats::Seats;
 use self::strangers::{STRANGERS_MAX, Strangers};
+use self::streams::Register;
 use self::tally::Tally;
 use self::visit::Visit;
 use crate::cancel::CancelToken;
@@ -52,6 +54,8 @@ struct Daemon {
     strangers: Strangers,
     admission: Admission,
     attempts: Attempts,
+    /// The sessions that take streams.
+    register: Register,
     threads: Seats,
     /// Connections taken so far.
     visits: AtomicU64,
@@ -218,6 +222,7 @@ impl Server {
             strangers: Strangers::default(),
             admission: self.handle.0.admission.clone(),
             attempts: Attempts::default(),
+            register: Register::default(),
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),

@@ -10,7 +10,7 @@ pub enum Event {
     Started {
         /// `ssh` or `tls`.
         control: &'static str,
-        /// `udp`.
+        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel.
         transport: &'static str,
         /// `AES-128-GCM` or `ChaCha20-Poly1305`.
         cipher: &'static str,
@@ -123,8 +123,10 @@ pub struct Summary {
     pub packet_size: u16,
     /// Name of the congestion control algorithm.
     pub cc: String,
-    /// `udp`.
+    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel.
     pub transport: String,
+    /// Most TCP connections for data that were open at once.
+    pub streams: u32,
     /// Cipher of the data plane.
     pub cipher: String,
     /// Root of the transfer (protocol 7.6), hex.

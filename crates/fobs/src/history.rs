@@ -13,6 +13,7 @@ use fobs_proto::congestion::{Ceiling, PathHistory};
 use serde::{Deserialize, Serialize};
 
 use crate::control::Peer;
+use crate::options::STREAMS_MAX;
 use crate::state::{self, AGE_MAX, now};
 
 /// Version of the file's format; other versions are ignored.
@@ -47,6 +48,9 @@ struct KeptPath {
     /// Rate, tries, failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ceilings: Vec<(u64, u32, u32)>,
+    /// The best number of TCP streams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    streams: Option<u32>,
 }
 
 /// The path to one peer and the file that keeps it, if the user has a state directory.
@@ -99,9 +103,31 @@ impl RememberedPath {
         if *history == PathHistory::default() {
             return;
         }
+        self.change(file, |path| {
+            let streams = path.streams;
+            *path = KeptPath { streams, ..KeptPath::new(now(), history) };
+        });
+    }
+
+    /// The best number of TCP streams, as an earlier transfer found it.
+    pub(crate) fn recall_streams(&self) -> Option<u32> {
+        let kept = read(self.file.as_ref()?);
+        let path = kept.peers.get(&self.peer)?;
+        let is_fresh = now().saturating_sub(path.at) <= AGE_MAX.as_secs();
+        path.streams.filter(|count| is_fresh && (1..=STREAMS_MAX).contains(count))
+    }
+
+    /// Keeps the best number of TCP streams.
+    pub(crate) fn keep_streams(&self, count: u32) {
+        let Some(file) = &self.file else { return };
+        self.change(file, |path| (path.streams, path.at) = (Some(count), now()));
+    }
+
+    /// Changes what is kept of this peer.
+    fn change(&self, file: &Path, change: impl FnOnce(&mut KeptPath)) {
         let mut kept = read(file);
         kept.v = VERSION;
-        kept.peers.insert(self.peer.clone(), KeptPath::new(now(), history));
+        change(kept.peers.entry(self.peer.clone()).or_default());
         while kept.peers.len() > PEERS_MAX {
             let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
             kept.peers.remove(&oldest.unwrap_or_default());
@@ -120,6 +146,7 @@ impl KeptPath {
             link_rate: history.link_rate,
             round_trip_us: round_trip,
             ceilings,
+            streams: None,
         }
     }
 
@@ -216,6 +243,23 @@ mod tests {
         let before = at - ROUND_TRIP_AGE_MAX.as_secs() - 5;
         fs::write(&file, text.replace(&at.to_string(), &before.to_string())).unwrap();
         assert_eq!(path(&file, "a").recall(), history(1), "too old");
+    }
+
+    #[test]
+    fn the_number_of_streams_is_kept_beside_the_history() {
+        let (_folder, file) = file();
+        assert_eq!(path(&file, "a").recall_streams(), None);
+        path(&file, "a").keep_streams(12);
+        path(&file, "a").keep(&history(3));
+        path(&file, "b").keep_streams(STREAMS_MAX + 1);
+        assert_eq!((path(&file, "a").recall_streams(), path(&file, "a").recall()), (Some(12), history(3)));
+        assert_eq!(path(&file, "b").recall_streams(), None, "no transfer has as many");
+        path(&file, "a").keep_streams(5);
+        assert_eq!((path(&file, "a").recall_streams(), path(&file, "a").recall()), (Some(5), history(3)));
+        let at = read(&file).peers["a"].at;
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace(&at.to_string(), &(at - AGE_MAX.as_secs() - 5).to_string())).unwrap();
+        assert_eq!(path(&file, "a").recall_streams(), None, "too old");
     }
 
     #[test]

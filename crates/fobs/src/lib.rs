@@ -40,6 +40,7 @@
 //!   transfer                 the handle of a transfer
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
+//!   door/                    where the TCP streams of a session come from
 //!   clean                    removing what interrupted transfers left
 //!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
@@ -68,12 +69,14 @@ pub mod event;
 pub mod explain;
 pub mod mode;
 pub mod options;
+pub mod route;
 
 mod cancel;
 mod client;
 mod control;
 mod daemon;
 mod direction;
+mod door;
 mod engine;
 mod history;
 mod keygen;

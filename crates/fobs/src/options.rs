@@ -12,7 +12,7 @@ pub use crate::secure::authorized_keys::DirectionRights;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::ANSWER_WAIT;
-pub use transport::{STREAMS_MAX, Transport};
+pub use transport::{STREAMS_MAX, StreamAllotment, Transport};
 
 /// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,6 +128,8 @@ pub struct TransferOptions {
     pub packet_size: Option<u16>,
     /// `--transport`: what carries the data.
     pub transport: Transport,
+    /// How a transfer to another host gives its data to streams.
+    pub stream_allotment: StreamAllotment,
     /// `--udp-ports`: first and last UDP port that the server may bind; `None` leaves it to the server.
     pub udp_ports: Option<(u16, u16)>,
     /// `-4`, `-6`: the IP versions that may be used.
@@ -167,6 +169,7 @@ impl Default for TransferOptions {
             burst: None,
             packet_size: None,
             transport: Transport::Auto,
+            stream_allotment: StreamAllotment::NextFree,
             udp_ports: None,
             address_family: AddressFamily::Any,
             identity: None,

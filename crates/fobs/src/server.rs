@@ -1,10 +1,15 @@
 //! The answering side of one session, over either carrier.
 
+mod streams;
+
+pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
+
 use crate::cancel::CancelToken;
 use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
 use crate::control::{self, ControlChannel, ssh};
 use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
+use crate::engine::streams::StreamSetup;
 use crate::engine::{
     self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle,
     tell_abort,
@@ -44,6 +49,8 @@ pub(crate) struct Policy {
     /// Where UDP sockets are bound.
     pub(crate) udp_ip: IpAddr,
     pub(crate) udp_ports: (u16, u16),
+    /// How streams over TCP get in.
+    pub(crate) streams: StreamEntrance,
     /// Addresses of this host to offer beside the one that the client connected to.
     pub(crate) addresses: Vec<String>,
     /// The client's address where the channel does not know it (SSH).
@@ -96,6 +103,7 @@ pub fn serve_stdio(restriction: Option<&Restriction>, cancel: &CancelToken) -> R
             _ => Ipv4Addr::UNSPECIFIED.into(),
         },
         udp_ports: DEFAULT_UDP_PORTS,
+        streams: StreamEntrance::Own,
         addresses: here.iter().map(IpAddr::to_string).collect(),
         client: ssh::client_address(),
         throttle: Throttle::default(),
@@ -195,7 +203,7 @@ fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &
 
 fn answer(
     mut channel: ControlChannel,
-    policy: Policy,
+    mut policy: Policy,
     open: Open,
     hello: &Hello,
     cancel: &CancelToken,
@@ -224,7 +232,7 @@ fn answer(
     };
     let port = socket.local_addr().port();
     let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
-    let accept = Accept {
+    let mut accept = Accept {
         udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
         tcp_addresses: Vec::new(),
         secret: told,
@@ -248,22 +256,34 @@ fn answer(
         candidates: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
-    let knows_survey = hello.has(SURVEY);
+    let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
+    let streams = streams::offer(&mut channel, hello, &open, entrance, &link, ports)?.map(|(setup, at)| {
+        streams::with_hosts(&mut accept, at, &policy.addresses);
+        setup
+    });
+    let granted = Granted { accept, link, streams, knows_survey: hello.has(SURVEY) };
     match open.direction {
-        TransferDirection::Push => receive_push(channel, policy, open, accept, link, knows_survey, cancel),
-        TransferDirection::Pull => send_pull(channel, policy, open, accept, link, knows_survey, cancel),
+        TransferDirection::Push => receive_push(channel, policy, open, granted, cancel),
+        TransferDirection::Pull => send_pull(channel, policy, open, granted, cancel),
     }
+}
+
+/// What a session needs whose request is granted.
+struct Granted {
+    accept: Accept,
+    link: LinkSetup,
+    streams: Option<StreamSetup>,
+    knows_survey: bool,
 }
 
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
     open: Open,
-    accept: Accept,
-    mut link: LinkSetup,
-    knows_survey: bool,
+    granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
+    let Granted { accept, mut link, streams, knows_survey } = granted;
     let destination = open.paths.into_iter().next().unwrap_or_default();
     let resuming = open.resuming;
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
@@ -296,8 +316,8 @@ fn receive_push(
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::receive(ReceiveJob {
-        streams: None,
         link,
+        streams,
         sink,
         survey,
         config: receiver_config(open.ack_every),
@@ -327,11 +347,10 @@ fn send_pull(
     channel: ControlChannel,
     policy: Policy,
     open: Open,
-    accept: Accept,
-    mut link: LinkSetup,
-    knows_survey: bool,
+    granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
+    let Granted { accept, mut link, streams, knows_survey } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => Source::open(SourceSpec {
@@ -356,8 +375,8 @@ fn send_pull(
     let lessons = Lessons::of_the_user(&channel.peer);
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::send(SendJob {
-        streams: None,
         link,
+        streams,
         source,
         survey: match &open.sync {
             Some(sync) => Some(sync_checksums(sync)),

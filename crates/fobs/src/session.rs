@@ -16,6 +16,7 @@ use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
+use fobs_proto::session::TransportChoice;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
 use std::net::IpAddr;
@@ -50,6 +51,29 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         priority: Some(options.priority.name().to_owned()),
         deadline: options.deadline.map(time_until),
         transport: (options.transport != Transport::Auto).then(|| options.transport.to_string()),
+    }
+}
+
+/// What the client wants data to be carried by.
+///
+/// # Errors
+/// `Usage` for a name that is not known.
+pub(crate) fn transport_of(sending: &Sending) -> Result<Transport> {
+    let Some(name) = sending.transport.as_deref() else { return Ok(Transport::Auto) };
+    name.parse().map_err(|possible| {
+        let name = printable(name, WORD_CHARS_MAX);
+        Error::new(ErrorKind::Usage, format!("there is no transport {name:?}; {possible}"))
+    })
+}
+
+/// What the sender decides by; `None` where only UDP is allowed.
+pub(crate) fn choice_of(transport: Transport) -> Option<TransportChoice> {
+    match transport {
+        Transport::Auto => Some(TransportChoice::Auto),
+        Transport::Udp => None,
+        Transport::Tcp { count } => Some(TransportChoice::Tcp { count }),
+        // The door makes no other stream.
+        Transport::Channel => Some(TransportChoice::Tcp { count: Some(1) }),
     }
 }
 
@@ -246,7 +270,12 @@ pub(crate) fn summary(
         datagrams_rejected: complete.datagrams_rejected.saturating_add(finished.datagrams_rejected),
         packet_size: finished.packet_size,
         cc: printable(&finished.cc, WORD_CHARS_MAX),
-        transport: "udp".to_owned(),
+        transport: match finished.transport.as_str() {
+            // From a program without streams.
+            "" => "udp".to_owned(),
+            transport => printable(transport, WORD_CHARS_MAX),
+        },
+        streams: finished.streams,
         cipher: cipher.name().to_owned(),
         root: printable(&complete.root, WORD_CHARS_MAX),
         max_rss_bytes: ours.1,

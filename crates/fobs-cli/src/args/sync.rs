@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::{Arg, ArgAction, Args, ValueHint};
-use fobs::options::{CongestionControl, MinRate, Priority};
+use fobs::options::{CongestionControl, MinRate, Priority, Transport};
 
 use super::{RouteArgs, cc_names, priority_names};
 use crate::endurance::{parse_min_rate, parse_timeout};
@@ -76,6 +76,10 @@ pub struct SyncArgs {
     /// Congestion control algorithm
     #[arg(long, value_name = "CC", value_parser = cc_names(), default_value_t = CongestionControl::Auto)]
     pub cc: CongestionControl,
+
+    /// What carries the data: auto, udp, tcp, tcp:N or ssh, as for fobs cp
+    #[arg(long, value_name = "TRANSPORT", value_parser = str::parse::<Transport>, default_value_t = Transport::Auto)]
+    pub transport: Transport,
 
     /// Priority of --cc auto on a shared link
     #[arg(long, value_name = "PRIORITY", value_parser = priority_names(), default_value_t = Priority::Fair)]

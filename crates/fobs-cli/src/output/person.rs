@@ -92,6 +92,7 @@ impl<W: Write + Send> EventSink for Person<W> {
                     self.say(Detail::Files, &line);
                 }
                 Measured::Remedy(remedy) => self.say(Detail::Files, &remedy.to_string()),
+                Measured::Way(change) => self.say(Detail::Files, &change.to_string()),
                 Measured::Sender(_) | Measured::Receiver(_) | Measured::Loss(_) => {}
             },
             // Of a sync, which prints them elsewhere.

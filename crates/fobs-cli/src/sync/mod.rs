@@ -136,6 +136,7 @@ fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
         fsync: args.switches.fsync,
         no_partial: args.switches.partial == Some(false),
         congestion_control,
+        transport: args.transport,
         priority: args.priority,
         deadline: args.deadline,
         rate_limit,

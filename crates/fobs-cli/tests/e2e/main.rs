@@ -30,6 +30,7 @@ mod refusals;
 mod restricted;
 mod resume;
 mod serving;
+mod streams;
 mod sync;
 mod systemd;
 mod trees;

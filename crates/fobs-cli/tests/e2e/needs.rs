@@ -20,6 +20,8 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_gibibyte_is_pulled_through_ssh", &[Need::Gigabytes]),
     ("a_blocked_udp_path_is_named_within_seconds", &[Need::Root, Need::Iptables]),
     ("a_blocked_udp_path_is_named_within_seconds_over_ssh", &[Need::Root, Need::Iptables]),
+    ("where_udp_is_blocked_a_copy_goes_over_tcp", &[Need::Root, Need::Iptables]),
+    ("where_only_ssh_is_open_a_copy_goes_through_it", &[Need::Root, Need::Iptables]),
     ("doctor_says_at_which_end_udp_is_blocked", &[Need::Root, Need::Iptables]),
     ("forged_datagrams_from_the_peers_own_address_change_nothing", &[Need::Root]),
     ("datagrams_replayed_from_a_capture_change_nothing", &[Need::Root]),
@@ -130,5 +132,6 @@ const SOURCES: &[&str] = &[
     include_str!("outages.rs"),
     include_str!("packets.rs"),
     include_str!("refusals.rs"),
+    include_str!("streams.rs"),
     include_str!("wire.rs"),
 ];

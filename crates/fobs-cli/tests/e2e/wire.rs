@@ -32,14 +32,15 @@ fn blocked_udp(name: &'static str, carrier: Carrier) {
         let route = Route::open(&case, carrier, direction);
         case.net.iptables(blocked_at, BLOCK);
         write_random(&route.source_path("file"), 1000, &mut case.random());
-        let finished = case.run(&mut route.copy(&[], "file", "copy")).expect_code(35);
+        let udp_alone = ["--transport", "udp"];
+        let finished = case.run(&mut route.copy(&udp_alone, "file", "copy")).expect_code(35);
         let message = finished.failed()["message"].as_str().expect("a sentence").to_owned();
         assert!(message.contains("UDP"), "{message}");
         assert!(finished.took < BLOCKED_TIME_MAX, "{:?}", finished.took);
         assert!(!route.target_path("copy").exists());
         case.net.iptables(blocked_at, UNBLOCK);
         // After unblocking, a copy succeeds.
-        case.run(&mut route.copy(&[], "file", "copy")).expect_success();
+        case.run(&mut route.copy(&udp_alone, "file", "copy")).expect_success();
         drop(route);
         case.start_over();
     }

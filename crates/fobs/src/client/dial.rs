@@ -29,7 +29,18 @@ impl<'a> Client<'a> {
                     session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
                 drop(watch);
                 let ssh = Some(session.process);
-                Ok(Client { channel: session.channel, ssh, hosts, hello, options, events, cancel, hook })
+                Ok(Client {
+                    channel: session.channel,
+                    ssh,
+                    hosts,
+                    tcp_port: 0,
+                    lane: None,
+                    hello,
+                    options,
+                    events,
+                    cancel,
+                    hook,
+                })
             }
             Carrier::Daemon => {
                 let mut channel = connect_daemon(remote, options, &events, cancel)?;
@@ -37,10 +48,26 @@ impl<'a> Client<'a> {
                 let hook = Some(cancel.on_cancel(move || writer.close()));
                 let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
                 let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
-                Ok(Client { channel, ssh: None, hosts, hello, options, events, cancel, hook })
+                let tcp_port = port_of(remote, options);
+                Ok(Client {
+                    channel,
+                    ssh: None,
+                    hosts,
+                    tcp_port,
+                    lane: None,
+                    hello,
+                    options,
+                    events,
+                    cancel,
+                    hook,
+                })
             }
         }
     }
+}
+
+fn port_of(remote: &Remote, options: &TransferOptions) -> u16 {
+    remote.port.or(options.port).unwrap_or(DEFAULT_TCP_PORT)
 }
 
 fn connect_daemon(
@@ -49,7 +76,7 @@ fn connect_daemon(
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<ControlChannel> {
-    let port = remote.port.or(options.port).unwrap_or(DEFAULT_TCP_PORT);
+    let port = port_of(remote, options);
     let identity = match &options.identity {
         Some(path) => Identity::load(path)?,
         None => default_identity(&remote.host)?,

@@ -1,7 +1,7 @@
 //! The client's end of the data plane: where the server's UDP socket is, and the keys.
 
 use super::Client;
-use crate::control::message::Accept;
+use crate::control::message::{Accept, HostPort};
 use crate::engine::{Clock, LinkSetup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
@@ -10,7 +10,7 @@ use crate::session::{path_validation, udp_options};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
-/// Most addresses of a server that are tried for UDP.
+/// Most addresses of a server that are tried.
 const ADDRESSES_MAX: usize = 4;
 
 impl Client<'_> {
@@ -34,7 +34,7 @@ impl Client<'_> {
             ),
             (None, None) => return Err(broken("sent no session secret")),
         };
-        let candidates = candidates(accept, &self.hosts, self.options.address_family);
+        let candidates = candidates(&accept.udp_addresses, &self.hosts, self.options.address_family);
         let Some(first) = candidates.first() else {
             let message = format!(
                 "no address is known at which the UDP port of {peer} can be reached; check -4 and -6 and the host's name"
@@ -54,10 +54,10 @@ impl Client<'_> {
     }
 }
 
-/// Where the server's UDP socket may be, best first. `hosts` are those that the control channel reached.
-fn candidates(accept: &Accept, hosts: &[String], family: AddressFamily) -> Vec<SocketAddr> {
+/// Where a socket of the server may be, best first. `hosts` are those that the control channel reached.
+pub(super) fn candidates(at: &[HostPort], hosts: &[String], family: AddressFamily) -> Vec<SocketAddr> {
     // The server's socket has one family, and an address that the server names shows which.
-    let named = accept.udp_addresses.iter().find_map(|at| at.host.as_ref()?.parse::<IpAddr>().ok());
+    let named = at.iter().find_map(|at| at.host.as_ref()?.parse::<IpAddr>().ok());
     let fits = |address: &SocketAddr| {
         let wanted = match family {
             AddressFamily::Any => true,
@@ -67,7 +67,7 @@ fn candidates(accept: &Accept, hosts: &[String], family: AddressFamily) -> Vec<S
         wanted && named.is_none_or(|named| named.is_ipv4() == address.is_ipv4())
     };
     let mut found = Vec::new();
-    for at in accept.udp_addresses.iter().take(ADDRESSES_MAX) {
+    for at in at.iter().take(ADDRESSES_MAX) {
         for name in at.host.as_ref().map_or(hosts, std::slice::from_ref) {
             for address in (name.as_str(), at.port).to_socket_addrs().into_iter().flatten().filter(fits) {
                 if !found.contains(&address) {

@@ -96,8 +96,9 @@ impl<'a> Ready<'a> {
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = engine::send(SendJob {
-            streams: None,
             link,
+            // It is UDP that is tried.
+            streams: None,
             source: Source::from_stream(Box::new(Zeros::new(time)), false)?,
             survey: None,
             config,
@@ -134,8 +135,8 @@ impl<'a> Ready<'a> {
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = engine::receive(ReceiveJob {
-            streams: None,
             link,
+            streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
             survey: None,
             config: receiver_config(options.ack_every),

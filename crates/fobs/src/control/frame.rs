@@ -1,5 +1,5 @@
-//! Frames of the control channel (protocol 2.1): a length, then that many bytes. They are a message in JSON, or
-//! a record of the stream inside the channel.
+//! Frames of the control channel (protocol 2.1): a length, then that many bytes: a message in JSON, or a
+//! record of the stream inside the channel.
 
 use std::io::{self, Read};
 
@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Largest frame, bytes of JSON (protocol 2.1).
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
-/// Largest data frame, bytes: a record of a stream (protocol 2.8).
+/// Largest data frame, bytes: a record of a stream (protocol 11).
 pub const DATA_FRAME_BYTES_MAX: usize = 66_000;
 /// The bit of the length that marks a data frame. No message is as long, and no older peer sends it.
 const DATA_BIT: u32 = 1 << 31;

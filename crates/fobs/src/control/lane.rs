@@ -1,4 +1,4 @@
-//! The stream inside a control channel (protocol 2.8): records as frames beside the messages, so that data
+//! The stream inside a control channel (protocol 11): records as frames beside the messages, so that data
 //! gets through wherever the channel does.
 //!
 //! A record leaves only when nothing else waits, so messages wait for one record at most. The reading thread

@@ -8,6 +8,7 @@ use crate::doctor::HostFacts;
 use crate::explain::{Measured, ReceiverSample, SenderSample};
 use crate::mode::ModeChange;
 use crate::options::sync::SyncOptions;
+use crate::route::WayChange;
 use crate::storage::SourceShape;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,7 +27,7 @@ pub const PATH_VALIDATION: &str = "path-validation";
 pub const DOCTOR: &str = "doctor";
 /// The feature of a program that brings a tree up to date (protocol 7.7).
 pub const SYNC: &str = "sync";
-/// The feature of a program that carries data over TCP too, and inside the control channel (protocol 2.8).
+/// The feature of a program that carries data over TCP too, and inside the control channel (protocol 11).
 pub const STREAMS: &str = "streams";
 /// What this program can do beyond the first version.
 pub const FEATURES: [&str; 5] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, STREAMS];
@@ -95,6 +96,8 @@ pub enum Message {
     Remedy(Remedy),
     /// Sender: its controller changed its mode; likewise.
     Mode(ModeChange),
+    /// Sender: data takes another way; likewise.
+    Way(WayChange),
     /// Sender: its own counters, a few times a second and at the end.
     SenderSample(Box<SenderSample>),
     /// Receiver: likewise.
@@ -133,6 +136,7 @@ impl From<Measured> for Message {
             Measured::Loss(window) => Message::Loss(window),
             Measured::Remedy(remedy) => Message::Remedy(remedy),
             Measured::Mode(change) => Message::Mode(change),
+            Measured::Way(change) => Message::Way(change),
         }
     }
 }

@@ -86,7 +86,7 @@ impl ControlChannel {
     }
 
     /// From now on data frames may come, and what concerns the streams of this session goes to the lane and
-    /// the mailbox instead of [`ControlReader::recv`] (protocol 2.8). Only where both sides know streams.
+    /// the mailbox instead of [`ControlReader::recv`] (protocol 11). Only where both sides know streams.
     #[allow(dead_code, reason = "the sessions do not make streams yet")]
     pub(crate) fn open_lane(&mut self) -> Result<(ChannelLane, DoorMailbox)> {
         let (inlet, lane, mailbox) = lane(self.writer.outlet.clone(), self.writer.peer.clone())?;

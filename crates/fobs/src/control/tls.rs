@@ -35,7 +35,7 @@ pub const ALPN: &[u8] = b"fobs/1";
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
-const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
 /// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
 pub fn connect(
@@ -53,7 +53,8 @@ pub fn connect(
     let connection =
         ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
     let description = format!("{host} via tls");
-    establish(connection.into(), socket, description, cancel, pin, |failure| match failure {
+    let deadline = Instant::now() + HANDSHAKE_WAIT;
+    establish(connection.into(), socket, description, deadline, cancel, pin, |failure| match failure {
         HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
             ErrorKind::Connect,
             format!(
@@ -78,8 +79,14 @@ pub fn connect(
     })
 }
 
-/// Answers a client, which has proven to own [`Peer::key`]; the caller checks the rights of that key.
-pub fn accept(socket: TcpStream, identity: &Identity, cancel: &CancelToken) -> Result<ControlChannel> {
+/// Answers a client, which has proven to own [`Peer::key`]; the caller checks the rights of that key. `began`
+/// is when it connected.
+pub fn accept(
+    socket: TcpStream,
+    began: Instant,
+    identity: &Identity,
+    cancel: &CancelToken,
+) -> Result<ControlChannel> {
     let peer = socket.peer_addr().map_err(|error| {
         Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
     })?;
@@ -90,6 +97,7 @@ pub fn accept(socket: TcpStream, identity: &Identity, cancel: &CancelToken) -> R
         connection.into(),
         socket,
         format!("{client} via tls"),
+        began + HANDSHAKE_WAIT,
         cancel,
         |_| Ok(()),
         |failure| match failure {
@@ -129,6 +137,7 @@ fn establish(
     mut connection: Connection,
     socket: TcpStream,
     description: String,
+    deadline: Instant,
     cancel: &CancelToken,
     judge: impl Fn(&PublicKey) -> Result<()>,
     explain: impl Fn(HandshakeFailure) -> Error,
@@ -139,7 +148,7 @@ fn establish(
         // A read or write that blocks ends at once.
         let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
         let address = socket.peer_addr()?.ip().to_canonical();
-        let key = handshake(&mut connection, &socket, Instant::now() + HANDSHAKE_WAIT, judge)?;
+        let key = handshake(&mut connection, &socket, deadline, judge)?;
         let secret = connection
             .export_keying_material([0; 32], EXPORTER_LABEL, None)
             .map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;

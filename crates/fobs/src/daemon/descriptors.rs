@@ -2,6 +2,7 @@
 
 use super::admission::WAITING_MAX;
 use super::strangers::STRANGERS_MAX;
+use crate::options::STREAMS_MAX;
 use crate::secure::authorized_keys::DESCRIPTORS_PER_SESSION;
 use rustix::process::{Resource, getrlimit};
 
@@ -25,7 +26,7 @@ pub(super) fn shortage(sessions_max: usize) -> Option<String> {
 fn needed(sessions_max: usize) -> usize {
     let connections = 2 * STRANGERS_MAX + WAITING_MAX;
     sessions_max
-        .saturating_mul(DESCRIPTORS_PER_SESSION)
+        .saturating_mul(DESCRIPTORS_PER_SESSION + STREAMS_MAX as usize)
         .saturating_add(connections * PER_CONNECTION + OF_THE_SERVER)
 }
 

@@ -42,6 +42,7 @@ struct Build {
 pub(super) struct Metrics {
     registry: Mutex<Registry>,
     connections: Counter,
+    streams: Counter,
     sessions: Family<ByOutcome, Counter>,
     bytes: Family<ByDirection, Counter>,
     resumed_bytes: Family<ByDirection, Counter>,
@@ -59,6 +60,7 @@ impl Metrics {
         let metrics = Metrics {
             registry: Mutex::default(),
             connections: Counter::default(),
+            streams: Counter::default(),
             sessions: Family::default(),
             bytes: Family::default(),
             resumed_bytes: Family::default(),
@@ -78,6 +80,7 @@ impl Metrics {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let fobs = registry.sub_registry_with_prefix("fobs");
         fobs.register("connections", "TCP connections accepted", self.connections.clone());
+        fobs.register("streams", "TCP connections that became streams of a session", self.streams.clone());
         fobs.register("sessions", "Sessions that have ended, by outcome", self.sessions.clone());
         fobs.register_with_unit("moved", "File bytes verified", Unit::Bytes, self.bytes.clone());
         let resumed = "Those of the moved bytes that an earlier attempt had verified";
@@ -111,6 +114,11 @@ impl Metrics {
 
     pub(super) fn connection(&self) {
         self.connections.inc();
+    }
+
+    /// A connection that became a stream of a session.
+    pub(super) fn stream(&self) {
+        self.streams.inc();
     }
 
     /// A connection that came to no session.
@@ -231,6 +239,7 @@ mod tests {
         }
         metrics.ended(None, &Err(Error::new(ErrorKind::Denied, "no")));
         metrics.connection();
+        metrics.stream();
         metrics.refused("timeout");
         let text = metrics.text(3, 2, true);
         for line in [
@@ -244,6 +253,7 @@ mod tests {
             "fobs_sessions_total{direction=\"none\",outcome=\"denied\"} 1",
             "fobs_refused_total{reason=\"timeout\"} 1",
             "fobs_connections_total 1",
+            "fobs_streams_total 1",
             "fobs_sessions_running 3",
             "fobs_sessions_waiting 2",
             "fobs_sessions_max 7",

@@ -1,5 +1,7 @@
 //! Clients that break the rules, at a running server.
 
+mod streams;
+
 use std::fs;
 use std::net::TcpStream;
 use std::thread;

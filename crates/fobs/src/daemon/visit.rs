@@ -5,13 +5,14 @@ use super::admission::{Arrival, Full, Seat};
 use super::attempts::SessionStop;
 use super::log::{request, short_fingerprint};
 use super::strangers::Stranger;
+use super::streams::First;
 use crate::control::{ControlChannel, tls};
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
-use crate::secure::authorized_keys::{AuthorizedKeys, KeyLine, Rights};
+use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine, Rights};
 use crate::secure::identity::PublicKey;
-use crate::server::{Policy, SessionFigures, serve_session};
+use crate::server::{Policy, SessionFigures, StreamEntrance, serve_session};
 use crate::storage::{Base, Links};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -71,14 +72,18 @@ impl fmt::Display for Visit {
 /// What a client with a known key may do, and the place that it has.
 struct Known {
     rights: Rights,
+    limits: KeyLimits,
     place: std::result::Result<Arrival, Full>,
 }
 
 impl Daemon {
-    /// Serves one client, and logs its request and the outcome.
+    /// Serves one client, and logs its request and the outcome; or takes a stream of a session that runs.
     pub(super) fn session(&self, socket: TcpStream, mut visit: Visit) {
         let began = Instant::now();
-        let served = self.serve(socket, &mut visit);
+        if self.speaks_first(&socket) == First::Stream {
+            return self.stream(socket, &visit);
+        }
+        let served = self.serve(socket, began, &mut visit);
         let elapsed = began.elapsed();
         if visit.stranger.is_none() {
             self.metrics.ended(visit.direction, &served);
@@ -98,12 +103,12 @@ impl Daemon {
     }
 
     /// Serves one client. The visit learns its key and its request.
-    fn serve(&self, socket: TcpStream, visit: &mut Visit) -> Result<SessionFigures> {
+    fn serve(&self, socket: TcpStream, began: Instant, visit: &mut Visit) -> Result<SessionFigures> {
         let gone =
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
-        let channel = tls::accept(socket, &self.identity, &self.stop)?;
+        let channel = tls::accept(socket, began, &self.identity, &self.stop)?;
         visit.key = channel.peer.key;
         let known = self.judge(&channel, visit).map(|line| self.welcome(line, &channel, visit));
         let stop = SessionStop::below(&self.stop);
@@ -115,7 +120,7 @@ impl Daemon {
             if visit.stranger.is_none() {
                 self.log.request(visit, open);
             }
-            let Known { rights, place } = known?;
+            let Known { rights, limits, place } = known?;
             let place = place?;
             // Before it waits: what it waits for may be its own older session.
             let transfer = visit.key.zip(open.resuming.transfer_id);
@@ -126,7 +131,8 @@ impl Daemon {
                 Arrival::Waiting(place) => place.wait(self.options.queue_wait, &stop.token)?,
             };
             let meter = meter.insert(self.metrics.of_session(open.direction));
-            self.policy(rights, &held.insert((seat, attempt)).0, meter.clone(), local)
+            let seat = &held.insert((seat, attempt)).0;
+            Ok(Policy { streams: self.entrance(limits), ..self.policy(rights, seat, meter.clone(), local)? })
         });
         if let (Ok(served), Some(meter)) = (&served, meter) {
             meter.moved(served.bytes);
@@ -167,7 +173,7 @@ impl Daemon {
         if place.is_ok() && visit.stranger.as_ref().is_some_and(Stranger::leave) {
             visit.stranger = None;
         }
-        Known { rights, place }
+        Known { rights, limits, place }
     }
 
     fn policy(
@@ -188,6 +194,7 @@ impl Daemon {
             rights: Some(rights),
             udp_ip: local.ip().to_canonical(),
             udp_ports: self.options.udp_ports,
+            streams: StreamEntrance::Own,
             addresses: Vec::new(),
             client: None,
             throttle: seat.throttle(),

@@ -397,6 +397,7 @@ impl Receiving {
             ControlEvent::Message(Message::Loss(window)) => self.reporter.there(Measured::Loss(window)),
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
             ControlEvent::Message(Message::Mode(change)) => self.reporter.there(Measured::Mode(change)),
+            ControlEvent::Message(Message::Way(change)) => self.reporter.there(Measured::Way(change)),
             ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer.name, &code, &message));

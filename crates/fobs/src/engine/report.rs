@@ -6,8 +6,10 @@ use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::Measured;
+use crate::route::WayChange;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
 use crate::storage::{FileDone, Item, Suspended, show_path};
+use fobs_proto::Timestamp;
 use fobs_proto::session::RouteChange;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -292,13 +294,15 @@ impl Reporter {
                 }
                 change.reason = printable(&change.reason, PEER_REASON_MAX);
             }
+            Measured::Way(change) => change.reason = printable(&change.reason, PEER_REASON_MAX),
         }
         self.events.event(Event::Measured(Box::new(measured)));
     }
 
     /// Data takes another way from now on, on so many streams.
     pub(super) fn route_changed(&self, change: &RouteChange, streams: u32) {
-        let _ = (change, streams);
+        let change = WayChange::of(change, streams, Timestamp::ZERO);
+        self.here(Measured::Way(change), Audience::Both);
     }
 
     /// Reports the transfer's progress to the caller.

@@ -11,6 +11,8 @@ use serde::Serialize;
 const SHARE_SHOWN: f64 = 0.001;
 /// A predicted rate is given from this multiple of the reached one on.
 const GAIN_SHOWN: f64 = 1.02;
+/// Most changes of the way that are listed; they grow rarer, so the first ones tell most.
+const WAYS_SHOWN_MAX: usize = 12;
 
 /// Why a copy was not faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,6 +40,9 @@ pub struct Explanation {
     pub losses: Vec<LossCause>,
     /// What was done about losses at the receiver and with which effect, in order.
     pub remedies: Vec<String>,
+    /// Which ways data took and why, in order; empty where it was UDP alone.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<String>,
 }
 
 /// Time of a stage.
@@ -77,6 +82,7 @@ pub fn explain(trace: &Trace) -> Explanation {
         budget: spent(&facts),
         losses: losses(&trace.journal),
         remedies: remedies::lines(trace.journal.remedies()),
+        ways: trace.journal.ways().iter().take(WAYS_SHOWN_MAX).map(|at| at.what.to_string()).collect(),
     }
 }
 
@@ -156,6 +162,12 @@ impl Explanation {
         }
         for remedy in &self.remedies {
             text += &format!("  {remedy}\n");
+        }
+        if !self.ways.is_empty() {
+            text += "Ways that data took:\n";
+        }
+        for way in &self.ways {
+            text += &format!("  {way}\n");
         }
         text
     }

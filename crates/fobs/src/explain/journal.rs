@@ -3,6 +3,7 @@
 use super::sample::{ReceiverSample, SenderSample};
 use crate::cause::{LossWindow, Remedy};
 use crate::mode::ModeChange;
+use crate::route::WayChange;
 use serde::{Deserialize, Serialize};
 
 /// Most samples of each end: at ten a second, more than three minutes without any being left out.
@@ -13,6 +14,8 @@ pub const LOSSES_MAX: usize = 1024;
 pub const REMEDIES_MAX: usize = 64;
 /// Most changes of the controller's mode; of more, the first are kept.
 pub const MODES_MAX: usize = 256;
+/// Most changes of the way that are kept; trials of another way grow rarer and rarer.
+pub const WAYS_MAX: usize = 256;
 
 /// Something that an end measured, judged or did.
 #[expect(clippy::large_enum_variant, reason = "events hold it in a box, and journals by kind")]
@@ -29,6 +32,8 @@ pub enum Measured {
     Remedy(Remedy),
     /// The controller changed its mode.
     Mode(ModeChange),
+    /// Data takes another way.
+    Way(WayChange),
 }
 
 /// A measurement and when it arrived at the end that keeps the record.
@@ -53,6 +58,7 @@ pub struct Journal {
     losses: Series<LossWindow>,
     remedies: Vec<At<Remedy>>,
     modes: Vec<At<ModeChange>>,
+    ways: Vec<At<WayChange>>,
 }
 
 impl Journal {
@@ -72,7 +78,8 @@ impl Journal {
                 self.remedies.push(At { at_us, what });
             }
             Measured::Mode(what) if self.modes.len() < MODES_MAX => self.modes.push(At { at_us, what }),
-            Measured::Remedy(_) | Measured::Mode(_) => {}
+            Measured::Way(what) if self.ways.len() < WAYS_MAX => self.ways.push(At { at_us, what }),
+            Measured::Remedy(_) | Measured::Mode(_) | Measured::Way(_) => {}
         }
     }
 
@@ -101,6 +108,11 @@ impl Journal {
         &self.modes
     }
 
+    /// Changes of the way that data takes, in order.
+    pub fn ways(&self) -> &[At<WayChange>] {
+        &self.ways
+    }
+
     /// Everything, in order of time.
     pub fn all(&self) -> Vec<At<Measured>> {
         let mut all: Vec<At<Measured>> = Vec::new();
@@ -115,6 +127,7 @@ impl Journal {
             self.remedies().iter().map(|s| At { at_us: s.at_us, what: Measured::Remedy(s.what.clone()) }),
         );
         all.extend(self.modes().iter().map(|s| At { at_us: s.at_us, what: Measured::Mode(s.what.clone()) }));
+        all.extend(self.ways().iter().map(|s| At { at_us: s.at_us, what: Measured::Way(s.what.clone()) }));
         all.sort_by_key(|measured| measured.at_us);
         all
     }

@@ -13,8 +13,12 @@ pub const TRACE_BYTES_MAX: usize = 12 << 20;
 /// 8 KiB.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Most lines that are read: a full journal, the first line and the last.
-const LINES_MAX: usize =
-    2 * journal::SAMPLES_MAX + journal::LOSSES_MAX + journal::REMEDIES_MAX + journal::MODES_MAX + 2;
+const LINES_MAX: usize = 2 * journal::SAMPLES_MAX
+    + journal::LOSSES_MAX
+    + journal::REMEDIES_MAX
+    + journal::MODES_MAX
+    + journal::WAYS_MAX
+    + 2;
 
 /// The session's parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -166,7 +170,7 @@ impl Trace {
                     let last: Last = serde_json::from_slice(&text).map_err(broken)?;
                     return Ok(Trace { head: first.head, journal, end: last.end });
                 }
-                "sender" | "receiver" | "loss" | "remedy" | "mode" => {
+                "sender" | "receiver" | "loss" | "remedy" | "mode" | "way" => {
                     let entry: At<Measured> = serde_json::from_slice(&text).map_err(broken)?;
                     journal.push(entry);
                 }

@@ -24,16 +24,6 @@ pub enum Transport {
     Channel,
 }
 
-impl Transport {
-    /// The names, each with a line of help. `tcp` may be followed by `:N`.
-    pub const NAMES: [(&str, &str); 4] = [
-        ("auto", "UDP, and TCP where UDP is blocked or much slower"),
-        ("udp", "UDP alone"),
-        ("tcp", "TCP alone, with as many connections as the path needs; tcp:N for N of them, at most 64"),
-        ("ssh", "one stream inside the control connection (ssh, or that to a daemon)"),
-    ];
-}
-
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,6 +60,37 @@ impl FromStr for Transport {
     }
 }
 
+/// How data is given to streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StreamAllotment {
+    /// A stream that is free takes what is next.
+    #[default]
+    NextFree,
+    /// Each stream has its part of the data, fixed in advance, as in the paper on PSockets: to compare with.
+    EqualParts,
+}
+
+impl fmt::Display for StreamAllotment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StreamAllotment::NextFree => "next-free",
+            StreamAllotment::EqualParts => "equal-parts",
+        })
+    }
+}
+
+impl FromStr for StreamAllotment {
+    /// What is possible instead.
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<StreamAllotment, String> {
+        let all = [StreamAllotment::NextFree, StreamAllotment::EqualParts];
+        all.into_iter()
+            .find(|allotment| allotment.to_string() == text)
+            .ok_or_else(|| "give next-free or equal-parts".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,9 +109,12 @@ mod tests {
         for (text, transport) in table {
             assert_eq!(text.parse(), Ok(transport), "{text}");
             assert_eq!(transport.to_string(), text);
-            assert!(Transport::NAMES.iter().any(|(name, _)| text.starts_with(name)), "{text} has help");
         }
         assert_eq!("channel".parse(), Ok(Transport::Channel));
+        for allotment in [StreamAllotment::NextFree, StreamAllotment::EqualParts] {
+            assert_eq!(allotment.to_string().parse(), Ok(allotment));
+        }
+        assert!("other".parse::<StreamAllotment>().is_err());
         for text in [
             "",
             "tcp:",

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use fobs_proto::wire::Header;
 
-use crate::control::message::{Accept, HostPort, Message};
+use crate::control::message::{Accept, Hello, HostPort, Message};
 use crate::control::{ControlChannel, hello, tls};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventSink};
+use crate::options::Transport;
 use crate::secure::identity::Identity;
 use crate::storage::SourceShape;
 use crate::{CancelToken, Carrier, Location, Outcome, Remote, Transfer, TransferOptions, keygen};
@@ -37,6 +38,15 @@ fn copy_from(way: Way, script: impl FnOnce(ControlChannel) + Send + 'static) -> 
 
 /// The same with another `--timeout`.
 fn copy_within(timeout: Duration, way: Way, script: impl FnOnce(ControlChannel) + Send + 'static) -> Outcome {
+    copy_with(TransferOptions { timeout, ..TransferOptions::default() }, way, script)
+}
+
+/// The same with these options.
+fn copy_with(
+    options: TransferOptions,
+    way: Way,
+    script: impl FnOnce(ControlChannel) + Send + 'static,
+) -> Outcome {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::create_dir(path("to")).unwrap();
@@ -56,8 +66,7 @@ fn copy_within(timeout: Duration, way: Way, script: impl FnOnce(ControlChannel) 
     let options = TransferOptions {
         identity: Some(keygen(Some(&path("identity"))).unwrap().path),
         known_hosts: Some(path("known_hosts")),
-        timeout,
-        ..TransferOptions::default()
+        ..options
     };
     let outcome = Transfer::builder([source], destination)
         .options(options)
@@ -75,7 +84,10 @@ fn serve(script: impl FnOnce(ControlChannel) + Send + 'static) -> (u16, JoinHand
     let port = listener.local_addr().unwrap().port();
     let serving = thread::spawn(move || {
         let socket = listener.accept().unwrap().0;
-        script(tls::accept(socket, &Identity::generate(), &CancelToken::new()).unwrap());
+        script(
+            tls::accept(socket, std::time::Instant::now(), &Identity::generate(), &CancelToken::new())
+                .unwrap(),
+        );
     });
     (port, serving)
 }
@@ -93,6 +105,57 @@ fn asked(script: impl FnOnce(&mut ControlChannel) + Send + 'static) -> impl FnOn
         assert!(matches!(channel.reader.recv(), Ok(Some(Message::Open(_)))));
         script(&mut channel);
     }
+}
+
+/// The hello of a program without streams.
+fn older_hello(channel: &ControlChannel) {
+    let features = vec!["survey".to_owned(), "path-validation".to_owned()];
+    let hello = Hello { protocol: 1, program: "fobs 0.2.0".to_owned(), fast_aes: false, features };
+    channel.writer.send(&Message::Hello(hello)).unwrap();
+}
+
+#[test]
+fn a_server_without_streams_is_asked_for_none() {
+    for (transport, refused) in [
+        (Transport::Auto, false),
+        (Transport::Udp, false),
+        (Transport::Tcp { count: None }, true),
+        (Transport::Channel, true),
+    ] {
+        for way in [Way::Push, Way::Pull] {
+            let options = TransferOptions { transport, ..TransferOptions::default() };
+            let outcome = copy_with(options, way, move |mut channel| {
+                older_hello(&channel);
+                assert!(matches!(channel.reader.recv(), Ok(Some(Message::Hello(_)))));
+                match channel.reader.recv() {
+                    Ok(Some(Message::Open(open))) => assert!(!open.streams && !refused, "{transport}"),
+                    other => assert!(refused, "{transport}: {other:?}"),
+                }
+                let (code, message) = ("denied".to_owned(), "that was all".to_owned());
+                let _ = channel.writer.send(&Message::Abort { code, message });
+                hear_abort(&mut channel);
+            });
+            match refused {
+                true => expect(outcome, ErrorKind::Protocol, &format!("leave out --transport {transport}")),
+                false => expect(outcome, ErrorKind::Denied, "that was all"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_that_takes_no_connections_is_named_where_tcp_is_wanted() {
+    let options =
+        TransferOptions { transport: Transport::Tcp { count: Some(2) }, ..TransferOptions::default() };
+    let outcome = copy_with(
+        options,
+        Way::Push,
+        asked(|channel| {
+            channel.writer.send(&Message::Accept(accept_at(9))).unwrap();
+            hear_abort(channel);
+        }),
+    );
+    expect(outcome, ErrorKind::Connect, "takes no TCP connections");
 }
 
 /// An answer that fits, with its UDP port at `port`.

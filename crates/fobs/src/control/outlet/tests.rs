@@ -72,9 +72,9 @@ fn messages_that_wait_are_told_from_data_that_waits() {
     let mark = outlet.push(&vec![1; WAITING_MAX], Load::Data).unwrap().expect("it is empty");
     outlet.drain().unwrap();
     assert!(!outlet.is_empty() && outlet.has_no_message());
-    let reader = std::thread::spawn(move || theirs.read_exact(&mut vec![0; WAITING_MAX]));
+    let reader = std::thread::spawn(move || theirs.read_exact(&mut vec![0; WAITING_MAX]).map(|()| theirs));
     wait_for(&outlet, mark, Instant::now() + Duration::from_secs(30)).unwrap();
-    reader.join().unwrap().unwrap();
+    let _theirs = reader.join().unwrap().unwrap();
     assert!(outlet.is_empty() && outlet.has_no_message());
     outlet.push(b"m", Load::Message).unwrap().expect("room");
     assert!(!outlet.has_no_message());

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{self, SocketFlags, SocketType};
 
 use super::is_timeout;
 use crate::cancel::CancelToken;
+use crate::door::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
 
@@ -74,14 +74,7 @@ pub(super) fn connect_tcp(
 
 /// Connects to one address; `TimedOut` at the deadline, and at most [`CANCEL_POLL`] after cancellation.
 fn connect_to(address: &SocketAddr, deadline: Instant, cancel: &CancelToken) -> io::Result<TcpStream> {
-    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
-    match net::connect(&socket, address) {
-        Ok(()) => return Ok(socket),
-        Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
-    }
+    let socket = connect::begin(address)?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || cancel.is_cancelled() {

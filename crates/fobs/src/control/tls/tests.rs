@@ -16,7 +16,12 @@ fn listen() -> (TcpListener, u16) {
 /// A server that answers one client with its channel or its error.
 fn serve(identity: Identity) -> (u16, JoinHandle<Result<ControlChannel>>) {
     let (listener, port) = listen();
-    (port, thread::spawn(move || accept(listener.accept().unwrap().0, &identity, &CancelToken::new())))
+    (
+        port,
+        thread::spawn(move || {
+            accept(listener.accept().unwrap().0, Instant::now(), &identity, &CancelToken::new())
+        }),
+    )
 }
 
 fn connect_to(port: u16, identity: &Identity) -> Result<ControlChannel> {
@@ -97,7 +102,7 @@ fn pins_hold_over_a_changed_server_key() {
     let (identities, inbox) = mpsc::channel::<Arc<Identity>>();
     let server = thread::spawn(move || {
         for identity in inbox {
-            drop(accept(listener.accept().unwrap().0, &identity, &CancelToken::new()));
+            drop(accept(listener.accept().unwrap().0, Instant::now(), &identity, &CancelToken::new()));
         }
     });
     let old = Arc::new(old);

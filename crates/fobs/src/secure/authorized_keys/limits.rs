@@ -1,8 +1,10 @@
 //! What one key may use of a daemon at once.
 
+use crate::options::STREAMS_MAX;
+
 /// Most file descriptors that one session holds at once: 64 for connection, sockets, wakers, the walk, the
 /// current file and the meters of threads, and 384 of the journal, which keeps 64 complete files and their
-/// directories open in each of three stages. An end-to-end test counts them.
+/// directories open in each of three stages. An end-to-end test counts them. Streams come in addition.
 pub const DESCRIPTORS_PER_SESSION: usize = 64 + 384;
 /// Lowest rate of a key, bits per second: a chunk of 4 MiB then passes within half a minute.
 const RATE_BPS_MIN: u64 = 1_000_000;
@@ -23,6 +25,13 @@ impl KeyLimits {
     pub fn sessions_max(&self) -> usize {
         let by_files = self.open_files.map_or(usize::MAX, |files| files / DESCRIPTORS_PER_SESSION);
         self.sessions.unwrap_or(usize::MAX).min(by_files)
+    }
+
+    /// Most streams of one session: each is a descriptor beside [`DESCRIPTORS_PER_SESSION`].
+    pub fn streams_max(&self) -> u32 {
+        let Some(files) = self.open_files else { return STREAMS_MAX };
+        let left = (files / self.sessions_max().max(1)).saturating_sub(DESCRIPTORS_PER_SESSION);
+        u32::try_from(left).unwrap_or(STREAMS_MAX).min(STREAMS_MAX)
     }
 
     /// Refuses limits under which no session could run.

@@ -1,0 +1,103 @@
+//! The client's part of making streams (protocol 11): whether they are wanted and known, and the door.
+
+use super::Client;
+use super::link::candidates;
+use crate::control::message::{Accept, STREAMS};
+use crate::door::{ClientDoor, Dialer, Lane, Target};
+use crate::engine::LinkSetup;
+use crate::engine::streams::{Allotment, StreamSetup};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{StreamAllotment, Transport};
+use crate::secure::datagram::Direction;
+use crate::secure::stream::StreamSecret;
+use crate::server::PORT_OF_THE_CHANNEL;
+use crate::session::choice_of;
+
+impl Client<'_> {
+    /// Whether to ask for streams; opens the lane if so, because the server may use it as soon as it answers.
+    ///
+    /// # Errors
+    /// `Protocol` if the server does not know them and the user wants nothing else.
+    pub(super) fn want_streams(&mut self) -> Result<bool> {
+        let transport = self.options.transport;
+        let only = matches!(transport, Transport::Tcp { .. } | Transport::Channel);
+        match (transport, self.hello.has(STREAMS)) {
+            (Transport::Udp, _) => Ok(false),
+            (_, false) if only => Err(Error::new(
+                ErrorKind::Protocol,
+                format!(
+                    "{} has an older fobs, which carries data over UDP only: install the same version there, or leave out --transport {transport}",
+                    self.channel.peer.description
+                ),
+            )),
+            (_, false) => Ok(false),
+            (_, true) => {
+                self.lane = Some(self.channel.open_lane()?);
+                Ok(true)
+            }
+        }
+    }
+
+    /// What the session needs for streams; `None` where it has none. `direction` is that of this side's data.
+    pub(super) fn streams(
+        &mut self,
+        accept: &Accept,
+        link: &LinkSetup,
+        direction: Direction,
+    ) -> Result<Option<StreamSetup>> {
+        let transport = self.options.transport;
+        let (Some((lane, mailbox)), Some(choice)) = (self.lane.take(), choice_of(transport)) else {
+            return Ok(None);
+        };
+        let secret = StreamSecret::new(&link.secret);
+        let only_tcp = matches!(transport, Transport::Tcp { .. });
+        if only_tcp && accept.tcp_addresses.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Connect,
+                format!(
+                    "{} takes no TCP connections for data: it found no free port, or the key's limits leave none; try --transport ssh or --udp-ports A-B",
+                    self.channel.peer.description
+                ),
+            ));
+        }
+        let dialer = match transport {
+            Transport::Channel => None,
+            _ if accept.tcp_addresses.is_empty() => None,
+            _ => Some(Dialer::start(self.target(accept, secret.clone())).map_err(|error| {
+                Error::new(
+                    ErrorKind::Internal,
+                    format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)"),
+                )
+            })?),
+        };
+        let door = ClientDoor {
+            lane: if only_tcp { Lane::Unused } else { Lane::Open(lane) },
+            dialer,
+            mailbox,
+            writer: self.channel.writer.clone(),
+            server_asks: direction == Direction::Receiver,
+        };
+        let allotment = match self.options.stream_allotment {
+            StreamAllotment::NextFree => Allotment::NextFree,
+            StreamAllotment::EqualParts => Allotment::EqualParts,
+        };
+        let cipher = link.cipher;
+        Ok(Some(StreamSetup { choice, door: Box::new(door), secret, cipher, allotment }))
+    }
+
+    /// Where the server takes streams.
+    fn target(&self, accept: &Accept, secret: StreamSecret) -> Target {
+        let mut at = accept.tcp_addresses.clone();
+        for address in &mut at {
+            if address.port == PORT_OF_THE_CHANNEL {
+                address.port = self.tcp_port;
+            }
+        }
+        // Over ssh there is no such port.
+        at.retain(|address| address.port != 0);
+        let port = at.first().map_or(0, |address| address.port);
+        let name = format!("{} port {port}", self.channel.peer.description);
+        let (hosts, family) = (self.hosts.clone(), self.options.address_family);
+        Target { addresses: Box::new(move || candidates(&at, &hosts, family)), name, secret }
+    }
+}

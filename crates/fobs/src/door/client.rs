@@ -1,0 +1,59 @@
+//! The client's door: the lane in the control channel at once, and what the dialer brings.
+
+use fobs_sys::Waker;
+
+use super::{Dialer, Lane};
+use crate::control::message::Message;
+use crate::control::{ControlWriter, DoorMailbox};
+use crate::engine::streams::{Door, DoorEvent, NewStream, StreamIo};
+
+/// The door of a session at the client.
+pub(crate) struct ClientDoor {
+    pub(crate) lane: Lane,
+    /// `None` where only the lane is to be used.
+    pub(crate) dialer: Option<Dialer>,
+    pub(crate) mailbox: DoorMailbox,
+    pub(crate) writer: ControlWriter,
+    /// Whether the server asks for streams, because it sends the data; then it wants to know what fails.
+    pub(crate) server_asks: bool,
+}
+
+impl Door for ClientDoor {
+    fn attach(&mut self, waker: Waker) {
+        if let Some(dialer) = &self.dialer {
+            dialer.attach(waker.clone());
+        }
+        self.mailbox.attach(waker);
+    }
+
+    fn want(&mut self, open_at_once: u32) {
+        if let Some(dialer) = &self.dialer {
+            dialer.want(open_at_once);
+        }
+    }
+
+    fn closed(&mut self, index: u16) {
+        if let Some(dialer) = &self.dialer {
+            dialer.closed(index);
+        }
+    }
+
+    fn poll(&mut self) -> Option<DoorEvent> {
+        if let Some(lane) = self.lane.take() {
+            return Some(DoorEvent::Opened(NewStream { index: 0, io: StreamIo::Channel(lane) }));
+        }
+        if let Some(count) = self.mailbox.take().wanted
+            && self.server_asks
+        {
+            self.want(count);
+        }
+        let event = self.dialer.as_ref()?.poll()?;
+        if let DoorEvent::Failed(error) = &event
+            && self.server_asks
+        {
+            // For its messages only; if it is lost, the next one says the same.
+            self.writer.offer(&Message::StreamsFailed { reason: error.message.clone() });
+        }
+        Some(event)
+    }
+}

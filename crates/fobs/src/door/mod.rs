@@ -1,0 +1,48 @@
+//! Where the streams of a session come from (protocol 11): the client dials, the server asks for that and
+//! accepts. What the streams carry is the engine's business.
+//!
+//! ```text
+//!   client     the client's door: the lane in the control channel, and what the dialer brings
+//!   dial       connects in the background, with pauses that grow where that fails
+//!   server     the server's door: the lane, and what its gate admitted
+//!   connect    TCP connections that are begun and not waited for
+//!   gate       who may open a stream of a session: knows its secret, and an index once
+//!   greeting   the first bytes of a stream, read within bounds of time and memory
+//!   listen     the TCP port that a session over ssh has of its own
+//! ```
+
+mod client;
+pub(crate) mod connect;
+mod dial;
+mod gate;
+mod greeting;
+mod listen;
+mod server;
+
+pub(crate) use client::ClientDoor;
+pub(crate) use dial::{Dialer, Target};
+pub(crate) use gate::{Gate, Refusal};
+pub(crate) use greeting::Greeting;
+pub(crate) use listen::Listening;
+pub(crate) use server::ServerDoor;
+
+use crate::control::ChannelLane;
+
+/// Whether the stream inside the control channel is used.
+pub(crate) enum Lane {
+    Open(ChannelLane),
+    Unused,
+}
+
+impl Lane {
+    /// The lane, once.
+    fn take(&mut self) -> Option<ChannelLane> {
+        match std::mem::replace(self, Lane::Unused) {
+            Lane::Open(lane) => Some(lane),
+            Lane::Unused => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! The server's door: only the client can connect, so it asks for that and takes what its gate admits.
+
+use fobs_sys::Waker;
+
+use super::{Gate, Lane};
+use crate::control::message::Message;
+use crate::control::{ControlWriter, DoorMailbox};
+use crate::engine::streams::{Door, DoorEvent, NewStream, StreamIo};
+use crate::error::{Error, ErrorKind};
+
+/// How much of a client's reason is shown, characters.
+const REASON_CHARS_MAX: usize = 200;
+
+/// The door of a session at the server.
+pub(crate) struct ServerDoor {
+    pub(crate) gate: Gate,
+    pub(crate) lane: Lane,
+    pub(crate) mailbox: DoorMailbox,
+    pub(crate) writer: ControlWriter,
+    /// What keeps the way in open: a port, or a place in the daemon's register. `None` where there is only the
+    /// lane.
+    pub(crate) entrance: Option<Box<dyn Send>>,
+    /// What the client was last asked for.
+    pub(crate) asked: u32,
+}
+
+impl Door for ServerDoor {
+    fn attach(&mut self, waker: Waker) {
+        self.gate.attach(waker.clone());
+        self.mailbox.attach(waker);
+    }
+
+    fn want(&mut self, open_at_once: u32) {
+        // A channel that is full takes the wish with a later call; one that is over ends the session.
+        if open_at_once != self.asked
+            && self.entrance.is_some()
+            && self.writer.post(&Message::WantStreams { count: open_at_once }).is_ok()
+        {
+            self.asked = open_at_once;
+        }
+    }
+
+    fn closed(&mut self, index: u16) {
+        self.gate.closed(index);
+    }
+
+    fn poll(&mut self) -> Option<DoorEvent> {
+        if let Some(lane) = self.lane.take() {
+            return Some(DoorEvent::Opened(NewStream { index: 0, io: StreamIo::Channel(lane) }));
+        }
+        if let Some(stream) = self.gate.poll() {
+            return Some(DoorEvent::Opened(stream));
+        }
+        let reason = self.mailbox.take().failed?;
+        let reason = crate::control::printable(&reason, REASON_CHARS_MAX);
+        Some(DoorEvent::Failed(Error::new(ErrorKind::Connect, format!("the client says: {reason}"))))
+    }
+}
