@@ -132,9 +132,9 @@ impl Sending {
             }
             _ => None,
         };
-        let (grants, granted) = sync_channel(GRANTS_MAX as usize);
-        let (streams, routing, tried) = streams::start(job.streams, &link, &post, job.endurance.timeout)?;
-        let reading = WorkMeter::new(link.clock());
+        let (streams, routing, tried) =
+            streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
+        let ((grants, granted), reading) = (sync_channel(GRANTS_MAX as usize), WorkMeter::new(link.clock()));
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };

@@ -4,7 +4,7 @@ use super::Receiving;
 use crate::engine::Link;
 use crate::engine::failure::StreamsTried;
 use crate::engine::letters::{Post, ToReceiver};
-use crate::engine::streams::{Incoming, StreamNotice, StreamSetup, out_of_range};
+use crate::engine::streams::{Incoming, StreamSetup, out_of_range};
 use crate::error::Result;
 use fobs_proto::Timestamp;
 use fobs_proto::receiver::{Disposition, Reject};
@@ -38,13 +38,7 @@ impl Receiving {
     /// `Protocol` for an authentic frame that is out of the range of the data.
     pub(super) fn take_frames(&mut self) -> Result<()> {
         let Some(streams) = &mut self.streams else { return Ok(()) };
-        for notice in streams.take_notices() {
-            match notice {
-                StreamNotice::Opened { .. } => {}
-                StreamNotice::Failed(error) => self.peer.stream_failed(error.message),
-                StreamNotice::Ended { reason, .. } => self.peer.stream_failed(reason),
-            }
-        }
+        streams.take_failures().into_iter().for_each(|why| self.peer.stream_failed(why));
         let now = self.link.clock().now();
         for taken in 0..FRAMES_PER_TURN {
             let Some(frame) = streams.next()? else { break };

@@ -5,8 +5,9 @@ use super::held::HeldChunks;
 use crate::engine::Link;
 use crate::engine::failure::{StreamsTried, chunk_not_held};
 use crate::engine::letters::{Post, ToSender};
-use crate::engine::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamNotice, StreamSetup};
+use crate::engine::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamSetup};
 use crate::error::Result;
+use crate::history::RememberedPath;
 use fobs_proto::Timestamp;
 use fobs_proto::object::CHUNK_LEN_MAX;
 use fobs_proto::sender::{FrameOut, Route, SendLimit, TransmitFrame};
@@ -34,7 +35,7 @@ impl Sending {
     /// Takes what the streams' thread has to say.
     pub(super) fn take_stream_news(&mut self) {
         let Some(streams) = &self.streams else { return };
-        let OutNews { delivered, lost, late, acks, notices } = streams.take_news();
+        let OutNews { delivered, lost, late, acks, failures } = streams.take_news();
         let now = self.link.clock().now();
         for id in delivered {
             self.machine.handle_frame_delivered(now, id);
@@ -48,17 +49,7 @@ impl Sending {
         for ack in acks {
             self.machine.handle_stream_ack(now, &ack);
         }
-        for notice in notices {
-            self.take_stream_notice(notice);
-        }
-    }
-
-    fn take_stream_notice(&mut self, notice: StreamNotice) {
-        match notice {
-            StreamNotice::Opened { .. } => {}
-            StreamNotice::Failed(error) => self.peer.stream_failed(error.message),
-            StreamNotice::Ended { reason, .. } => self.peer.stream_failed(reason),
-        }
+        failures.into_iter().for_each(|why| self.peer.stream_failed(why));
     }
 
     /// Hands frames to the streams until one of the two has enough.
@@ -166,19 +157,26 @@ impl Routing {
     }
 }
 
-/// Starts the thread of the streams, where there may be any. `patience`: how long the path may be down once
+/// Starts the thread of the streams, where there may be any. `remembered` has
+/// the number that an earlier transfer found best; `patience`: how long the path may be down once
 /// the peer has been heard.
 pub(super) fn start(
     setup: Option<StreamSetup>,
     link: &Link,
     post: &Post<ToSender>,
+    remembered: &RememberedPath,
     patience: Duration,
 ) -> Result<(Option<Outgoing>, Routing, StreamsTried)> {
     let config = TransportConfig {
         began: link.clock().now(),
         choice: setup.as_ref().map_or(TransportChoice::Udp, |setup| setup.choice),
         peer_has_streams: setup.is_some(),
-        streams: setup.as_ref().map_or(StreamTarget::Fixed(1), |setup| setup.target),
+        streams: match setup.as_ref().map(|setup| setup.target) {
+            Some(StreamTarget::Found { .. }) => {
+                StreamTarget::Found { remembered: remembered.recall_streams() }
+            }
+            fixed => fixed.unwrap_or(StreamTarget::Fixed(1)),
+        },
     };
     let routing = Routing { policy: TransportPolicy::new(config), patience, none_since: None };
     let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
