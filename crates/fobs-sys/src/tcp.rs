@@ -34,8 +34,8 @@ pub struct TcpInfo {
     pub buffer_limited: Duration,
 }
 
-/// The kernel's `struct tcp_info` (`linux/tcp.h`) up to the member that is used last. Kernels before 5.5 fill
-/// less of it.
+/// The kernel's `struct tcp_info` (`linux/tcp.h`) up to the member that is used last. Kernels before 5.5
+/// fill less of it.
 #[repr(C)]
 #[derive(Default)]
 struct RawTcpInfo {
@@ -111,7 +111,7 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     let segment = u64::from(raw.snd_mss);
     Ok(TcpInfo {
         rtt: micros(raw.rtt),
-        // Before the first sample the kernel says "infinite".
+        // Before the first sample the kernel reports "infinite".
         rtt_min: if raw.min_rtt == u32::MAX { Duration::ZERO } else { micros(raw.min_rtt) },
         congestion_window: u64::from(raw.snd_cwnd) * segment,
         peer_window: u64::from(raw.snd_wnd),
@@ -132,8 +132,8 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
 /// # Errors
 /// If the descriptor is no TCP socket.
 pub fn set_unsent_max(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
-    // SAFETY: the option's value is an unsigned integer of four bytes, which outlives the call; the descriptor
-    // is open for its duration.
+    // SAFETY: the option's value is an unsigned integer of four bytes, which outlives the call; the
+    // descriptor is open for its duration.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -16,6 +16,7 @@ use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::{ACK_DELAY_MAX, ACK_EVERY, ReceiverConfig};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::SenderConfig;
+use fobs_proto::session::StreamTarget;
 use fobs_proto::session::TransportChoice;
 use fobs_proto::wire::DATA_OVERHEAD;
 use fobs_sys::UdpOptions;
@@ -86,6 +87,14 @@ pub(crate) fn time_until(at: SystemTime) -> Duration {
 pub(crate) fn pursuit(sending: &Sending) -> Option<(Duration, Priority)> {
     let priority = || sending.priority.as_deref().and_then(|name| name.parse().ok()).unwrap_or_default();
     sending.deadline.map(|left| (left.min(DEADLINE_MAX), priority()))
+}
+
+/// How many streams a sender of this priority wants, where the user gives no number.
+pub(crate) fn stream_target(priority: Option<&str>) -> StreamTarget {
+    match priority.and_then(|name| name.parse().ok()).unwrap_or_default() {
+        Priority::Scavenger => StreamTarget::Fixed(1),
+        Priority::Fair | Priority::Greedy => StreamTarget::Found { remembered: None },
+    }
 }
 
 /// The sending machine's configuration; the link fills in what it knows. `payload_size`: data bytes per

@@ -11,7 +11,7 @@ use crate::options::{StreamAllotment, Transport};
 use crate::secure::datagram::Direction;
 use crate::secure::stream::StreamSecret;
 use crate::server::PORT_OF_THE_CHANNEL;
-use crate::session::choice_of;
+use crate::session::{choice_of, stream_target};
 
 impl Client<'_> {
     /// Whether to ask for streams; opens the lane if so, because the server may use it as soon as it answers.
@@ -82,7 +82,8 @@ impl Client<'_> {
             StreamAllotment::EqualParts => Allotment::EqualParts,
         };
         let cipher = link.cipher;
-        Ok(Some(StreamSetup { choice, door: Box::new(door), secret, cipher, allotment }))
+        let target = stream_target(Some(self.options.priority.name()));
+        Ok(Some(StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment }))
     }
 
     /// Where the server takes streams.

@@ -5,8 +5,6 @@
 //! of the channel waits while the lane is full: with the channel's own back-pressure, no more is in memory
 //! than a few records on each side.
 
-#![allow(dead_code, reason = "the sessions do not make streams yet")]
-
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

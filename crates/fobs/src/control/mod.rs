@@ -18,8 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::frame::{DataFrames, Frame, FrameReader, broken};
-#[allow(unused_imports, reason = "the sessions do not make streams yet")]
-pub(crate) use self::lane::{ChannelLane, DoorMail, DoorMailbox, Sent};
+pub(crate) use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
 use self::message::{FEATURES, Hello, Message, PROTOCOL};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
@@ -87,7 +86,6 @@ impl ControlChannel {
 
     /// From now on data frames may come, and what concerns the streams of this session goes to the lane and
     /// the mailbox instead of [`ControlReader::recv`] (protocol 11). Only where both sides know streams.
-    #[allow(dead_code, reason = "the sessions do not make streams yet")]
     pub(crate) fn open_lane(&mut self) -> Result<(ChannelLane, DoorMailbox)> {
         let (inlet, lane, mailbox) = lane(self.writer.outlet.clone(), self.writer.peer.clone())?;
         self.reader.inlet = Some(inlet);

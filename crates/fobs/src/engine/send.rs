@@ -76,8 +76,6 @@ struct Sending {
     moves: u64,
     streams: Option<Outgoing>,
     routing: Routing,
-    /// How long the path may be down once the peer has been heard.
-    patience: Duration,
     _throttle_end: ThrottleEnd,
 }
 
@@ -105,6 +103,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     sending.machine.controller().remember(&mut history);
     // After the farewell, so that the peer does not wait for the disk.
     sending.remembered.keep(&history);
+    sending.keep_streams();
     Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
 }
 
@@ -133,9 +132,9 @@ impl Sending {
             }
             _ => None,
         };
-        let (grants, granted) = sync_channel(GRANTS_MAX as usize);
-        let (streams, routing, tried) = streams::start(job.streams, &link, &post, None, false)?;
-        let reading = WorkMeter::new(link.clock());
+        let (streams, routing, tried) =
+            streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
+        let ((grants, granted), reading) = (sync_channel(GRANTS_MAX as usize), WorkMeter::new(link.clock()));
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
@@ -177,7 +176,6 @@ impl Sending {
             moves: 0,
             streams,
             routing,
-            patience: timeout,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }

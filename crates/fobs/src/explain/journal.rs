@@ -18,6 +18,7 @@ pub const MODES_MAX: usize = 256;
 pub const WAYS_MAX: usize = 256;
 
 /// Something that an end measured, judged or did.
+#[expect(clippy::large_enum_variant, reason = "events hold it in a box, and journals by kind")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Measured {

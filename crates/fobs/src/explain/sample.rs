@@ -166,7 +166,7 @@ pub struct ReceiverSample {
     pub backlog_drops: u64,
 }
 
-/// What the kernel tells of the streams that carry data (`TCP_INFO`), all together.
+/// What the kernel reports of the streams that carry data (`TCP_INFO`), all together.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StreamsSample {

@@ -9,7 +9,6 @@ pub mod datagram;
 pub mod identity;
 pub mod known_hosts;
 pub mod replay;
-#[allow(dead_code, reason = "the sessions do not make streams yet")]
 pub mod stream;
 
 use std::fs::File;

@@ -10,7 +10,7 @@ use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::Result;
 use crate::options::{STREAMS_MAX, Transport};
 use crate::secure::stream::StreamSecret;
-use crate::session::{choice_of, transport_of};
+use crate::session::{choice_of, stream_target, transport_of};
 
 /// How streams over TCP get in.
 pub(crate) enum StreamEntrance {
@@ -70,7 +70,9 @@ pub(super) fn offer(
     };
     let addresses = port.map(|port| HostPort { host: None, port }).into_iter().collect();
     let cipher = link.cipher;
-    let setup = StreamSetup { choice, door: Box::new(door), secret, cipher, allotment: Allotment::default() };
+    let target = stream_target(open.sending.priority.as_deref());
+    let allotment = Allotment::default();
+    let setup = StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment };
     Ok(Some((setup, addresses)))
 }
 

@@ -33,7 +33,7 @@ impl Arrivals {
         Ok(self.arriving.get_mut(&chunk).expect("just inserted"))
     }
 
-    /// Puts the payload of a packet where it belongs; `completes` is the chunk's length if it is complete now.
+    /// Puts the payload of a packet where it belongs; `completes`: the chunk's length if it is complete.
     pub(super) fn store(
         &mut self,
         now: Timestamp,

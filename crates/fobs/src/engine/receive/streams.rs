@@ -4,7 +4,7 @@ use super::Receiving;
 use crate::engine::Link;
 use crate::engine::failure::StreamsTried;
 use crate::engine::letters::{Post, ToReceiver};
-use crate::engine::streams::{Incoming, StreamNotice, StreamSetup, out_of_range};
+use crate::engine::streams::{Incoming, StreamSetup, out_of_range};
 use crate::error::Result;
 use fobs_proto::Timestamp;
 use fobs_proto::receiver::{Disposition, Reject};
@@ -14,8 +14,8 @@ use std::time::Duration;
 /// Frames taken between two looks at the mailbox and the socket: 4 MiB, half of what may wait.
 const FRAMES_PER_TURN: usize = 64;
 
-/// Streams by which something came within this time get the acks too; and all do where no datagram came within
-/// this one: then acks may be all that the sender waits for.
+/// Streams by which something came within this time get the acks too; and so they do where no datagram came
+/// within the other: then an ack may be all that the sender waits for.
 const STREAMS_RECENT: Duration = Duration::from_secs(10);
 const DATAGRAMS_RECENT: Duration = Duration::from_secs(1);
 
@@ -38,13 +38,7 @@ impl Receiving {
     /// `Protocol` for an authentic frame that is out of the range of the data.
     pub(super) fn take_frames(&mut self) -> Result<()> {
         let Some(streams) = &mut self.streams else { return Ok(()) };
-        for notice in streams.take_notices() {
-            match notice {
-                StreamNotice::Opened { .. } => {}
-                StreamNotice::Failed(error) => self.peer.stream_failed(error.message),
-                StreamNotice::Ended { reason, .. } => self.peer.stream_failed(reason),
-            }
-        }
+        streams.take_failures().into_iter().for_each(|why| self.peer.stream_failed(why));
         let now = self.link.clock().now();
         for taken in 0..FRAMES_PER_TURN {
             let Some(frame) = streams.next()? else { break };

@@ -5,8 +5,9 @@ use super::held::HeldChunks;
 use crate::engine::Link;
 use crate::engine::failure::{StreamsTried, chunk_not_held};
 use crate::engine::letters::{Post, ToSender};
-use crate::engine::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamNotice, StreamSetup};
+use crate::engine::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamSetup};
 use crate::error::Result;
+use crate::history::RememberedPath;
 use fobs_proto::Timestamp;
 use fobs_proto::object::CHUNK_LEN_MAX;
 use fobs_proto::sender::{FrameOut, Route, SendLimit, TransmitFrame};
@@ -34,7 +35,7 @@ impl Sending {
     /// Takes what the streams' thread has to say.
     pub(super) fn take_stream_news(&mut self) {
         let Some(streams) = &self.streams else { return };
-        let OutNews { delivered, lost, late, acks, notices } = streams.take_news();
+        let OutNews { delivered, lost, late, acks, failures } = streams.take_news();
         let now = self.link.clock().now();
         for id in delivered {
             self.machine.handle_frame_delivered(now, id);
@@ -48,17 +49,7 @@ impl Sending {
         for ack in acks {
             self.machine.handle_stream_ack(now, &ack);
         }
-        for notice in notices {
-            self.take_stream_notice(notice);
-        }
-    }
-
-    fn take_stream_notice(&mut self, notice: StreamNotice) {
-        match notice {
-            StreamNotice::Opened { .. } => {}
-            StreamNotice::Failed(error) => self.peer.stream_failed(error.message),
-            StreamNotice::Ended { reason, .. } => self.peer.stream_failed(reason),
-        }
+        failures.into_iter().for_each(|why| self.peer.stream_failed(why));
     }
 
     /// Hands frames to the streams until one of the two has enough.
@@ -111,7 +102,7 @@ impl Sending {
         let without = self.routing.without_stream(now, directive.route, figures.open);
         let endured = match self.last_heard() {
             None => self.peer.streamless_max(),
-            Some(_) => self.patience,
+            Some(_) => self.routing.patience,
         };
         if without >= endured { Err(self.peer.no_stream(without)) } else { Ok(()) }
     }
@@ -119,6 +110,13 @@ impl Sending {
     /// The peer's newest sign of life, by either way.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
         self.link.last_heard().max(self.streams.as_ref().and_then(Outgoing::heard))
+    }
+
+    /// Keeps how many connections were found best, for the next transfer to this peer.
+    pub(super) fn keep_streams(&self) {
+        if let Some(found) = self.routing.policy.streams_found() {
+            self.remembered.keep_streams(found);
+        }
     }
 
     /// The streams' state, all zero where there are none.
@@ -143,6 +141,7 @@ fn job_of(frame: &FrameOut, streams: &Outgoing, held: &HeldChunks) -> Option<Fra
 /// Which way data takes, and how long there has been none.
 pub(super) struct Routing {
     policy: TransportPolicy,
+    patience: Duration,
     /// Since when only streams may carry data and there is none.
     none_since: Option<Timestamp>,
 }
@@ -158,22 +157,28 @@ impl Routing {
     }
 }
 
-/// Starts the thread of the streams, where there may be any. `remembered`: how many an earlier transfer found
-/// best; `one`: no more than that, as `--priority scavenger` wants it.
+/// Starts the thread of the streams, where there may be any. `remembered` has
+/// the number that an earlier transfer found best; `patience`: how long the path may be down once
+/// the peer has been heard.
 pub(super) fn start(
     setup: Option<StreamSetup>,
     link: &Link,
     post: &Post<ToSender>,
-    remembered: Option<u32>,
-    one: bool,
+    remembered: &RememberedPath,
+    patience: Duration,
 ) -> Result<(Option<Outgoing>, Routing, StreamsTried)> {
     let config = TransportConfig {
         began: link.clock().now(),
         choice: setup.as_ref().map_or(TransportChoice::Udp, |setup| setup.choice),
         peer_has_streams: setup.is_some(),
-        streams: if one { StreamTarget::Fixed(1) } else { StreamTarget::Found { remembered } },
+        streams: match setup.as_ref().map(|setup| setup.target) {
+            Some(StreamTarget::Found { .. }) => {
+                StreamTarget::Found { remembered: remembered.recall_streams() }
+            }
+            fixed => fixed.unwrap_or(StreamTarget::Fixed(1)),
+        },
     };
-    let routing = Routing { policy: TransportPolicy::new(config), none_since: None };
+    let routing = Routing { policy: TransportPolicy::new(config), patience, none_since: None };
     let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
     let alarm = post.alarm(ToSender::ReadFailed);
     let outgoing = Outgoing::start(setup, link.clock(), link.waker(), alarm)?;

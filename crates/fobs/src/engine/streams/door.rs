@@ -5,7 +5,7 @@ use crate::control::ChannelLane;
 use crate::error::Error;
 use crate::secure::datagram::Cipher;
 use crate::secure::stream::StreamSecret;
-use fobs_proto::session::TransportChoice;
+use fobs_proto::session::{StreamTarget, TransportChoice};
 use fobs_sys::Waker;
 use std::net::TcpStream;
 
@@ -58,6 +58,8 @@ pub(crate) trait Door: Send {
 pub(crate) struct StreamSetup {
     /// What the user chose; the sender decides.
     pub(crate) choice: TransportChoice,
+    /// How many connections, where the user does not say: for the sender.
+    pub(crate) target: StreamTarget,
     pub(crate) door: Box<dyn Door>,
     pub(crate) secret: StreamSecret,
     pub(crate) cipher: Cipher,

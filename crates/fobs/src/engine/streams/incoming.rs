@@ -4,12 +4,10 @@ mod thread;
 
 pub(in crate::engine) use thread::out_of_range;
 
-use super::StreamNotice;
 use super::door::StreamSetup;
 use crate::engine::Clock;
 use crate::engine::thread::spawn;
 use crate::error::{Error, Result};
-use crate::explain::StreamsSample;
 use crate::secure::datagram::Direction;
 use fobs_proto::Timestamp;
 use fobs_proto::wire::{Ack, FRAME_HEADER_LEN, FRAME_LEN_MAX, FrameHeader};
@@ -21,8 +19,8 @@ use std::thread::JoinHandle;
 /// Frames that wait for the session's thread, at most 8 MiB: what arrives in 6 ms at 10 Gbit/s. Beyond, the
 /// streams are not read, and TCP holds the sender back.
 const FRAMES_MAX: usize = 128;
-/// Notices that wait.
-const NOTICES_MAX: usize = 64;
+/// Failures of streams that wait for the session's thread; nobody reads more.
+const FAILURES_MAX: usize = 64;
 
 /// A frame that has come: the plaintext of its record.
 pub(in crate::engine) struct FrameIn {
@@ -65,20 +63,13 @@ struct Exchange {
     ack: Option<Ack>,
     /// An authentic frame that no sender sends.
     failure: Option<Error>,
-    notices: VecDeque<StreamNotice>,
-    figures: ArrivalFigures,
-    ending: bool,
-}
-
-/// The state of the streams.
-#[derive(Debug, Clone, Default)]
-pub(in crate::engine) struct ArrivalFigures {
-    /// Open, the one in the control channel included.
-    pub(in crate::engine) open: u32,
+    /// Why streams failed, or could not be made.
+    failures: Vec<String>,
+    /// Streams that are open.
+    open: u32,
     /// When the peer's newest authentic record came.
-    pub(in crate::engine) heard: Option<Timestamp>,
-    /// What the kernel tells.
-    pub(in crate::engine) sample: StreamsSample,
+    heard: Option<Timestamp>,
+    ending: bool,
 }
 
 impl Shared {
@@ -139,7 +130,7 @@ impl Incoming {
     /// Sends reports of what was taken, with this ack if there is one.
     pub(in crate::engine) fn report(&self, ack: Option<Ack>) {
         let mut exchange = self.shared.lock();
-        let nobody_takes_it = ack.is_none() || exchange.figures.open == 0;
+        let nobody_takes_it = ack.is_none() || exchange.open == 0;
         if nobody_takes_it && exchange.taken.is_empty() {
             return;
         }
@@ -149,18 +140,14 @@ impl Incoming {
         self.shared.waker.wake();
     }
 
-    /// What happened to streams since the last call.
-    pub(in crate::engine) fn take_notices(&self) -> VecDeque<StreamNotice> {
-        std::mem::take(&mut self.shared.lock().notices)
-    }
-
-    pub(in crate::engine) fn figures(&self) -> ArrivalFigures {
-        self.shared.lock().figures.clone()
+    /// Why streams failed since the last call.
+    pub(in crate::engine) fn take_failures(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.lock().failures)
     }
 
     /// When the peer's newest authentic record came.
     pub(in crate::engine) fn heard(&self) -> Option<Timestamp> {
-        self.shared.lock().figures.heard
+        self.shared.lock().heard
     }
 }
 

@@ -10,10 +10,8 @@
 //!   outgoing  the sender's thread: a free stream takes the next frame; deliveries, losses, late frames
 //!   incoming  the receiver's thread: frames come out, reports go back
 //!   allotment which stream takes which frame
-//!   totals    what the kernel tells of all of them
+//!   totals    what the kernel reports of all of them
 //! ```
-
-#![allow(dead_code, reason = "the sessions do not make streams yet")]
 
 mod allotment;
 mod door;
@@ -25,13 +23,9 @@ mod stream;
 mod totals;
 mod wire;
 
-#[allow(unused_imports, reason = "as above")]
 pub(crate) use allotment::Allotment;
-#[allow(unused_imports, reason = "as above")]
 pub(crate) use door::{Door, DoorEvent, NewStream, STREAMS_MAX, StreamIo, StreamSetup};
-#[allow(unused_imports, reason = "as above")]
-pub(super) use incoming::{FrameIn, Incoming, out_of_range};
-#[allow(unused_imports, reason = "as above")]
+pub(super) use incoming::{Incoming, out_of_range};
 pub(super) use outgoing::{FrameJob, OutNews, Outgoing, StreamFigures};
 
 use crate::error::{Error, ErrorKind};
@@ -41,21 +35,6 @@ use std::time::Duration;
 const TURN_MAX: Duration = Duration::from_millis(100);
 /// How often the kernel is asked about each connection, as often as the ends take samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(100);
-
-/// What happened to a stream.
-#[derive(Debug, Clone)]
-pub(super) enum StreamNotice {
-    Opened {
-        index: u16,
-        channel: bool,
-    },
-    /// None could be made.
-    Failed(Error),
-    Ended {
-        index: u16,
-        reason: String,
-    },
-}
 
 fn no_waker(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Internal, error.to_string())

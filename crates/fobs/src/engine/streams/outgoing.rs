@@ -3,8 +3,8 @@
 mod deliveries;
 mod thread;
 
+use super::Allotment;
 use super::door::StreamSetup;
-use super::{Allotment, StreamNotice};
 use crate::engine::Clock;
 use crate::engine::thread::spawn;
 use crate::error::Result;
@@ -23,11 +23,11 @@ const QUEUE_MAX: usize = 128;
 /// Beside one frame for each stream, as many wait as leave within this time: the session's thread may be
 /// busy with datagrams for as long.
 const QUEUE_TIME: Duration = Duration::from_millis(5);
-/// Acks that wait for the session's thread, at most: more than come between two of its turns; older ones say nothing
-/// that newer ones do not.
+/// Acks that wait for the session's thread, at most: more than come between two of its turns. Older ones
+/// report nothing that newer ones do not.
 const ACKS_MAX: usize = 64;
-/// Notices that wait; more than that many changes at once nobody reads.
-const NOTICES_MAX: usize = 64;
+/// Failures that wait for the session's thread; nobody reads more.
+const FAILURES_MAX: usize = 64;
 
 /// A frame on its way to a stream: the plaintext of its record.
 pub(in crate::engine) struct FrameJob {
@@ -49,13 +49,14 @@ pub(in crate::engine) struct OutNews {
     /// Frames on slow streams.
     pub(in crate::engine) late: Vec<u64>,
     pub(in crate::engine) acks: VecDeque<Ack>,
-    pub(in crate::engine) notices: VecDeque<StreamNotice>,
+    /// Why streams failed, or could not be made.
+    pub(in crate::engine) failures: Vec<String>,
 }
 
 impl OutNews {
     fn is_empty(&self) -> bool {
         let frames = [&self.delivered, &self.lost, &self.late];
-        frames.iter().all(|ids| ids.is_empty()) && self.acks.is_empty() && self.notices.is_empty()
+        frames.iter().all(|ids| ids.is_empty()) && self.acks.is_empty() && self.failures.is_empty()
     }
 
     /// Adds what is newer.
@@ -66,8 +67,8 @@ impl OutNews {
         self.acks.append(&mut newer.acks);
         let too_many = self.acks.len().saturating_sub(ACKS_MAX);
         self.acks.drain(..too_many);
-        self.notices.append(&mut newer.notices);
-        self.notices.truncate(NOTICES_MAX);
+        self.failures.append(&mut newer.failures);
+        self.failures.truncate(FAILURES_MAX);
     }
 }
 
@@ -111,14 +112,12 @@ pub(in crate::engine) struct StreamFigures {
     pub(in crate::engine) connections: u32,
     /// Most connections that were open at once.
     pub(in crate::engine) connections_max: u32,
-    /// Streams that failed or could not be made.
-    pub(in crate::engine) failed: u64,
     /// When the peer's newest authentic record came.
     pub(in crate::engine) heard: Option<Timestamp>,
     /// Frames taken by the receiver from the control channel, and from connections, bytes of records.
     pub(in crate::engine) channel_bytes: u64,
     pub(in crate::engine) connection_bytes: u64,
-    /// What the kernel tells.
+    /// What the kernel reports.
     pub(in crate::engine) sample: StreamsSample,
 }
 
@@ -130,8 +129,8 @@ impl Shared {
 }
 
 impl Outgoing {
-    /// Starts the thread of the streams; it wakes `owner` when there is news, or room. `alarm` is dropped when
-    /// it ends.
+    /// Starts the thread of the streams; it wakes `owner` when there is news, or room. `alarm` is dropped
+    /// when it ends.
     pub(in crate::engine) fn start(
         setup: StreamSetup,
         clock: Clock,

@@ -5,7 +5,6 @@ use super::record::{RecordOpener, RecordSealer};
 use super::stream::Stream;
 use super::totals::StreamTotals;
 use super::wire::{End, Wire};
-use crate::error::Error;
 use crate::explain::StreamsSample;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::secure::stream::StreamSecret;
@@ -32,12 +31,6 @@ pub(super) struct Pool<Role> {
     totals: StreamTotals,
 }
 
-/// What came of the door.
-pub(super) enum Admission {
-    Opened { index: u16, channel: bool },
-    Failed(Error),
-}
-
 impl<Role: Default> Pool<Role> {
     /// No stream yet. `ours` is the direction of what this end writes; `waker` wakes the calling thread.
     pub(super) fn new(setup: StreamSetup, ours: Direction, waker: Waker) -> Pool<Role> {
@@ -61,19 +54,20 @@ impl<Role: Default> Pool<Role> {
         }
     }
 
-    /// Takes what the door has made. Each stream begins with an empty report, so that the peer hears an
-    /// authentic record even where nothing is sent.
-    pub(super) fn admit(&mut self) -> Vec<Admission> {
-        let mut news = Vec::new();
+    /// Takes what the door has made; why it could not make others. Each stream begins with an empty report,
+    /// so that the peer hears an authentic record even where nothing is sent.
+    pub(super) fn admit(&mut self) -> Vec<String> {
+        let mut failures = Vec::new();
         // More than are open at once do not come between two looks.
         for _ in 0..2 * STREAMS_MAX {
             match self.door.poll() {
                 None => break,
-                Some(DoorEvent::Failed(error)) => news.push(Admission::Failed(error)),
+                Some(DoorEvent::Failed(error)) => failures.push(error.message),
                 Some(DoorEvent::Opened(new)) => {
                     let index = new.index;
-                    if self.streams.len() >= STREAMS_MAX as usize + 1 || !self.claim(index) {
-                        // One too many, or the repetition of an index: dropped, and so closed.
+                    if self.streams.len() > STREAMS_MAX as usize || !self.claim(index) {
+                        // One too many beside the control channel, or the repetition of an index: dropped,
+                        // and so closed.
                         self.door.closed(index);
                         continue;
                     }
@@ -84,18 +78,17 @@ impl<Role: Default> Pool<Role> {
                             let (sealer, opener) = (RecordSealer::new(sealer), RecordOpener::new(opener));
                             let mut stream = Stream::new(index, wire, sealer, opener);
                             stream.report(&FrameReport::default());
-                            news.push(Admission::Opened { index, channel: stream.wire.is_channel() });
                             self.streams.push(stream);
                         }
                         Err(error) => {
                             self.door.closed(index);
-                            news.push(Admission::Failed(unusable(&error)));
+                            failures.push(unusable(&error));
                         }
                     }
                 }
             }
         }
-        news
+        failures
     }
 
     /// Marks an index as used; false if it was.
@@ -113,10 +106,6 @@ impl<Role: Default> Pool<Role> {
             self.wanted = streams;
             self.door.want(streams);
         }
-    }
-
-    pub(super) fn wanted(&self) -> u32 {
-        self.wanted
     }
 
     /// Takes out the streams that have ended.
@@ -182,9 +171,6 @@ impl<Role: Default> Pool<Role> {
     }
 }
 
-fn unusable(error: &io::Error) -> Error {
-    Error::new(
-        crate::error::ErrorKind::Socket,
-        format!("a TCP connection for data cannot be used: {error}; it is made anew"),
-    )
+fn unusable(error: &io::Error) -> String {
+    format!("a TCP connection for data cannot be used: {error}; it is made anew")
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of all streams of a session together.
+//! What the kernel reports of all streams of a session together.
 
 use crate::explain::StreamsSample;
 use fobs_sys::TcpInfo;

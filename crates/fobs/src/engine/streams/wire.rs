@@ -165,7 +165,7 @@ impl Wire {
         Ok(true)
     }
 
-    /// What the kernel tells of the connection.
+    /// What the kernel reports of the connection.
     pub(super) fn info(&self) -> Option<TcpInfo> {
         match self {
             Wire::Tcp { socket, .. } => tcp_info(socket).ok(),

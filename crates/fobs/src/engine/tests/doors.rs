@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use fobs_proto::session::{StreamTarget, TransportChoice};
 use fobs_sys::Waker;
 
 use super::support::{CIPHER, End, SECRET};
@@ -28,9 +29,9 @@ pub type Meddler = Box<dyn FnMut(u16, End, &mut Vec<u8>) -> Fate + Send>;
 
 /// Makes the streams of a session.
 #[derive(Clone)]
-pub struct Doors(Arc<Mutex<State>>);
+pub struct Doors(Arc<Mutex<DoorState>>);
 
-struct State {
+struct DoorState {
     wanted: u32,
     open: BTreeSet<u16>,
     made: u32,
@@ -57,7 +58,7 @@ pub fn pair() -> (TcpStream, TcpStream) {
 
 impl Doors {
     pub fn new() -> Doors {
-        Doors(Arc::new(Mutex::new(State {
+        Doors(Arc::new(Mutex::new(DoorState {
             wanted: 0,
             open: BTreeSet::new(),
             made: 0,
@@ -92,7 +93,8 @@ impl Doors {
 
     pub fn setup(&self, end: End) -> StreamSetup {
         StreamSetup {
-            choice: fobs_proto::session::TransportChoice::Auto,
+            choice: TransportChoice::Auto,
+            target: StreamTarget::Found { remembered: None },
             door: Box::new(DoorOf(self.clone(), end)),
             secret: StreamSecret::new(&SessionSecret::new(SECRET)),
             cipher: CIPHER,
@@ -142,7 +144,7 @@ impl Doors {
     }
 }
 
-impl State {
+impl DoorState {
     fn tell(&mut self, end: End, event: DoorEvent) {
         self.events[end as usize].push_back(event);
         if let Some(waker) = &self.wakers[end as usize] {

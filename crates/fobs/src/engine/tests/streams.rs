@@ -45,7 +45,7 @@ fn a_transfer_is_whole_over_any_number_of_streams() {
         for client in End::BOTH {
             let doors = Doors::new();
             let (_, streams) = copy((24 << 20) + 7, &doors, count, client);
-            assert_eq!((streams, doors.counts().0), (count, count));
+            assert_eq!(streams, count);
         }
     }
 }
@@ -77,8 +77,8 @@ const GREETING: usize = 4 + 9 + TAG_LEN;
 
 #[test]
 fn a_stream_may_be_cut_at_every_byte_of_a_record() {
-    // The sender's greeting, the length, kind and header of its first frame, the receiver's greeting and first
-    // report, and the end of a frame of 55 packets.
+    // The sender's greeting, the length, kind and header of its first frame, the receiver's greeting and
+    // first report, and the end of a frame of 55 packets.
     let header = GREETING + 4 + FRAME_HEADER_LEN + 8;
     let end = GREETING + 4 + FRAME_HEADER_LEN + 55 * 1172 + TAG_LEN;
     let mut cuts: Vec<(End, usize)> = (0..header).map(|cut| (End::Sender, cut)).collect();

@@ -143,7 +143,7 @@ pub(super) fn streamed(facts: &Facts, brake: StreamBrake) -> &'static [super::St
     if facts.stream_brake() == brake { &[super::Stage::Streams] } else { &[] }
 }
 
-/// What the kernel says of the streams: for how long something held them, and what they are.
+/// What the kernel reports of the streams: for how long something held them, and what they are.
 pub(super) fn stream_evidence(sender: &SenderSample) -> Vec<String> {
     let streams = &sender.streams;
     let of_busy = |us| percent(share(us, streams.busy_us));

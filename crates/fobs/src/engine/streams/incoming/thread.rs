@@ -1,10 +1,10 @@
 //! The thread that reads frames from streams.
 
-use super::{Exchange, FRAMES_MAX, FrameIn, NOTICES_MAX, Shared};
+use super::{Exchange, FAILURES_MAX, FRAMES_MAX, FrameIn, Shared};
 use crate::engine::Clock;
-use crate::engine::streams::pool::{Admission, Pool};
+use crate::engine::streams::TURN_MAX;
+use crate::engine::streams::pool::Pool;
 use crate::engine::streams::wire::End;
-use crate::engine::streams::{SAMPLE_EVERY, StreamNotice, TURN_MAX};
 use crate::engine::thread::be_punctual;
 use crate::error::{Error, ErrorKind};
 use fobs_proto::Timestamp;
@@ -31,22 +31,11 @@ pub(super) struct Receiving {
     next: usize,
     last_ack_turn: u64,
     full: bool,
-    sample_at: Timestamp,
 }
 
 impl Receiving {
     pub(super) fn new(pool: Pool<Taken>, shared: Arc<Shared>, clock: Clock) -> Receiving {
-        Receiving {
-            pool,
-            shared,
-            clock,
-            turn: 0,
-            ack: None,
-            next: 0,
-            last_ack_turn: 0,
-            full: false,
-            sample_at: Timestamp::ZERO,
-        }
+        Receiving { pool, shared, clock, turn: 0, ack: None, next: 0, last_ack_turn: 0, full: false }
     }
 
     /// Until the session ends.
@@ -59,7 +48,7 @@ impl Receiving {
             self.read(now);
             self.report();
             self.let_go();
-            self.publish(now);
+            self.publish();
             let full = self.full;
             let waited = self.pool.wait(TURN_MAX, |stream| (!full, stream.is_open() && !stream.is_idle()));
             if let Err(error) = waited {
@@ -73,12 +62,8 @@ impl Receiving {
     }
 
     fn admit(&mut self) {
-        for admission in self.pool.admit() {
-            let notice = match admission {
-                Admission::Opened { index, channel } => StreamNotice::Opened { index, channel },
-                Admission::Failed(error) => StreamNotice::Failed(error),
-            };
-            note(&mut self.shared.lock(), notice);
+        for failure in self.pool.admit() {
+            note(&mut self.shared.lock(), failure);
         }
     }
 
@@ -110,7 +95,7 @@ impl Receiving {
         let mut exchange = shared.lock();
         *full = exchange.frames.len() >= FRAMES_MAX;
         if heard {
-            exchange.figures.heard = Some(now);
+            exchange.heard = Some(now);
         }
         if came || *full || exchange.failure.is_some() {
             shared.owner.wake();
@@ -125,7 +110,7 @@ impl Receiving {
                 self.ack = Some(ack);
             }
             for (index, count) in std::mem::take(&mut exchange.taken) {
-                // Frames of a stream that has ended: the ack says what is in them.
+                // Frames of a stream that has ended: the ack reports what is in them.
                 if let Some(stream) = self.pool.streams.iter_mut().find(|stream| stream.index == index) {
                     stream.role.frames += count;
                 }
@@ -163,21 +148,13 @@ impl Receiving {
 
     fn let_go(&mut self) {
         for (stream, end) in self.pool.take_ended() {
-            let notice = StreamNotice::Ended { index: stream.index, reason: end.to_string() };
-            note(&mut self.shared.lock(), notice);
+            drop(stream);
+            note(&mut self.shared.lock(), end.to_string());
         }
     }
 
-    fn publish(&mut self, now: Timestamp) {
-        let sample = (now >= self.sample_at).then(|| {
-            self.sample_at = now + SAMPLE_EVERY;
-            self.pool.sample()
-        });
-        let figures = &mut self.shared.lock().figures;
-        figures.open = self.pool.streams.len() as u32;
-        if let Some(sample) = sample {
-            figures.sample = sample;
-        }
+    fn publish(&mut self) {
+        self.shared.lock().open = self.pool.streams.len() as u32;
     }
 }
 
@@ -208,8 +185,8 @@ pub(in crate::engine) fn out_of_range() -> Error {
     )
 }
 
-fn note(exchange: &mut Exchange, notice: StreamNotice) {
-    if exchange.notices.len() < NOTICES_MAX {
-        exchange.notices.push_back(notice);
+fn note(exchange: &mut Exchange, failure: String) {
+    if exchange.failures.len() < FAILURES_MAX {
+        exchange.failures.push(failure);
     }
 }

@@ -1,12 +1,12 @@
 //! The thread that writes frames to streams.
 
 use super::deliveries::{Deliveries, NeverSent};
-use super::{ACKS_MAX, Exchange, FrameJob, NOTICES_MAX, OutNews, QUEUE_MAX, QUEUE_TIME, Shared};
+use super::{ACKS_MAX, Exchange, FAILURES_MAX, FrameJob, OutNews, QUEUE_MAX, QUEUE_TIME, Shared};
 use crate::engine::Clock;
-use crate::engine::streams::pool::{Admission, Pool};
+use crate::engine::streams::pool::Pool;
 use crate::engine::streams::stream::Stream;
 use crate::engine::streams::wire::End;
-use crate::engine::streams::{Allotment, SAMPLE_EVERY, StreamNotice, TURN_MAX};
+use crate::engine::streams::{Allotment, SAMPLE_EVERY, TURN_MAX};
 use crate::engine::thread::be_punctual;
 use fobs_proto::Timestamp;
 use fobs_proto::wire::{FRAME_DATA_MAX, Frame};
@@ -87,12 +87,8 @@ impl Sending {
     fn admit(&mut self) {
         let wanted = self.shared.lock().wanted;
         self.pool.want(wanted);
-        for admission in self.pool.admit() {
-            let notice = match admission {
-                Admission::Opened { index, channel } => StreamNotice::Opened { index, channel },
-                Admission::Failed(error) => StreamNotice::Failed(error),
-            };
-            self.note(notice);
+        for failure in self.pool.admit() {
+            self.note(failure);
         }
         // Those that are too many take nothing more; they are needed again if more are wanted.
         let mut allowed = wanted;
@@ -102,9 +98,9 @@ impl Sending {
         }
     }
 
-    fn note(&mut self, notice: StreamNotice) {
-        if self.news.notices.len() < NOTICES_MAX {
-            self.news.notices.push_back(notice);
+    fn note(&mut self, failure: String) {
+        if self.news.failures.len() < FAILURES_MAX {
+            self.news.failures.push(failure);
         }
     }
 
@@ -176,8 +172,7 @@ impl Sending {
             let retired = stream.role.retiring && stream.role.is_empty();
             self.news.lost.extend(stream.role.lost());
             if !retired {
-                let reason = end.to_string();
-                self.note(StreamNotice::Ended { index: stream.index, reason });
+                self.note(end.to_string());
             }
         }
         if self.pool.streams.is_empty() {
