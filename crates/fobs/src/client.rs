@@ -11,7 +11,10 @@ use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{Accept, Hello, Message, Open, Resuming};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
+use crate::engine::streams::StreamSetup;
+use crate::engine::{
+    self, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
@@ -220,13 +223,8 @@ impl Client<'_> {
         let sync = self.options.sync.as_deref();
         let wants_survey = self.options.append_verify || sync.is_some();
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
-        let shape = Some(source.shape());
-        let streams = self.want_streams()?;
-        let open = Open {
-            shape,
-            streams,
-            ..self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)
-        };
+        let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)?;
+        let open = Open { shape: Some(source.shape()), ..open };
         let asked = Instant::now();
         let accept = self
             .ask(open)
@@ -237,12 +235,7 @@ impl Client<'_> {
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
         let config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
         let cc = config.controller.name();
-        let (link, cipher) = self
-            .link(&accept, Direction::Sender, Some(cc))
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        let streams = self
-            .streams(&accept, &link, Direction::Sender)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let (link, cipher, streams) = self.data_plane(&accept, Direction::Sender, Some(cc))?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -290,18 +283,12 @@ impl Client<'_> {
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
-        let streams = self.want_streams()?;
-        let open = Open { streams, ..self.open(TransferDirection::Pull, paths, resuming) };
+        let open = self.open(TransferDirection::Pull, paths, resuming)?;
         let cc = self.options.congestion_control.name();
         let accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
-        let (link, cipher) = self
-            .link(&accept, Direction::Receiver, None)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        let streams = self
-            .streams(&accept, &link, Direction::Receiver)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let (link, cipher, streams) = self.data_plane(&accept, Direction::Receiver, None)?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -331,7 +318,19 @@ impl Client<'_> {
         Ok((done, SystemTime::now()))
     }
 
-    fn open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
+    /// The request of a transfer of files.
+    fn open(
+        &mut self,
+        direction: TransferDirection,
+        paths: Vec<Vec<u8>>,
+        resuming: Resuming,
+    ) -> Result<Open> {
+        let streams = self.want_streams()?;
+        Ok(Open { streams, ..self.plain_open(direction, paths, resuming) })
+    }
+
+    /// The same without streams.
+    fn plain_open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
         let options = self.options;
         Open {
             direction,
@@ -351,6 +350,20 @@ impl Client<'_> {
             timeout: Some(options.timeout),
             streams: false,
         }
+    }
+
+    /// What carries the data: UDP, and streams where both sides know them. The server is told of a failure.
+    fn data_plane(
+        &mut self,
+        accept: &Accept,
+        direction: Direction,
+        cc: Option<&str>,
+    ) -> Result<(LinkSetup, Cipher, Option<StreamSetup>)> {
+        let made = self.link(accept, direction, cc).and_then(|(link, cipher)| {
+            let streams = self.streams(accept, &link, direction)?;
+            Ok((link, cipher, streams))
+        });
+        made.inspect_err(|error| tell_abort(&self.channel.writer, error))
     }
 
     /// Sends the request and waits for the server's answer.
