@@ -287,7 +287,7 @@ fn waits_keep_their_json() {
     }
     let json = concat!(
         r#"{"cap_us":1,"drain_us":2,"deadline_us":3,"pacer_us":4,"window_us":5,"#,
-        r#""source_us":6,"storage_us":7,"answers_us":8,"socket_us":9}"#
+        r#""source_us":6,"storage_us":7,"answers_us":8,"socket_us":9,"streams_us":10}"#
     );
     assert_eq!(serde_json::to_string(&waits).expect("numbers"), json);
     let read = |text: &str| serde_json::from_str::<SenderWaits>(text);

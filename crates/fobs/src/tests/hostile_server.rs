@@ -13,7 +13,7 @@ use crate::control::message::{Accept, Hello, HostPort, Message};
 use crate::control::{ControlChannel, hello, tls};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventSink};
-use crate::options::Transport;
+use crate::options::{Transport};
 use crate::secure::identity::Identity;
 use crate::storage::SourceShape;
 use crate::{CancelToken, Carrier, Location, Outcome, Remote, Transfer, TransferOptions, keygen};
@@ -332,7 +332,8 @@ fn a_server_that_is_silent_on_udp_is_named_soon() {
             assert_eq!(reason.kind, ErrorKind::Connect);
             drop(socket);
         });
-        expect(copy_from(way, script), ErrorKind::Connect, &format!("open UDP port {port}"));
+        let options = TransferOptions { transport: Transport::Udp, ..TransferOptions::default() };
+        expect(copy_with(options, way, script), ErrorKind::Connect, &format!("open UDP port {port}"));
     }
 }
 
