@@ -53,7 +53,8 @@ pub struct SenderSample {
     pub bytes_framed: u64,
     /// Of those, what the receiver has taken.
     pub bytes_frames_delivered: u64,
-    /// The streams.
+    /// The streams; left out where there was none.
+    #[serde(skip_serializing_if = "StreamsSample::is_empty")]
     pub streams: StreamsSample,
 }
 
@@ -254,6 +255,10 @@ impl SenderSample {
 }
 
 impl StreamsSample {
+    fn is_empty(&self) -> bool {
+        *self == StreamsSample::default()
+    }
+
     /// As [`SenderSample::since`].
     fn since(&self, earlier: &StreamsSample) -> StreamsSample {
         let d = u64::saturating_sub;

@@ -60,16 +60,29 @@ fn an_empty_file_and_a_byte_pass_too() {
 #[test]
 fn datagrams_and_streams_carry_one_object_together() {
     let world = World::with_file("file", 24 << 20);
-    // Datagrams of every second chunk vanish: what they do not bring, frames do.
-    let datagrams: Datagrams = Box::new(|_, datagram| match data_header(datagram) {
-        Some(header) if header.chunk % 2 == 1 => Vec::new(),
-        _ => vec![Out::Peer(datagram.to_vec())],
+    // Datagrams pass from the moment on when frames come, and bring what is left.
+    let passes = Arc::new(AtomicBool::new(false));
+    let opening = passes.clone();
+    let mut framed = 0;
+    let doors = Doors::meddling(move |_, from, bytes| {
+        framed += if from == End::Sender { bytes.len() } else { 0 };
+        if framed > 200 << 10 {
+            opening.store(true, Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Fate::Pass
     });
-    let streams = Some((Doors::new(), TransportChoice::Auto));
+    let datagrams: Datagrams = Box::new(move |_, datagram| match passes.load(Ordering::Relaxed) {
+        true => vec![Out::Peer(datagram.to_vec())],
+        false => Vec::new(),
+    });
+    let streams = Some((doors, TransportChoice::Auto));
     let session = Session::start(Spec { streams, datagrams: Some(datagrams), ..world.spec() });
     let (sent, received) = session.join();
+    let (sent, received) = (sent.unwrap(), received.unwrap());
     world.expect_copied();
-    assert_eq!(sent.unwrap().complete.root, received.unwrap().complete.root);
+    assert_eq!(sent.complete.root, received.complete.root);
+    assert!(sent.finished.bytes_framed > 0);
 }
 
 /// Bytes of the greeting with which each end begins a stream.
@@ -203,7 +216,9 @@ impl Liar {
     fn new(doors: &Doors, index: u16) -> Liar {
         let secret = StreamSecret::new(&SessionSecret::new(SECRET));
         let sealer = secret.sealer(CIPHER, index, Direction::Sender);
-        Liar { stream: doors.inject(End::Receiver, index), sealer, next: 0 }
+        let stream = doors.inject(End::Receiver, index);
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Liar { stream, sealer, next: 0 }
     }
 
     fn record(&mut self, plain: &[u8]) -> Vec<u8> {
@@ -223,7 +238,13 @@ impl Liar {
     /// Waits until the receiver closes the stream.
     fn await_close(mut self) {
         let mut bytes = [0; 4096];
-        while matches!(self.stream.read(&mut bytes), Ok(1..)) {}
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("it is still open"),
+                Ok(0) | Err(_) => return,
+            }
+        }
     }
 }
 
@@ -243,12 +264,13 @@ fn halted(world: &World) -> (Session, Doors, Arc<AtomicBool>) {
 
 /// Likewise where so many streams are wanted, and only one can be made.
 fn halted_over(world: &World, wanted: u32) -> (Session, Doors, Arc<AtomicBool>) {
-    let open = Arc::new(AtomicBool::new(false));
-    let going = open.clone();
+    let (open, is_halted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (going, halting) = (open.clone(), is_halted.clone());
     let mut passed = 0;
     let doors = Doors::meddling(move |_, from, bytes| {
         passed += if from == End::Sender { bytes.len() } else { 0 };
         while passed > 6 << 20 && !going.load(Ordering::Relaxed) {
+            halting.store(true, Ordering::Relaxed);
             std::thread::sleep(Duration::from_millis(2));
         }
         Fate::Pass
@@ -256,7 +278,7 @@ fn halted_over(world: &World, wanted: u32) -> (Session, Doors, Arc<AtomicBool>) 
     let doors = doors.at_most(1);
     let streams = Some((doors.clone(), tcp(wanted)));
     let session = Session::start(Spec { streams, datagrams: Some(blocked()), ..world.spec() });
-    world.wait_for_storing();
+    wait_until("the transfer is halted", || is_halted.load(Ordering::Relaxed));
     (session, doors, open)
 }
 

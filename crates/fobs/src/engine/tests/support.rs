@@ -41,7 +41,7 @@ pub const VALIDATION: PathValidation =
     PathValidation::Challenge { proven: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)) };
 pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
 /// How long a test waits for an event; only a failing one waits so long.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One end of the data's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
