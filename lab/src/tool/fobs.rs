@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    After, Amount, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Ready,
-    Server, Stop, Stores, Task, Tool, first_line,
+    After, Amount, Buffers, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol,
+    Ready, Server, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
 
@@ -51,6 +51,14 @@ struct FobsOptions {
     packet_size: Option<u32>,
     /// `--loss-cause`.
     loss_cause: Option<String>,
+    /// `--transport`.
+    transport: Option<String>,
+    /// `tcp_congestion_control` of both hosts, for a transport over TCP.
+    tcp_cc: Option<String>,
+    /// Maxima of TCP's buffers, likewise.
+    buffers: Buffers,
+    /// Whether TCP's window may be larger than 64 KiB.
+    windows: Windows,
     /// Further arguments of `fobs cp`.
     args: Vec<String>,
 }
@@ -60,12 +68,33 @@ impl FobsOptions {
     fn words(&self) -> Vec<String> {
         let numbers =
             [("--ack-every", self.ack_every), ("--burst", self.burst), ("--packet-size", self.packet_size)];
-        let texts = [("--cc", &self.cc), ("--rate", &self.rate), ("--loss-cause", &self.loss_cause)];
+        let texts = [
+            ("--cc", &self.cc),
+            ("--rate", &self.rate),
+            ("--loss-cause", &self.loss_cause),
+            ("--transport", &self.transport),
+        ];
         let texts = texts.map(|(flag, value)| (flag, value.clone()));
         let numbers = numbers.map(|(flag, value)| (flag, value.map(|value| value.to_string())));
         let given = texts.into_iter().chain(numbers);
         let given = given.filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
         given.flatten().chain(self.args.iter().cloned()).collect()
+    }
+
+    /// What the data crosses the path by, as far as the options say.
+    fn protocol(&self) -> Protocol {
+        match self.transport.as_deref() {
+            None | Some("udp") => Protocol::Udp,
+            Some("auto") => Protocol::Either,
+            Some(_) => Protocol::Tcp,
+        }
+    }
+
+    /// Settings of the kernel's TCP, where it carries data; otherwise it has a few kilobytes of control
+    /// messages to carry, and the choice is left to other flows.
+    fn tcp(&self) -> Option<Tcp> {
+        let tcp = Tcp { congestion: self.tcp_cc.clone(), buffers: self.buffers, windows: self.windows };
+        (self.protocol() != Protocol::Udp).then_some(tcp)
     }
 }
 
@@ -124,9 +153,8 @@ impl Tool for Fobs {
             client,
             history: options.history,
             stop: Stop::ByRunner,
-            // TCP carries a few kilobytes of control messages here.
-            tcp: None,
-            protocol: Protocol::Udp,
+            tcp: options.tcp(),
+            protocol: options.protocol(),
             stores: Stores::File,
         })
     }
