@@ -1,6 +1,7 @@
 //! One direction of the path, from the arrival of a packet to its release:
 //!
-//! outage, middlebox, loss, duplication, corruption -> policer -> bottleneck (with cross traffic) -> propagation
+//! outage, middlebox, loss, duplication, corruption -> policer -> bottleneck (with cross traffic)
+//! -> propagation
 //!
 //! No socket, no clock and no packet data: an item stands for a packet, and each call passes the time. Tests
 //! run the same code in virtual time.
