@@ -17,12 +17,13 @@ use crate::options::{Carrier, DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Direction, SessionSecret};
+use crate::secure::identity::PublicKey;
 use crate::session::{
     checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit, receiver_config,
     sane, sender_config, sync_checksums, udp_options,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec};
+use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -278,6 +279,7 @@ fn receive_push(
                 fsync: open.fsync,
                 keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
                 transfer_id: resuming.transfer_id.unwrap_or_default(),
+                client: Some(client_id(channel.peer.key.as_ref().map(PublicKey::as_bytes))),
                 names: resuming.names,
                 holder: channel.peer.description.clone(),
             };

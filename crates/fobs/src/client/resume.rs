@@ -58,6 +58,7 @@ pub(super) fn open_sink(
         fsync: options.fsync,
         keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
         transfer_id: id,
+        client: None,
         names: top_names(paths),
         holder: match &remote.user {
             Some(user) => format!("{user}@{}", remote.host),

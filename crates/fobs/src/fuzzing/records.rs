@@ -59,6 +59,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         keep: Partial::Discard,
         transfer_id: [0; 16],
         names: Vec::new(),
+        client: None,
         holder: "fuzzer".to_owned(),
     };
     let mut sink = Sink::open(spec).expect("a directory that can be written");

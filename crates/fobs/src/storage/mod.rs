@@ -46,7 +46,7 @@ pub(crate) use identity::Identity;
 pub(crate) use journal::Adoption;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use journal::load_any as load_any_journal;
-pub use journal::{Partial, Suspended, TakeoverWatch, TransferId};
+pub use journal::{Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use path::show as show_path;

@@ -96,7 +96,8 @@ impl Sink {
     ///
     /// # Errors
     /// `Destination` also where another transfer into it is running, which the message names. Waits up to
-    /// 10 s for a session of the same `transfer_id` to end.
+    /// 10 s for a session of the same `transfer_id` to end, and 13 s for one of the same client and transfer
+    /// whose client is absent.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
         let modes = match spec.preserve.modes {
             true => Modes::Exact,

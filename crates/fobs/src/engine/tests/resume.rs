@@ -30,6 +30,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         keep: Partial::Keep,
         transfer_id: [0; 16],
         names: Vec::new(),
+        client: None,
         holder: "tester".to_owned(),
     })
     .unwrap()

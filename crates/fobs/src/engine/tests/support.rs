@@ -312,6 +312,7 @@ impl World {
             keep: Partial::Discard,
             transfer_id: [0; 16],
             names: Vec::new(),
+            client: None,
             holder: "tester".to_owned(),
         })
         .unwrap()

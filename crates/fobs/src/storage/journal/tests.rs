@@ -2,6 +2,7 @@
 
 mod faulty;
 mod promises;
+mod takeover;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(super) fn open_journal(directory: &Arc<OwnedFd>) -> Journal {
         sources: &[],
         keep: Partial::Keep,
         transfer_id: [0; 16],
+        client: None,
         holder: "tester",
         destination: b"x",
         may_repeat: false,

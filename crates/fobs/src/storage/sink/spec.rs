@@ -8,7 +8,7 @@ use crate::event::FileError;
 use crate::storage::FileDone;
 use crate::storage::attributes::Preserve;
 use crate::storage::beneath::Base;
-use crate::storage::journal::{Journal, JournalSpec, Partial, Top, TransferId};
+use crate::storage::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId};
 use crate::storage::source::SourceShape;
 use crate::storage::survey::{Deleted, Extraneous};
 use crate::storage::walk::name_in_transfer;
@@ -30,6 +30,8 @@ pub struct SinkSpec {
     pub keep: Partial,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
     pub transfer_id: TransferId,
+    /// Who the client is ([`client_id`](crate::storage::client_id)); `None` at the client itself.
+    pub client: Option<ClientId>,
     /// The names of the sources in the transfer ([`top_names`]); none where contents are copied, or where the
     /// sender did not say.
     pub names: Vec<Vec<u8>>,
@@ -99,6 +101,7 @@ pub(super) fn open_journal(
         sources: &spec.names,
         keep: if spec.shape == SourceShape::Stream { Partial::Discard } else { spec.keep },
         transfer_id: spec.transfer_id,
+        client: spec.client,
         holder: &spec.holder,
         destination: &spec.destination,
         may_repeat: contents && count > 1,

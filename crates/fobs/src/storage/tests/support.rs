@@ -121,6 +121,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         keep: Partial::Discard,
         transfer_id: [0; 16],
         names: Vec::new(),
+        client: None,
         holder: "tester".to_owned(),
     }
 }
