@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
     checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
@@ -28,6 +28,10 @@ use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+
+/// Said where a server could keep what was asked for, and does not.
+const WITHHELD: &str = "this key is not privileged on the other host: owners, groups, devices, set-id bits and \
+    security attributes are left out there";
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -222,6 +226,9 @@ impl Client<'_> {
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
+        if accept.withholds {
+            self.events.event(Event::Notice(WITHHELD.to_owned()));
+        }
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
@@ -272,7 +279,9 @@ impl Client<'_> {
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         self.require_sync()?;
         let survey = match &self.options.sync {
-            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths))),
+            Some(sync) => {
+                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser))
+            }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());

@@ -99,8 +99,8 @@ pub use event::{Event, EventSink, FileError, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen};
 pub use options::{
-    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Remote,
-    Restriction, ServeOptions, SshOptions, TransferOptions,
+    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
+    Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
 };
 pub use server::serve_stdio;
 pub use storage::filter;

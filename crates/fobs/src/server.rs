@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, DEFAULT_UDP_PORTS, Restriction};
+use crate::options::{Carrier, DEFAULT_UDP_PORTS, Privileges, Restriction};
 use crate::restrict::restricted;
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Direction, SessionSecret};
@@ -25,6 +25,7 @@ use crate::session::{
 use crate::storage::survey::Compare;
 use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 use fobs_sys::{UdpSocket, Waker};
+use rustix::process::geteuid;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -233,6 +234,7 @@ fn answer(
         chunk_limit: CHUNKS_MAX,
         survey: false,
         limit_bps: None,
+        withholds: false,
     };
     let direction = match open.direction {
         TransferDirection::Push => Direction::Receiver,
@@ -255,6 +257,28 @@ fn answer(
     }
 }
 
+/// Where a push is stored.
+fn push_sink(open: Open, base: Base, privileges: Privileges, channel: &ControlChannel) -> Result<Sink> {
+    if open.probe.is_some() {
+        return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
+    }
+    let (resuming, peer) = (open.resuming, &channel.peer);
+    let spec = SinkSpec {
+        base,
+        destination: open.paths.into_iter().next().unwrap_or_default(),
+        shape: open.shape.unwrap_or_default(),
+        preserve: preserved(open.sync.as_deref(), open.preserve),
+        privileges,
+        fsync: open.fsync,
+        keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+        transfer_id: resuming.transfer_id.unwrap_or_default(),
+        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes))),
+        names: resuming.names,
+        holder: peer.description.clone(),
+    };
+    open_sink(spec, open.sync.as_deref())
+}
+
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
@@ -264,45 +288,39 @@ fn receive_push(
     knows_survey: bool,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let destination = open.paths.into_iter().next().unwrap_or_default();
-    let resuming = open.resuming;
+    let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
-    let sync = open.sync;
-    let mut sink = match open.probe {
-        Some(_) => Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream),
-        None => {
-            let spec = SinkSpec {
-                base: policy.base,
-                destination,
-                shape: open.shape.unwrap_or_default(),
-                preserve: preserved(sync.as_deref(), open.preserve),
-                fsync: open.fsync,
-                keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
-                transfer_id: resuming.transfer_id.unwrap_or_default(),
-                client: Some(client_id(channel.peer.key.as_ref().map(PublicKey::as_bytes))),
-                names: resuming.names,
-                holder: channel.peer.description.clone(),
-            };
-            open_sink(spec, sync.as_deref())
-        }
-    }?;
+    let wants_survey = resuming.survey;
+    let privileges = policy.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges);
+    let withholds = privileges == Privileges::Withheld
+        && geteuid().is_root()
+        && preserved(sync.as_deref(), open.preserve).needs_privileges();
+    let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
+    let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
+    let mut sink = push_sink(open, policy.base, privileges, &channel)?;
     let ports = format!("port {}", link.socket.local_addr().port());
-    let survey = knows_survey && (resuming.survey || sink.history().is_some());
+    let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None)),
+        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None, privileges)),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);
-    channel.writer.send(&Message::Accept(Accept { survey: survey.is_some(), limit_bps, ..accept }))?;
+    let survey_follows = survey.is_some();
+    channel.writer.send(&Message::Accept(Accept {
+        survey: survey_follows,
+        limit_bps,
+        withholds,
+        ..accept
+    }))?;
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::receive(ReceiveJob {
         link,
         sink,
         survey,
-        config: receiver_config(open.ack_every),
-        endurance: Endurance::for_peer(open.timeout),
-        remedies: RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default()),
+        config,
+        endurance,
+        remedies,
         reader: channel.reader,
         writer: channel.writer,
         reporter: reporter.clone(),

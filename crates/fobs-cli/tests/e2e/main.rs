@@ -26,6 +26,7 @@ mod interrupts;
 mod keys;
 mod options;
 mod outages;
+mod privileges;
 mod refusals;
 mod restricted;
 mod resume;

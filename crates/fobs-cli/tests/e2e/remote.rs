@@ -43,7 +43,7 @@ impl<'a> Route<'a> {
     #[track_caller]
     pub fn open(case: &'a Case, carrier: Carrier, direction: Direction) -> Route<'a> {
         let end = match carrier {
-            Carrier::Daemon => End::Daemon(Box::new(Daemon::start(case, "read-write"))),
+            Carrier::Daemon => End::Daemon(Box::new(Daemon::start(case, "read-write,privileged"))),
             Carrier::Ssh => End::Ssh(Sshd::start(case)),
         };
         Route { case, direction, end }

@@ -5,7 +5,7 @@ use crate::control::message::{Resuming, SURVEY, SYNC};
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::session;
 use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -55,6 +55,7 @@ pub(super) fn open_sink(
         destination: path.as_os_str().as_bytes().to_vec(),
         shape,
         preserve: session::preserved(options.sync.as_deref(), options.preserve),
+        privileges: Privileges::OfTheUser,
         fsync: options.fsync,
         keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
         transfer_id: id,

@@ -238,6 +238,8 @@ pub struct Accept {
     pub survey: bool,
     /// Push: the highest rate that the server stores at, bits per second.
     pub limit_bps: Option<u64>,
+    /// Push: the server could give files what the client asks for, and does not for this key.
+    pub withholds: bool,
 }
 
 /// Where a UDP socket may be reached.

@@ -230,6 +230,8 @@ pub(super) struct Accept {
     survey: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     limit_bps: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    withholds: bool,
 }
 
 impl From<Accept> for message::Accept {
@@ -243,6 +245,7 @@ impl From<Accept> for message::Accept {
             chunk_limit: wire.chunk_limit,
             survey: wire.survey,
             limit_bps: (wire.limit_bps > 0).then_some(wire.limit_bps),
+            withholds: wire.withholds,
         }
     }
 }
@@ -258,6 +261,7 @@ impl From<message::Accept> for Accept {
             chunk_limit: accept.chunk_limit,
             survey: accept.survey,
             limit_bps: accept.limit_bps.unwrap_or(0),
+            withholds: accept.withholds,
         }
     }
 }

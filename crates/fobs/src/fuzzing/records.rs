@@ -60,6 +60,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,
+        privileges: crate::options::Privileges::OfTheUser,
         holder: "fuzzer".to_owned(),
     };
     let mut sink = Sink::open(spec).expect("a directory that can be written");

@@ -104,7 +104,7 @@ impl Sink {
             false => Modes::Ordinary { umask: current_umask() },
         };
         let keeping = Keeping { modes, times: spec.preserve.times };
-        let applier = Applier::new(spec.preserve.clone(), keeping);
+        let applier = Applier::new(spec.preserve.clone(), keeping, spec.privileges);
         for name in &spec.names {
             if name.is_empty() || name.contains(&b'/') || path::check(name).is_err() {
                 return Err(protocol("a source has a name that none can have"));

@@ -27,6 +27,7 @@ use super::tree_hash::{FileTree, GROUP, Tail};
 use super::walk::{Entry, Named, Unusable, Walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::options::sync::Report;
 
 /// The name that a stream has in the transfer; the destination gives it another.
@@ -144,7 +145,7 @@ impl Source {
             shape => shape,
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
-        let collector = Arc::new(Collector::new(spec.preserve));
+        let collector = Arc::new(Collector::new(spec.preserve, Privileges::OfTheUser));
         let mut walk = Walk::new(spec.base, usable, collector.clone());
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
@@ -161,7 +162,7 @@ impl Source {
             SourceShape::Stream,
             Feed::Stream(Some(reader)),
             Vec::new(),
-            Arc::new(Collector::new(Preserve::as_cp(true))),
+            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser)),
             compress,
         )
     }

@@ -4,6 +4,7 @@ mod destinations;
 mod faults;
 mod hostile;
 mod kept;
+mod privileges;
 mod round_trip;
 mod sources;
 mod support;

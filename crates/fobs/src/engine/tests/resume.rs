@@ -31,6 +31,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,
+        privileges: crate::options::Privileges::OfTheUser,
         holder: "tester".to_owned(),
     })
     .unwrap()

@@ -313,6 +313,7 @@ impl World {
             transfer_id: [0; 16],
             names: Vec::new(),
             client: None,
+            privileges: crate::options::Privileges::OfTheUser,
             holder: "tester".to_owned(),
         })
         .unwrap()

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::storage::FileDone;
 use crate::storage::attributes::Preserve;
 use crate::storage::beneath::Base;
@@ -24,6 +25,8 @@ pub struct SinkSpec {
     pub shape: SourceShape,
     /// What to keep beside content.
     pub preserve: Preserve,
+    /// What of that files may get here.
+    pub privileges: Privileges,
     /// Fsync each file before renaming it, then its directory.
     pub fsync: bool,
     /// What stays if the transfer is interrupted.

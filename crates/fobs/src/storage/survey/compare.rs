@@ -11,6 +11,7 @@ use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::Target;
+use crate::options::Privileges;
 use crate::options::sync::{DeleteWhen, SyncOptions};
 use crate::storage::beneath::{kind, meta};
 use crate::storage::identity::Identity;
@@ -44,8 +45,13 @@ impl Compare {
 
     /// For what `sink` stores in a sync.
     /// `sources` are those that were asked for, if this side asked: nothing else is touched.
-    pub fn for_sync(sink: &mut Sink, options: Arc<SyncOptions>, sources: Option<&[Vec<u8>]>) -> Compare {
-        let target = Some(Target::new(sink.view(), options, sources));
+    pub fn for_sync(
+        sink: &mut Sink,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+    ) -> Compare {
+        let target = Some(Target::new(sink.view(), options, sources, privileges));
         Compare { target, ..Compare::new(sink, Rules::default()) }
     }
 

@@ -68,8 +68,8 @@ pub enum Absent {
 /// What of an entry's metadata is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
-    /// `-p`
-    pub modes: bool,
+    /// `-p`: the bits of the mode that are kept.
+    pub modes: u32,
     /// `-t`
     pub times: bool,
 }
@@ -218,11 +218,11 @@ impl SyncRules {
             (false, _) => Changes::TIME_NOW,
         };
         let is_file = wanted.kind == WantedKind::File;
-        let mode_differs = (wanted.meta.mode ^ there.meta.mode) & 0o7777 != 0;
+        let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
         Changes::default()
             .with(time)
             .and(Changes::SIZE, is_file && wanted.size != there.size)
-            .and(Changes::PERMISSIONS, kept.modes && !is_link && mode_differs)
+            .and(Changes::PERMISSIONS, !is_link && mode_differs)
             .and(Changes::OWNER, wanted.owner.is_some_and(|owner| owner != there.owner))
             .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
             .and(Changes::ACL, there.acl_differs)

@@ -14,6 +14,7 @@ use super::itemize::{ItemKind, Update};
 use super::lister::checksum;
 use super::row::{Row, RowKind};
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
 use crate::storage::Item;
 use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks, Xattr, is_acl};
@@ -53,7 +54,12 @@ struct Open {
 }
 
 impl Target {
-    pub(super) fn new(view: Option<View>, options: Arc<SyncOptions>, sources: Option<&[Vec<u8>]>) -> Target {
+    pub(super) fn new(
+        view: Option<View>,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+    ) -> Target {
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
         let expected =
@@ -68,8 +74,8 @@ impl Target {
             directories: Vec::new(),
             extraneous,
             expected,
-            collector: Collector::new(preserve.clone()),
-            applier: Applier::new(preserve, keeping),
+            collector: Collector::new(preserve.clone(), privileges),
+            applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
         }
     }
@@ -248,7 +254,9 @@ impl Target {
     }
 
     fn kept(&self) -> Kept {
-        Kept { modes: self.options.preserve.modes, times: self.options.preserve.times }
+        let preserve = &self.options.preserve;
+        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
+        Kept { modes, times: preserve.times }
     }
 
     /// What stands at a path, compared with what an entry is to have beside mode and time.

@@ -122,6 +122,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,
+        privileges: crate::options::Privileges::OfTheUser,
         holder: "tester".to_owned(),
     }
 }
