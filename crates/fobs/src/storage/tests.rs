@@ -3,6 +3,7 @@
 mod destinations;
 mod faults;
 mod hostile;
+mod journals;
 mod kept;
 mod privileges;
 mod round_trip;
