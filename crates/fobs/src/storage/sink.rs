@@ -244,7 +244,7 @@ impl Sink {
         if values.next().is_some() {
             return Err(mixed_up());
         }
-        self.checkpoint(data.len() as u64, events);
+        self.checkpoint(events);
         Ok(())
     }
 

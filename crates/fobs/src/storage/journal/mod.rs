@@ -302,19 +302,19 @@ impl Journal {
 
     /// Records what was completed since the last call, and the file that is partly stored. Returns the files
     /// that the device failed to keep.
-    pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>, bytes: u64) -> Vec<NotKept> {
+    pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>) -> Vec<NotKept> {
         if self.keep == Partial::Discard {
             return Vec::new();
         }
         let len = partial.as_ref().map_or(0, |partial| partial.len);
         if !self.completions.is_empty() || len > 0 || self.partial_len > 0 {
-            self.record(partial, bytes);
+            self.record(partial);
             self.partial_len = len;
         }
         self.syncer.as_ref().map(Syncer::take_not_kept).unwrap_or_default()
     }
 
-    fn record(&mut self, partial: Option<PartialFile<'_>>, bytes: u64) {
+    fn record(&mut self, partial: Option<PartialFile<'_>>) {
         let (first, _) = self.book.totals();
         let unfinished = partial.as_ref().map(|partial| Unfinished {
             path: partial.path.to_vec(),
@@ -346,7 +346,7 @@ impl Journal {
             self.syncer = settle.ok().and_then(|settle| Syncer::start(Arc::clone(&self.book), settle).ok());
         }
         if let Some(syncer) = &self.syncer {
-            syncer.hand_over(snapshot, unfinished, finished, bytes);
+            syncer.hand_over(snapshot, unfinished, finished);
         }
     }
 

@@ -49,7 +49,7 @@ fn thousands_of_files_in_a_chunk_hold_few_descriptors() {
         journal.completed(name.as_bytes(), print, &Arc::new(OwnedFd::from(file)), &directory);
         assert!(open_below(&top) <= before + 64, "after {number} files");
     }
-    assert!(journal.checkpoint(None, 0).is_empty());
+    assert!(journal.checkpoint(None).is_empty());
     assert_eq!(journal.suspend().map(|kept| kept.files), Some(5_000));
     let again = open_journal(&directory);
     assert_eq!(again.book.totals().0, 5_000);

@@ -3,12 +3,12 @@
 use super::*;
 
 impl Sink {
-    /// Records what is stored; `bytes` more than at the last call.
-    pub(super) fn checkpoint(&mut self, bytes: u64, events: &mut dyn FnMut(SinkEvent)) {
+    /// Records what is stored.
+    pub(super) fn checkpoint(&mut self, events: &mut dyn FnMut(SinkEvent)) {
         let Target::Tree(tree) = &mut self.target else { return };
         let Some(journal) = tree.journal() else { return };
         let partial = self.file.as_ref().and_then(CurrentFile::partial);
-        for NotKept { path, errno, is_complete } in journal.checkpoint(partial, bytes) {
+        for NotKept { path, errno, is_complete } in journal.checkpoint(partial) {
             let message = sentence("have the device keep", &path, errno);
             if let Some(file) = &mut self.file
                 && file.path == path
@@ -23,7 +23,7 @@ impl Sink {
 
     pub(super) fn end_early(&mut self) -> Option<Suspended> {
         self.over = true;
-        self.checkpoint(0, &mut |_| {});
+        self.checkpoint(&mut |_| {});
         let Target::Tree(tree) = &mut self.target else { return None };
         let keeps = tree.journal().is_some_and(|journal| journal.records());
         if let Some(file) = self.file.take() {
