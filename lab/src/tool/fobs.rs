@@ -1,4 +1,4 @@
-//! FOBS itself, as a user runs it: `fobs cp --json` to or from a daemon, or over ssh.
+//! FOBS itself, as a user runs it: `fobs cp --json`, or `fobs sync`, to or from a daemon, or over ssh.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,12 +32,49 @@ enum Carrier {
     Ssh,
 }
 
+/// The command of `fobs` that moves the data.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Verb {
+    /// `fobs cp`.
+    #[default]
+    Cp,
+    /// `fobs sync`.
+    Sync,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Cp => "cp",
+            Verb::Sync => "sync",
+        }
+    }
+
+    /// Its option for the private key: the letter of `cp` is another option of `sync`.
+    fn identity(self) -> &'static str {
+        match self {
+            Verb::Cp => "-i",
+            Verb::Sync => "--identity",
+        }
+    }
+
+    /// Its option for ssh's configuration.
+    fn ssh_config(self) -> &'static str {
+        match self {
+            Verb::Cp => "-F",
+            Verb::Sync => "--ssh-config",
+        }
+    }
+}
+
 /// Keys of a flow of FOBS.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FobsOptions {
     call: Call,
     carrier: Carrier,
+    verb: Verb,
     history: History,
     /// `--cc`.
     cc: Option<String>,
@@ -59,12 +96,12 @@ struct FobsOptions {
     buffers: Buffers,
     /// Whether TCP's window may be larger than 64 KiB.
     windows: Windows,
-    /// Further arguments of `fobs cp`.
+    /// Further arguments.
     args: Vec<String>,
 }
 
 impl FobsOptions {
-    /// The words of `fobs cp` that the options stand for.
+    /// The arguments that the options stand for.
     fn words(&self) -> Vec<String> {
         let numbers =
             [("--ack-every", self.ack_every), ("--burst", self.burst), ("--packet-size", self.packet_size)];
@@ -116,11 +153,12 @@ impl Tool for Fobs {
     }
 
     fn supports(&self, programs: &Programs, options: &Options) -> Result<(), String> {
-        if super::options::<FobsOptions>(options)?.carrier == Carrier::Ssh {
+        let FobsOptions { carrier, verb, .. } = super::options(options)?;
+        if carrier == Carrier::Ssh {
             sshd::version(programs)?;
         }
         let fobs = programs.find("fobs", HOW)?.into_os_string();
-        let help = programs.ask(&[fobs, "cp".into(), "--help".into()])?;
+        let help = programs.ask(&[fobs, verb.word().into(), "--help".into()])?;
         understands(&help, options)
     }
 
@@ -133,12 +171,13 @@ impl Tool for Fobs {
             );
         }
         let fobs = task.programs.find("fobs", HOW)?;
-        let client = Program::new([&fobs]).args(["cp", "--json"]).env(STATE, state(task));
+        let client = Program::new([&fobs]).args([options.verb.word(), "--json"]).env(STATE, state(task));
         let (server, client) = match options.carrier {
             Carrier::Daemon => daemon(task, &options, &fobs, client)?,
             Carrier::Ssh => {
                 let ssh = sshd::prepare(task, options.call.client().other())?;
-                let client = client.arg("-F").arg(ssh.config).arg("--fobs-path").arg(&fobs);
+                let client =
+                    client.arg(options.verb.ssh_config()).arg(ssh.config).arg("--fobs-path").arg(&fobs);
                 let client = client.args(["--udp-ports".to_owned(), udp_ports(task)]).args(options.words());
                 let client = match options.call {
                     Call::Push => client.arg(&task.source).arg(remote(&task.destination)),
@@ -266,7 +305,7 @@ fn daemon(
         .arg("--identity")
         .arg(folder.join("server"));
     let client = client
-        .arg("-i")
+        .arg(options.verb.identity())
         .arg(identity)
         .arg("--known-hosts")
         .arg(folder.join("known_hosts"))
