@@ -22,7 +22,7 @@ use crate::session::{
     sync_checksums, time_until,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Sink, Source, SourceSpec, same_name, show_path, top_names};
+use crate::storage::{Base, Sink, Source, SourceSpec, means_contents, same_name, show_path, top_names};
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
@@ -39,12 +39,31 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         return Err(usage("the deadline has passed already; give one that is still to come"));
     }
     sender_config(&sending_of(options), options.packet_size, 0)?;
+    if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
+        removable(sources)?;
+    }
     match destination {
         Location::Remote(_) => match local_sources(sources)? {
             LocalSources::Stdin => Ok(()),
             LocalSources::Paths(paths) => distinct(&paths),
         },
         Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
+    }
+}
+
+/// Refuses to remove sources of which one may replace another: its content would be lost.
+fn removable(sources: &[Location]) -> Result<()> {
+    let is_contents = |source: &Location| match source {
+        Location::Local(path) => means_contents(path.as_os_str().as_bytes()),
+        Location::Remote(remote) => means_contents(&remote.path),
+        Location::Stdio => false,
+    };
+    match sources.len() > 1 && sources.iter().any(is_contents) {
+        true => Err(usage(
+            "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
+             be lost; sync them one by one, or without the slash",
+        )),
+        false => Ok(()),
     }
 }
 

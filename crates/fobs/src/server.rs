@@ -424,11 +424,20 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
     if open.direction == TransferDirection::Push && policy.read_only {
         return Err(Error::new(ErrorKind::Denied, "this server is read-only; nothing can be written to it"));
     }
+    let removes = open.sync.as_ref().is_some_and(|sync| sync.remove_source_files)
+        && open.direction == TransferDirection::Pull;
+    if removes && policy.read_only {
+        let message =
+            "this server is read-only: nothing can be removed from it; leave out --remove-source-files";
+        return Err(Error::new(ErrorKind::Denied, message));
+    }
     if let Some(rights) = &policy.rights {
         for path in &open.paths {
-            rights
-                .allows(open.direction, path)
-                .map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
+            rights.allows(open.direction, path)?;
+            if removes {
+                // Who may not write to a path may not remove what is there.
+                rights.allows(TransferDirection::Push, path)?;
+            }
         }
     }
     Ok(())

@@ -61,6 +61,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
         },
         delete,
         backup,
+        remove_source_files: given.remove_source_files,
         dry_run: given.dry_run,
         only_delete: false,
         report: match (given.itemize, given.verbose) {

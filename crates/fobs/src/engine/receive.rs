@@ -436,11 +436,15 @@ impl Receiving {
 
     /// Waits for the sender's figures; a sender that goes without them has still sent everything.
     fn await_finished(&mut self) -> Result<Option<Finished>> {
-        let end = Instant::now() + FAREWELL_WAIT;
+        let mut end = Instant::now() + FAREWELL_WAIT;
         while self.finished.is_none() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
-                Ok(ToReceiver::Control(event)) => self.take_control(event)?,
+                Ok(ToReceiver::Control(event)) => {
+                    self.take_control(event)?;
+                    // A sender that speaks is removing its sources.
+                    end = Instant::now() + FAREWELL_WAIT;
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }

@@ -126,6 +126,19 @@ impl Reporter {
         }
     }
 
+    /// Whether something failed at either end that the entry with this path depends on: itself or a directory
+    /// above it. True of every path once there were more failures than are remembered.
+    pub(super) fn has_failed(&self, path: &[u8]) -> bool {
+        self.with(|state| {
+            if state.errors.len() >= ERRORS_KEPT_MAX {
+                return true;
+            }
+            // Errors without a path are of no entry.
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            ends.chain([path.len()]).any(|end| end > 0 && state.reported.contains(&path[..end]))
+        })
+    }
+
     pub(crate) fn errors(&self) -> Vec<FileError> {
         self.with(|state| state.errors.clone())
     }

@@ -27,6 +27,8 @@ pub struct SyncOptions {
     pub delete: Option<Delete>,
     /// The end of a backup's name, if backups are made.
     pub backup: Option<Vec<u8>>,
+    /// What the destination has, as it was sent or as it was, is removed from the source at the end.
+    pub remove_source_files: bool,
     /// Nothing is changed.
     pub dry_run: bool,
     /// Nothing but deletions is carried out: the first part of `--delete-before`.
@@ -60,6 +62,11 @@ impl SyncOptions {
     /// Whether directories can be sources.
     pub(crate) fn enters(&self) -> bool {
         self.directories != Enter::None
+    }
+
+    /// Whether this run removes sources.
+    pub(crate) fn removes_sources(&self) -> bool {
+        self.remove_source_files && !self.dry_run && !self.only_delete
     }
 }
 

@@ -15,6 +15,7 @@ use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspende
 use super::path;
 use super::record::{Meta, Record};
 use super::source::SourceShape;
+use super::survey::Durability;
 use super::temporary::{Keeping, Modes};
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
@@ -180,6 +181,14 @@ impl Sink {
     pub fn follow(&mut self, sync: &SyncOptions) {
         if let Target::Tree(tree) = &mut self.target {
             tree.follow(sync);
+        }
+    }
+
+    /// When something counts as stored.
+    pub(in crate::storage) fn durability(&self) -> Durability {
+        match &self.target {
+            Target::Tree(tree) if tree.syncs() => Durability::Device,
+            _ => Durability::Kernel,
         }
     }
 

@@ -31,11 +31,10 @@ const NO_PLACE: &str =
 use Takes::{Nothing, Value};
 
 /// Letter, long name, value and reason.
-const OPTIONS: [(Option<char>, &str, Takes, &str); 90] = [
+const OPTIONS: [(Option<char>, &str, Takes, &str); 89] = [
     (None, "link-dest", Value, NO_BASIS),
     (None, "partial-dir", Value, NO_PLACE),
     (None, "inplace", Nothing, NO_PLACE),
-    (None, "remove-source-files", Nothing, "remove the sources after a sync that exited with 0"),
     (None, "info", Value, NO_LIST),
     (None, "debug", Value, NO_LIST),
     (None, "stderr", Value, "errors are always written to standard error"),

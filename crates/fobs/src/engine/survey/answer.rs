@@ -142,7 +142,7 @@ impl Answerer {
                 let error = FileError { path: row.path.clone(), message: reason.clone() };
                 self.reporter.failed_here(error);
             }
-            Decision::Send | Decision::Skip | Decision::Resume { .. } => {}
+            Decision::Send | Decision::Skip | Decision::Same | Decision::Resume { .. } => {}
         }
         if choice.changes.contains(Changes::STARTS_OVER) {
             self.reporter.started_over(&row.path);

@@ -51,7 +51,7 @@ impl Compare {
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
     ) -> Compare {
-        let target = Some(Target::new(sink.view(), options, sources, privileges));
+        let target = Some(Target::new(sink.view(), options, sources, privileges, sink.durability()));
         Compare { target, ..Compare::new(sink, Rules::default()) }
     }
 

@@ -12,6 +12,7 @@ mod lister;
 mod prefix;
 mod row;
 mod rules;
+mod stays;
 pub(crate) mod sync;
 mod target;
 
@@ -25,3 +26,4 @@ pub(super) use prefix::hash_prefix;
 pub(crate) use row::{BATCH_ROWS_MAX, BatchWriter};
 pub use row::{Row, decode_batch};
 pub use rules::{Append, CompareBy, Rules};
+pub(in crate::storage) use stays::Durability;

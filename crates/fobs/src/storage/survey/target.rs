@@ -13,6 +13,7 @@ use super::extraneous::{Deleted, Extraneous};
 use super::itemize::{ItemKind, Update};
 use super::lister::checksum;
 use super::row::{Row, RowKind};
+use super::stays::Durability;
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
 use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
@@ -27,13 +28,13 @@ use crate::storage::view::View;
 use crate::storage::walk::{means_contents, name_in_transfer};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The destination of a sync.
 pub(super) struct Target {
     /// `None`: it does not exist, and nothing is made.
-    view: Option<View>,
-    options: Arc<SyncOptions>,
+    pub(super) view: Option<View>,
+    pub(super) options: Arc<SyncOptions>,
     directories: Vec<Open>,
     /// `None`: nothing is deleted.
     extraneous: Option<Extraneous>,
@@ -44,6 +45,7 @@ pub(super) struct Target {
     applier: Applier,
     /// What made way and is not reported yet.
     deleted: Vec<Deleted>,
+    pub(super) durability: Durability,
 }
 
 /// A directory whose rows are coming.
@@ -59,6 +61,7 @@ impl Target {
         options: Arc<SyncOptions>,
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
+        durability: Durability,
     ) -> Target {
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
@@ -77,6 +80,7 @@ impl Target {
             collector: Collector::new(preserve.clone(), privileges),
             applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
+            durability,
         }
     }
 
@@ -201,7 +205,7 @@ impl Target {
             Action::Send if self.options.dry_run => Decision::Skip,
             Action::Keep if self.options.dry_run => Decision::Skip,
             Action::Keep => match self.set(row, changes) {
-                Ok(()) => Decision::Skip,
+                Ok(()) => self.stays(row),
                 Err(why) => Decision::Failed(why),
             },
             Action::Send => send(row, held),
@@ -222,7 +226,9 @@ impl Target {
     fn keeps(&self, row: &Row) -> bool {
         match &row.kind {
             RowKind::Symlink { .. } => self.options.preserve.links == SymbolicLinks::Kept,
-            RowKind::Special { kind, .. } => self.options.preserve.keeps(*kind),
+            RowKind::Special { kind, .. } => {
+                self.options.preserve.keeps(*kind) && (!kind.is_device() || self.applier.rights.is_root)
+            }
             _ => true,
         }
     }
@@ -237,7 +243,7 @@ impl Target {
         if let (Some(there), Some(leads_to)) = (&there, &leads_to)
             && same(there, leads_to)
         {
-            return Decision::Skip.into();
+            return self.stays(row).into();
         }
         let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
         let decision = match there {
