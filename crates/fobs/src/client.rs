@@ -18,8 +18,8 @@ use crate::lessons::Lessons;
 use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
-    checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
-    sync_checksums, time_until,
+    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of,
+    summary, sync_checksums, time_until,
 };
 use crate::storage::survey::Compare;
 use crate::storage::{Base, Sink, Source, SourceSpec, means_contents, same_name, show_path, top_names};
@@ -297,6 +297,7 @@ impl Client<'_> {
         let wants_survey = sink.history().is_some() || self.options.append_verify;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         self.require_sync()?;
+        check_bases(&sink, None)?;
         let survey = match &self.options.sync {
             Some(sync) => {
                 Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser))

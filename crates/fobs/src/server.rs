@@ -19,8 +19,8 @@ use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Direction, SessionSecret};
 use crate::secure::identity::PublicKey;
 use crate::session::{
-    checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit, receiver_config,
-    sane, sender_config, sync_checksums, udp_options,
+    check_bases, checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit,
+    receiver_config, sane, sender_config, sync_checksums, udp_options,
 };
 use crate::storage::survey::Compare;
 use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
@@ -271,6 +271,7 @@ fn push_sink(open: Open, base: Base, privileges: Privileges, channel: &ControlCh
         privileges,
         fsync: open.fsync,
         keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+        link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: resuming.transfer_id.unwrap_or_default(),
         client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes))),
         names: resuming.names,
@@ -298,6 +299,7 @@ fn receive_push(
     let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
     let mut sink = push_sink(open, policy.base, privileges, &channel)?;
+    check_bases(&sink, policy.rights.as_ref())?;
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fobs::filter::{Action, Filter, Separator};
 use fobs::options::sync::{
-    Absent, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
+    Absent, BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
 };
 use fobs::{Chmod, Error, ErrorKind, FileSystems, IdMapping, Preserve, Result, SymbolicLinks, Unkept};
 
@@ -62,6 +62,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
         delete,
         backup,
         remove_source_files: given.remove_source_files,
+        link_dest: args.link_dest.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         dry_run: given.dry_run,
         only_delete: false,
         report: match (given.itemize, given.verbose) {
@@ -87,6 +88,9 @@ fn check(args: &SyncArgs) -> Result<()> {
         return Err(usage(
             "--files-from needs one source, the directory in which the names lie, and a destination",
         ));
+    }
+    if args.link_dest.len() > BASES_MAX {
+        return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
     }
     let deletes = given.delete || given.delete_after || given.delete_before || given.delete_during;
     if args.files_from.is_some() && deletes {

@@ -32,6 +32,7 @@ mod restricted;
 mod resume;
 mod serving;
 mod sync;
+mod sync_links;
 mod sync_sources;
 mod systemd;
 mod trees;

@@ -58,6 +58,7 @@ pub(super) fn open_sink(
         privileges: Privileges::OfTheUser,
         fsync: options.fsync,
         keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
+        link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,
         client: None,
         names: top_names(paths),

@@ -78,6 +78,11 @@ pub enum Message {
         /// One sentence.
         reason: String,
     },
+    /// Receiver: something for the user to know.
+    Notice {
+        /// One sentence.
+        text: String,
+    },
     /// Receiver: it deleted something that the sources do not have.
     Deleted {
         /// Path within the transfer.

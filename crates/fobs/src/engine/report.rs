@@ -163,6 +163,18 @@ impl Reporter {
         }
     }
 
+    /// Something at this end that the users of both should know.
+    pub(super) fn notice_here(&self, text: String) {
+        // If the channel is broken the session ends anyway, with that error.
+        let _ = self.peer.send(&Message::Notice { text: text.clone() });
+        self.events.event(Event::Notice(text));
+    }
+
+    /// Something at the peer's end.
+    pub(super) fn notice_there(&self, text: &str) {
+        self.events.event(Event::Notice(printable(text, PEER_REASON_MAX)));
+    }
+
     /// The peer deleted something.
     pub(super) fn deleted_there(&self, mut path: Vec<u8>, directory: bool) {
         path.truncate(PEER_PATH_MAX);

@@ -57,6 +57,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         preserve: if input.0.len().is_multiple_of(2) { everything() } else { Preserve::default() },
         fsync: false,
         keep: Partial::Discard,
+        link_dest: Vec::new(),
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,

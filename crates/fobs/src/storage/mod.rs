@@ -4,6 +4,7 @@
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
 mod attributes;
+mod basis;
 mod beneath;
 mod chunk;
 mod compression;
@@ -36,6 +37,7 @@ mod tests;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use attributes::Attributes;
 pub use attributes::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
+pub use basis::BASES_MAX;
 pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;

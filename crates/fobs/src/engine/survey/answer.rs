@@ -91,6 +91,7 @@ struct Answerer {
 
 impl Answerer {
     fn run(&mut self, batches: &Receiver<Batch>) -> Result<()> {
+        self.compare.take_notices().into_iter().for_each(|notice| self.reporter.notice_here(notice));
         while let Ok(Batch { first, bytes, last }) = batches.recv() {
             if first != self.rows {
                 return Err(violation("rows are missing"));

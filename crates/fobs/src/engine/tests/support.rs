@@ -310,6 +310,7 @@ impl World {
             preserve: Preserve::default(),
             fsync: false,
             keep: Partial::Discard,
+            link_dest: Vec::new(),
             transfer_id: [0; 16],
             names: Vec::new(),
             client: None,

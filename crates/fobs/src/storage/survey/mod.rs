@@ -4,11 +4,13 @@
 //! choices: [`rules`] decides for `cp` and [`sync`] for `sync` from what is known, without I/O; [`target`]
 //! does the I/O around `sync`.
 
+mod bases;
 mod choice;
 mod compare;
 mod extraneous;
 mod itemize;
 mod lister;
+mod look;
 mod prefix;
 mod row;
 mod rules;

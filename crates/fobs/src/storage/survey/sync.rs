@@ -151,6 +151,19 @@ pub enum Action {
     SendInPlaceOf,
 }
 
+/// How well an entry of `--link-dest` fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It is something else.
+    Nothing,
+    /// It is of the same type.
+    Type,
+    /// It has the same content too.
+    Content,
+    /// It has all that is kept: it can have one more name.
+    Whole,
+}
+
 impl SyncRules {
     /// Whether `decide` needs the contents of both files.
     pub fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
@@ -192,6 +205,29 @@ impl SyncRules {
             return (Action::Send, changes.with(Changes::CONTENT));
         }
         (Action::Keep, self.differences(wanted, there, kept, Update::None))
+    }
+
+    /// What differs from an entry of the same name in a directory of `--link-dest`, by how well it fits.
+    pub fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
+        if !same_type(wanted.kind, &basis.kind) {
+            return (Fit::Nothing, Changes::default());
+        }
+        let changes = |update| self.differences(wanted, basis, kept, update);
+        let is_same = match wanted.kind {
+            WantedKind::File => self.is_same_file(wanted, basis),
+            _ => same_value(wanted.kind, &basis.kind),
+        };
+        if is_same && !changes(Update::None).is_significant() {
+            return (Fit::Whole, Changes::BASIS.by(Update::Hardlink));
+        }
+        let fit = if is_same { Fit::Content } else { Fit::Type };
+        match wanted.kind {
+            WantedKind::File => {
+                let compared = self.compare == Compare::Content && !is_same;
+                (fit, changes(Update::Transfer).and(Changes::CONTENT, compared))
+            }
+            _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
+        }
     }
 
     /// The changes of an entry that is made.

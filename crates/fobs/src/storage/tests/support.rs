@@ -119,6 +119,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Discard,
+        link_dest: Vec::new(),
         transfer_id: [0; 16],
         names: Vec::new(),
         client: None,
