@@ -92,10 +92,6 @@ fn check(args: &SyncArgs) -> Result<()> {
     if args.link_dest.len() > BASES_MAX {
         return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
     }
-    let deletes = given.delete || given.delete_after || given.delete_before || given.delete_during;
-    if args.files_from.is_some() && deletes {
-        return Err(usage("--delete with --files-from is not built: name directories instead"));
-    }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
     if modes.iter().filter(|on| **on).count() > 1 {
         return Err(usage(

@@ -7,7 +7,7 @@ use rustix::fs::Stat;
 use super::choice::{Changes, Decision};
 use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
-use super::sync::{Fit, There, Wanted};
+use super::sync::{Fit, There, Wanted, same_type};
 use super::target::{Target, wanted};
 use crate::storage::basis::{Link, Links};
 use crate::storage::identity::Identity;
@@ -55,6 +55,8 @@ impl Target {
     /// Looks for an entry that is no directory, and has it linked if it is there whole.
     pub(super) fn in_basis(&mut self, row: &Row, wanted: &Wanted<'_>, there: Option<&There>) -> FromBasis {
         let is_file = row.kind == RowKind::File;
+        // What is of another type makes way.
+        let there = there.filter(|there| same_type(wanted.kind, &there.kind));
         // As rsync: a file is looked for even if there is one, anything else is not.
         if self.bases.views.is_empty() || (there.is_some() && !is_file) {
             return FromBasis::No;

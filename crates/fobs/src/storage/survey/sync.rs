@@ -288,7 +288,8 @@ impl SyncRules {
     }
 }
 
-fn same_type(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
+/// Whether both are files, directories and so on.
+pub(super) fn same_type(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
     match (wanted, there) {
         (WantedKind::File, ThereKind::File)
         | (WantedKind::Directory, ThereKind::Directory)

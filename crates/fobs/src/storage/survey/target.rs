@@ -183,7 +183,7 @@ impl Target {
         }
         let (_, mut changes) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
-        if before.is_none()
+        if before.as_ref().is_none_or(|before| before.kind != ThereKind::Directory)
             && let Some(from_basis) = self.directory_in_basis(row)
         {
             changes = from_basis;
@@ -210,30 +210,29 @@ impl Target {
             there.checksum = self.checksum(&row.path);
         }
         let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
-        if action != Action::LeaveOut {
-            match self.in_basis(row, &wanted, there.as_ref()) {
-                FromBasis::Linked => {
-                    let changes = Changes::BASIS.by(Update::Hardlink);
-                    return Choice { decision: self.linked(), changes };
-                }
-                FromBasis::Begins(from_basis) => changes = from_basis,
-                FromBasis::No => {}
+        if action == Action::LeaveOut {
+            return Decision::Skip.into();
+        }
+        if action == Action::SendInPlaceOf
+            && let Err(why) = self.make_way(&row.path)
+        {
+            return Decision::Failed(why).into();
+        }
+        match self.in_basis(row, &wanted, there.as_ref()) {
+            FromBasis::Linked => {
+                let changes = Changes::BASIS.by(Update::Hardlink);
+                return Choice { decision: self.linked(), changes };
             }
+            FromBasis::Begins(from_basis) => changes = from_basis,
+            FromBasis::No => {}
         }
         let decision = match action {
-            Action::LeaveOut => return Decision::Skip.into(),
-            Action::Send if self.options.dry_run => Decision::Skip,
-            Action::Keep if self.options.dry_run => Decision::Skip,
+            _ if self.options.dry_run => Decision::Skip,
             Action::Keep => match self.set(row, changes) {
                 Ok(()) => self.stays(row),
                 Err(why) => Decision::Failed(why),
             },
-            Action::Send => send(row, held),
-            Action::SendInPlaceOf => match self.make_way(&row.path) {
-                Ok(()) if self.options.dry_run => Decision::Skip,
-                Ok(()) => send(row, held),
-                Err(why) => Decision::Failed(why),
-            },
+            Action::Send | Action::SendInPlaceOf | Action::LeaveOut => send(row, held),
         };
         match decision {
             // It says why, and nothing changes.
