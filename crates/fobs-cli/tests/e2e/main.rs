@@ -14,6 +14,7 @@ mod packets;
 mod process;
 mod remote;
 mod sshd;
+mod sync_trees;
 
 mod arguments;
 mod changing;
