@@ -1,13 +1,15 @@
 //! The calling side of one transfer.
 
 mod dial;
+mod direct;
+pub(crate) mod line;
 mod link;
 mod persist;
 pub(crate) mod probe;
 mod resume;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Accept, Hello, Message, Open, Resuming};
+use crate::control::message::{Accept, Hello, Message, Open, Resuming, Reuse};
 use crate::control::{ControlChannel, ControlWriter, ssh};
 use crate::direction::TransferDirection;
 use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
@@ -15,17 +17,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Location, Privileges, Remote, TransferOptions};
+use crate::options::{Carrier, Location, Privileges, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
     check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of,
     summary, sync_checksums, time_until,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Sink, Source, SourceSpec, means_contents, same_name, show_path, top_names};
+use crate::storage::{
+    Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path, top_names,
+};
+use direct::object_of;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -65,6 +71,29 @@ fn removable(sources: &[Location]) -> Result<()> {
         )),
         false => Ok(()),
     }
+}
+
+/// Refuses options of a session that are not possible.
+pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
+    sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
+}
+
+/// Opens paths of this host, for an attempt.
+pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
+    distinct(paths)?;
+    open_source(LocalSources::Paths(paths.to_vec()), options)
+}
+
+/// Opens a destination on this host, for an attempt.
+pub(crate) fn make_sink(
+    paths: &[Vec<u8>],
+    destination: &Path,
+    remote: &Remote,
+    options: &TransferOptions,
+    id: TransferId,
+) -> Result<Sink> {
+    distinct(paths)?;
+    open_sink(paths, &Location::Local(destination.to_path_buf()), remote, options, id)
 }
 
 /// Refuses sources of which the later would replace the earlier.
@@ -217,6 +246,8 @@ struct Client<'a> {
     cancel: &'a CancelToken,
     /// Ends the waits of the set-up. Withdrawn before the engine runs, which tells the peer why it ends.
     hook: Option<CancelHook>,
+    /// What is asked of a server that keeps the connection.
+    reuse: Reuse,
 }
 
 /// The figures of a complete transfer, and when it was complete.
@@ -307,9 +338,13 @@ impl Client<'_> {
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
         let open = self.open(TransferDirection::Pull, paths, resuming);
         let cc = self.options.congestion_control.name();
-        let accept = self
+        let (asked, has_room) = (Instant::now(), open.reuse.room.is_some());
+        let mut accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
+            return self.take_direct(&object, sink, asked, course);
+        }
         let (link, cipher) = self
             .link(&accept, Direction::Receiver, None)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
@@ -359,6 +394,7 @@ impl Client<'_> {
             sync: options.sync.clone(),
             probe: None,
             timeout: Some(options.timeout),
+            reuse: self.reuse.clone(),
         }
     }
 
@@ -403,7 +439,10 @@ impl Client<'_> {
     fn started(&mut self, cipher: Cipher, cc: &'static str, course: &mut Course) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
-        let control = if self.ssh.is_some() { "ssh" } else { "tls" };
+        let control = match self.channel.carrier {
+            Carrier::Ssh => "ssh",
+            Carrier::Daemon => "tls",
+        };
         self.events.event(match course.started() {
             Start::First => Event::Started { control, transport: "udp", cipher: cipher.name(), cc },
             Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),

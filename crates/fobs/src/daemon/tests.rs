@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::CancelToken;
-use crate::control::message::{Message, Open, Resuming, Sending};
+use crate::control::message::{Message, Open, Resuming, Reuse, Sending};
 use crate::control::{ControlChannel, hello, tls};
 use crate::direction::TransferDirection;
 use crate::error::ErrorKind;
@@ -189,6 +189,7 @@ fn pull_of_file() -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        reuse: Reuse::default(),
         resuming: Resuming::default(),
         timeout: None,
     }

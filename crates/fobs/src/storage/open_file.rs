@@ -118,7 +118,7 @@ impl Stamp {
     }
 
     /// Whether the content is the same, as far as can be seen.
-    fn is_same_content(&self, now: &Stamp) -> bool {
+    pub(super) fn is_same_content(&self, now: &Stamp) -> bool {
         // A name that was added or removed changes the last time too: a file that another one replaced under
         // its name is still read whole.
         let untouched = self.changed == now.changed || self.links != now.links;

@@ -1,5 +1,6 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod range;
 mod reading;
 mod removal;
 mod sealing;
@@ -12,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use blake3::hazmat::ChainingValue;
 
+pub use self::range::Part;
 pub use self::removal::Removal;
 pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec};
 use super::Item;

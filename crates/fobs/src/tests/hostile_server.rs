@@ -106,6 +106,7 @@ fn accept_at(port: u16) -> Accept {
         survey: false,
         limit_bps: None,
         withholds: false,
+        object: None,
     }
 }
 
