@@ -32,6 +32,7 @@ mod refusals;
 mod restricted;
 mod resume;
 mod serving;
+mod session;
 mod sync;
 mod sync_links;
 mod sync_sources;

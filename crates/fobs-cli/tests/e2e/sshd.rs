@@ -65,6 +65,11 @@ impl Sshd {
         Sshd { running, root, config, udp_ports: case.net.udp_ports() }
     }
 
+    /// Logins so far.
+    pub fn logins(&self) -> usize {
+        self.running.stderr_so_far().matches("Accepted publickey").count()
+    }
+
     /// The location of a path under the remote directory.
     pub fn location(&self, path: impl AsRef<std::ffi::OsStr>) -> std::ffi::OsString {
         let mut location = std::ffi::OsString::from(format!("{HOST}:{}/", self.root.display()));

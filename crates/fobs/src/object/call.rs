@@ -166,7 +166,7 @@ impl<'s> Call<'s> {
         if buffer.is_short {
             return Err(too_long(&show_path(name), range.len));
         }
-        got.and_then(whole).map(|_| buffer.filled)
+        got.and_then(one).map(|_| buffer.filled)
     }
 
     /// A part of a file in memory of its own.
@@ -179,7 +179,7 @@ impl<'s> Call<'s> {
         if bounded.is_short() {
             return Err(too_long(&show_path(name), range.len));
         }
-        got.and_then(whole)?;
+        got.and_then(one)?;
         Ok(bounded.take())
     }
 
@@ -223,6 +223,20 @@ impl<'s> Running<'s> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// What was received is one object, if it may be empty.
+fn one(summary: Summary) -> Result<Summary> {
+    let summary = whole(summary)?;
+    match summary.files {
+        1 => Ok(summary),
+        count => {
+            let message = format!(
+                "the server sent {count} files where one object was asked for; install the same version on both sides"
+            );
+            Err(Error::new(ErrorKind::Protocol, message))
+        }
     }
 }
 
