@@ -60,8 +60,8 @@ use turn::Turnstile;
 /// **The connection.** An object of up to 64 KiB, or such a part of a file, takes one round trip; more goes
 /// over the data plane, with a secret of its own. Where the connection was lost, between two transfers or in
 /// one, the call makes a new one; so it does for each transfer with a server that is too old to keep a
-/// connection. A daemon lets a connection rest for five minutes, and may hang up earlier when many rest; over ssh
-/// the program there ends with the connection.
+/// connection. A daemon lets a connection rest for five minutes, and may hang up earlier when many rest; over
+/// ssh the program there ends with the connection.
 ///
 /// **Errors** of a call leave the session usable, cancellation too.
 pub struct Session {

@@ -1,6 +1,7 @@
 //! Sessions with a server in the same process.
 
 mod failures;
+mod hostile;
 
 use super::*;
 use crate::ErrorKind;
