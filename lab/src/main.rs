@@ -6,6 +6,7 @@
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
 //! - `trees` measures copies and syncs of trees over an emulated path ([`trees`]),
 //! - `crash` kills either side of real copies and goes on with them ([`crash`]),
+//! - `flood` copies while forged datagrams arrive ([`flood`]),
 //! - `analyse` makes the tables that documents quote, of records, virtual time and trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
@@ -24,6 +25,7 @@ mod bench;
 mod crash;
 mod diagnose;
 mod failure;
+mod flood;
 mod link;
 mod output;
 mod plan;
@@ -52,6 +54,7 @@ enum Command {
     Bench(bench::Args),
     Trees(trees::Args),
     Crash(crash::Args),
+    Flood(flood::Args),
     Analyse(analyse::Args),
 }
 
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::main(&args),
         Command::Trees(args) => trees::main(&args),
         Command::Crash(args) => crash::main(&args),
+        Command::Flood(args) => flood::main(&args),
         Command::Analyse(args) => analyse::main(&args),
     }
 }

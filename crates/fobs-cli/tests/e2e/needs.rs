@@ -22,7 +22,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_blocked_udp_path_is_named_within_seconds_over_ssh", &[Need::Root, Need::Iptables]),
     ("doctor_says_at_which_end_udp_is_blocked", &[Need::Root, Need::Iptables]),
     ("forged_datagrams_from_the_peers_own_address_change_nothing", &[Need::Root]),
-    ("datagrams_replayed_from_a_capture_change_nothing", &[Need::Root]),
+    ("datagrams_forged_from_a_capture_change_nothing", &[Need::Root]),
     ("every_datagram_arriving_twice_changes_nothing", &[Need::Root, Need::Iptables]),
     ("loss_both_ways_only_costs_time", &[Need::Root, Need::Iptables]),
     ("reordering_both_ways_only_costs_time", &[Need::Root, Need::Iptables]),
