@@ -62,6 +62,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// What the client may have files be given.
+    fn privileges(&self) -> Privileges {
+        self.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges)
+    }
+
     /// What paths are relative to, for one more use.
     fn base_again(&self) -> Result<Base> {
         self.base.try_clone().map_err(|error| {
@@ -260,7 +265,7 @@ fn receive_push(
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let wants_survey = resuming.survey;
-    let privileges = policy.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges);
+    let privileges = policy.privileges();
     let withholds = privileges == Privileges::Withheld
         && geteuid().is_root()
         && preserved(sync.as_deref(), open.preserve).needs_privileges();

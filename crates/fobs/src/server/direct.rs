@@ -8,7 +8,6 @@ use crate::direct::{Filled, completion, pass, store};
 use crate::direction::TransferDirection;
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Privileges;
 use std::time::Instant;
 
 /// Stores the object of a push.
@@ -27,8 +26,8 @@ pub(super) fn receive(
     }
     let began = Instant::now();
     pass(&policy.throttle, object.len(), cancel)?;
+    let privileges = policy.privileges();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
-    let privileges = policy.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges);
     let sink = push_sink(open, policy.base, privileges, channel)?;
     let (summary, closing) = store(object, sink, &reporter)?;
     // A client that misses the answer sends all of it again, so nothing need be kept for it.

@@ -20,6 +20,7 @@ fn accept(object: Vec<u8>) -> Message {
         chunk_limit: 0,
         survey: false,
         limit_bps: None,
+        withholds: false,
         object: Some(object),
     })
 }
