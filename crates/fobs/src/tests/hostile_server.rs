@@ -13,7 +13,7 @@ use crate::control::message::{Accept, Hello, HostPort, Message};
 use crate::control::{ControlChannel, hello, tls};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventSink};
-use crate::options::{Transport};
+use crate::options::Transport;
 use crate::secure::identity::Identity;
 use crate::storage::SourceShape;
 use crate::{CancelToken, Carrier, Location, Outcome, Remote, Transfer, TransferOptions, keygen};
