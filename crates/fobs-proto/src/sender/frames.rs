@@ -82,7 +82,7 @@ pub(super) struct Frames {
     next_id: u64,
     outstanding: BTreeMap<u64, Carried>,
     bytes: u64,
-    /// Why the last [`Sender::poll_frame`] that gave no frame gave none.
+    /// Why the last [`Sender::poll_frame`] gave none; the streams, if it gave one.
     limit: SendLimit,
 }
 
@@ -131,6 +131,8 @@ impl Sender {
         self.flight.stats.packets_framed += u64::from(frame.header.packets);
         self.flight.stats.bytes_framed += bytes;
         self.spend(now, bytes);
+        // A driver that asks for no other has no free stream.
+        self.frames.limit = SendLimit::Window;
         TransmitFrame::Frame(frame)
     }
 

@@ -200,6 +200,9 @@ pub struct TransportPolicy {
     route: Route,
     count: StreamCount,
     datagrams: Trust,
+    /// When a datagram of the peer's came last, or none was due. Acks on streams can report datagrams that
+    /// pass one way only.
+    heard: Timestamp,
     streams: Trust,
     /// When a stream was last open or being opened.
     streams_there: Timestamp,
@@ -232,6 +235,7 @@ impl TransportPolicy {
             route,
             count: StreamCount::new(target),
             datagrams: Trust::new(began),
+            heard: began,
             streams: Trust::new(began),
             streams_there: began,
             seen_at: began,
@@ -295,7 +299,10 @@ impl TransportPolicy {
         let now = seen.now;
         let stalled = now - self.seen_at > STALL;
         self.seen_at = now;
-        self.datagrams.observe(now, seen.datagrams.delivered, seen.datagrams.waiting && !stalled);
+        let due = seen.datagrams.waiting && !stalled;
+        self.datagrams.observe(now, seen.datagrams.delivered, due);
+        let heard = seen.datagrams.heard.unwrap_or(Timestamp::ZERO);
+        self.heard = if due { self.heard.max(heard) } else { now };
         self.streams.observe(now, seen.frames_delivered, seen.frames_waiting && !stalled);
         if seen.streams.open + seen.streams.connecting > 0 {
             self.streams_there = now;
@@ -309,11 +316,11 @@ impl TransportPolicy {
     }
 
     fn datagrams_silent(&self, seen: &TransportSeen) -> bool {
-        seen.now - self.datagrams.moved >= Self::silence(seen)
+        seen.now - self.datagrams.moved.min(self.heard) >= Self::silence(seen)
     }
 
     fn ask(&mut self, seen: &TransportSeen) -> Stage {
-        if seen.datagrams.heard {
+        if seen.datagrams.heard.is_some() {
             return Stage::Datagrams;
         }
         if seen.now - self.config.began >= ASKING {
@@ -382,7 +389,8 @@ impl TransportPolicy {
             self.streams.fail(seen.now);
             return self.go_beside(seen, RouteReason::NoStreams);
         }
-        let answered = seen.answers() > answers;
+        let heard = seen.datagrams.heard.is_some_and(|at| at > since);
+        let answered = heard && seen.answers() > answers;
         if answered && self.trials.may_begin(seen.now) && self.trials.frames_are_measured(seen, since) {
             self.turn(seen.now, Route::Both, RouteReason::UdpAnswers);
             return Stage::Trial(self.trials.begin_datagrams(seen));

@@ -33,6 +33,8 @@ struct Run {
     since: Timestamp,
     probes: u32,
     changes: Vec<RouteChange>,
+    /// Datagrams reach the receiver, and its own do not come back.
+    one_way: bool,
 }
 
 impl Run {
@@ -66,6 +68,7 @@ impl Run {
             since: Timestamp::ZERO,
             probes: 0,
             changes: Vec::new(),
+            one_way: false,
         }
     }
 
@@ -94,7 +97,9 @@ impl Run {
         let (udp, tcp) = self.rates();
         let seconds = BEAT.as_secs_f64();
         let datagrams = &mut self.seen.datagrams;
-        datagrams.heard |= self.path.udp > 0.0;
+        if self.path.udp > 0.0 && !self.one_way {
+            datagrams.heard = Some(self.now);
+        }
         datagrams.delivered += (udp * seconds) as u64;
         datagrams.waiting = self.directive.route.has_datagrams();
         let packets = (udp * seconds / 1200.0) as u64;
@@ -225,6 +230,18 @@ fn late_answers_at_the_start_end_the_streams() {
     run.advance(2);
     assert_eq!(run.routes(), [Route::Both, Route::Datagrams]);
     assert_eq!(run.reasons(), [RouteReason::UdpSilent, RouteReason::UdpHealed]);
+}
+
+#[test]
+fn datagrams_that_pass_one_way_only_are_left() {
+    let mut run = Run::auto(OPEN);
+    run.advance(20);
+    run.one_way = true;
+    run.advance(300);
+    assert_eq!(run.routes(), [Route::Both, Route::Frames], "acks on streams report them, but none is heard");
+    run.one_way = false;
+    run.advance(40);
+    assert_eq!(run.directive.route, Route::Datagrams);
 }
 
 #[test]
