@@ -7,7 +7,7 @@ use fobs_proto::congestion::CongestionControl;
 use fobs_proto::sender::Route;
 use fobs_proto::session::{RouteReason, StreamTarget, TransportChoice};
 use fobs_sim::Scene;
-use fobs_sim::flow::fobs::{FobsConfig, Object, StreamFaults, StreamsConfig};
+use fobs_sim::flow::fobs::{Dies, FobsConfig, Kill, Object, StreamFaults, StreamsConfig};
 use fobs_sim::flow::{Outcome, Traffic};
 use fobs_sim::link::PolicerConfig;
 use fobs_sim::rng::{Chance, Rng};
@@ -21,7 +21,7 @@ const LINK: u64 = 100 * MBIT;
 const RTT: Nanos = 20 * MS;
 const LONG: Nanos = 2000 * SEC;
 /// Random worlds of an ordinary run.
-const WORLDS: u64 = 150;
+const WORLDS: u64 = 200;
 
 /// Streams of 30 Mbit/s each that together fill nine tenths of the link.
 fn streams() -> StreamsConfig {
@@ -115,6 +115,23 @@ fn a_policer_of_a_twentieth_is_left_for_streams() {
     assert_eq!(view.routes.last().map(|c| c.route), Some(Route::Frames), "{:?}", view.routes);
     let share = played.shares(20 * SEC, 25 * SEC)[0];
     assert!(share > 0.8, "{share}");
+}
+
+/// Windows of 64 KiB over 65 ms carry 8 Mbit/s each: thirteen streams fill 100 Mbit/s.
+#[test]
+fn as_many_streams_are_opened_as_fill_the_link() {
+    for (each, count) in [(100 * MBIT, 1..=2), (25 * MBIT, 4..=6), (8 * MBIT, 12..=17), (3 * MBIT, 31..=45)] {
+        let choice = TransportChoice::Tcp { count: None };
+        let streams = StreamsConfig { choice, ..StreamsConfig::new(each, LINK) };
+        let object = Object::Bytes(2 << 30);
+        let config =
+            FobsConfig { streams: Some(streams), ..FobsConfig::new(object, CongestionControl::Auto) };
+        let mut played = Scene::new(LINK, 65 * MS).fobs(config).lasts(60 * SEC).start();
+        let share = played.shares(15 * SEC, 60 * SEC)[0];
+        assert!(share > 0.9, "{share} of the link with streams of {each}");
+        let open = played.flow(0).figures.streams;
+        assert!(count.contains(&open), "{open} streams of {each}");
+    }
 }
 
 #[test]
@@ -213,6 +230,14 @@ fn random(seed: u64) -> Played {
     config.circular = rng.chance(0.1);
     config.rate_limit = rng.pick(&[None, None, Some(30 * MBIT)]);
     config.receiver_chunks = rng.range(1, 40) as u32;
+    if rng.chance(0.3) {
+        let kill = |rng: &mut Rng| Kill {
+            after: rng.range(MS, 4 * SEC),
+            dies: rng.pick(&[Dies::Sender, Dies::Receiver, Dies::Both]),
+            pause: rng.range(MS, SEC),
+        };
+        config.kills = (0..rng.range(1, 3)).map(|_| kill(rng)).collect();
+    }
     let mut scene = Scene::new(LINK, rng.pick(&[2 * MS, 60 * MS])).seed(seed).fobs(config).lasts(600 * SEC);
     scene = there.into_iter().fold(scene, |scene, (from, until)| scene.outage(from, until));
     scene = back.into_iter().fold(scene, |scene, (from, until)| scene.ack_outage(from, until));

@@ -225,6 +225,11 @@ impl Sender {
                 }
             }
             flight.schedule.take_for_frame(origin);
+            // A late frame's packets are counted where they are given back.
+            let layout = flight.supply.chunks.get(slot.chunk).and_then(|c| c.layout());
+            let by_timer =
+                origin == Origin::Repeat && layout.is_some_and(|l| !l.newest(slot.index).is_frame());
+            flight.stats.packets_copied += u64::from(by_timer);
             flight.supply.chunks.on_carried(slot.chunk, slot.index, Carrier::frame(id));
             packets += 1;
             len += u32::from(geometry.packet_len(slot.index));

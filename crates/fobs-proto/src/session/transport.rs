@@ -37,7 +37,7 @@ const DELIVERS: u64 = 256 << 10;
 /// Streams that deliver nothing for this long carry nothing: longer than a TCP retransmission timeout and its
 /// first doubling on long paths.
 const STREAMS_SILENCE: Duration = Duration::from_secs(3);
-/// Without an open stream for this long there is none: a new one needs two round trips.
+/// Without a stream that is open or being opened for this long there is none.
 const STREAMS_GONE: Duration = Duration::from_secs(1);
 /// For how long a way must deliver after its second silence before it is trusted alone; doubles with each
 /// further one.
@@ -204,8 +204,8 @@ pub struct TransportPolicy {
     /// pass one way only.
     heard: Timestamp,
     streams: Trust,
-    /// When a stream was last open or being opened.
-    streams_there: Timestamp,
+    /// When a stream was last open.
+    stream_open: Timestamp,
     seen_at: Timestamp,
     losses: LossWindows,
     trials: Trials,
@@ -237,7 +237,7 @@ impl TransportPolicy {
             datagrams: Trust::new(began),
             heard: began,
             streams: Trust::new(began),
-            streams_there: began,
+            stream_open: began,
             seen_at: began,
             losses: LossWindows::default(),
             trials: Trials::new(began),
@@ -304,8 +304,8 @@ impl TransportPolicy {
         let heard = seen.datagrams.heard.unwrap_or(Timestamp::ZERO);
         self.heard = if due { self.heard.max(heard) } else { now };
         self.streams.observe(now, seen.frames_delivered, seen.frames_waiting && !stalled);
-        if seen.streams.open + seen.streams.connecting > 0 {
-            self.streams_there = now;
+        if seen.streams.open > 0 {
+            self.stream_open = now;
         }
         self.losses.observe(now, &seen.datagrams);
     }
@@ -378,13 +378,15 @@ impl TransportPolicy {
 
     fn rely_on_frames(&mut self, seen: &TransportSeen) -> Stage {
         self.streams.moved = seen.now;
-        self.streams_there = seen.now;
+        self.stream_open = seen.now;
         Stage::Frames { since: seen.now, answers: seen.answers() }
     }
 
     fn watch_frames(&mut self, seen: &TransportSeen, since: Timestamp, answers: u64) -> Stage {
-        let gone = seen.now - self.streams_there >= STREAMS_GONE;
-        let stuck = seen.now - self.streams.moved >= STREAMS_SILENCE.max(8 * seen.streams.round_trip);
+        let patience = STREAMS_SILENCE.max(8 * seen.streams.round_trip);
+        let opening = if seen.streams.connecting > 0 { patience } else { STREAMS_GONE };
+        let gone = seen.now - self.stream_open >= opening;
+        let stuck = seen.now - self.streams.moved >= patience;
         if gone || stuck {
             self.streams.fail(seen.now);
             return self.go_beside(seen, RouteReason::NoStreams);

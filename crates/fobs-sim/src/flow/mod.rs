@@ -172,6 +172,8 @@ pub struct FlowFigures {
     pub sent: u64,
     /// Packets that left in frames on streams.
     pub framed: u64,
+    /// Streams that it wants open at once.
+    pub streams: u32,
     /// Streams that ended by themselves.
     pub streams_ended: u64,
     /// Of both, packets that carried what had been sent before.

@@ -35,6 +35,8 @@ struct Run {
     changes: Vec<RouteChange>,
     /// Datagrams reach the receiver, and its own do not come back.
     one_way: bool,
+    /// A stream that cannot be had is always being opened.
+    dials: bool,
 }
 
 impl Run {
@@ -69,6 +71,7 @@ impl Run {
             probes: 0,
             changes: Vec::new(),
             one_way: false,
+            dials: false,
         }
     }
 
@@ -134,7 +137,7 @@ impl Run {
         let streams = &mut self.seen.streams;
         if self.path.tcp == 0.0 {
             (streams.open, streams.connecting, self.opening) = (0, wanted.min(1), None);
-            if (self.now.as_nanos() / 1_000_000_000).is_multiple_of(2) {
+            if !self.dials && (self.now.as_nanos() / 1_000_000_000).is_multiple_of(2) {
                 streams.connecting = 0;
             }
             return;
@@ -301,6 +304,16 @@ fn streams_that_die_leave_the_way_to_datagrams() {
     run.advance(20);
     assert_eq!(run.directive.route, Route::Datagrams, "{:?}", run.changes);
     assert_eq!(run.reasons()[2..], [RouteReason::NoStreams, RouteReason::UdpHealed]);
+}
+
+#[test]
+fn a_driver_that_never_stops_dialling_has_no_stream() {
+    let mut run = Run::auto(UDP_BLOCKED);
+    run.advance(20);
+    run.path = TCP_BLOCKED;
+    run.dials = true;
+    run.advance(20);
+    assert_eq!(run.directive.route, Route::Datagrams, "{:?}", run.changes);
 }
 
 #[test]

@@ -51,9 +51,9 @@ impl Framing {
         self.streams.calm();
     }
 
-    /// Streams that have ended by themselves.
-    pub(super) fn ended(&self) -> u64 {
-        self.streams.ended
+    /// Streams that are wanted, and those that have ended by themselves.
+    pub(super) fn figures(&self) -> (u32, u64) {
+        (self.policy.directive().streams, self.streams.ended)
     }
 }
 

@@ -276,7 +276,7 @@ impl FobsFlow {
         let mut figures = FlowFigures::default();
         self.sending.fill(&mut figures);
         self.receiving.fill(now, &mut figures);
-        figures.streams_ended = self.framing.as_ref().map_or(0, |framing| framing.ended());
+        (figures.streams, figures.streams_ended) = self.framing.as_ref().map_or((0, 0), |f| f.figures());
         (figures.attempts, figures.again) = self.kept.as_ref().map_or((1, 0), |kept| kept.figures());
         figures
     }
