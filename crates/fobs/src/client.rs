@@ -1,13 +1,15 @@
 //! The calling side of one transfer.
 
 mod dial;
+mod direct;
+pub(crate) mod line;
 mod link;
 mod persist;
 pub(crate) mod probe;
 mod resume;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Accept, Hello, Message, Open, Resuming};
+use crate::control::message::{Accept, Hello, Message, Open, Resuming, Reuse};
 use crate::control::{ControlChannel, ControlWriter, ssh};
 use crate::direction::TransferDirection;
 use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
@@ -15,19 +17,27 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Carrier, Location, Privileges, Remote, TransferOptions};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
-    checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
-    sync_checksums, time_until,
+    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of,
+    summary, sync_checksums, time_until,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Sink, Source, SourceSpec, same_name, show_path, top_names};
+use crate::storage::{
+    Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path, top_names,
+};
+use direct::object_of;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+
+/// Said where a server could keep what was asked for, and does not.
+const WITHHELD: &str = "this key is not privileged on the other host: owners, groups, devices, set-id bits and \
+    security attributes are left out there";
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -35,6 +45,9 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         return Err(usage("the deadline has passed already; give one that is still to come"));
     }
     sender_config(&sending_of(options), options.packet_size, 0)?;
+    if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
+        removable(sources)?;
+    }
     match destination {
         Location::Remote(_) => match local_sources(sources)? {
             LocalSources::Stdin => Ok(()),
@@ -42,6 +55,45 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         },
         Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
     }
+}
+
+/// Refuses to remove sources of which one may replace another: its content would be lost.
+fn removable(sources: &[Location]) -> Result<()> {
+    let is_contents = |source: &Location| match source {
+        Location::Local(path) => means_contents(path.as_os_str().as_bytes()),
+        Location::Remote(remote) => means_contents(&remote.path),
+        Location::Stdio => false,
+    };
+    match sources.len() > 1 && sources.iter().any(is_contents) {
+        true => Err(usage(
+            "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
+             be lost; sync them one by one, or without the slash",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses options of a session that are not possible.
+pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
+    sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
+}
+
+/// Opens paths of this host, for an attempt.
+pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
+    distinct(paths)?;
+    open_source(LocalSources::Paths(paths.to_vec()), options)
+}
+
+/// Opens a destination on this host, for an attempt.
+pub(crate) fn make_sink(
+    paths: &[Vec<u8>],
+    destination: &Path,
+    remote: &Remote,
+    options: &TransferOptions,
+    id: TransferId,
+) -> Result<Sink> {
+    distinct(paths)?;
+    open_sink(paths, &Location::Local(destination.to_path_buf()), remote, options, id)
 }
 
 /// Refuses sources of which the later would replace the earlier.
@@ -194,6 +246,8 @@ struct Client<'a> {
     cancel: &'a CancelToken,
     /// Ends the waits of the set-up. Withdrawn before the engine runs, which tells the peer why it ends.
     hook: Option<CancelHook>,
+    /// What is asked of a server that keeps the connection.
+    reuse: Reuse,
 }
 
 /// The figures of a complete transfer, and when it was complete.
@@ -222,6 +276,9 @@ impl Client<'_> {
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
+        if accept.withholds {
+            self.events.event(Event::Notice(WITHHELD.to_owned()));
+        }
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
@@ -271,16 +328,23 @@ impl Client<'_> {
         let wants_survey = sink.history().is_some() || self.options.append_verify;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         self.require_sync()?;
+        check_bases(&sink, None)?;
         let survey = match &self.options.sync {
-            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths))),
+            Some(sync) => {
+                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser))
+            }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
         let open = self.open(TransferDirection::Pull, paths, resuming);
         let cc = self.options.congestion_control.name();
-        let accept = self
+        let (asked, has_room) = (Instant::now(), open.reuse.room.is_some());
+        let mut accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
+            return self.take_direct(&object, sink, asked, course);
+        }
         let (link, cipher) = self
             .link(&accept, Direction::Receiver, None)
             .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
@@ -330,6 +394,7 @@ impl Client<'_> {
             sync: options.sync.clone(),
             probe: None,
             timeout: Some(options.timeout),
+            reuse: self.reuse.clone(),
         }
     }
 
@@ -374,7 +439,10 @@ impl Client<'_> {
     fn started(&mut self, cipher: Cipher, cc: &'static str, course: &mut Course) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
-        let control = if self.ssh.is_some() { "ssh" } else { "tls" };
+        let control = match self.channel.carrier {
+            Carrier::Ssh => "ssh",
+            Carrier::Daemon => "tls",
+        };
         self.events.event(match course.started() {
             Start::First => Event::Started { control, transport: "udp", cipher: cipher.name(), cc },
             Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),

@@ -3,6 +3,7 @@
 mod admission;
 mod attempts;
 mod descriptors;
+mod idle;
 mod listen;
 mod log;
 mod metrics;
@@ -14,6 +15,7 @@ mod visit;
 
 use self::admission::{Admission, WAITING_MAX};
 use self::attempts::Attempts;
+use self::idle::{IDLE_MAX, Idle};
 use self::listen::{adopt, listen};
 use self::log::Log;
 use self::metrics::{Exporter, Metrics};
@@ -40,8 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// take.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Most threads that serve no session: strangers, as many whose connection was just closed for a newer one,
-/// and clients that wait for a session.
-const OTHER_THREADS_MAX: usize = 2 * STRANGERS_MAX + WAITING_MAX;
+/// clients that wait for a session, and those that rest between two transfers, or were just hung up on.
+const OTHER_THREADS_MAX: usize = 2 * STRANGERS_MAX + WAITING_MAX + 2 * IDLE_MAX;
 
 struct Daemon {
     options: ServeOptions,
@@ -52,6 +54,7 @@ struct Daemon {
     strangers: Strangers,
     admission: Admission,
     attempts: Attempts,
+    idle: Idle,
     threads: Seats,
     /// Connections taken so far.
     visits: AtomicU64,
@@ -218,6 +221,7 @@ impl Server {
             strangers: Strangers::default(),
             admission: self.handle.0.admission.clone(),
             attempts: Attempts::default(),
+            idle: Idle::default(),
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),
@@ -334,6 +338,7 @@ impl Daemon {
         );
         self.log.server("draining", &line);
         self.admission.close();
+        self.idle.close();
         let end = Instant::now() + grace;
         while self.admission.sessions() > 0 && Instant::now() < end && !self.stop.is_cancelled() {
             std::thread::sleep(LOOK_EVERY / 4);

@@ -123,9 +123,9 @@ pub struct Summary {
     pub packet_size: u16,
     /// Name of the congestion control algorithm.
     pub cc: String,
-    /// `udp`.
+    /// `udp`, or `control` for a small object of a [`Session`](crate::Session).
     pub transport: String,
-    /// Cipher of the data plane.
+    /// Cipher of the data plane; empty without one.
     pub cipher: String,
     /// Root of the transfer (protocol 7.6), hex.
     pub root: String,

@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::cancel::CancelToken;
+use crate::control::message::Reuse;
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -29,7 +30,18 @@ impl<'a> Client<'a> {
                     session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
                 drop(watch);
                 let ssh = Some(session.process);
-                Ok(Client { channel: session.channel, ssh, hosts, hello, options, events, cancel, hook })
+                let channel = session.channel;
+                Ok(Client {
+                    channel,
+                    ssh,
+                    hosts,
+                    hello,
+                    options,
+                    events,
+                    cancel,
+                    hook,
+                    reuse: Reuse::default(),
+                })
             }
             Carrier::Daemon => {
                 let mut channel = connect_daemon(remote, options, &events, cancel)?;
@@ -37,7 +49,8 @@ impl<'a> Client<'a> {
                 let hook = Some(cancel.on_cancel(move || writer.close()));
                 let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
                 let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
-                Ok(Client { channel, ssh: None, hosts, hello, options, events, cancel, hook })
+                let reuse = Reuse::default();
+                Ok(Client { channel, ssh: None, hosts, hello, options, events, cancel, hook, reuse })
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A channel has two halves that two threads may use at once. It does not interpret messages.
 
 pub mod frame;
+mod lease;
 pub mod message;
 mod outlet;
 pub mod ssh;
@@ -17,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::frame::{FrameReader, broken};
+pub(crate) use self::lease::{Kept, Side as KeptSide};
 use self::message::{FEATURES, Hello, Message, PROTOCOL};
 use self::outlet::{Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
@@ -90,7 +92,7 @@ impl ControlChannel {
     ) -> ControlChannel {
         let name: Arc<str> = peer.description.as_str().into();
         ControlChannel {
-            reader: ControlReader { frames: FrameReader::new(read), peer: name.clone() },
+            reader: ControlReader { frames: FrameReader::new(read), peer: name.clone(), lease: None },
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
             exporter,
             carrier,
@@ -101,13 +103,21 @@ impl ControlChannel {
 
 /// The receiving half of a control channel.
 pub struct ControlReader {
-    frames: FrameReader<Box<dyn Read + Send>>,
+    frames: Frames,
     peer: Arc<str>,
+    /// For one transfer of a channel that is kept.
+    lease: Option<lease::Lease>,
 }
+
+/// The frames of a channel.
+type Frames = FrameReader<Box<dyn Read + Send>>;
 
 impl ControlReader {
     /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped.
     pub fn recv(&mut self) -> Result<Option<Message>> {
+        if let Some(lease) = &mut self.lease {
+            return lease.read(&mut self.frames).map_err(|error| named(&self.peer, error));
+        }
         loop {
             match self.frames.read() {
                 Ok(Some(Message::Unknown)) => {}

@@ -4,7 +4,7 @@ use std::thread;
 
 use super::*;
 
-fn pair() -> (ControlChannel, ControlChannel) {
+pub(crate) fn pair() -> (ControlChannel, ControlChannel) {
     let (left, right) = UnixStream::pair().unwrap();
     let end = |stream: UnixStream, name: &str| {
         let peer = Peer { description: format!("{name} via test"), address: None, key: None };

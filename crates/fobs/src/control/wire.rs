@@ -111,6 +111,14 @@ pub(super) struct Open {
     timeout_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sync: Option<Box<SyncOptions>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    keep: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<message::ByteRange>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    object: Bytes,
+    #[serde(default, skip_serializing_if = "is_default")]
+    room: u32,
 }
 
 impl From<Open> for message::Open {
@@ -138,6 +146,12 @@ impl From<Open> for message::Open {
             },
             timeout: given(wire.timeout_ms).map(Duration::from_millis),
             sync: wire.sync.map(|sync| Arc::new(*sync)),
+            reuse: message::Reuse {
+                keep: wire.keep,
+                range: wire.range,
+                object: given(wire.object.0),
+                room: given(wire.room),
+            },
         }
     }
 }
@@ -167,6 +181,10 @@ impl From<message::Open> for Open {
             checksum,
             timeout_ms: open.timeout.map_or(0, millis),
             sync: open.sync.map(|sync| Box::new(Arc::unwrap_or_clone(sync))),
+            keep: open.reuse.keep,
+            range: open.reuse.range,
+            object: Bytes(open.reuse.object.unwrap_or_default()),
+            room: open.reuse.room.unwrap_or_default(),
         }
     }
 }
@@ -230,6 +248,9 @@ pub(super) struct Accept {
     survey: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     limit_bps: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    withholds: bool,
+    object: Bytes,
 }
 
 impl From<Accept> for message::Accept {
@@ -243,6 +264,8 @@ impl From<Accept> for message::Accept {
             chunk_limit: wire.chunk_limit,
             survey: wire.survey,
             limit_bps: (wire.limit_bps > 0).then_some(wire.limit_bps),
+            withholds: wire.withholds,
+            object: given(wire.object.0),
         }
     }
 }
@@ -258,6 +281,8 @@ impl From<message::Accept> for Accept {
             chunk_limit: accept.chunk_limit,
             survey: accept.survey,
             limit_bps: accept.limit_bps.unwrap_or(0),
+            withholds: accept.withholds,
+            object: Bytes(accept.object.unwrap_or_default()),
         }
     }
 }

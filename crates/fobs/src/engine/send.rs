@@ -4,6 +4,7 @@ mod figures;
 mod held;
 mod job;
 mod outbox;
+mod removal;
 mod telemetry;
 
 pub(crate) use job::{SendJob, SendOutcome};
@@ -24,8 +25,8 @@ use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
 use crate::explain::Measured;
 use crate::history::RememberedPath;
-use crate::storage::Known;
 use crate::storage::survey::Way;
+use crate::storage::{Known, Removal};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
@@ -59,6 +60,8 @@ struct Sending {
     /// Lists while the session lasts.
     _listing: Option<Listing>,
     root: Option<[u8; 32]>,
+    /// What is to be removed from the source at the end.
+    removal: Option<Removal>,
     complete: Option<Complete>,
     reporter: Arc<Reporter>,
     cancel: CancelToken,
@@ -91,6 +94,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         sending.settle(done);
     }
     sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    sending.remove_sources()?;
     sending.farewell(&finished);
     // A transfer that learned nothing of the path leaves no round trip for the next one.
     history.round_trip = None;
@@ -150,6 +154,7 @@ impl Sending {
             resumed_bytes: 0,
             _listing: listing,
             root: None,
+            removal: None,
             complete: None,
             reporter: job.reporter.clone(),
             cancel: job.cancel,
@@ -303,9 +308,10 @@ impl Sending {
     }
 
     fn take_chunk(&mut self, filled: Filled) {
-        let Filled { buffer, chunk, known, root } = filled;
+        let Filled { buffer, chunk, known, root, removal } = filled;
         self.known = known;
         self.root = root;
+        self.removal = removal;
         chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
         let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
         let read =
@@ -343,6 +349,7 @@ impl Sending {
             ControlEvent::Message(Message::Deleted { path, directory }) => {
                 self.reporter.deleted_there(path.0, directory);
             }
+            ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());
                 self.reporter.there(Measured::Receiver(*sample));

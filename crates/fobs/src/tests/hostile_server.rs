@@ -105,6 +105,8 @@ fn accept_at(port: u16) -> Accept {
         chunk_limit: 40,
         survey: false,
         limit_bps: None,
+        withholds: false,
+        object: None,
     }
 }
 
