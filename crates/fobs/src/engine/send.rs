@@ -32,7 +32,7 @@ use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
     CHUNKS_MAX, ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection,
-    SendPolicy, SendPolicyConfig, Wait,
+    SendPolicy, SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{Rate, Timestamp};
@@ -97,6 +97,10 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         sending.settle(done);
     }
     sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    if sending.link.side() == Side::Client {
+        // The server closes its streams soon, and no other is to be made in their place.
+        sending.streams = None;
+    }
     sending.farewell(&finished);
     // A transfer that learned nothing of the path leaves no round trip for the next one.
     history.round_trip = None;
