@@ -30,6 +30,8 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 .PHONY: test-long
 test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) test --locked -p fobs-sim --features long
+	$(CARGO) test --locked -p fobs --features long
+	$(CARGO) test --locked -p fobs-cli --features long
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/../fuzz"
 command -v cargo-fuzz >/dev/null || cargo install --locked cargo-fuzz
 # No sanitizer: the code under test forbids `unsafe`, and runs several times as fast.
 options=(--sanitizer none)
+# Targets that store files make and remove them by the thousand: in memory, unless TMPDIR says otherwise.
+[ -d /dev/shm ] && export TMPDIR="${TMPDIR:-/dev/shm}"
 targets=("$@")
 [ $# -gt 0 ] || mapfile -t targets < <(cargo +nightly fuzz list)
 cargo +nightly fuzz build "${options[@]}"

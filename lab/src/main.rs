@@ -4,7 +4,9 @@
 //! - `run` runs tools over such paths as a plan says, and writes records ([`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
 //! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
+//! - `trees` measures copies and syncs of trees over an emulated path ([`trees`]),
 //! - `crash` kills either side of real copies and goes on with them ([`crash`]),
+//! - `flood` copies while forged datagrams arrive ([`flood`]),
 //! - `analyse` makes the tables that documents quote, of records, virtual time and trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
@@ -23,6 +25,7 @@ mod bench;
 mod crash;
 mod diagnose;
 mod failure;
+mod flood;
 mod link;
 mod output;
 mod plan;
@@ -31,6 +34,7 @@ mod report;
 mod run;
 mod sim;
 mod tool;
+mod trees;
 mod units;
 
 #[derive(Parser)]
@@ -48,7 +52,9 @@ enum Command {
     Sim(sim::Args),
     Diagnose(diagnose::Args),
     Bench(bench::Args),
+    Trees(trees::Args),
     Crash(crash::Args),
+    Flood(flood::Args),
     Analyse(analyse::Args),
 }
 
@@ -68,7 +74,9 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::main(&args),
         Command::Diagnose(args) => diagnose::main(&args),
         Command::Bench(args) => bench::main(&args),
+        Command::Trees(args) => trees::main(&args),
         Command::Crash(args) => crash::main(&args),
+        Command::Flood(args) => flood::main(&args),
         Command::Analyse(args) => analyse::main(&args),
     }
 }

@@ -43,8 +43,9 @@ Examples:
 
 /// Copies files and directory trees between hosts at the rate the path can carry.
 ///
-/// Data is sent over UDP, or over TCP where UDP does not get through, encrypted, and every byte is verified. Another host is reached over SSH (host:path;
-/// fobs must be installed there) or at a daemon (fobs://host/path).
+/// Data is sent over UDP, or over TCP where UDP does not get through; it is encrypted, and every byte is
+/// verified. Another host is reached over SSH (host:path; fobs must be installed there) or at a daemon
+/// (fobs://host/path).
 #[derive(Debug, Parser)]
 #[command(name = "fobs", version, after_help = exit::table(), args_override_self = true)]
 pub struct Cli {

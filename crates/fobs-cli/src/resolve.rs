@@ -1,8 +1,8 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
 use fobs::options::{
-    Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Restriction,
-    ServeOptions, SshOptions, TransferOptions,
+    Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Privileges,
+    Restriction, ServeOptions, SshOptions, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -85,7 +85,8 @@ pub fn server(args: &ServerArgs) -> Option<Restriction> {
         (_, true) => DirectionRights::WriteOnly,
         _ => DirectionRights::ReadWrite,
     };
-    args.restrict.clone().map(|directory| Restriction { directory, direction })
+    let privileges = if args.access.privileged { Privileges::OfTheUser } else { Privileges::Withheld };
+    args.restrict.clone().map(|directory| Restriction { directory, direction, privileges })
 }
 
 fn usage(message: impl Into<String>) -> Error {

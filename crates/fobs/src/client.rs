@@ -1,6 +1,8 @@
 //! The calling side of one transfer.
 
 mod dial;
+mod direct;
+pub(crate) mod line;
 mod link;
 mod persist;
 pub(crate) mod probe;
@@ -8,27 +10,38 @@ mod resume;
 mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Accept, Hello, Message, Open, Resuming};
+use crate::control::message::{Accept, Hello, Message, Open, Resuming, Reuse};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort};
+use crate::engine::streams::StreamSetup;
+use crate::engine::{
+    self, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Location, Remote, TransferOptions, Transport};
+use crate::options::{Carrier, Location, Privileges, Remote, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
-    checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of, summary,
-    sync_checksums, time_until,
+    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of,
+    summary, sync_checksums, time_until,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Sink, Source, SourceSpec, same_name, show_path, top_names};
+use crate::storage::{
+    Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path, top_names,
+};
+use direct::object_of;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+
+/// Said where a server could keep what was asked for, and does not.
+const WITHHELD: &str = "this key is not privileged on the other host: owners, groups, devices, set-id bits and \
+    security attributes are left out there";
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
@@ -36,6 +49,9 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         return Err(usage("the deadline has passed already; give one that is still to come"));
     }
     sender_config(&sending_of(options), options.packet_size, 0)?;
+    if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
+        removable(sources)?;
+    }
     match destination {
         Location::Remote(_) => match local_sources(sources)? {
             LocalSources::Stdin => Ok(()),
@@ -43,6 +59,45 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
         },
         Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
     }
+}
+
+/// Refuses to remove sources of which one may replace another: its content would be lost.
+fn removable(sources: &[Location]) -> Result<()> {
+    let is_contents = |source: &Location| match source {
+        Location::Local(path) => means_contents(path.as_os_str().as_bytes()),
+        Location::Remote(remote) => means_contents(&remote.path),
+        Location::Stdio => false,
+    };
+    match sources.len() > 1 && sources.iter().any(is_contents) {
+        true => Err(usage(
+            "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
+             be lost; sync them one by one, or without the slash",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Refuses options of a session that are not possible.
+pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
+    sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
+}
+
+/// Opens paths of this host, for an attempt.
+pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
+    distinct(paths)?;
+    open_source(LocalSources::Paths(paths.to_vec()), options)
+}
+
+/// Opens a destination on this host, for an attempt.
+pub(crate) fn make_sink(
+    paths: &[Vec<u8>],
+    destination: &Path,
+    remote: &Remote,
+    options: &TransferOptions,
+    id: TransferId,
+) -> Result<Sink> {
+    distinct(paths)?;
+    open_sink(paths, &Location::Local(destination.to_path_buf()), remote, options, id)
 }
 
 /// Refuses sources of which the later would replace the earlier.
@@ -199,6 +254,8 @@ struct Client<'a> {
     cancel: &'a CancelToken,
     /// Ends the waits of the set-up. Withdrawn before the engine runs, which tells the peer why it ends.
     hook: Option<CancelHook>,
+    /// What is asked of a server that keeps the connection.
+    reuse: Reuse,
 }
 
 /// The figures of a complete transfer, and when it was complete.
@@ -220,29 +277,22 @@ impl Client<'_> {
         let sync = self.options.sync.as_deref();
         let wants_survey = self.options.append_verify || sync.is_some();
         let resuming = self.resuming(course.id, names, knows_survey && wants_survey);
-        let shape = Some(source.shape());
-        let streams = self.want_streams()?;
-        let open = Open {
-            shape,
-            streams,
-            ..self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)
-        };
+        let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)?;
+        let open = Open { shape: Some(source.shape()), ..open };
         let asked = Instant::now();
         let accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
+        if accept.withholds {
+            self.events.event(Event::Notice(WITHHELD.to_owned()));
+        }
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
         let config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
         let cc = config.controller.name();
-        let (link, cipher) = self
-            .link(&accept, Direction::Sender, Some(cc))
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        let streams = self
-            .streams(&accept, &link, Direction::Sender)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        let (link, cipher, streams) = self.data_plane(&accept, Direction::Sender, Some(cc))?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -285,23 +335,24 @@ impl Client<'_> {
         let wants_survey = sink.history().is_some() || self.options.append_verify;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         self.require_sync()?;
+        check_bases(&sink, None)?;
         let survey = match &self.options.sync {
-            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths))),
+            Some(sync) => {
+                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser))
+            }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
-        let streams = self.want_streams()?;
-        let open = Open { streams, ..self.open(TransferDirection::Pull, paths, resuming) };
+        let open = self.open(TransferDirection::Pull, paths, resuming)?;
         let cc = self.options.congestion_control.name();
-        let accept = self
+        let (asked, has_room) = (Instant::now(), open.reuse.room.is_some());
+        let mut accept = self
             .ask(open)
             .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
-        let (link, cipher) = self
-            .link(&accept, Direction::Receiver, None)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
-        let streams = self
-            .streams(&accept, &link, Direction::Receiver)
-            .inspect_err(|error| tell_abort(&self.channel.writer, error))?;
+        if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
+            return self.take_direct(&object, sink, asked, course);
+        }
+        let (link, cipher, streams) = self.data_plane(&accept, Direction::Receiver, None)?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -331,7 +382,19 @@ impl Client<'_> {
         Ok((done, SystemTime::now()))
     }
 
-    fn open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
+    /// The request of a transfer of files.
+    fn open(
+        &mut self,
+        direction: TransferDirection,
+        paths: Vec<Vec<u8>>,
+        resuming: Resuming,
+    ) -> Result<Open> {
+        let streams = self.want_streams()?;
+        Ok(Open { streams, ..self.plain_open(direction, paths, resuming) })
+    }
+
+    /// The same without streams.
+    fn plain_open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
         let options = self.options;
         Open {
             direction,
@@ -350,7 +413,22 @@ impl Client<'_> {
             probe: None,
             timeout: Some(options.timeout),
             streams: false,
+            reuse: self.reuse.clone(),
         }
+    }
+
+    /// What carries the data: UDP, and streams where both sides know them. The server is told of a failure.
+    fn data_plane(
+        &mut self,
+        accept: &Accept,
+        direction: Direction,
+        cc: Option<&str>,
+    ) -> Result<(LinkSetup, Cipher, Option<StreamSetup>)> {
+        let made = self.link(accept, direction, cc).and_then(|(link, cipher)| {
+            let streams = self.streams(accept, &link, direction)?;
+            Ok((link, cipher, streams))
+        });
+        made.inspect_err(|error| tell_abort(&self.channel.writer, error))
     }
 
     /// Sends the request and waits for the server's answer.
@@ -394,7 +472,10 @@ impl Client<'_> {
     fn started(&mut self, cipher: Cipher, cc: &'static str, course: &mut Course) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
-        let control = if self.ssh.is_some() { "ssh" } else { "tls" };
+        let control = match self.channel.carrier {
+            Carrier::Ssh => "ssh",
+            Carrier::Daemon => "tls",
+        };
         self.events.event(match course.started() {
             Start::First => {
                 let transport = first_transport(self.options.transport);

@@ -3,6 +3,7 @@
 mod admission;
 mod attempts;
 mod descriptors;
+mod idle;
 mod listen;
 mod log;
 mod metrics;
@@ -15,6 +16,7 @@ mod visit;
 
 use self::admission::{Admission, WAITING_MAX};
 use self::attempts::Attempts;
+use self::idle::{IDLE_MAX, Idle};
 use self::listen::{adopt, listen};
 use self::log::Log;
 use self::metrics::{Exporter, Metrics};
@@ -42,8 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// take.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Most threads that serve no session: strangers, as many whose connection was just closed for a newer one,
-/// and clients that wait for a session.
-const OTHER_THREADS_MAX: usize = 2 * STRANGERS_MAX + WAITING_MAX;
+/// clients that wait for a session, and those that rest between two transfers, or were just hung up on.
+const OTHER_THREADS_MAX: usize = 2 * STRANGERS_MAX + WAITING_MAX + 2 * IDLE_MAX;
 
 struct Daemon {
     options: ServeOptions,
@@ -56,6 +58,7 @@ struct Daemon {
     attempts: Attempts,
     /// The sessions that take streams.
     register: Register,
+    idle: Idle,
     threads: Seats,
     /// Connections taken so far.
     visits: AtomicU64,
@@ -223,6 +226,7 @@ impl Server {
             admission: self.handle.0.admission.clone(),
             attempts: Attempts::default(),
             register: Register::default(),
+            idle: Idle::default(),
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),
@@ -339,6 +343,7 @@ impl Daemon {
         );
         self.log.server("draining", &line);
         self.admission.close();
+        self.idle.close();
         let end = Instant::now() + grace;
         while self.admission.sessions() > 0 && Instant::now() < end && !self.stop.is_cancelled() {
             std::thread::sleep(LOOK_EVERY / 4);

@@ -123,11 +123,12 @@ pub struct Summary {
     pub packet_size: u16,
     /// Name of the congestion control algorithm.
     pub cc: String,
-    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel.
+    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel; `control` for a small
+    /// object of a [`Session`](crate::Session), which is in a message.
     pub transport: String,
     /// Most TCP connections for data that were open at once.
     pub streams: u32,
-    /// Cipher of the data plane.
+    /// Cipher of the data plane; empty without one.
     pub cipher: String,
     /// Root of the transfer (protocol 7.6), hex.
     pub root: String,

@@ -38,6 +38,8 @@
 //!
 //! ```text
 //!   transfer                 the handle of a transfer
+//!   object/                  many transfers over one session, from and to memory
+//!   direct                   small objects in the messages of the control channel
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
 //!   door/                    where the TCP streams of a session come from
@@ -75,12 +77,14 @@ mod cancel;
 mod client;
 mod control;
 mod daemon;
+mod direct;
 mod direction;
 mod door;
 mod engine;
 mod history;
 mod keygen;
 mod lessons;
+mod object;
 mod restrict;
 mod secure;
 mod server;
@@ -101,9 +105,10 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen};
+pub use object::{Call, Session, SessionBuilder};
 pub use options::{
-    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Remote,
-    Restriction, ServeOptions, SshOptions, TransferOptions,
+    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
+    Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
 };
 pub use server::serve_stdio;
 pub use storage::filter;

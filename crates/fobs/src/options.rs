@@ -246,6 +246,17 @@ impl ServeOptions {
     }
 }
 
+/// What a receiving process may give files that could hurt its host: owners, groups, set-id bits, devices,
+/// and extended attributes beside `user.` ones and ACLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Privileges {
+    /// What its user may give.
+    #[default]
+    OfTheUser,
+    /// None of it, whatever its user may: it is left out.
+    Withheld,
+}
+
 /// What `fobs server --restrict` allows a session over ssh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restriction {
@@ -253,4 +264,6 @@ pub struct Restriction {
     pub directory: PathBuf,
     /// The directions in which it may move data.
     pub direction: DirectionRights,
+    /// What it may give files.
+    pub privileges: Privileges,
 }

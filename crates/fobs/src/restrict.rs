@@ -23,7 +23,10 @@ pub(crate) fn restricted(restriction: &Restriction) -> Result<(Base, Rights)> {
     check_command(std::env::var_os("SSH_CONNECTION").is_some(), asked.as_deref())?;
     // No link leads out: the kernel resolves every path beneath the directory.
     let base = Base::Beneath { root: open_root(&restriction.directory)?, links: Links::Inside };
-    Ok((base, Rights { direction: restriction.direction, paths: Vec::new() }))
+    Ok((
+        base,
+        Rights { direction: restriction.direction, privileges: restriction.privileges, paths: Vec::new() },
+    ))
 }
 
 /// A directory that is served.

@@ -1,12 +1,20 @@
 //! The answering side of one session, over either carrier.
 
+mod direct;
+mod host;
+mod kept;
+mod login;
+mod request;
 mod streams;
 
+pub(crate) use host::{Host, Leave, StillThere};
+pub use login::serve_stdio;
+use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
 use crate::cancel::CancelToken;
 use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
-use crate::control::{self, ControlChannel, ssh};
+use crate::control::{self, ControlChannel};
 use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
 use crate::engine::streams::StreamSetup;
@@ -18,26 +26,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, DEFAULT_UDP_PORTS, Restriction};
-use crate::restrict::restricted;
+use crate::options::{Carrier, Privileges};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Direction, SessionSecret};
+use crate::secure::identity::PublicKey;
 use crate::session::{
-    checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit, receiver_config,
-    sane, sender_config, sync_checksums, udp_options,
+    check_bases, checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit,
+    receiver_config, sane, sender_config, sync_checksums, udp_options,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec};
+use crate::storage::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 use fobs_sys::{UdpSocket, Waker};
-use std::net::{IpAddr, Ipv4Addr};
+use rustix::process::geteuid;
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Most sources of one session: more than a command line holds.
 const PATHS_MAX: usize = 100_000;
-
-/// How long a client may take to send its request.
-const OPEN_WAIT: Duration = Duration::from_secs(10);
 
 /// What a client may do, and where the server binds.
 pub(crate) struct Policy {
@@ -61,6 +66,26 @@ pub(crate) struct Policy {
     pub(crate) events: Arc<dyn EventSink>,
 }
 
+impl Policy {
+    /// What the client may have files be given.
+    fn privileges(&self) -> Privileges {
+        self.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges)
+    }
+
+    /// What paths are relative to, for one more use.
+    fn base_again(&self) -> Result<Base> {
+        self.base.try_clone().map_err(|error| {
+            Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
+        })
+    }
+}
+
+/// What was sent of an object with the answer.
+enum Told {
+    Nothing,
+    All(SessionFigures),
+}
+
 /// The figures of a session, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SessionFigures {
@@ -76,113 +101,51 @@ pub(crate) struct SessionFigures {
     pub(crate) datagrams_rejected: u64,
 }
 
-/// Serves one session over standard input and output, with the rights of the user who runs it, or below one
-/// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
-/// standard error.
-///
-/// # Errors
-/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation. The client has been sent the
-/// same, except for a restriction that does not hold: that ends it before it is heard.
-pub fn serve_stdio(restriction: Option<&Restriction>, cancel: &CancelToken) -> Result<()> {
-    let (base, rights) = match restriction {
-        None => (Base::Ambient, None),
-        Some(restriction) => {
-            let (base, rights) = restricted(restriction)?;
-            (base, Some(rights))
-        }
-    };
-    let channel = ssh::server_channel()?;
-    // From sshd: "client-ip client-port server-ip server-port".
-    let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
-    let policy = Policy {
-        base,
-        read_only: false,
-        rights,
-        udp_ip: match here {
-            Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-            _ => Ipv4Addr::UNSPECIFIED.into(),
-        },
-        udp_ports: DEFAULT_UDP_PORTS,
-        streams: StreamEntrance::Own,
-        addresses: here.iter().map(IpAddr::to_string).collect(),
-        client: ssh::client_address(),
-        throttle: Throttle::default(),
-        events: Arc::new(|_| ()),
-    };
-    serve_session(channel, cancel, |_| Ok(policy)).map(|_| ())
-}
-
-/// Serves one session to its end. Errors are sent to the client before they are returned. `judge` receives
-/// the client's request: only then does the client read a refusal, and the log can name the request.
+/// Serves a connection to its end, of which `host` hears each transfer but the last one. Errors are sent to
+/// the client before they are returned. `None` where a connection that is kept ended between two transfers.
 pub(crate) fn serve_session(
     mut channel: ControlChannel,
     cancel: &CancelToken,
-    judge: impl FnOnce(&Open) -> Result<Policy>,
-) -> Result<SessionFigures> {
+    host: &mut dyn Host,
+) -> Result<Option<SessionFigures>> {
     let writer = channel.writer.clone();
     let hook = cancel.on_cancel({
         let writer = writer.clone();
         move || writer.close()
     });
     let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
-    let outcome = hear_request(&mut channel).map_err(|error| cancel.explain(error)).and_then(|request| {
-        let Request { examine, open } = request;
-        // From here on the engine ends a cancelled session and sends the reason.
-        drop(hook);
-        cancel.check()?;
-        let policy = judge(&open)?;
-        if let Some(directory) = examine {
-            let client = channel.peer.address.or(policy.client);
-            let facts = examined(&directory, &policy, client, cancel);
-            channel.writer.send(&Message::Examined(Box::new(facts)))?;
-            cancel.check()?;
+    let request = hear_request(&mut channel, OPEN_WAIT).map_err(|error| cancel.explain(error));
+    // From here on the engine ends a cancelled session and sends the reason.
+    drop(hook);
+    let outcome = request.and_then(|heard| match heard {
+        Heard::Request(request) if !request.open.reuse.keep => {
+            serve_request(channel, request, &hello, cancel, host).map(Some)
         }
-        answer(channel, policy, open, &hello, cancel)
+        Heard::Request(request) => kept::serve(channel, Some(request), &hello, cancel, host),
+        Heard::Rest => kept::serve(channel, None, &hello, cancel, host),
     });
     let outcome = outcome.inspect_err(|error| tell_abort(&writer, error));
     writer.close();
     outcome
 }
 
-/// What a client asks for.
-struct Request {
-    /// The directory of an examination that is to come first.
-    examine: Option<Vec<u8>>,
-    open: Open,
-}
-
-/// Waits for the client's request.
-fn hear_request(channel: &mut ControlChannel) -> Result<Request> {
-    // A peer with a proven key must not hold a session by silence.
-    channel.set_read_deadline(Some(Instant::now() + OPEN_WAIT));
-    let mut first = channel.reader.recv()?;
-    let examine = match first {
-        Some(Message::Examine { directory }) => {
-            first = channel.reader.recv()?;
-            Some(directory.0)
-        }
-        _ => None,
-    };
-    let open = match first {
-        Some(Message::Open(open)) => *open,
-        Some(Message::Abort { code, message }) => {
-            return Err(engine::aborted(&channel.peer.description, &code, &message));
-        }
-        Some(_) => {
-            return Err(Error::new(
-                ErrorKind::Protocol,
-                "the client spoke out of turn; install the same version on both sides",
-            ));
-        }
-        None => {
-            return Err(Error::new(
-                ErrorKind::Connect,
-                "the client ended the connection before it asked for anything",
-            ));
-        }
-    };
-    channel.set_read_deadline(None);
-    Ok(Request { examine, open })
+fn serve_request(
+    channel: ControlChannel,
+    request: Box<Request>,
+    hello: &Hello,
+    cancel: &CancelToken,
+    host: &mut dyn Host,
+) -> Result<SessionFigures> {
+    let Request { examine, open } = *request;
+    cancel.check()?;
+    let policy = host.judge(&open)?;
+    if let Some(directory) = examine {
+        let client = channel.peer.address.or(policy.client);
+        let facts = examined(&directory, &policy, client, cancel);
+        channel.writer.send(&Message::Examined(Box::new(facts)))?;
+        cancel.check()?;
+    }
+    answer(channel, policy, open, hello, cancel)
 }
 
 /// Examines this host for a client: its disk only where the client may write.
@@ -204,13 +167,21 @@ fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &
 fn answer(
     mut channel: ControlChannel,
     mut policy: Policy,
-    open: Open,
+    mut open: Open,
     hello: &Hello,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
     // A probe moves no file.
     if open.probe.is_none() {
         check_rights(&open, &policy)?;
+    }
+    if let Some(object) = open.reuse.object.take() {
+        return direct::receive(&channel, policy, open, &object, cancel);
+    }
+    if let (Some(room), TransferDirection::Pull) = (open.reuse.room, open.direction)
+        && let Told::All(figures) = direct::send(&channel, &policy, &open, room, cancel)?
+    {
+        return Ok(figures);
     }
     let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
@@ -241,6 +212,8 @@ fn answer(
         chunk_limit: CHUNKS_MAX,
         survey: false,
         limit_bps: None,
+        withholds: false,
+        object: None,
     };
     let direction = match open.direction {
         TransferDirection::Push => Direction::Receiver,
@@ -276,6 +249,29 @@ struct Granted {
     knows_survey: bool,
 }
 
+/// Where a push is stored.
+fn push_sink(open: Open, base: Base, privileges: Privileges, channel: &ControlChannel) -> Result<Sink> {
+    if open.probe.is_some() {
+        return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
+    }
+    let (resuming, peer) = (open.resuming, &channel.peer);
+    let spec = SinkSpec {
+        base,
+        destination: open.paths.into_iter().next().unwrap_or_default(),
+        shape: open.shape.unwrap_or_default(),
+        preserve: preserved(open.sync.as_deref(), open.preserve),
+        privileges,
+        fsync: open.fsync,
+        keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+        link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
+        transfer_id: resuming.transfer_id.unwrap_or_default(),
+        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes))),
+        names: resuming.names,
+        holder: peer.description.clone(),
+    };
+    open_sink(spec, open.sync.as_deref())
+}
+
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
@@ -284,35 +280,31 @@ fn receive_push(
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
     let Granted { accept, mut link, streams, knows_survey } = granted;
-    let destination = open.paths.into_iter().next().unwrap_or_default();
-    let resuming = open.resuming;
+    let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
-    let sync = open.sync;
-    let mut sink = match open.probe {
-        Some(_) => Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream),
-        None => {
-            let spec = SinkSpec {
-                base: policy.base,
-                destination,
-                shape: open.shape.unwrap_or_default(),
-                preserve: preserved(sync.as_deref(), open.preserve),
-                fsync: open.fsync,
-                keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
-                transfer_id: resuming.transfer_id.unwrap_or_default(),
-                names: resuming.names,
-                holder: channel.peer.description.clone(),
-            };
-            open_sink(spec, sync.as_deref())
-        }
-    }?;
+    let wants_survey = resuming.survey;
+    let privileges = policy.privileges();
+    let withholds = privileges == Privileges::Withheld
+        && geteuid().is_root()
+        && preserved(sync.as_deref(), open.preserve).needs_privileges();
+    let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
+    let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
+    let mut sink = push_sink(open, policy.base, privileges, &channel)?;
+    check_bases(&sink, policy.rights.as_ref())?;
     let ports = format!("port {}", link.socket.local_addr().port());
-    let survey = knows_survey && (resuming.survey || sink.history().is_some());
+    let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None)),
+        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None, privileges)),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);
-    channel.writer.send(&Message::Accept(Accept { survey: survey.is_some(), limit_bps, ..accept }))?;
+    let survey_follows = survey.is_some();
+    channel.writer.send(&Message::Accept(Accept {
+        survey: survey_follows,
+        limit_bps,
+        withholds,
+        ..accept
+    }))?;
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let outcome = engine::receive(ReceiveJob {
@@ -320,9 +312,9 @@ fn receive_push(
         streams,
         sink,
         survey,
-        config: receiver_config(open.ack_every),
-        endurance: Endurance::for_peer(open.timeout),
-        remedies: RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default()),
+        config,
+        endurance,
+        remedies,
         reader: channel.reader,
         writer: channel.writer,
         reporter: reporter.clone(),
@@ -353,14 +345,7 @@ fn send_pull(
     let Granted { accept, mut link, streams, knows_survey } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
-        None => Source::open(SourceSpec {
-            base: policy.base,
-            paths: open.paths,
-            recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
-            preserve: preserved(open.sync.as_deref(), open.preserve),
-            compress: open.compress,
-            sync: open.sync.clone(),
-        }),
+        None => source_of(policy.base, &open),
     }?;
     if knows_survey {
         source.tell_identities();
@@ -410,6 +395,27 @@ fn send_pull(
     })
 }
 
+/// What a pull asks for.
+fn source_of(base: Base, open: &Open) -> Result<Source> {
+    if let Some(range) = open.reuse.range {
+        let part = match range.whole {
+            true => Part::Whole { max: range.len },
+            false => Part::Range { start: range.start, len: range.len },
+        };
+        // There is one: `check_rights`.
+        let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
+        return Source::of_part(&base, path, part, open.compress);
+    }
+    Source::open(SourceSpec {
+        base,
+        paths: open.paths.clone(),
+        recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
+        preserve: preserved(open.sync.as_deref(), open.preserve),
+        compress: open.compress,
+        sync: open.sync.clone(),
+    })
+}
+
 fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
     if open.paths.is_empty() || open.paths.len() > PATHS_MAX {
         return Err(Error::new(
@@ -423,14 +429,28 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
             format!("a push has one destination, not {}; name the directory for all", open.paths.len()),
         ));
     }
+    let is_part = open.reuse.range.is_some();
+    if is_part && (open.direction == TransferDirection::Push || open.paths.len() > 1 || open.sync.is_some()) {
+        let message = "a part is read of one file, by a pull that is no sync; ask for each file by itself";
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
     if open.direction == TransferDirection::Push && policy.read_only {
         return Err(Error::new(ErrorKind::Denied, "this server is read-only; nothing can be written to it"));
     }
+    let removes = open.sync.as_ref().is_some_and(|sync| sync.remove_source_files)
+        && open.direction == TransferDirection::Pull;
+    if removes && policy.read_only {
+        let message =
+            "this server is read-only: nothing can be removed from it; leave out --remove-source-files";
+        return Err(Error::new(ErrorKind::Denied, message));
+    }
     if let Some(rights) = &policy.rights {
         for path in &open.paths {
-            rights
-                .allows(open.direction, path)
-                .map_err(|denial| Error::new(ErrorKind::Denied, denial.to_string()))?;
+            rights.allows(open.direction, path)?;
+            if removes {
+                // Who may not write to a path may not remove what is there.
+                rights.allows(TransferDirection::Push, path)?;
+            }
         }
     }
     Ok(())

@@ -2,11 +2,13 @@
 
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
+use crate::direction::TransferDirection;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::sync::{Compare, SyncOptions};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions, Transport};
+use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
 use crate::storage::{Preserve, Sink, SinkSpec};
@@ -203,7 +205,7 @@ pub(crate) fn sync_checksums(sync: &SyncOptions) -> Checksums {
 /// The sink of a sync that changes nothing, and of any other transfer.
 pub(crate) fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Sink> {
     match sync {
-        Some(sync) if sync.dry_run => Sink::dry_run(&spec.base, &spec.destination, spec.shape),
+        Some(sync) if sync.dry_run => Sink::dry_run(&spec),
         Some(sync) => {
             let mut sink = Sink::open(spec)?;
             sink.follow(sync);
@@ -211,6 +213,17 @@ pub(crate) fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Si
         }
         None => Sink::open(spec),
     }
+}
+
+/// Refuses directories of `--link-dest` to which a key has no right, and those that cannot be used.
+pub(crate) fn check_bases(sink: &Sink, rights: Option<&Rights>) -> Result<()> {
+    for basis in sink.bases() {
+        if let Some(rights) = rights {
+            rights.allows(TransferDirection::Push, &basis.path)?;
+        }
+        basis.exists()?;
+    }
+    Ok(())
 }
 
 /// Whether a listing carries the hashes of contents.

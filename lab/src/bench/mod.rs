@@ -25,8 +25,8 @@ mod bars;
 mod contestant;
 mod facts;
 mod memory;
-mod peak;
-mod record;
+pub mod peak;
+pub mod record;
 mod table;
 #[cfg(test)]
 mod tests;

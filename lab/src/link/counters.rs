@@ -36,6 +36,7 @@ pub struct DirectionCounters {
     pub policer_drops: u64,
     pub random_losses: u64,
     pub outage_drops: u64,
+    pub middlebox_drops: u64,
     pub corrupted: u64,
     pub duplicated: u64,
     pub reordered: u64,
@@ -68,6 +69,7 @@ impl DirectionCounters {
             policer_drops: self.policer_drops,
             random_losses: self.random_losses,
             outage_drops: self.outage_drops,
+            middlebox_drops: self.middlebox_drops,
             corrupted: self.corrupted,
             duplicated: self.duplicated,
             reordered: self.reordered,
@@ -163,6 +165,8 @@ pub struct DirectionReport {
     pub policer_drops: u64,
     pub random_losses: u64,
     pub outage_drops: u64,
+    /// UDP packets that a middlebox did not let pass.
+    pub middlebox_drops: u64,
     pub corrupted: u64,
     pub duplicated: u64,
     /// Packets delayed for reordering.

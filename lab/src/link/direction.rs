@@ -1,6 +1,7 @@
 //! One direction of the path, from the arrival of a packet to its release:
 //!
-//! outage, loss, duplication, corruption -> policer -> bottleneck (with cross traffic) -> propagation
+//! outage, middlebox, loss, duplication, corruption -> policer -> bottleneck (with cross traffic)
+//! -> propagation
 //!
 //! No socket, no clock and no packet data: an item stands for a packet, and each call passes the time. Tests
 //! run the same code in virtual time.
@@ -10,6 +11,7 @@ use super::counters::{DirectionCounters, Protocol};
 use super::cross::Source;
 use super::draw::{Draw, Purpose};
 use super::loss::LossModel;
+use super::middlebox::Middlebox;
 use super::outage::Outages;
 use super::propagation::{Integrity, Order, Propagation, Release};
 use super::queue::{Bottleneck, Refusal, TokenBucket};
@@ -39,6 +41,7 @@ pub struct Direction<T> {
     draws: Draws,
     loss: LossModel,
     outages: Outages,
+    middlebox: Middlebox,
     policer: Option<TokenBucket>,
     bottleneck: Bottleneck<Crossing<T>>,
     cross: Vec<Source>,
@@ -73,6 +76,7 @@ impl<T: Copy> Direction<T> {
             draws: Draws::new(seed, way),
             loss: LossModel::new(settings.loss),
             outages: Outages::new(settings.outages.clone(), now),
+            middlebox: Middlebox::new(&settings.udp, now),
             policer: settings.policer.map(|policer| TokenBucket::new(policer, now)),
             bottleneck: Bottleneck::new(settings.queue, settings.rate, red),
             cross: sources(&settings, seed, way, now),
@@ -99,6 +103,9 @@ impl<T: Copy> Direction<T> {
         }
         self.propagation.reconfigure(&settings, now);
         self.outages.replace(settings.outages.clone());
+        if settings.udp != self.settings.udp {
+            self.middlebox = Middlebox::new(&settings.udp, self.outages.origin());
+        }
         self.settings = settings;
     }
 
@@ -112,6 +119,7 @@ impl<T: Copy> Direction<T> {
         self.cross = sources(&self.settings, self.seed, self.way, now);
         self.propagation.restart_draws(now);
         self.outages.reset(now);
+        self.middlebox = Middlebox::new(&self.settings.udp, now);
         self.counters = DirectionCounters::default();
     }
 
@@ -125,6 +133,10 @@ impl<T: Copy> Direction<T> {
         self.counters.arrived(arrival.protocol, arrival.bytes);
         if self.outages.drops(now) {
             self.counters.outage_drops += 1;
+            return 0;
+        }
+        if !self.middlebox.passes(now, arrival.protocol, arrival.bytes) {
+            self.counters.middlebox_drops += 1;
             return 0;
         }
         if self.loss.takes(&mut self.draws.loss) {

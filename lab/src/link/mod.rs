@@ -27,6 +27,7 @@ mod jitter;
 #[expect(unsafe_code, reason = "TUN devices and real-time scheduling have no safe wrapper")]
 mod kernel;
 mod loss;
+mod middlebox;
 mod outage;
 mod packet;
 mod propagation;

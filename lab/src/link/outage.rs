@@ -21,6 +21,11 @@ impl Outages {
         self.origin = now;
     }
 
+    /// The time that the outages count from.
+    pub fn origin(&self) -> Nanos {
+        self.origin
+    }
+
     /// Replaces the outages; the origin stays.
     pub fn replace(&mut self, list: Vec<Outage>) {
         self.list = list;

@@ -9,8 +9,8 @@ mod text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::parts::{
-    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Loss, OnOffTimes, Outage, OutageKind, Policer, Queue,
-    QueueLimit, Reorder,
+    Bernoulli, Cross, GilbertElliott, HostSpec, Hosts, Loss, Middlebox, OnOffTimes, Outage, OutageKind,
+    Policer, Queue, QueueLimit, Reorder,
 };
 use crate::units::{Rate, Share, Size, Time};
 
@@ -125,6 +125,9 @@ pub struct DirectionSpec {
     pub outages: Vec<Outage>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cross: Vec<Cross>,
+    /// What happens to UDP only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub udp: Option<Middlebox>,
 }
 
 impl DirectionSpec {
@@ -147,6 +150,7 @@ pub struct Settings {
     pub corrupt: Share,
     pub outages: Vec<Outage>,
     pub cross: Vec<Cross>,
+    pub udp: Middlebox,
 }
 
 /// A queue with known sizes.
@@ -237,6 +241,7 @@ impl LinkSpec {
             corrupt: written.corrupt.unwrap_or_default(),
             outages: written.outages.clone(),
             cross: written.cross.clone(),
+            udp: written.udp.clone().unwrap_or_default(),
         }
     }
 
@@ -337,19 +342,19 @@ impl LinkSpec {
         if longest.into_iter().flatten().any(|time| time.seconds() > DELAY_MAX_S) {
             return refuse(format!("delay, jitter and reorder.delay must be at most {DELAY_MAX_S} s each"));
         }
-        if written.outages.len() > OUTAGES_MAX || written.cross.len() > CROSS_MAX {
+        let udp = written.udp.clone().unwrap_or_default();
+        if written.outages.len().max(udp.outages.len()) > OUTAGES_MAX || written.cross.len() > CROSS_MAX {
             return refuse(format!("more than {OUTAGES_MAX} outages or {CROSS_MAX} kinds of cross traffic"));
         }
         let overlap = |pair: &[Outage]| pair[0].until() > pair[1].at.nanos();
-        if written.outages.windows(2).any(overlap) {
+        if [&written.outages, &udp.outages].iter().any(|list| list.windows(2).any(overlap)) {
             return refuse("outages must be in order of time and must not overlap".into());
         }
         for cross in &written.cross {
             cross.check()?;
         }
-        if let Some(policer) = written.policer
-            && policer.burst.bytes() < u64::from(self.mtu)
-        {
+        let short = |policer: &Policer| policer.burst.bytes() < u64::from(self.mtu);
+        if written.policer.iter().chain(&udp.policer).any(short) {
             return refuse(format!("policer.burst must hold one packet of {} bytes", self.mtu));
         }
         self.check_queue(way)?;

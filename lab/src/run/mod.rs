@@ -31,14 +31,14 @@ pub mod machine;
 pub mod namespace;
 pub mod over;
 pub mod pair;
-mod places;
+pub mod places;
 pub mod process;
 pub mod ready;
 mod round_trips;
 mod series;
 pub mod shaping;
 mod stage;
-mod tuning;
+pub mod tuning;
 mod verdict;
 
 use contest::{Common, NoRun};

@@ -34,17 +34,19 @@ pub struct Crossing {
 fn protocol_doubts(wire: &Counters, flows: &[Crossing]) -> Vec<String> {
     let mut doubts = Vec::new();
     for way in Way::BOTH {
-        for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Either] {
             let these = flows.iter().filter(|flow| flow.way == way && flow.protocol == protocol);
             let reported: u64 = these.map(|flow| flow.bytes).sum();
             let counters = if way == Way::Forward { &wire.forward } else { &wire.backward };
-            let seen = match protocol {
-                Protocol::Tcp => counters.bytes_by_protocol.tcp,
-                Protocol::Udp => counters.bytes_by_protocol.udp,
+            let by = counters.bytes_by_protocol;
+            let (seen, name) = match protocol {
+                Protocol::Tcp => (by.tcp, "Tcp"),
+                Protocol::Udp => (by.udp, "Udp"),
+                Protocol::Either => (by.tcp + by.udp, "Tcp or Udp"),
             };
             if seen < reported {
                 doubts.push(format!(
-                    "{reported} bytes should have crossed {} by {protocol:?}, {seen} did",
+                    "{reported} bytes should have crossed {} by {name}, {seen} did",
                     way.name()
                 ));
             }
@@ -70,6 +72,7 @@ mod tests {
         assert!(protocol_doubts(&wire, &flow(Protocol::Tcp)).is_empty());
         let doubts = protocol_doubts(&wire, &flow(Protocol::Udp));
         assert!(doubts.len() == 1 && doubts[0].contains("Udp") && doubts[0].contains("9000"), "{doubts:?}");
+        assert!(protocol_doubts(&wire, &flow(Protocol::Either)).is_empty());
         let back = [Crossing { way: Way::Backward, protocol: Protocol::Tcp, bytes: 1_000_000 }];
         assert!(protocol_doubts(&wire, &back)[0].contains("backward"));
     }

@@ -1,4 +1,4 @@
-//! FOBS itself, as a user runs it: `fobs cp --json` to or from a daemon, or over ssh.
+//! FOBS itself, as a user runs it: `fobs cp --json`, or `fobs sync`, to or from a daemon, or over ssh.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::sshd::{self, PEER};
 use super::{
-    After, Amount, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol, Ready,
-    Server, Stop, Stores, Task, Tool, first_line,
+    After, Amount, Buffers, Call, Figures, History, Launch, Options, Outputs, Program, Programs, Protocol,
+    Ready, Server, Stop, Stores, Task, Tcp, Tool, Windows, first_line,
 };
 use crate::record::End;
 
@@ -32,12 +32,49 @@ enum Carrier {
     Ssh,
 }
 
+/// The command of `fobs` that moves the data.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+enum Verb {
+    /// `fobs cp`.
+    #[default]
+    Cp,
+    /// `fobs sync`.
+    Sync,
+}
+
+impl Verb {
+    fn word(self) -> &'static str {
+        match self {
+            Verb::Cp => "cp",
+            Verb::Sync => "sync",
+        }
+    }
+
+    /// Its option for the private key: the letter of `cp` is another option of `sync`.
+    fn identity(self) -> &'static str {
+        match self {
+            Verb::Cp => "-i",
+            Verb::Sync => "--identity",
+        }
+    }
+
+    /// Its option for ssh's configuration.
+    fn ssh_config(self) -> &'static str {
+        match self {
+            Verb::Cp => "-F",
+            Verb::Sync => "--ssh-config",
+        }
+    }
+}
+
 /// Keys of a flow of FOBS.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FobsOptions {
     call: Call,
     carrier: Carrier,
+    verb: Verb,
     history: History,
     /// `--cc`.
     cc: Option<String>,
@@ -51,21 +88,50 @@ struct FobsOptions {
     packet_size: Option<u32>,
     /// `--loss-cause`.
     loss_cause: Option<String>,
-    /// Further arguments of `fobs cp`.
+    /// `--transport`.
+    transport: Option<String>,
+    /// `tcp_congestion_control` of both hosts, for a transport over TCP.
+    tcp_cc: Option<String>,
+    /// Maxima of TCP's buffers, likewise.
+    buffers: Buffers,
+    /// Whether TCP's window may be larger than 64 KiB.
+    windows: Windows,
+    /// Further arguments.
     args: Vec<String>,
 }
 
 impl FobsOptions {
-    /// The words of `fobs cp` that the options stand for.
+    /// The arguments that the options stand for.
     fn words(&self) -> Vec<String> {
         let numbers =
             [("--ack-every", self.ack_every), ("--burst", self.burst), ("--packet-size", self.packet_size)];
-        let texts = [("--cc", &self.cc), ("--rate", &self.rate), ("--loss-cause", &self.loss_cause)];
+        let texts = [
+            ("--cc", &self.cc),
+            ("--rate", &self.rate),
+            ("--loss-cause", &self.loss_cause),
+            ("--transport", &self.transport),
+        ];
         let texts = texts.map(|(flag, value)| (flag, value.clone()));
         let numbers = numbers.map(|(flag, value)| (flag, value.map(|value| value.to_string())));
         let given = texts.into_iter().chain(numbers);
         let given = given.filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
         given.flatten().chain(self.args.iter().cloned()).collect()
+    }
+
+    /// What the data crosses the path by, as far as the options say.
+    fn protocol(&self) -> Protocol {
+        match self.transport.as_deref() {
+            None | Some("udp") => Protocol::Udp,
+            Some("auto") => Protocol::Either,
+            Some(_) => Protocol::Tcp,
+        }
+    }
+
+    /// Settings of the kernel's TCP, where it carries data; otherwise it has a few kilobytes of control
+    /// messages to carry, and the choice is left to other flows.
+    fn tcp(&self) -> Option<Tcp> {
+        let tcp = Tcp { congestion: self.tcp_cc.clone(), buffers: self.buffers, windows: self.windows };
+        (self.protocol() != Protocol::Udp).then_some(tcp)
     }
 }
 
@@ -87,11 +153,12 @@ impl Tool for Fobs {
     }
 
     fn supports(&self, programs: &Programs, options: &Options) -> Result<(), String> {
-        if super::options::<FobsOptions>(options)?.carrier == Carrier::Ssh {
+        let FobsOptions { carrier, verb, .. } = super::options(options)?;
+        if carrier == Carrier::Ssh {
             sshd::version(programs)?;
         }
         let fobs = programs.find("fobs", HOW)?.into_os_string();
-        let help = programs.ask(&[fobs, "cp".into(), "--help".into()])?;
+        let help = programs.ask(&[fobs, verb.word().into(), "--help".into()])?;
         understands(&help, options)
     }
 
@@ -104,12 +171,13 @@ impl Tool for Fobs {
             );
         }
         let fobs = task.programs.find("fobs", HOW)?;
-        let client = Program::new([&fobs]).args(["cp", "--json"]).env(STATE, state(task));
+        let client = Program::new([&fobs]).args([options.verb.word(), "--json"]).env(STATE, state(task));
         let (server, client) = match options.carrier {
             Carrier::Daemon => daemon(task, &options, &fobs, client)?,
             Carrier::Ssh => {
                 let ssh = sshd::prepare(task, options.call.client().other())?;
-                let client = client.arg("-F").arg(ssh.config).arg("--fobs-path").arg(&fobs);
+                let client =
+                    client.arg(options.verb.ssh_config()).arg(ssh.config).arg("--fobs-path").arg(&fobs);
                 let client = client.args(["--udp-ports".to_owned(), udp_ports(task)]).args(options.words());
                 let client = match options.call {
                     Call::Push => client.arg(&task.source).arg(remote(&task.destination)),
@@ -124,9 +192,8 @@ impl Tool for Fobs {
             client,
             history: options.history,
             stop: Stop::ByRunner,
-            // TCP carries a few kilobytes of control messages here.
-            tcp: None,
-            protocol: Protocol::Udp,
+            tcp: options.tcp(),
+            protocol: options.protocol(),
             stores: Stores::File,
         })
     }
@@ -238,7 +305,7 @@ fn daemon(
         .arg("--identity")
         .arg(folder.join("server"));
     let client = client
-        .arg("-i")
+        .arg(options.verb.identity())
         .arg(identity)
         .arg("--known-hosts")
         .arg(folder.join("known_hosts"))

@@ -360,6 +360,8 @@ pub enum Protocol {
     Tcp,
     /// UDP.
     Udp,
+    /// Whichever the tool chooses.
+    Either,
 }
 
 /// Whether a flow leaves a file at [`Task::arrival`].

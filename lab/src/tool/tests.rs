@@ -108,6 +108,20 @@ fn fobs_is_called_as_its_options_say() {
 }
 
 #[test]
+fn a_transport_of_fobs_says_what_its_data_crosses_by() {
+    let launch = |options: &str| fobs::Fobs.launch(&Place::new(options, ALL_OF_IT).task()).unwrap();
+    let tcp = launch("transport = \"tcp:4\"\ntcp_cc = \"cubic\"\nwindows = \"small\"");
+    let settings =
+        Tcp { congestion: Some("cubic".to_owned()), buffers: Buffers::Tuned, windows: Windows::Small };
+    assert_eq!((tcp.protocol, tcp.tcp), (Protocol::Tcp, Some(settings)));
+    assert_eq!(launch("transport = \"ssh\"\ncarrier = \"daemon\"").protocol, Protocol::Tcp);
+    assert_eq!(launch("transport = \"auto\"").protocol, Protocol::Either);
+    assert_eq!(launch("transport = \"udp\"").protocol, Protocol::Udp);
+    let words = launch("transport = \"tcp:4\"").client.words.join(std::ffi::OsStr::new(" "));
+    assert!(words.to_string_lossy().contains("--transport tcp:4"), "{words:?}");
+}
+
+#[test]
 fn a_fobs_that_shall_remember_needs_a_copy_with_an_end() {
     let options = "history = \"remembered\"";
     let place = Place::new(options, ALL_OF_IT);

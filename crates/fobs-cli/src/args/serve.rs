@@ -110,7 +110,7 @@ pub struct ServerArgs {
     pub access: Access,
 }
 
-/// `--read-only` and `--write-only`.
+/// `--read-only`, `--write-only` and `--privileged`.
 #[derive(Debug, Args)]
 pub struct Access {
     /// With --restrict: the client may only read
@@ -120,4 +120,9 @@ pub struct Access {
     /// With --restrict: the client may only write
     #[arg(long, requires = "restrict")]
     pub write_only: bool,
+
+    /// With --restrict: files may get owners, set-id bits, devices and security attributes, as far as the
+    /// login's user can give them
+    #[arg(long, requires = "restrict", conflicts_with = "read_only")]
+    pub privileged: bool,
 }

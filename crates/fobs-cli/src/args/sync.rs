@@ -49,6 +49,10 @@ pub struct SyncArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files_from: Option<PathBuf>,
 
+    /// Link what is unchanged from DIR, relative to the destination, instead of sending it; repeatable
+    #[arg(long, value_name = "DIR", action = ArgAction::Append, value_hint = ValueHint::DirPath)]
+    pub link_dest: Vec<PathBuf>,
+
     /// Delete at most N files; further ones are left, exit code 23
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,

@@ -171,10 +171,24 @@ fn a_restriction_needs_its_directory() {
         ("--read-only", DirectionRights::ReadOnly),
         ("--write-only", DirectionRights::WriteOnly),
     ] {
-        let restriction = Restriction { directory: "/d".into(), direction };
-        assert_eq!(server_of(&format!("--restrict /d {words}")), Ok(Some(restriction)), "{words}");
+        for (word, privileges) in [("", Privileges::Withheld), ("--privileged", Privileges::OfTheUser)] {
+            let restriction = Restriction { directory: "/d".into(), direction, privileges };
+            let words = format!("--restrict /d {words} {word}");
+            match (direction, privileges) {
+                (DirectionRights::ReadOnly, Privileges::OfTheUser) => {
+                    server_of(&words).expect_err("it is about what is written");
+                }
+                _ => assert_eq!(server_of(&words), Ok(Some(restriction)), "{words}"),
+            }
+        }
     }
-    for words in ["--read-only", "--write-only", "--restrict /d --read-only --write-only", "--restrict"] {
+    for words in [
+        "--read-only",
+        "--write-only",
+        "--privileged",
+        "--restrict /d --read-only --write-only",
+        "--restrict",
+    ] {
         server_of(words).expect_err(words);
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fobs::filter::{Action, Filter, Separator};
 use fobs::options::sync::{
-    Absent, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
+    Absent, BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
 };
 use fobs::{Chmod, Error, ErrorKind, FileSystems, IdMapping, Preserve, Result, SymbolicLinks, Unkept};
 
@@ -61,6 +61,8 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
         },
         delete,
         backup,
+        remove_source_files: given.remove_source_files,
+        link_dest: args.link_dest.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect(),
         dry_run: given.dry_run,
         only_delete: false,
         report: match (given.itemize, given.verbose) {
@@ -87,9 +89,8 @@ fn check(args: &SyncArgs) -> Result<()> {
             "--files-from needs one source, the directory in which the names lie, and a destination",
         ));
     }
-    let deletes = given.delete || given.delete_after || given.delete_before || given.delete_during;
-    if args.files_from.is_some() && deletes {
-        return Err(usage("--delete with --files-from is not built: name directories instead"));
+    if args.link_dest.len() > BASES_MAX {
+        return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
     }
     let modes = [given.delete_before, given.delete_during, given.delete_after];
     if modes.iter().filter(|on| **on).count() > 1 {

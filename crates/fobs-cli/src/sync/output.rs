@@ -58,10 +58,12 @@ impl EventSink for Lines {
                 if changes.contains("+++++++++") {
                     self.count(|counts| counts.created += 1);
                 }
+                let arrow = if changes.starts_with('h') { HARD_LINK } else { SYMLINK };
+                let target = target.as_deref().map(|target| (arrow, target));
                 if self.itemize {
-                    self.print(&line(&[changes.as_bytes(), b" "], &path, directory, target.as_deref()));
+                    self.print(&line(&[changes.as_bytes(), b" "], &path, directory, target));
                 } else if self.names && (!directory || changes.starts_with('c')) {
-                    self.print(&line(&[], &path, directory, target.as_deref()));
+                    self.print(&line(&[], &path, directory, target));
                 }
             }
             Event::Deleted { path, directory } => {
@@ -113,16 +115,20 @@ fn statistics(summary: &Summary, counts: &Counts) -> String {
     )
 }
 
+/// Before what a link leads to, as rsync writes it.
+const SYMLINK: &[u8] = b" -> ";
+const HARD_LINK: &[u8] = b" => ";
+
 /// A line with a path, and with what the path links to.
-fn line(before: &[&[u8]], path: &[u8], directory: bool, target: Option<&[u8]>) -> Vec<u8> {
+fn line(before: &[&[u8]], path: &[u8], directory: bool, target: Option<(&[u8], &[u8])>) -> Vec<u8> {
     let mut line = before.concat();
     match (path.is_empty(), directory) {
         (true, _) => line.extend_from_slice(b"./"),
         (false, true) => line.extend(shown(path).bytes().chain(*b"/")),
         (false, false) => line.extend(shown(path).bytes()),
     }
-    if let Some(target) = target {
-        line.extend_from_slice(b" -> ");
+    if let Some((arrow, target)) = target {
+        line.extend_from_slice(arrow);
         line.extend(shown(target).bytes());
     }
     line.push(b'\n');
@@ -153,7 +159,14 @@ mod tests {
         let text = |line: Vec<u8>| String::from_utf8(line).expect("ASCII");
         assert_eq!(text(line(&[b"cd+++++++++ "], b"a/b", true, None)), "cd+++++++++ a/b/\n");
         assert_eq!(text(line(&[b".d..t...... "], b"", true, None)), ".d..t...... ./\n");
-        assert_eq!(text(line(&[b"cL+++++++++ "], b"l", false, Some(b"to"))), "cL+++++++++ l -> to\n");
+        assert_eq!(
+            text(line(&[b"cL+++++++++ "], b"l", false, Some((SYMLINK, b"to")))),
+            "cL+++++++++ l -> to\n"
+        );
+        assert_eq!(
+            text(line(&[b"hf+++++++++ "], b"l", false, Some((HARD_LINK, b"to")))),
+            "hf+++++++++ l => to\n"
+        );
         assert_eq!(text(line(&[], b"a\n\xc3\\#012", false, None)), "a\\#012\\#303\\#134#012\n");
     }
 }

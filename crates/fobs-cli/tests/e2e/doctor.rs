@@ -136,7 +136,10 @@ fn doctor_says_at_which_end_udp_is_blocked() {
         let text = String::from_utf8(finished.stdout).expect("text");
         assert!(text.contains(words), "{side:?}: {text}");
         let last = text.lines().last().unwrap_or_default();
-        assert!(last.contains("no copy between here and") && last.contains("iptables -A INPUT"), "{last}");
+        assert!(
+            last.contains("UDP carries no data between here and") && last.contains("iptables -A INPUT"),
+            "{last}"
+        );
         case.net.iptables(side, "-D INPUT -p udp -j DROP");
     }
 }

@@ -1,10 +1,12 @@
 //! Datagrams as an attacker on the path sees and makes them: captured, forged, sent again. Needs root in a
 //! namespace.
 
-use std::collections::{HashSet, VecDeque};
+#[path = "../../../../lab/src/flood/attack/mod.rs"]
+mod attacker;
+
+use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::num::NonZeroU32;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, recv, sendto,
-    socket_with,
-};
+use rustix::net::{SendFlags, ipproto, sendto};
 
 use super::files::Random;
 use super::net::{Net, Side};
@@ -24,18 +22,10 @@ use super::net::{Net, Side};
 /// Lengths of the headers, bytes: IPv4 without options, UDP.
 const IPV4_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
-/// Where an IPv4 packet has its UDP checksum.
-const UDP_CHECKSUM: usize = IPV4_HEADER + 6;
-/// `ETH_P_ALL` (packet(7)): the only choice that shows what leaves as well as what arrives.
-const EVERY_PROTOCOL: u16 = 0x0003;
-/// The TTL of replayed packets, which tells them from original ones. Real hosts start at 64.
-const TTL_MARK: u8 = 63;
 /// Largest forged payload, bytes: a full datagram on a 1500-byte path.
 const PAYLOAD_MAX: u64 = 1472;
-/// How many datagrams a forger or replayer sends at most: ten times what any test needs.
+/// How many datagrams a forger sends at most: ten times what any test needs.
 const SENT_MAX: u64 = 400_000;
-/// How many captured datagrams are held back before the oldest is sent again.
-const HELD: usize = 300;
 
 /// A thread that does something to the network until it is stopped.
 pub struct Attack {
@@ -64,7 +54,7 @@ impl Drop for Attack {
 /// bytes, and random bodies behind headers that look like those of every type.
 pub fn forge(net: &Net, side: Side, from: SocketAddrV4, to: SocketAddrV4, mut random: Random) -> Attack {
     attack(net, side, move |stop| {
-        let raw = raw_socket().expect("root may make a raw socket");
+        let raw = attacker::raw_socket().expect("root may make a raw socket");
         let mut sent = 0;
         while !stop.load(Ordering::Relaxed) && sent < SENT_MAX {
             for _ in 0..16 {
@@ -95,41 +85,14 @@ pub fn forged_payload(random: &mut Random) -> Vec<u8> {
     payload
 }
 
-/// Captures the UDP datagrams that leave one side and sends each of them again, unchanged, from the same
-/// source, a few hundred datagrams later; and the very first ones again and again.
-pub fn replay(net: &Net, side: Side) -> Attack {
+/// Captures the UDP datagrams that leave one side and sends forged ones in its name, made of those: repeated,
+/// with a bit changed, cut short, from elsewhere, with another body, and noise.
+pub fn flood(net: &Net, side: Side, per_second: u64, seed: u64) -> Attack {
     let own: Ipv4Addr = net.address(side).parse().expect("an address");
     attack(net, side, move |stop| {
-        let capture = capture_socket().expect("root may capture");
-        let raw = raw_socket().expect("root may make a raw socket");
-        let mut buffer = vec![0; 1 << 16];
-        let (mut first, mut held, mut sent) = (Vec::new(), VecDeque::new(), 0);
-        while !stop.load(Ordering::Relaxed) && sent < SENT_MAX {
-            let Ok((len, _)) = recv(&capture, &mut buffer[..], RecvFlags::empty()) else { continue };
-            let packet = &buffer[..len];
-            let is_udp = len > IPV4_HEADER + UDP_HEADER && packet[0] == 0x45 && packet[9] == ipproto_udp();
-            if !is_udp || packet[8] == TTL_MARK || packet[12..16] != own.octets() {
-                continue;
-            }
-            let mut again = packet.to_vec();
-            again[8] = TTL_MARK;
-            // The sender left this sum to its device, so a capture holds a half-made one; zero means none.
-            again[UDP_CHECKSUM..UDP_CHECKSUM + 2].fill(0);
-            if first.len() < 32 {
-                first.push(again.clone());
-            }
-            held.push_back(again);
-            if held.len() < HELD {
-                continue;
-            }
-            let oldest = held.pop_front().expect("it is full");
-            let ancient = &first[sent as usize % first.len()];
-            for packet in [&oldest, ancient] {
-                let to = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
-                sent += u64::from(send_raw(&raw, packet, to).is_ok());
-            }
-        }
-        sent
+        let sent = attacker::run(own, per_second, seed, stop).expect("root may capture and forge");
+        eprintln!("in the name of the {side:?}: {} forged datagrams in {:?}", sent.datagrams, sent.elapsed);
+        sent.datagrams
     })
 }
 
@@ -141,19 +104,6 @@ fn attack(net: &Net, side: Side, body: impl FnOnce(&AtomicBool) -> u64 + Send + 
 
 fn ipproto_udp() -> u8 {
     ipproto::UDP.as_raw().get() as u8
-}
-
-/// A socket that takes whole IPv4 packets, headers and all.
-fn raw_socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(AddressFamily::INET, SocketType::RAW, SocketFlags::CLOEXEC, Some(ipproto::RAW))?)
-}
-
-/// A socket that sees every packet of the host, without link headers, and looks up ten times a second.
-fn capture_socket() -> io::Result<OwnedFd> {
-    let protocol = NonZeroU32::new(u32::from(EVERY_PROTOCOL.to_be())).map(Protocol::from_raw);
-    let socket = socket_with(AddressFamily::PACKET, SocketType::DGRAM, SocketFlags::CLOEXEC, protocol)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(100)))?;
-    Ok(socket)
 }
 
 fn send_raw(socket: &OwnedFd, packet: &[u8], to: Ipv4Addr) -> io::Result<()> {
@@ -234,11 +184,11 @@ fn forged_and_replayed_datagrams_do_arrive() {
     let forger = forge(&net, Side::Client, from, to, Random::new(5));
     let seen_from = receiver.recv().expect("the listener received it");
     assert!(forger.stop() > 0);
-    let replayer = replay(&net, Side::Client);
+    let replayer = flood(&net, Side::Client, 5_000, 5);
     // Enough to replay some even if the capture starts late.
     let sender = net.thread(Side::Client, move || {
         let socket = std::net::UdpSocket::bind((client, 4001)).expect("a free port");
-        for index in 0..4 * HELD {
+        for index in 0..1200 {
             socket.send_to(format!("datagram {index}").as_bytes(), to).expect("sent");
             std::thread::sleep(Duration::from_micros(500));
         }

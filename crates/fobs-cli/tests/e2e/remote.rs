@@ -43,7 +43,7 @@ impl<'a> Route<'a> {
     #[track_caller]
     pub fn open(case: &'a Case, carrier: Carrier, direction: Direction) -> Route<'a> {
         let end = match carrier {
-            Carrier::Daemon => End::Daemon(Box::new(Daemon::start(case, "read-write"))),
+            Carrier::Daemon => End::Daemon(Box::new(Daemon::start(case, "read-write,privileged"))),
             Carrier::Ssh => End::Ssh(Sshd::start(case)),
         };
         Route { case, direction, end }
@@ -116,11 +116,11 @@ impl<'a> Route<'a> {
         command
     }
 
-    /// `fobs sync` to or from the daemon, without sources and destination.
+    /// `fobs sync` over this carrier, without sources and destination.
     pub fn sync(&self, options: &[String]) -> Command {
         let mut command = match &self.end {
             End::Daemon(daemon) => daemon.sync(self.case),
-            End::Ssh(_) => panic!("this route has no daemon"),
+            End::Ssh(sshd) => sshd.sync(self.case),
         };
         command.args(options);
         command

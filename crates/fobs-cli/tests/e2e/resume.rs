@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::case::{Case, fobs_path};
@@ -144,6 +145,29 @@ fn a_second_transfer_is_refused_and_names_the_first() {
     let message = failed["message"].as_str().unwrap_or_default();
     assert!(message.contains("another") && message.contains("process"), "{message}");
     first.kill();
+}
+
+/// A client that falls silent, as one whose host has lost its power, does not keep its own next command out.
+fn a_silent_client_gives_way(name: &'static str, carrier: Carrier) {
+    let case = Case::new(name);
+    let route = Route::open(&case, carrier, Direction::Push);
+    write_random(&route.source_path("file"), FILE_BYTES, &mut case.random());
+    let mut silent = after(&case, &route, &[], 12 << 20);
+    silent.signal(Signal::STOP);
+    let verified = silent.bytes_so_far();
+    let done = case.run(&mut route.copy(&[], "file", "copy")).done();
+    expect_gone_on(&route, &done, verified);
+    silent.kill();
+}
+
+#[test]
+fn a_silent_client_of_a_daemon_gives_way() {
+    a_silent_client_gives_way("a_silent_client_of_a_daemon_gives_way", Carrier::Daemon);
+}
+
+#[test]
+fn a_silent_client_over_ssh_gives_way() {
+    a_silent_client_gives_way("a_silent_client_over_ssh_gives_way", Carrier::Ssh);
 }
 
 #[test]

@@ -65,6 +65,11 @@ impl Sshd {
         Sshd { running, root, config, udp_ports: case.net.udp_ports() }
     }
 
+    /// Logins so far.
+    pub fn logins(&self) -> usize {
+        self.running.stderr_so_far().matches("Accepted publickey").count()
+    }
+
     /// The location of a path under the remote directory.
     pub fn location(&self, path: impl AsRef<std::ffi::OsStr>) -> std::ffi::OsString {
         let mut location = std::ffi::OsString::from(format!("{HOST}:{}/", self.root.display()));
@@ -87,10 +92,16 @@ impl Sshd {
         self.verb_with(case, "cp", remote_program)
     }
 
+    /// `fobs sync` with the options to reach this host.
+    pub fn sync(&self, case: &Case) -> Command {
+        self.verb_with(case, "sync", fobs_path())
+    }
+
     fn verb_with(&self, case: &Case, verb: &str, remote_program: &Path) -> Command {
         let (first, last) = self.udp_ports;
         let mut command = case.fobs(Side::Client);
-        command.args([verb, "-F"]).arg(&self.config).arg("--fobs-path").arg(remote_program);
+        // The letter is another one's in rsync.
+        command.args([verb, "--ssh-config"]).arg(&self.config).arg("--fobs-path").arg(remote_program);
         command.arg("--udp-ports").arg(format!("{first}-{last}"));
         command
     }

@@ -27,6 +27,9 @@ pub(super) const REMINDER_FIRST: Duration = Duration::from_secs(1);
 pub(super) const REMINDER_MAX: Duration = Duration::from_secs(5);
 /// How often a side checks for silence and cancellation, counts drops and reports progress.
 pub const HEARTBEAT: Duration = Duration::from_millis(200);
+/// Silence after which a client counts as gone, if its own command comes again and asks: fifteen of its
+/// heartbeats, so that what TCP repeats once or twice on a path that works has arrived.
+pub const ABSENT_AFTER: Duration = Duration::from_secs(3);
 /// How long a side waits for the peer's last message before it ends the session.
 pub const FAREWELL_WAIT: Duration = Duration::from_secs(5);
 /// Shortest sleep between bursts. The pacer keeps its schedule, so bursts that become due meanwhile leave

@@ -31,13 +31,13 @@ mod wait;
 pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
 pub use limits::{
-    ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
+    ABSENT_AFTER, ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
     UDP_SILENCE_MAX,
 };
 pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
 pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
-pub use silence::{Side, Silence};
+pub use silence::{Presence, Side, Silence};
 pub use stream_count::{STREAMS_MAX, StreamCount, StreamTarget, StreamsSeen};
 pub use transport::{
     DatagramsSeen, Directive, RouteChange, RouteReason, StreamsOpen, TransportChoice, TransportConfig,

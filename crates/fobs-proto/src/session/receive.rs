@@ -2,7 +2,7 @@
 
 use super::limits::{FAREWELL_WAIT, MISMATCHES_MAX};
 use super::silence::Reminders;
-use super::{Side, Silence};
+use super::{Presence, Side, Silence};
 use crate::receiver::{ChunkVerification, Receiver};
 use crate::{ChunkId, Timestamp};
 use std::collections::BTreeMap;
@@ -132,6 +132,12 @@ impl ReceivePolicy {
             Some(newest) => Silence::since(now, newest.max(self.last_message), self.timeout),
             None => Silence::at_start(now, self.began, self.side),
         }
+    }
+
+    /// Whether the client is still there when another session of it has been waiting for this one's end since
+    /// `asked`; `newest` as above. Before its first datagram [`check_silence`](Self::check_silence) decides.
+    pub fn presence(&self, now: Timestamp, asked: Timestamp, newest: Option<Timestamp>) -> Presence {
+        newest.map_or(Presence::Unclear, |newest| Presence::of(now, asked, newest.max(self.last_message)))
     }
 
     /// Whether the newest ack, or the client's greeting, is to be sent once more because nothing was heard;

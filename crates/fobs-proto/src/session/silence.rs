@@ -1,6 +1,8 @@
 //! What a side concludes from hearing nothing on UDP, and when a receiver repeats itself.
 
-use super::limits::{GREETING_EVERY, REMINDER_FIRST, REMINDER_MAX, SERVER_EXTRA_WAIT, UDP_SILENCE_MAX};
+use super::limits::{
+    ABSENT_AFTER, GREETING_EVERY, REMINDER_FIRST, REMINDER_MAX, SERVER_EXTRA_WAIT, UDP_SILENCE_MAX,
+};
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -46,6 +48,30 @@ impl Silence {
     /// After the first datagram; `last_sign` is the peer's last sign of life, `timeout` the silence endured.
     pub(super) fn since(now: Timestamp, last_sign: Timestamp, timeout: Duration) -> Silence {
         if now - last_sign >= timeout { Silence::Dead(timeout) } else { Silence::Short }
+    }
+}
+
+/// Whether a client is still there, when another session of it asks for what this one holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It was heard since.
+    Here,
+    /// More time decides.
+    Unclear,
+    /// It may come back, but does not keep its own next command waiting for that.
+    Absent,
+}
+
+impl Presence {
+    /// Of a client whose last sign of life came then, when it has been asked for since `asked`.
+    pub(super) fn of(now: Timestamp, asked: Timestamp, last_sign: Timestamp) -> Presence {
+        if last_sign > asked {
+            Presence::Here
+        } else if now - last_sign >= ABSENT_AFTER {
+            Presence::Absent
+        } else {
+            Presence::Unclear
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::cancel::CancelToken;
+use crate::control::message::Reuse;
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -29,8 +30,9 @@ impl<'a> Client<'a> {
                     session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
                 drop(watch);
                 let ssh = Some(session.process);
+                let channel = session.channel;
                 Ok(Client {
-                    channel: session.channel,
+                    channel,
                     ssh,
                     hosts,
                     tcp_port: 0,
@@ -40,6 +42,7 @@ impl<'a> Client<'a> {
                     events,
                     cancel,
                     hook,
+                    reuse: Reuse::default(),
                 })
             }
             Carrier::Daemon => {
@@ -60,6 +63,7 @@ impl<'a> Client<'a> {
                     events,
                     cancel,
                     hook,
+                    reuse: Reuse::default(),
                 })
             }
         }

@@ -69,7 +69,7 @@ impl<'a> Ready<'a> {
         let open = Open {
             shape,
             probe: Some(probe.time),
-            ..client.open(direction, vec![probe.remote.path.clone()], Resuming::default())
+            ..client.plain_open(direction, vec![probe.remote.path.clone()], Resuming::default())
         };
         let (examined, accept) = client
             .ask_both(examine, open)

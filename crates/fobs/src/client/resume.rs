@@ -5,7 +5,7 @@ use crate::control::message::{Resuming, SURVEY, SYNC};
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::session;
 use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -55,9 +55,12 @@ pub(super) fn open_sink(
         destination: path.as_os_str().as_bytes().to_vec(),
         shape,
         preserve: session::preserved(options.sync.as_deref(), options.preserve),
+        privileges: Privileges::OfTheUser,
         fsync: options.fsync,
         keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
+        link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: id,
+        client: None,
         names: top_names(paths),
         holder: match &remote.user {
             Some(user) => format!("{user}@{}", remote.host),

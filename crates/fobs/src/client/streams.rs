@@ -3,7 +3,7 @@
 use super::Client;
 use super::link::candidates;
 use crate::control::message::{Accept, STREAMS};
-use crate::door::{ClientDoor, Dialer, Lane, Target};
+use crate::door::{ClientDoor, Dialer, Target};
 use crate::engine::LinkSetup;
 use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::{Error, ErrorKind, Result};
@@ -71,7 +71,7 @@ impl Client<'_> {
             })?),
         };
         let door = ClientDoor {
-            lane: if only_tcp { Lane::Unused } else { Lane::Open(lane) },
+            lane: (!only_tcp).then_some(lane),
             dialer,
             mailbox,
             writer: self.channel.writer.clone(),

@@ -29,8 +29,10 @@ pub const DOCTOR: &str = "doctor";
 pub const SYNC: &str = "sync";
 /// The feature of a program that carries data over TCP too, and inside the control channel (protocol 11).
 pub const STREAMS: &str = "streams";
+/// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
+pub const REUSE: &str = "reuse";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 5] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, STREAMS];
+pub const FEATURES: [&str; 6] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS];
 
 /// Everything a control channel carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -81,6 +83,11 @@ pub enum Message {
         /// One sentence.
         reason: String,
     },
+    /// Receiver: something for the user to know.
+    Notice {
+        /// One sentence.
+        text: String,
+    },
     /// Receiver: it deleted something that the sources do not have.
     Deleted {
         /// Path within the transfer.
@@ -116,6 +123,8 @@ pub enum Message {
     Complete(Complete),
     /// Sender: its figures, after the completion signal.
     Finished(Finished),
+    /// Either side, on a channel that is kept: its last message of this transfer (protocol 2.8).
+    Over,
     /// Either side: the session is over.
     Abort {
         /// An [`crate::ErrorKind::code`].
@@ -199,6 +208,33 @@ pub struct Open {
     pub sync: Option<Arc<SyncOptions>>,
     /// Data may go over streams as well as over UDP.
     pub streams: bool,
+    /// What is asked of a server that keeps the channel.
+    pub reuse: Reuse,
+}
+
+/// What a client may ask of a server with the feature [`REUSE`] (protocol 2.8).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reuse {
+    /// The client may open another transfer on this channel.
+    pub keep: bool,
+    /// Pull: only a part of the one file.
+    pub range: Option<ByteRange>,
+    /// Push: the whole object, its only chunk.
+    pub object: Option<Vec<u8>>,
+    /// Pull: an object of one chunk of at most this many bytes may come with the answer.
+    pub room: Option<u32>,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByteRange {
+    /// Where it begins, bytes.
+    pub start: u64,
+    /// Its longest length, bytes: it ends with the file.
+    pub len: u64,
+    /// The file must end within the range.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub whole: bool,
 }
 
 /// How a transfer goes on after one that ended early.
@@ -260,6 +296,10 @@ pub struct Accept {
     pub survey: bool,
     /// Push: the highest rate that the server stores at, bits per second.
     pub limit_bps: Option<u64>,
+    /// Push: the server could give files what the client asks for, and does not for this key.
+    pub withholds: bool,
+    /// Pull: the whole object, its only chunk; nothing else of the answer counts then.
+    pub object: Option<Vec<u8>>,
 }
 
 /// Where a socket may be reached.

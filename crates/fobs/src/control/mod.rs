@@ -4,6 +4,7 @@
 
 pub mod frame;
 mod lane;
+mod lease;
 pub mod message;
 mod outlet;
 pub mod ssh;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use self::frame::{DataFrames, Frame, FrameReader, broken};
 pub(crate) use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
+pub(crate) use self::lease::{Kept, Side as KeptSide};
 use self::message::{FEATURES, Hello, Message, PROTOCOL};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
@@ -101,7 +103,12 @@ impl ControlChannel {
     ) -> ControlChannel {
         let name: Arc<str> = peer.description.as_str().into();
         ControlChannel {
-            reader: ControlReader { frames: FrameReader::new(read), peer: name.clone(), inlet: None },
+            reader: ControlReader {
+                frames: FrameReader::new(read),
+                peer: name.clone(),
+                inlet: None,
+                lease: None,
+            },
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
             exporter,
             carrier,
@@ -112,11 +119,16 @@ impl ControlChannel {
 
 /// The receiving half of a control channel.
 pub struct ControlReader {
-    frames: FrameReader<Box<dyn Read + Send>>,
+    frames: Frames,
     peer: Arc<str>,
     /// Where that goes which concerns the streams of the session.
     inlet: Option<Inlet>,
+    /// For one transfer of a channel that is kept.
+    lease: Option<lease::Lease>,
 }
+
+/// The frames of a channel.
+type Frames = FrameReader<Box<dyn Read + Send>>;
 
 impl ControlReader {
     /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped. Waits as
@@ -124,22 +136,23 @@ impl ControlReader {
     pub fn recv(&mut self) -> Result<Option<Message>> {
         let data = if self.inlet.is_some() { DataFrames::Allowed } else { DataFrames::Refused };
         loop {
-            match self.frames.read_frame(data) {
-                Ok(Some(Frame::Message(Message::Unknown))) => {}
-                Ok(Some(Frame::Message(message))) => match &self.inlet {
-                    Some(inlet) => match inlet.sort(message) {
-                        Some(message) => return Ok(Some(message)),
-                        None => continue,
-                    },
-                    None => return Ok(Some(message)),
-                },
-                Ok(Some(Frame::Data(record))) => {
-                    if let Some(inlet) = &self.inlet {
-                        inlet.take(record);
+            let read = match &mut self.lease {
+                Some(lease) => lease.read(&mut self.frames, data),
+                None => self.frames.read_frame(data),
+            };
+            match (read, &self.inlet) {
+                (Ok(Some(Frame::Message(Message::Unknown))), _) => {}
+                (Ok(Some(Frame::Message(message))), Some(inlet)) => {
+                    if let Some(message) = inlet.sort(message) {
+                        return Ok(Some(message));
                     }
                 }
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(named(&self.peer, error)),
+                (Ok(Some(Frame::Message(message))), None) => return Ok(Some(message)),
+                (Ok(Some(Frame::Data(record))), Some(inlet)) => inlet.take(record),
+                // Refused where there is no inlet.
+                (Ok(Some(Frame::Data(_))), None) => {}
+                (Ok(None), _) => return Ok(None),
+                (Err(error), _) => return Err(named(&self.peer, error)),
             }
         }
     }

@@ -113,6 +113,14 @@ pub(super) struct Open {
     sync: Option<Box<SyncOptions>>,
     #[serde(default, skip_serializing_if = "is_default")]
     streams: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    keep: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    range: Option<message::ByteRange>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    object: Bytes,
+    #[serde(default, skip_serializing_if = "is_default")]
+    room: u32,
 }
 
 impl From<Open> for message::Open {
@@ -141,6 +149,12 @@ impl From<Open> for message::Open {
             timeout: given(wire.timeout_ms).map(Duration::from_millis),
             sync: wire.sync.map(|sync| Arc::new(*sync)),
             streams: wire.streams,
+            reuse: message::Reuse {
+                keep: wire.keep,
+                range: wire.range,
+                object: given(wire.object.0),
+                room: given(wire.room),
+            },
         }
     }
 }
@@ -171,6 +185,10 @@ impl From<message::Open> for Open {
             timeout_ms: open.timeout.map_or(0, millis),
             sync: open.sync.map(|sync| Box::new(Arc::unwrap_or_clone(sync))),
             streams: open.streams,
+            keep: open.reuse.keep,
+            range: open.reuse.range,
+            object: Bytes(open.reuse.object.unwrap_or_default()),
+            room: open.reuse.room.unwrap_or_default(),
         }
     }
 }
@@ -240,6 +258,10 @@ pub(super) struct Accept {
     survey: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     limit_bps: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    withholds: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    object: Bytes,
 }
 
 impl From<Accept> for message::Accept {
@@ -254,6 +276,8 @@ impl From<Accept> for message::Accept {
             chunk_limit: wire.chunk_limit,
             survey: wire.survey,
             limit_bps: (wire.limit_bps > 0).then_some(wire.limit_bps),
+            withholds: wire.withholds,
+            object: given(wire.object.0),
         }
     }
 }
@@ -270,6 +294,8 @@ impl From<message::Accept> for Accept {
             chunk_limit: accept.chunk_limit,
             survey: accept.survey,
             limit_bps: accept.limit_bps.unwrap_or(0),
+            withholds: accept.withholds,
+            object: Bytes(accept.object.unwrap_or_default()),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! File descriptors: how many a server may need, and whether the process may have them.
 
 use super::admission::WAITING_MAX;
+use super::idle::IDLE_MAX;
 use super::strangers::STRANGERS_MAX;
 use crate::options::STREAMS_MAX;
 use crate::secure::authorized_keys::DESCRIPTORS_PER_SESSION;
@@ -24,7 +25,7 @@ pub(super) fn shortage(sessions_max: usize) -> Option<String> {
 }
 
 fn needed(sessions_max: usize) -> usize {
-    let connections = 2 * STRANGERS_MAX + WAITING_MAX;
+    let connections = 2 * STRANGERS_MAX + WAITING_MAX + 2 * IDLE_MAX;
     sessions_max
         .saturating_mul(DESCRIPTORS_PER_SESSION + STREAMS_MAX as usize)
         .saturating_add(connections * PER_CONNECTION + OF_THE_SERVER)

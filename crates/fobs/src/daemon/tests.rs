@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::CancelToken;
-use crate::control::message::{Message, Open, Resuming, Sending};
+use crate::control::message::{ByteRange, Message, Open, Resuming, Reuse, Sending};
 use crate::control::{ControlChannel, hello, tls};
 use crate::direction::TransferDirection;
 use crate::error::ErrorKind;
@@ -79,7 +79,12 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
         (Open { udp_ports: Some((0, 0)), ..good.clone() }, usage, "UDP ports"),
         (Open { paths: vec![b"../file".to_vec()], ..good.clone() }, ErrorKind::Denied, "no right"),
         (Open { paths: vec![b"nothing".to_vec()], ..good.clone() }, ErrorKind::NoSource, "nothing"),
-        (Open { paths: vec![b"a/b".to_vec()], ..push }, ErrorKind::Destination, "a/b"),
+        (Open { paths: vec![b"a/b".to_vec()], ..push.clone() }, ErrorKind::Destination, "a/b"),
+        (Open { reuse: with_object(b"no chunk"), ..push.clone() }, ErrorKind::Protocol, "not understood"),
+        (Open { reuse: with_object(&[0; 90_000]), ..push.clone() }, ErrorKind::Protocol, "81920 are allowed"),
+        (Open { reuse: with_object(b"no chunk"), ..good.clone() }, usage, "only a push"),
+        (Open { reuse: part(), ..push }, usage, "of one file"),
+        (Open { reuse: part(), paths: vec![b"file".to_vec(); 2], ..good.clone() }, usage, "of one file"),
     ] {
         let mut channel = call(&served);
         channel.writer.send(&Message::Open(Box::new(open.clone()))).unwrap();
@@ -176,6 +181,14 @@ fn a_client_that_comes_again_takes_the_place_of_its_session() {
 }
 
 /// A request that is granted.
+fn with_object(object: &[u8]) -> Reuse {
+    Reuse { object: Some(object.to_vec()), ..Reuse::default() }
+}
+
+fn part() -> Reuse {
+    Reuse { range: Some(ByteRange { start: 0, len: 1, whole: false }), ..Reuse::default() }
+}
+
 fn pull_of_file() -> Open {
     Open {
         sync: None,
@@ -192,6 +205,7 @@ fn pull_of_file() -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        reuse: Reuse::default(),
         resuming: Resuming::default(),
         timeout: None,
     }

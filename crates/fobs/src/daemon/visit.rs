@@ -2,22 +2,24 @@
 
 use super::Daemon;
 use super::admission::{Arrival, Full, Seat};
-use super::attempts::SessionStop;
+use super::attempts::{AttemptGuard, SessionStop};
 use super::log::{request, short_fingerprint};
+use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
-use crate::control::{ControlChannel, tls};
+use crate::control::message::Open;
+use crate::control::tls;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine, Rights};
 use crate::secure::identity::PublicKey;
-use crate::server::{Policy, SessionFigures, StreamEntrance, serve_session};
+use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, serve_session};
 use crate::storage::{Base, Links};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One client's connection. Its text names it in the log.
 pub(super) struct Visit {
@@ -76,21 +78,95 @@ struct Known {
     place: std::result::Result<Arrival, Full>,
 }
 
+/// The transfers of one connection.
+struct Desk<'a> {
+    daemon: &'a Daemon,
+    visit: &'a mut Visit,
+    key: Option<PublicKey>,
+    local: SocketAddr,
+    stop: &'a SessionStop,
+    /// When the transfer began: the first one with the connection.
+    began: Instant,
+    /// What is known of the client before its first request.
+    known: Option<Result<Known>>,
+    /// Held until the transfer is over.
+    held: Option<(Seat, Option<AttemptGuard>)>,
+    meter: Option<Arc<SessionMeter>>,
+}
+
+impl Host for Desk<'_> {
+    fn judge(&mut self, open: &Open) -> Result<Policy> {
+        let (daemon, visit) = (self.daemon, &mut *self.visit);
+        // A later transfer is judged as a new connection is: a key that was removed is refused at once.
+        let known = match self.known.take() {
+            Some(known) => known,
+            None => {
+                self.began = Instant::now();
+                daemon.judge(self.key.as_ref(), visit).map(|line| daemon.welcome(line, self.key, visit))
+            }
+        };
+        visit.request = Some(request(open));
+        visit.direction = Some(open.direction);
+        if visit.stranger.is_none() {
+            daemon.log.request(visit, open);
+        }
+        let Known { rights, limits, place } = known?;
+        let place = place?;
+        // Before it waits: what it waits for may be its own older session.
+        let transfer = visit.key.zip(open.resuming.transfer_id);
+        let token = &self.stop.token;
+        let enter = |(key, id)| daemon.attempts.enter(key, id, visit.number, token.clone());
+        let attempt = transfer.map(enter);
+        let seat = match place {
+            Arrival::Seated(seat) => seat,
+            Arrival::Waiting(place) => place.wait(daemon.options.queue_wait, token)?,
+        };
+        let meter = self.meter.insert(daemon.metrics.of_session(open.direction)).clone();
+        let (seat, _) = self.held.insert((seat, attempt));
+        let policy = daemon.policy(rights, seat, meter, self.local)?;
+        Ok(Policy { streams: daemon.entrance(limits), ..policy })
+    }
+
+    fn ended(&mut self, outcome: &Result<SessionFigures>) {
+        self.settle(outcome);
+        if self.visit.stranger.is_none() {
+            self.daemon.report(self.visit, outcome, self.began.elapsed());
+        }
+        self.held = None;
+    }
+
+    fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {
+        // A seat that it was given in advance.
+        self.known = None;
+        // A client without a known key has nothing to come back for.
+        let key = self.key.filter(|_| self.visit.stranger.is_none())?;
+        self.daemon.idle.rest(key, hang_up).map(|place| Box::new(|| place.leave()) as Leave)
+    }
+}
+
+impl Desk<'_> {
+    /// Counts what the meter of the transfer does not.
+    fn settle(&mut self, outcome: &Result<SessionFigures>) {
+        if let (Ok(served), Some(meter)) = (outcome, self.meter.take()) {
+            meter.moved(served.bytes);
+        }
+    }
+}
+
 impl Daemon {
-    /// Serves one client, and logs its request and the outcome; or takes a stream of a session that runs.
+    /// Serves one client, and logs its requests and their outcomes; or takes a stream of a session that runs.
     pub(super) fn session(&self, socket: TcpStream, mut visit: Visit) {
-        let began = Instant::now();
+        let mut began = Instant::now();
         if self.speaks_first(&socket) == First::Stream {
             return self.stream(socket, &visit);
         }
-        let served = self.serve(socket, began, &mut visit);
+        let served = self.serve(socket, &mut visit, &mut began);
         let elapsed = began.elapsed();
-        if visit.stranger.is_none() {
-            self.metrics.ended(visit.direction, &served);
-        }
         match (served, &visit.stranger) {
-            (Ok(served), _) => self.log.done(&visit, &served, elapsed),
-            (Err(error), None) => self.log.failed(&visit, &error, elapsed),
+            // It ended at rest, and its transfers are in the log.
+            (Ok(None), _) => {}
+            (Ok(Some(served)), _) => self.report(&visit, &Ok(served), elapsed),
+            (Err(error), None) => self.report(&visit, &Err(error), elapsed),
             (Err(error), Some(stranger)) if stranger.has_its_place() || self.stop.is_cancelled() => {
                 let code = error.kind.code();
                 self.count(code, Some(visit.from), format!("{visit}: {code}: {error}"));
@@ -102,47 +178,53 @@ impl Daemon {
         }
     }
 
-    /// Serves one client. The visit learns its key and its request.
-    fn serve(&self, socket: TcpStream, began: Instant, visit: &mut Visit) -> Result<SessionFigures> {
+    /// Logs and counts a transfer of a client with a known key.
+    fn report(&self, visit: &Visit, outcome: &Result<SessionFigures>, elapsed: Duration) {
+        self.metrics.ended(visit.direction, outcome);
+        match outcome {
+            Ok(served) => self.log.done(visit, served, elapsed),
+            Err(error) => self.log.failed(visit, error, elapsed),
+        }
+    }
+
+    /// Serves one client. The visit learns its key and its request; `began`, when its last transfer did.
+    fn serve(
+        &self,
+        socket: TcpStream,
+        visit: &mut Visit,
+        began: &mut Instant,
+    ) -> Result<Option<SessionFigures>> {
         let gone =
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
-        let channel = tls::accept(socket, began, &self.identity, &self.stop)?;
-        visit.key = channel.peer.key;
-        let known = self.judge(&channel, visit).map(|line| self.welcome(line, &channel, visit));
+        let channel = tls::accept(socket, *began, &self.identity, &self.stop)?;
+        let key = channel.peer.key;
+        visit.key = key;
+        let known = self.judge(key.as_ref(), visit).map(|line| self.welcome(line, key, visit));
         let stop = SessionStop::below(&self.stop);
-        // Held until the session is over.
-        let (mut held, mut meter) = (None, None);
-        let served = serve_session(channel, &stop.token, |open| {
-            visit.request = Some(request(open));
-            visit.direction = Some(open.direction);
-            if visit.stranger.is_none() {
-                self.log.request(visit, open);
-            }
-            let Known { rights, limits, place } = known?;
-            let place = place?;
-            // Before it waits: what it waits for may be its own older session.
-            let transfer = visit.key.zip(open.resuming.transfer_id);
-            let enter = |(key, id)| self.attempts.enter(key, id, visit.number, stop.token.clone());
-            let attempt = transfer.map(enter);
-            let seat = match place {
-                Arrival::Seated(seat) => seat,
-                Arrival::Waiting(place) => place.wait(self.options.queue_wait, &stop.token)?,
-            };
-            let meter = meter.insert(self.metrics.of_session(open.direction));
-            let seat = &held.insert((seat, attempt)).0;
-            Ok(Policy { streams: self.entrance(limits), ..self.policy(rights, seat, meter.clone(), local)? })
-        });
-        if let (Ok(served), Some(meter)) = (&served, meter) {
-            meter.moved(served.bytes);
+        let mut desk = Desk {
+            daemon: self,
+            visit,
+            key,
+            local,
+            stop: &stop,
+            began: *began,
+            known: Some(known),
+            held: None,
+            meter: None,
+        };
+        let served = serve_session(channel, &stop.token, &mut desk);
+        if let Ok(Some(served)) = &served {
+            desk.settle(&Ok(*served));
         }
+        *began = desk.began;
         served
     }
 
     /// What this client may do.
-    fn judge(&self, channel: &ControlChannel, visit: &Visit) -> Result<KeyLine> {
-        let Some(key) = &channel.peer.key else {
+    fn judge(&self, key: Option<&PublicKey>, visit: &Visit) -> Result<KeyLine> {
+        let Some(key) = key else {
             return Err(Error::new(ErrorKind::Denied, "the client showed no key"));
         };
         // Read again for each client, so that a removed key is refused at once.
@@ -163,10 +245,10 @@ impl Daemon {
 
     /// A place for a client with a known key, which then is no stranger any more; unless its connection was
     /// closed for a newer one, or even the places of those that wait are taken.
-    fn welcome(&self, line: KeyLine, channel: &ControlChannel, visit: &mut Visit) -> Known {
+    fn welcome(&self, line: KeyLine, key: Option<PublicKey>, visit: &mut Visit) -> Known {
         let KeyLine { rights, limits, name } = line;
         visit.key_name = name;
-        let place = match &channel.peer.key {
+        let place = match &key {
             Some(key) => self.admission.arrive(key, limits),
             None => Err(Full::Queue),
         };

@@ -114,7 +114,7 @@ fn verdict(
     if let (Some(_), Some(name)) = (failure, peer) {
         let mend = forth.and_then(|forth| forth.mend.as_ref());
         let mend = mend.map_or_else(String::new, |mend| format!("; what would help: {}", mend.action));
-        return format!("no copy between here and {name} is possible: its UDP carries no data{mend}");
+        return format!("UDP carries no data between here and {name}, so copies go over TCP{mend}");
     }
     let (to, from) = match peer {
         Some(name) => (format!("a copy to {name}"), format!("a copy from {name}")),

@@ -2,14 +2,15 @@
 
 use fobs_sys::Waker;
 
-use super::{Dialer, Lane};
+use super::Dialer;
 use crate::control::message::Message;
-use crate::control::{ControlWriter, DoorMailbox};
+use crate::control::{ChannelLane, ControlWriter, DoorMailbox};
 use crate::engine::streams::{Door, DoorEvent, NewStream, StreamIo};
 
 /// The door of a session at the client.
 pub(crate) struct ClientDoor {
-    pub(crate) lane: Lane,
+    /// The stream inside the control channel, until it is taken; `None` where it is not used.
+    pub(crate) lane: Option<ChannelLane>,
     /// `None` where only the lane is to be used.
     pub(crate) dialer: Option<Dialer>,
     pub(crate) mailbox: DoorMailbox,

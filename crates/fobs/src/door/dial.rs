@@ -16,9 +16,9 @@ use crate::secure::stream::StreamSecret;
 
 /// How long connecting may take: a lost first segment and its repetition (RFC 6298: 1 s) fit.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
-/// Connections on their way at once. A daemon has room for 32 strangers of one network.
+/// Connections that are being made at once. A daemon has room for 32 strangers of one network.
 const DIALS_MAX: usize = 16;
-/// How often the thread looks at what is wanted while connections are on their way.
+/// How often the thread looks at what is wanted while connections are being made.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// First and longest pause after a failure.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
@@ -43,12 +43,12 @@ pub(crate) struct Dialer {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<DialState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct DialState {
     wanted: u32,
     /// When those that are open were opened.
     born: BTreeMap<u16, Instant>,
@@ -62,12 +62,12 @@ struct State {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DialState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl DialState {
     fn tell(&mut self, event: DoorEvent) {
         self.events.push_back(event);
         if let Some(waker) = &self.waker {
@@ -144,7 +144,7 @@ impl Drop for Dialer {
     }
 }
 
-/// A connection on its way.
+/// A connection that is being made.
 struct Dial {
     socket: TcpStream,
     to: SocketAddr,
@@ -232,7 +232,7 @@ impl Dialing {
         failed.filter(|_| self.dials.is_empty()).map_or(Ok(()), Err)
     }
 
-    /// Waits a little for the connections on their way. Why one failed, if that matters.
+    /// Waits a little for the connections that are being made. Why one failed, if that matters.
     fn look(&mut self, secret: &StreamSecret) -> Option<String> {
         if self.dials.is_empty() {
             return None;

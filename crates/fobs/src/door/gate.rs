@@ -1,4 +1,4 @@
-//! Who may open a stream of a session: whoever knows its secret, and each index once.
+//! Who may open a stream of a session: a peer that knows its secret, and each index once.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -18,7 +18,7 @@ pub(crate) enum Refusal {
     NoStream,
     /// No session has this tag (any more).
     Unknown,
-    /// Whoever opened it does not know the session's secret.
+    /// The peer that opened it does not know the session's secret.
     Forged,
     /// Its index was used before: an attacker repeats it, or the peer is broken.
     Repeated,
@@ -49,11 +49,11 @@ struct Shared {
     secret: StreamSecret,
     /// Most streams at once.
     open_max: u32,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     /// Every index that was admitted: at most 65,535.
     used: BTreeSet<u16>,
     /// Streams admitted and not closed.
@@ -117,7 +117,7 @@ impl Gate {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

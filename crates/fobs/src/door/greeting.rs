@@ -1,4 +1,4 @@
-//! The first bytes of a stream, read within bounds: whoever connects may say nothing, or one byte a second.
+//! The first bytes of a stream, read within bounds: a peer may say nothing, or one byte a second.
 
 use std::io::{self, Read};
 use std::net::TcpStream;

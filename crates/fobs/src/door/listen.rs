@@ -93,10 +93,15 @@ impl Accepting {
                     if socket.set_nonblocking(true).is_err() {
                         continue;
                     }
-                    if self.pending.len() >= PENDING_MAX {
+                    let now = Instant::now();
+                    self.pending.push((socket, Greeting::new(now)));
+                    if self.pending.len() > PENDING_MAX {
+                        // Not one that has spoken, and was not heard yet.
+                        self.hear(now);
+                    }
+                    if self.pending.len() > PENDING_MAX {
                         self.pending.remove(0);
                     }
-                    self.pending.push((socket, Greeting::new(Instant::now())));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Out of descriptors, or the client is gone already: the client tries again.
@@ -113,7 +118,7 @@ impl Accepting {
         let gate = &self.gate;
         let heard = |(socket, mut greeting): (TcpStream, Greeting)| match greeting.read(&socket) {
             Ok(Some(hello)) => {
-                // Whoever is refused sees the connection end: that is all a stranger learns.
+                // A peer that is refused sees the connection end: that is all a stranger learns.
                 let _ = gate.admit(&hello, socket);
                 None
             }

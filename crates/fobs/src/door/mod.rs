@@ -26,23 +26,5 @@ pub(crate) use greeting::Greeting;
 pub(crate) use listen::Listening;
 pub(crate) use server::ServerDoor;
 
-use crate::control::ChannelLane;
-
-/// Whether the stream inside the control channel is used.
-pub(crate) enum Lane {
-    Open(ChannelLane),
-    Unused,
-}
-
-impl Lane {
-    /// The lane, once.
-    fn take(&mut self) -> Option<ChannelLane> {
-        match std::mem::replace(self, Lane::Unused) {
-            Lane::Open(lane) => Some(lane),
-            Lane::Unused => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests;

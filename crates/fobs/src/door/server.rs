@@ -2,9 +2,9 @@
 
 use fobs_sys::Waker;
 
-use super::{Gate, Lane};
+use super::Gate;
 use crate::control::message::Message;
-use crate::control::{ControlWriter, DoorMailbox};
+use crate::control::{ChannelLane, ControlWriter, DoorMailbox};
 use crate::engine::streams::{Door, DoorEvent, NewStream, StreamIo};
 use crate::error::{Error, ErrorKind};
 
@@ -14,11 +14,12 @@ const REASON_CHARS_MAX: usize = 200;
 /// The door of a session at the server.
 pub(crate) struct ServerDoor {
     pub(crate) gate: Gate,
-    pub(crate) lane: Lane,
+    /// The stream inside the control channel, until it is taken; `None` where it is not used.
+    pub(crate) lane: Option<ChannelLane>,
     pub(crate) mailbox: DoorMailbox,
     pub(crate) writer: ControlWriter,
-    /// What keeps the way in open: a port, or a place in the daemon's register. `None` where there is only the
-    /// lane.
+    /// What keeps the way in open: a port, or a place in the daemon's register. `None` where there is only
+    /// the lane.
     pub(crate) entrance: Option<Box<dyn Send>>,
     /// What the client was last asked for.
     pub(crate) asked: u32,

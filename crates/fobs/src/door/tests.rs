@@ -22,7 +22,7 @@ fn server(channel: &mut ControlChannel) -> (ServerDoor, SocketAddr) {
     let address = (Ipv4Addr::LOCALHOST, own.port).into();
     let writer = channel.writer.clone();
     let entrance: Option<Box<dyn Send>> = Some(Box::new(own));
-    (ServerDoor { gate, lane: Lane::Open(lane), mailbox, writer, entrance, asked: 0 }, address)
+    (ServerDoor { gate, lane: Some(lane), mailbox, writer, entrance, asked: 0 }, address)
 }
 
 fn client(channel: &mut ControlChannel, addresses: Vec<SocketAddr>) -> ClientDoor {
@@ -30,7 +30,7 @@ fn client(channel: &mut ControlChannel, addresses: Vec<SocketAddr>) -> ClientDoo
     let addresses = Box::new(move || addresses);
     let dialer = Dialer::start(Target { addresses, name: "there".to_owned(), secret: secret() }).unwrap();
     let writer = channel.writer.clone();
-    ClientDoor { lane: Lane::Open(lane), dialer: Some(dialer), mailbox, writer, server_asks: true }
+    ClientDoor { lane: Some(lane), dialer: Some(dialer), mailbox, writer, server_asks: true }
 }
 
 /// Reads a channel until it ends; what it brings for the door goes there.

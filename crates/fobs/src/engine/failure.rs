@@ -189,11 +189,11 @@ pub(super) fn unasked(what: &str) -> Error {
     )
 }
 
-/// A later session of the same command wants the destination.
+/// A later session of the same client wants the destination.
 pub(super) fn taken_over() -> Error {
     Error::new(
         ErrorKind::Connect,
-        "the same command reconnected, and its new session goes on in place of this one",
+        "the same command came again, and its new session goes on in place of this one",
     )
 }
 

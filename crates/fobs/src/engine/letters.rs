@@ -6,7 +6,7 @@ use super::thread::spawn;
 use crate::control::ControlReader;
 use crate::control::message::Message;
 use crate::error::{Error, ErrorKind};
-use crate::storage::{Closing, FilledChunk, Known, SinkSummary};
+use crate::storage::{Closing, FilledChunk, Known, Removal, SinkSummary};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
 use fobs_sys::{PageBuffer, Waker};
@@ -29,6 +29,8 @@ pub(super) struct Filled {
     pub(super) known: Known,
     /// The transfer's root, with the final chunk.
     pub(super) root: Option<[u8; 32]>,
+    /// What is to be removed at the end, with the final chunk.
+    pub(super) removal: Option<Removal>,
 }
 
 /// To the sending thread.

@@ -35,8 +35,12 @@ pub(super) fn start(
             let letter = match filled {
                 Ok(chunk) => {
                     throttle.pass(chunk.len);
-                    let root = chunk.is_final.then(|| source.root());
-                    ToSender::Filled(Box::new(Filled { buffer, chunk, known: source.known(), root }))
+                    let (root, removal) = match chunk.is_final {
+                        true => (Some(source.root()), source.take_removal()),
+                        false => (None, None),
+                    };
+                    let known = source.known();
+                    ToSender::Filled(Box::new(Filled { buffer, chunk, known, root, removal }))
                 }
                 Err(error) => ToSender::ReadFailed(error),
             };

@@ -23,10 +23,10 @@ use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
-use crate::storage::{Closing, SinkSummary, Suspended, TakeoverWatch};
+use crate::storage::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_proto::receiver::{ChunkVerification, Receiver};
 use fobs_proto::session::{
-    CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, ReceivePolicy, Side, Stored, VerdictOutcome,
+    CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
@@ -67,8 +67,10 @@ struct Receiving {
     peer: PeerName,
     meter: ReceiverMeter,
     host: HostWatch,
-    /// Tells when the client has reconnected; `None` where nothing is locked.
+    /// Tells when the client has come again; `None` where nothing is locked.
     takeover: Option<TakeoverWatch>,
+    /// Since when another session of the client waits for this one's end.
+    asked_since: Option<Timestamp>,
     /// Decides while the session lasts.
     _answering: Option<Answering>,
     floor: Option<Floor>,
@@ -160,6 +162,7 @@ impl Receiving {
             meter: ReceiverMeter::new(writing),
             host: HostWatch::default(),
             takeover,
+            asked_since: None,
             _answering: answering,
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
@@ -241,10 +244,26 @@ impl Receiving {
         if let Some(floor) = &mut self.floor {
             floor.check(now, &self.reporter)?;
         }
-        if self.takeover.as_ref().is_some_and(TakeoverWatch::is_taken_over) {
-            return Err(taken_over());
-        }
+        self.make_way(now)?;
         self.cancel.check()
+    }
+
+    /// Ends the session if a later one of its client is to have the destination.
+    fn make_way(&mut self, now: Timestamp) -> Result<()> {
+        let Some(watch) = &self.takeover else { return Ok(()) };
+        let asked_since = match watch.asked() {
+            Asked::Nothing => None,
+            Asked::ToEnd => return Err(taken_over()),
+            Asked::ToEndIfAbsent => Some(self.asked_since.unwrap_or(now)),
+        };
+        self.asked_since = asked_since;
+        let Some(asked) = asked_since else { return Ok(()) };
+        match self.policy.presence(now, asked, self.link.last_heard()) {
+            Presence::Here => watch.refuse(),
+            Presence::Unclear => {}
+            Presence::Absent => return Err(taken_over()),
+        }
+        Ok(())
     }
 
     /// Takes a sample.
@@ -431,11 +450,15 @@ impl Receiving {
 
     /// Waits for the sender's figures; a sender that goes without them has still sent everything.
     fn await_finished(&mut self) -> Result<Option<Finished>> {
-        let end = Instant::now() + FAREWELL_WAIT;
+        let mut end = Instant::now() + FAREWELL_WAIT;
         while self.finished.is_none() && Instant::now() < end {
             match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
-                Ok(ToReceiver::Control(event)) => self.take_control(event)?,
+                Ok(ToReceiver::Control(event)) => {
+                    self.take_control(event)?;
+                    // A sender that speaks is removing its sources.
+                    end = Instant::now() + FAREWELL_WAIT;
+                }
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }

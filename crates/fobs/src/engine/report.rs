@@ -129,6 +129,19 @@ impl Reporter {
         }
     }
 
+    /// Whether something failed at either end that the entry with this path depends on: itself or a directory
+    /// above it. True of every path once there were more failures than are remembered.
+    pub(super) fn has_failed(&self, path: &[u8]) -> bool {
+        self.with(|state| {
+            if state.errors.len() >= ERRORS_KEPT_MAX {
+                return true;
+            }
+            // Errors without a path are of no entry.
+            let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            ends.chain([path.len()]).any(|end| end > 0 && state.reported.contains(&path[..end]))
+        })
+    }
+
     pub(crate) fn errors(&self) -> Vec<FileError> {
         self.with(|state| state.errors.clone())
     }
@@ -151,6 +164,18 @@ impl Reporter {
             }
             Deleted::Failed(error) => self.failed_here(error),
         }
+    }
+
+    /// Something at this end that the users of both should know.
+    pub(super) fn notice_here(&self, text: String) {
+        // If the channel is broken the session ends anyway, with that error.
+        let _ = self.peer.send(&Message::Notice { text: text.clone() });
+        self.events.event(Event::Notice(text));
+    }
+
+    /// Something at the peer's end.
+    pub(super) fn notice_there(&self, text: &str) {
+        self.events.event(Event::Notice(printable(text, PEER_REASON_MAX)));
     }
 
     /// The peer deleted something.

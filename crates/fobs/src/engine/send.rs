@@ -4,6 +4,7 @@ mod figures;
 mod held;
 mod job;
 mod outbox;
+mod removal;
 mod streams;
 mod telemetry;
 
@@ -26,8 +27,8 @@ use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
 use crate::explain::Measured;
 use crate::history::RememberedPath;
-use crate::storage::Known;
 use crate::storage::survey::Way;
+use crate::storage::{Known, Removal};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
@@ -62,6 +63,8 @@ struct Sending {
     /// Lists while the session lasts.
     _listing: Option<Listing>,
     root: Option<[u8; 32]>,
+    /// What is to be removed from the source at the end.
+    removal: Option<Removal>,
     complete: Option<Complete>,
     reporter: Arc<Reporter>,
     cancel: CancelToken,
@@ -101,6 +104,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
     }
+    sending.remove_sources()?;
     sending.farewell(&finished);
     // A transfer that learned nothing of the path leaves no round trip for the next one.
     history.round_trip = None;
@@ -142,8 +146,7 @@ impl Sending {
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
-        let cap = chosen_rate(&config);
-        let began = link.clock().now();
+        let (cap, began) = (chosen_rate(&config), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
         let mut machine = Sender::new(began, config);
@@ -162,6 +165,7 @@ impl Sending {
             resumed_bytes: 0,
             _listing: listing,
             root: None,
+            removal: None,
             complete: None,
             reporter: job.reporter.clone(),
             cancel: job.cancel,
@@ -333,9 +337,10 @@ impl Sending {
     }
 
     fn take_chunk(&mut self, filled: Filled) {
-        let Filled { buffer, chunk, known, root } = filled;
+        let Filled { buffer, chunk, known, root, removal } = filled;
         self.known = known;
         self.root = root;
+        self.removal = removal;
         chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
         let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
         let read =
@@ -373,6 +378,7 @@ impl Sending {
             ControlEvent::Message(Message::Deleted { path, directory }) => {
                 self.reporter.deleted_there(path.0, directory);
             }
+            ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());
                 self.reporter.there(Measured::Receiver(*sample));

@@ -57,7 +57,7 @@ impl Throttle {
     }
 
     /// Waits until a chunk of this size may pass, or until the session has ended.
-    pub(super) fn pass(&self, bytes: usize) {
+    pub(crate) fn pass(&self, bytes: usize) {
         let Some(rate) = &self.rate else { return };
         let turn = rate.turn(bytes);
         while !self.ended.load(Ordering::SeqCst) {
@@ -70,14 +70,14 @@ impl Throttle {
     }
 
     /// Ends the session's waits when it is dropped.
-    pub(super) fn end_on_drop(&self) -> ThrottleEnd {
+    pub(crate) fn end_on_drop(&self) -> ThrottleEnd {
         ThrottleEnd(self.ended.clone())
     }
 }
 
 /// See [`Throttle::end_on_drop`].
 #[derive(Debug)]
-pub(super) struct ThrottleEnd(Arc<AtomicBool>);
+pub(crate) struct ThrottleEnd(Arc<AtomicBool>);
 
 impl Drop for ThrottleEnd {
     fn drop(&mut self) {

@@ -57,8 +57,11 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         preserve: if input.0.len().is_multiple_of(2) { everything() } else { Preserve::default() },
         fsync: false,
         keep: Partial::Discard,
+        link_dest: Vec::new(),
         transfer_id: [0; 16],
         names: Vec::new(),
+        client: None,
+        privileges: crate::options::Privileges::OfTheUser,
         holder: "fuzzer".to_owned(),
     };
     let mut sink = Sink::open(spec).expect("a directory that can be written");

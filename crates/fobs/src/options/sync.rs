@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Preserve;
 use crate::filter::Filter;
+pub use crate::storage::BASES_MAX;
 use crate::storage::survey::Changes;
 pub use crate::storage::survey::sync::{Absent, Compare, Present, SyncRules};
 
@@ -27,6 +28,12 @@ pub struct SyncOptions {
     pub delete: Option<Delete>,
     /// The end of a backup's name, if backups are made.
     pub backup: Option<Vec<u8>>,
+    /// What the destination has, as it was sent or as it was, is removed from the source at the end.
+    pub remove_source_files: bool,
+    /// Directories, relative to the destination, whose unchanged files get one more name there instead of
+    /// being sent; at most [`BASES_MAX`].
+    #[serde(with = "path_list")]
+    pub link_dest: Vec<Vec<u8>>,
     /// Nothing is changed.
     pub dry_run: bool,
     /// Nothing but deletions is carried out: the first part of `--delete-before`.
@@ -56,10 +63,28 @@ mod paths {
     }
 }
 
+/// A list of paths likewise.
+mod path_list {
+    use serde::{Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        super::paths::serialize(&Some(paths.to_vec()), to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        super::paths::deserialize(from).map(Option::unwrap_or_default)
+    }
+}
+
 impl SyncOptions {
     /// Whether directories can be sources.
     pub(crate) fn enters(&self) -> bool {
         self.directories != Enter::None
+    }
+
+    /// Whether this run removes sources.
+    pub(crate) fn removes_sources(&self) -> bool {
+        self.remove_source_files && !self.dry_run && !self.only_delete
     }
 }
 

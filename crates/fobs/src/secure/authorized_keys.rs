@@ -1,7 +1,7 @@
 //! The client keys that a server accepts, their rights and their limits: lines of `[options] fobs-ed25519
 //! BASE64 [comment]`.
 //!
-//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`;
+//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`; `privileged`;
 //! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root; and
 //! `sessions=N`, `rate=RATE`, `open-files=N`, each over all sessions of the key. A bad line refuses the whole
 //! file; the error has its number.
@@ -23,6 +23,7 @@ use super::read_bounded;
 use crate::control::printable;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Privileges;
 
 /// Largest file that is read, bytes: some ten thousand keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -90,6 +91,8 @@ impl AuthorizedKeys {
 pub struct Rights {
     /// The directions in which it may move data.
     pub direction: DirectionRights,
+    /// What files may get from it.
+    pub privileges: Privileges,
     /// The subtrees of the root that it may access, relative and normalised; empty means all of the root.
     pub paths: Vec<Vec<u8>>,
 }

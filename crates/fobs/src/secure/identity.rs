@@ -208,7 +208,6 @@ impl PublicKey {
     }
 
     /// The 32 bytes.
-    #[cfg(test)]
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

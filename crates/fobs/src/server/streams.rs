@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::control::ControlChannel;
 use crate::control::message::{Accept, Hello, HostPort, Open, STREAMS};
-use crate::door::{Gate, Lane, Listening, ServerDoor};
+use crate::door::{Gate, Listening, ServerDoor};
 use crate::engine::LinkSetup;
 use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::Result;
@@ -62,7 +62,7 @@ pub(super) fn offer(
     };
     let door = ServerDoor {
         gate,
-        lane: if matches!(transport, Transport::Tcp { .. }) { Lane::Unused } else { Lane::Open(lane) },
+        lane: (!matches!(transport, Transport::Tcp { .. })).then_some(lane),
         mailbox,
         writer: channel.writer.clone(),
         entrance,

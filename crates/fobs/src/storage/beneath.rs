@@ -34,6 +34,14 @@ pub enum Links {
 }
 
 impl Base {
+    /// The same, for another use.
+    pub fn try_clone(&self) -> io::Result<Base> {
+        Ok(match self {
+            Base::Ambient => Base::Ambient,
+            Base::Beneath { root, links } => Base::Beneath { root: root.try_clone()?, links: *links },
+        })
+    }
+
     /// The absolute path of a directory of a request, as far as it is known; below the root that is served.
     pub(super) fn absolute(&self, directory: &[u8]) -> Vec<u8> {
         use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,5 +1,9 @@
 //! What identifies the content of a file without reading it.
 
+use std::sync::LazyLock;
+
+use blake3::Hasher;
+use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +44,14 @@ impl Identity {
 /// A path within the transfer with the identity of its source file. The first half depends on the path only.
 pub type Fingerprint = [u8; 16];
 
+/// The contexts' keys. Made once: a journal needs both for every file, and a key is as much work as its hash.
+static SOURCE: LazyLock<ContextKey> = LazyLock::new(|| hash_derive_key_context("FOBS journal 1: source"));
+static DESTINATION: LazyLock<ContextKey> =
+    LazyLock::new(|| hash_derive_key_context("FOBS journal 1: destination"));
+
 /// The fingerprint of a source file: BLAKE3 of the path, and of path and identity, 8 bytes of each.
 pub fn fingerprint(path: &[u8], identity: &Identity) -> Fingerprint {
-    let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: source");
+    let mut hasher = Hasher::new_from_context_key(&SOURCE);
     hasher.update(path);
     let mut fingerprint = [0; 16];
     fingerprint[..8].copy_from_slice(&hasher.finalize().as_bytes()[..8]);
@@ -58,7 +67,7 @@ pub(super) fn same_path(one: &Fingerprint, other: &Fingerprint) -> bool {
 
 /// Size, modification time and inode of a stored file, as 8 bytes: another file under its name differs.
 pub(super) fn destination_mark(stat: &Stat) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: destination");
+    let mut hasher = Hasher::new_from_context_key(&DESTINATION);
     hasher.update(&Identity::of(stat).bytes());
     let mut mark = [0; 8];
     mark.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
@@ -68,6 +77,22 @@ pub(super) fn destination_mark(stat: &Stat) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_keys_are_those_of_the_contexts() {
+        // Journals of earlier versions hold fingerprints that were made this way.
+        let identity = Identity { size: 1, mtime_s: 2, mtime_ns: 3, inode: 4 };
+        let hash = |parts: &[&[u8]]| {
+            let mut hasher = Hasher::new_derive_key("FOBS journal 1: source");
+            for part in parts {
+                hasher.update(part);
+            }
+            *hasher.finalize().as_bytes()
+        };
+        let made = fingerprint(b"a", &identity);
+        assert_eq!(made[..8], hash(&[b"a"])[..8]);
+        assert_eq!(made[8..], hash(&[b"a", &[0], &identity.bytes()])[..8]);
+    }
 
     #[test]
     fn every_member_and_the_path_change_a_fingerprint() {

@@ -4,6 +4,7 @@
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
 mod attributes;
+mod basis;
 mod beneath;
 mod chunk;
 mod compression;
@@ -36,6 +37,7 @@ mod tests;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use attributes::Attributes;
 pub use attributes::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
+pub use basis::BASES_MAX;
 pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;
@@ -46,7 +48,7 @@ pub(crate) use identity::Identity;
 pub(crate) use journal::Adoption;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use journal::load_any as load_any_journal;
-pub use journal::{Partial, Suspended, TakeoverWatch, TransferId};
+pub use journal::{Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use path::show as show_path;
@@ -54,8 +56,9 @@ pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use seal::seal;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
-pub use source::{FilledChunk, Known, Source, SourceShape, SourceSpec};
+pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
+pub(crate) use walk::means_contents;
 pub use walk::same_name;
 
 /// An entry of a sync and what changes about it.

@@ -7,7 +7,8 @@ use blake3::hazmat::ChainingValue;
 
 use super::FileDone;
 use super::attributes::{Applier, Attributes, Preserve};
-use super::beneath::{Base, meta, sentence};
+use super::basis::{Basis, Links};
+use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
 use super::destination::{Place, look, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
@@ -15,6 +16,7 @@ use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspende
 use super::path;
 use super::record::{Meta, Record};
 use super::source::SourceShape;
+use super::survey::Durability;
 use super::temporary::{Keeping, Modes};
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
@@ -28,6 +30,7 @@ use crate::options::sync::SyncOptions;
 mod checkpoint;
 mod closing;
 mod kept;
+mod linked;
 mod outcome;
 mod spec;
 
@@ -54,6 +57,9 @@ pub struct Sink {
     adoptions: Adoptions,
     /// What is deleted at the end.
     later: Later,
+    /// The directories of `--link-dest`, and what of them gets a name at the destination.
+    bases: Vec<Basis>,
+    links: Links,
     over: bool,
     root: TransferRoot,
     files: u64,
@@ -96,14 +102,15 @@ impl Sink {
     ///
     /// # Errors
     /// `Destination` also where another transfer into it is running, which the message names. Waits up to
-    /// 10 s for a session of the same `transfer_id` to end.
+    /// 10 s for a session of the same `transfer_id` to end, and 13 s for one of the same client and transfer
+    /// whose client is absent.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
         let modes = match spec.preserve.modes {
             true => Modes::Exact,
             false => Modes::Ordinary { umask: current_umask() },
         };
         let keeping = Keeping { modes, times: spec.preserve.times };
-        let applier = Applier::new(spec.preserve.clone(), keeping);
+        let applier = Applier::new(spec.preserve.clone(), keeping, spec.privileges);
         for name in &spec.names {
             if name.is_empty() || name.contains(&b'/') || path::check(name).is_err() {
                 return Err(protocol("a source has a name that none can have"));
@@ -117,24 +124,28 @@ impl Sink {
                 return Ok(Sink::new(Target::Stream(stream), spec.preserve));
             }
         };
+        let bases = spec.open_bases(name.as_deref())?;
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let journal = open_journal(&spec, &directory, name.as_deref())?;
         let mut tree = Tree::new(directory, name, applier, spec.fsync, journal);
         tree.begin_from(before);
-        Ok(Sink::new(Target::Tree(Box::new(tree)), spec.preserve))
+        Ok(Sink::new(Target::Tree(Box::new(tree)), spec.preserve).with(bases))
     }
 
     /// Stores nothing: for a dry run, which only looks at the destination.
     ///
     /// # Errors
     /// `Destination` where nothing could be stored.
-    pub fn dry_run(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Sink> {
-        let view = match look(base, destination, shape)? {
-            Some(Place::Into(directory)) => Some(View::new(Arc::new(directory), None)),
-            Some(Place::As { directory, name }) => Some(View::new(Arc::new(directory), Some(name))),
-            Some(Place::Device(_)) | None => None,
+    pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
+        let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
+            Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
+            Some(Place::As { directory, name }) => {
+                (Some(View::new(Arc::new(directory), Some(name.clone()))), Some(name))
+            }
+            Some(Place::Device(_)) | None => (None, None),
         };
-        Ok(Sink::new(Target::Nothing(view), Preserve::default()))
+        let bases = spec.open_bases(name.as_deref())?;
+        Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
     }
 
     /// Writes exactly one file to `writer`, such as standard output.
@@ -155,6 +166,8 @@ impl Sink {
             identity: None,
             adoptions: Adoptions::default(),
             later: Later::default(),
+            bases: Vec::new(),
+            links: Links::default(),
             over: false,
             root: TransferRoot::default(),
             files: 0,
@@ -179,6 +192,14 @@ impl Sink {
     pub fn follow(&mut self, sync: &SyncOptions) {
         if let Target::Tree(tree) = &mut self.target {
             tree.follow(sync);
+        }
+    }
+
+    /// When something counts as stored.
+    pub(in crate::storage) fn durability(&self) -> Durability {
+        match &self.target {
+            Target::Tree(tree) if tree.syncs() => Durability::Device,
+            _ => Durability::Kernel,
         }
     }
 
@@ -243,7 +264,7 @@ impl Sink {
         if values.next().is_some() {
             return Err(mixed_up());
         }
-        self.checkpoint(data.len() as u64, events);
+        self.checkpoint(events);
         Ok(())
     }
 
@@ -252,6 +273,7 @@ impl Sink {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
         }
+        self.link_rest(events)?;
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(extraneous) = later {
             extraneous.carry_out(&mut |deleted| events(SinkEvent::Deleted(deleted)));
@@ -301,6 +323,7 @@ impl Sink {
                 settle(made, path, events).map(|_| ())
             }
             Record::DirectoryEnd { path, meta } => {
+                self.link_in(path, events)?;
                 let set =
                     self.target.tree().and_then(|tree| tree.directory_end(path, meta, attributes.as_ref()));
                 settle(set, path, events).map(|_| ())
@@ -347,29 +370,6 @@ impl Sink {
         self.file =
             Some(CurrentFile { path: path.to_vec(), meta, attributes: None, fingerprint, tree, storing });
         Ok(())
-    }
-
-    /// Finds the first `from` bytes of a file, which the sender does not send.
-    fn resume(&mut self, path: &[u8], size: u64, from: u64) -> Result<(FileTree, Attempt<Storing>)> {
-        let unknown = || protocol("a file goes on of which nothing was kept");
-        let identity = self.identity.ok_or_else(unknown)?;
-        let source = Identity { size, ..identity };
-        let Target::Tree(tree) = &mut self.target else { return Err(unknown()) };
-        let adoption = self.adoptions.take(path).filter(|it| it.len == from && it.source == source);
-        let (stack, placing) = match adoption {
-            Some(adoption) => {
-                let placing = tree.resume(path, |stat| Identity::of(stat) == adoption.destination);
-                (adoption.stack, placing)
-            }
-            None => {
-                let journal = tree.journal().ok_or_else(unknown)?;
-                let kept = journal.take_partial(&fingerprint(path, &source), from).ok_or_else(unknown)?;
-                let placing = tree.resume(path, |stat| kept.is_in(stat));
-                (kept.stack, placing)
-            }
-        };
-        let file_tree = FileTree::resume(from, stack).ok_or_else(unknown)?;
-        Ok((file_tree, placing.map(Storing::File)))
     }
 
     fn extent(

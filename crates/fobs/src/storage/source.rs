@@ -1,5 +1,8 @@
 //! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
 
+mod range;
+mod reading;
+mod removal;
 mod sealing;
 mod spec;
 mod surveyed;
@@ -10,23 +13,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use blake3::hazmat::ChainingValue;
 
+pub use self::range::Part;
+pub use self::removal::Removal;
 pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec};
-use super::FileDone;
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
 use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
 use super::compression::Compression;
 use super::identity::Identity;
-use super::open_file::{Content, Input, OpenFile, Unread};
+use super::open_file::{Input, OpenFile};
 use super::path::show;
 use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
 use super::select::Selection;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
-use super::tree_hash::{FileTree, GROUP, Tail};
-use super::walk::{Entry, Named, Unusable, Walk};
+use super::tree_hash::{FileTree, GROUP};
+use super::walk::{Entry, MaybeOrigin, Named, Unusable, Walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::options::sync::Report;
 
 /// The name that a stream has in the transfer; the destination gives it another.
@@ -49,6 +54,9 @@ pub struct Source {
     /// Of a sync: what is reported, and what waits for the next chunk.
     report: Report,
     items: Vec<Item>,
+    /// What is removed at the end, if anything is, and where the file is that is read.
+    removal: Option<Removal>,
+    origin: MaybeOrigin,
     /// Whether the receiver is told what identifies a file.
     identities: Identities,
     /// Where in `records` the current file begins, while it can be read once more: its first record is in
@@ -144,15 +152,23 @@ impl Source {
             shape => shape,
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
-        let collector = Arc::new(Collector::new(spec.preserve));
+        let collector = Arc::new(Collector::new(spec.preserve, Privileges::OfTheUser));
         let mut walk = Walk::new(spec.base, usable, collector.clone());
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
             walk.begin_with(std::mem::take(&mut failures));
             walk.select(Selection::new(options, &top));
         }
+        let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());
+        if removes {
+            walk.keep_origins();
+        }
         let source = Source::new(shape, Feed::Walk(Box::new(walk)), failures, collector, spec.compress)?;
-        Ok(Source { report: spec.sync.map_or(Report::Nothing, |options| options.report), ..source })
+        Ok(Source {
+            report: spec.sync.map_or(Report::Nothing, |options| options.report),
+            removal: removes.then(Removal::default),
+            ..source
+        })
     }
 
     /// One file of unknown length from `reader`, such as standard input.
@@ -161,7 +177,7 @@ impl Source {
             SourceShape::Stream,
             Feed::Stream(Some(reader)),
             Vec::new(),
-            Arc::new(Collector::new(Preserve::as_cp(true))),
+            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser)),
             compress,
         )
     }
@@ -186,6 +202,8 @@ impl Source {
             resumed: 0,
             report: Report::Nothing,
             items: Vec::new(),
+            removal: None,
+            origin: None,
             identities: Identities::Untold,
             begun_at: None,
             collector,
@@ -306,10 +324,12 @@ impl Source {
     /// Writes an entry's first record, after its attributes; postpones it if they do not fit. Of a file, the
     /// receiver has the part that `tree` stands for.
     fn begin_with(&mut self, entry: Entry, tree: Option<FileTree>, filled: &mut FilledChunk) {
-        if let Entry::Found { path, unopened, .. } = entry {
+        if let Entry::Found { path, unopened, origin, .. } = entry {
+            self.origin = origin;
             return self.begin(unopened.open(path, &self.collector), filled);
         }
         let begins_at = self.records.len();
+        let removable = entry.origin().map(|origin| (entry.path().to_vec(), origin.clone()));
         if let Some(attributes) = entry.attributes() {
             match attributes.encode() {
                 Ok(bytes) if begins_at + bytes.len() + ATTRIBUTES_ROOM > RECORDS_MAX => {
@@ -339,7 +359,7 @@ impl Source {
                 Record::Special { path: &path, kind, device, meta }.encode(&mut self.records);
                 self.root.special(&path, kind as u8, device);
             }
-            Entry::Hardlink { path, first } => {
+            Entry::Hardlink { path, first, .. } => {
                 Record::Hardlink { path: &path, target: &first }.encode(&mut self.records);
                 self.root.hard_link(&path, &first);
             }
@@ -353,6 +373,9 @@ impl Source {
             Entry::Failed(failure) => self.fail(failure, filled),
             // Opened above.
             Entry::Found { .. } => {}
+        }
+        if let Some((path, origin)) = removable {
+            self.leaves(&path, &origin);
         }
     }
 
@@ -403,80 +426,6 @@ impl Source {
         Record::Failed { path: &failure.path, reason }.encode(&mut self.records);
         filled.failures.push(failure);
     }
-
-    /// Reads the current file into `room` and writes its records. Returns the bytes used.
-    fn read_on(&mut self, mut file: OpenFile, room: &mut [u8], filled: &mut FilledChunk) -> usize {
-        let offset = file.tree.len();
-        // Whole groups, like `offset`, so that the file continues at a group.
-        let room_len = room.len() - room.len() % GROUP as usize;
-        let read = file.read(&mut room[..room_len], HOLES_MAX - self.holes, &mut self.values);
-        let (content, tail) = match read {
-            Ok(read) => read,
-            Err(unread) => {
-                if let (Unread::Changed, Some(at)) = (&unread, self.begun_at.take()) {
-                    return self.read_again(file, at, filled);
-                }
-                let message = match unread {
-                    Unread::Failed(message) => message,
-                    Unread::Changed => changed(&file.path),
-                };
-                // The data of this call is overwritten: the receiver discards the file.
-                self.bytes += offset;
-                self.fail(FileError { path: file.path, message }, filled);
-                return 0;
-            }
-        };
-        let len = match content {
-            Content::Data(0) => 0,
-            Content::Data(len) => {
-                filled.first_file.get_or_insert_with(|| file.path.clone());
-                // At most a chunk's data.
-                Record::Extent { offset, len: len as u32 }.encode(&mut self.records);
-                len
-            }
-            Content::Hole(len) => {
-                Record::Hole { offset, len }.encode(&mut self.records);
-                self.holes += len;
-                0
-            }
-        };
-        // Its records are not taken back once its data is described.
-        self.begun_at = None;
-        match tail {
-            Tail::EndsFile => {
-                Record::End.encode(&mut self.records);
-                let (bytes, root) = (file.tree.len(), file.tree.root());
-                self.bytes += bytes;
-                self.root.file(&file.path, &root);
-                filled.files.push(FileDone { path: file.path, bytes, root });
-            }
-            Tail::Continues => self.file = Some(file),
-        }
-        len
-    }
-
-    /// Takes back the current file's first record, which is at `at`, and begins it once more. Returns the
-    /// bytes used: none.
-    fn read_again(&mut self, file: OpenFile, at: usize, filled: &mut FilledChunk) -> usize {
-        self.records.truncate(at);
-        self.files -= 1;
-        self.resumed = self.resumed.saturating_sub(file.resumed);
-        if file.resumed > 0 {
-            filled.started_over.push(file.path.clone());
-        }
-        if let Some(entry) = file.anew(&self.collector) {
-            self.begin(entry, filled);
-            self.begun_at = None;
-        }
-        0
-    }
-}
-
-fn changed(path: &[u8]) -> String {
-    format!(
-        "cannot copy '{}': it changed while it was read; copy it again when nothing writes to it",
-        show(path)
-    )
 }
 
 /// Mode and time of a stream: those of a file written now.

@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 
-use super::attributes::{Applier, Attributes, HOLD, Handle, Unset, open_handle};
+use super::attributes::{Applier, Attributes, HOLD, Handle, Unkept, Unset, open_handle};
 use super::beneath::{Links, kind, open_inside};
 use super::path;
 use super::record::Meta;
@@ -200,7 +200,9 @@ impl Temporary {
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
                 _ if applier.preserve.devices || applier.preserve.specials => Ok(Replaced::Nothing),
-                // Devices and the like are not sent, so they are not replaced.
+                // A sync, which replaces what is not kept too.
+                _ if applier.preserve.unkept == Unkept::LeftOut => Ok(Replaced::Nothing),
+                // By cp devices and the like are not sent, so they are not replaced.
                 _ => Err(Errno::EXIST),
             },
         }

@@ -3,7 +3,9 @@
 mod destinations;
 mod faults;
 mod hostile;
+mod journals;
 mod kept;
+mod privileges;
 mod round_trip;
 mod sources;
 mod support;

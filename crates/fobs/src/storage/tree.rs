@@ -328,7 +328,7 @@ impl Tree {
             return match self.applier.preserve.unkept {
                 Unkept::LeftOut => Err(Trouble::Skipped),
                 Unkept::Failed => Err(Trouble::Path(format!(
-                    "cannot make the device '{}': only root can; run the receiving side as root",
+                    "cannot make the device '{}': only root can, and through a daemon only for a key that is privileged; ask whoever runs the receiving side",
                     show(path)
                 ))),
             };

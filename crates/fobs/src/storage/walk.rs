@@ -15,6 +15,7 @@ use super::attributes::{Collector, FileSystems, HardLinks, Seen, SymbolicLinks, 
 use super::beneath::{Base, Links, kind, open_inside, sentence};
 use super::filter::NameKind;
 use super::journal::is_ours;
+use super::open_file::Stamp;
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::{Device, Meta};
 use super::select::Selection;
@@ -22,15 +23,29 @@ use crate::event::FileError;
 use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
 use named::{NamedKind, name_for_messages};
 
-pub(super) use entry::{Entry, Kept, Unopened, opened};
-pub use named::same_name;
-pub(super) use named::{Named, Unusable, means_contents, name_in_transfer};
+pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use named::{Named, Unusable, name_in_transfer};
+pub use named::{means_contents, same_name};
 
 /// When the walk opens files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
     AtOnce,
     Later,
+}
+
+/// Whether entries say where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origins {
+    Kept,
+    Dropped,
+}
+
+impl Origins {
+    fn of(self, stat: &fs::Stat, place: Option<&Unopened>) -> MaybeOrigin {
+        let place = place.filter(|_| self == Origins::Kept)?;
+        Some(Box::new(Origin { stamp: Stamp::of(stat), place: place.clone() }))
+    }
 }
 
 /// Flags for reading a file: do not wait for the writer of a fifo, do not acquire a terminal.
@@ -50,6 +65,8 @@ pub(super) struct Walk {
     queued: Option<Entry>,
     /// Of a sync: which entries are listed.
     selection: Option<Selection>,
+    /// Whether entries say where they are, so that they can be removed.
+    origins: Origins,
     /// Failures that come next.
     failures: VecDeque<FileError>,
     /// The file system of the source directory.
@@ -83,6 +100,7 @@ impl Walk {
             links: HardLinks::default(),
             queued: None,
             selection: None,
+            origins: Origins::Dropped,
             failures: VecDeque::new(),
             file_system: 0,
             named: named.into_iter(),
@@ -105,6 +123,11 @@ impl Walk {
     /// From now on files are found and not opened.
     pub(super) fn postpone_opening(&mut self) {
         self.opening = Opening::Later;
+    }
+
+    /// From now on entries say where they are.
+    pub(super) fn keep_origins(&mut self) {
+        self.origins = Origins::Kept;
     }
 
     /// What reads the attributes.
@@ -131,15 +154,16 @@ impl Walk {
                 Ok(found) => found,
                 Err(errno) => return failed(errno),
             };
+            let place = Unopened::Named(self.base.clone(), path);
+            let origin = self.origins.of(&stat, Some(&place));
             if let Some(first) = self.search().first_name(&stat, &name) {
-                return Entry::Hardlink { path: name, first };
+                return Entry::Hardlink { path: name, first, origin };
             }
             let entry = match self.opening {
                 Opening::AtOnce => opened(name, file, &self.collector),
                 Opening::Later => {
-                    let unopened = Unopened::Named(self.base.clone(), path);
                     let kept = self.collector.attributes(open_handle(&file), &stat);
-                    found(name, &stat, kept, unopened, &self.collector)
+                    found(name, &stat, kept, place, origin, &self.collector)
                 }
             };
             self.search().forget_failed(&entry, &stat);
@@ -214,6 +238,7 @@ impl Walk {
             links: &mut self.links,
             queued: &mut self.queued,
             lists_all: self.selection.is_some(),
+            origins: self.origins,
         }
     }
 }
@@ -225,6 +250,7 @@ struct Search<'a> {
     queued: &'a mut Option<Entry>,
     /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
     lists_all: bool,
+    origins: Origins,
 }
 
 impl Search<'_> {
@@ -279,6 +305,7 @@ impl Iterator for Walk {
                         links: &mut self.links,
                         queued: &mut self.queued,
                         lists_all: self.selection.is_some(),
+                        origins: self.origins,
                     };
                     let selection = self.selection.as_mut();
                     if let Some(entry) = level.child(&entry, later.as_ref(), &mut search, selection) {
@@ -383,7 +410,8 @@ impl Level {
             Err(errno) => return Some(failed(&path, "read", errno)),
         };
         if let Some(first) = search.first_name(&stat, &path) {
-            return Some(Entry::Hardlink { path, first });
+            let origin = search.origins.of(&stat, later);
+            return Some(Entry::Hardlink { path, first, origin });
         }
         let entry = look(directory, name, path, file_type, later, search);
         search.forget_failed(&entry, &stat);
@@ -412,8 +440,9 @@ fn look(
         Err(errno) => return failed(&path, "read", errno),
     };
     let kept = collector.attributes_at(directory, name, &stat);
+    let origin = search.origins.of(&stat, later);
     if let (FileType::RegularFile, Some(later)) = (file_type, later) {
-        return found(path, &stat, kept, later.clone(), collector);
+        return found(path, &stat, kept, later.clone(), origin, collector);
     }
     let (meta, attributes) = match kept {
         Ok(attributes) => (collector.meta(&stat), attributes),
@@ -421,7 +450,7 @@ fn look(
     };
     match (kind(&stat), special_kind(kind(&stat))) {
         (FileType::Symlink, _) => match read_link(directory, name) {
-            Ok(target) => Entry::Symlink { path, target, meta, attributes },
+            Ok(target) => Entry::Symlink { path, target, meta, attributes, origin },
             Err(errno) => failed(&path, "read", errno),
         },
         (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
@@ -429,7 +458,7 @@ fn look(
                 true => Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
                 false => Device::default(),
             };
-            Entry::Special { path, kind, device, meta, attributes }
+            Entry::Special { path, kind, device, meta, attributes, origin }
         }
         // It was replaced since its name was read.
         _ => Entry::Failed(FileError { message: not_regular(&path), path }),

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use crate::CancelToken;
-use crate::control::message::{Accept, Message, Open, Resuming, Sending};
+use crate::control::message::{Accept, Message, Open, Resuming, Reuse, Sending};
 use crate::control::{ControlChannel, hello, tls};
 use crate::direction::TransferDirection;
 use crate::error::ErrorKind;
@@ -42,6 +42,7 @@ fn open(direction: TransferDirection) -> Open {
         sending: Sending { cc: "auto".to_owned(), ..Sending::default() },
         udp_ports: None,
         probe: None,
+        reuse: Reuse::default(),
         timeout: None,
         resuming: Resuming::default(),
     }

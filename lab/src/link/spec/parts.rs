@@ -68,6 +68,20 @@ pub struct Policer {
     pub burst: Size,
 }
 
+/// What a middlebox does to UDP and to nothing else.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Middlebox {
+    /// Times in which no UDP passes, in order and disjoint; each kind drops.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outages: Vec<Outage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<Policer>,
+    /// Largest IP packet that passes, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest: Option<u32>,
+}
+
 /// Random loss in front of the queue: a share, or `{ gilbert_elliott = { .. } }`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Loss {

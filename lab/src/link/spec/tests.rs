@@ -22,6 +22,7 @@ cross = [
   { kind = "poisson", rate = "10Mbit", packet = 1500 },
   { kind = "paced", rate = "1Mbit" },
 ]
+udp = { outages = [ { at = "1s", for = "2s" } ], policer = { rate = "5Mbit", burst = "64KiB" }, largest = 1280 }
 [backward]
 rate = "20Mbit"
 "#;
@@ -100,6 +101,9 @@ fn invalid_specs_are_refused_with_a_reason() {
         ("forward.loss = '200%'", "share"),
         ("forward.loss = { gilbert = 1 }", "gilbert"),
         ("forward.policer = { rate = '1Mbit', burst = '100B' }", "burst"),
+        ("forward.udp = { policer = { rate = '1Mbit', burst = '100B' } }", "burst"),
+        ("forward.udp = { outages = [{ at = '5s', for = '2s' }, { at = '6s', for = '2s' }] }", "overlap"),
+        ("forward.udp = { loss = '1%' }", "loss"),
         ("forward.delay = '10h'", "add up"),
         ("forward.outages = [{ at = '5s', for = '2s' }, { at = '6s', for = '2s' }]", "overlap"),
         ("forward.cross = [{ kind = 'paced', rate = '1Mbit', on = '1s' }]", "on"),

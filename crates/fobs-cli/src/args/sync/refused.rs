@@ -14,8 +14,7 @@ enum Takes {
 }
 
 const NO_DELTA: &str = "changed files are sent whole: there is no delta transfer";
-const NO_BASIS: &str =
-    "files are compared with the destination only; copy the old tree there with cp -al first";
+const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
 const NO_SSH: &str = "give --identity, --port, --jump, --ssh-option or --ssh instead";
@@ -31,11 +30,9 @@ const NO_PLACE: &str =
 use Takes::{Nothing, Value};
 
 /// Letter, long name, value and reason.
-const OPTIONS: [(Option<char>, &str, Takes, &str); 90] = [
-    (None, "link-dest", Value, NO_BASIS),
+const OPTIONS: [(Option<char>, &str, Takes, &str); 88] = [
     (None, "partial-dir", Value, NO_PLACE),
     (None, "inplace", Nothing, NO_PLACE),
-    (None, "remove-source-files", Nothing, "remove the sources after a sync that exited with 0"),
     (None, "info", Value, NO_LIST),
     (None, "debug", Value, NO_LIST),
     (None, "stderr", Value, "errors are always written to standard error"),

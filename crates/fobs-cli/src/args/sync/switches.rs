@@ -47,6 +47,7 @@ pub struct Switches {
     pub progress: bool,
     pub itemize: u8,
     pub fsync: bool,
+    pub remove_source_files: bool,
 }
 
 /// Whether directories are entered.
@@ -112,7 +113,7 @@ const fn counted(
 }
 
 /// All switches, in the order of the help.
-const SWITCHES: [Switch; 41] = [
+const SWITCHES: [Switch; 42] = [
     switch(Some('a'), "archive", &[], "Recurse and keep almost everything: -rlptgoD", archive),
     switch(Some('r'), "recursive", &[], "Recurse into directories", |it, on| {
         it.recursion = if on { Recursion::On } else { Recursion::Off };
@@ -178,6 +179,15 @@ const SWITCHES: [Switch; 41] = [
     switch(None, "partial", &[], "Keep what an interrupted transfer has stored (the default)", |it, on| {
         it.partial = Some(on);
     }),
+    switch(
+        None,
+        "remove-source-files",
+        &[],
+        "Remove from the source what the destination has at the end, but no directories",
+        |it, on| {
+            it.remove_source_files = on;
+        },
+    ),
     switch(None, "fsync", &[], "fsync every file at the destination", |it, on| it.fsync = on),
     switch(Some('W'), "whole-file", &[], "Send changed files whole (always so)", |it, on| {
         it.whole_file = Some(on);

@@ -64,3 +64,23 @@ fn messages_of_a_slow_sender_excuse_its_silence() {
     policy.handle_message(late);
     assert_eq!(policy.check_silence(late, Some(START)), Silence::Short);
 }
+
+#[test]
+fn a_client_is_absent_after_a_silence_and_here_once_it_says_anything() {
+    let mut policy = ReceivePolicy::new(START, Side::Server, ANSWER_WAIT);
+    let at = |seconds: f64| START + Duration::from_secs_f64(seconds);
+    assert_eq!(policy.presence(at(5.9), at(1.0), None), Presence::Unclear, "its first datagram may come");
+    let heard = Some(at(10.0));
+    for (now, asked, presence) in [
+        (10.1, 10.1, Presence::Unclear),
+        (12.9, 10.1, Presence::Unclear),
+        (13.0, 10.1, Presence::Absent),
+        (60.0, 60.0, Presence::Absent),
+        (10.4, 9.9, Presence::Here),
+    ] {
+        assert_eq!(policy.presence(at(now), at(asked), heard), presence, "{now} {asked}");
+    }
+    policy.handle_message(at(11.0));
+    assert_eq!(policy.presence(at(11.1), at(10.5), heard), Presence::Here, "by a message");
+    assert_eq!(policy.presence(at(13.0), at(11.5), heard), Presence::Unclear);
+}

@@ -55,6 +55,11 @@ impl Course {
         if self.sessions == 1 { Start::First } else { Start::Again }
     }
 
+    /// Attempts that were set up.
+    pub(in crate::client) fn sessions(&self) -> u32 {
+        self.sessions
+    }
+
     pub(in crate::client) fn endurance(&self, options: &TransferOptions) -> Endurance {
         let dead_control = match self.repeatable {
             Remedy::Reconnect => DeadControl::EndsSession,

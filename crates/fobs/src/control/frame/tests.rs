@@ -135,6 +135,23 @@ proptest! {
     }
 
     #[test]
+    fn garbage_with_data_frames_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        // A length that announces a record of up to 255 bytes, then anything.
+        let length = DATA_BIT | u32::from(bytes.first().copied().unwrap_or(0));
+        let stream = raw(length, &bytes);
+        let mut reader = FrameReader::new(stream.as_slice());
+        for _ in 0..=stream.len() {
+            match reader.read_frame(DataFrames::Allowed) {
+                Ok(Some(Frame::Data(record))) => prop_assert!(!record.is_empty() && record.len() < 256),
+                Ok(Some(Frame::Message(_))) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        // Where they are refused, nothing of it is read.
+        prop_assert!(FrameReader::new(raw(length, &bytes).as_slice()).read().is_err());
+    }
+
+    #[test]
     fn one_changed_byte_never_panics(index in 0_usize..80, value in any::<u8>()) {
         let mut frame = encode(&hello()).unwrap();
         let index = index % frame.len();

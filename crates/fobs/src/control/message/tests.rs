@@ -19,7 +19,7 @@ fn recorded_messages_are_encoded_byte_for_byte() {
 fn every_kind_of_message_is_recorded() {
     let mut kinds: Vec<_> = recorded().map(|(_, message)| std::mem::discriminant(&message)).collect();
     kinds.dedup();
-    assert_eq!(kinds.len(), 21, "one for each variant but Unknown, in their order");
+    assert_eq!(kinds.len(), 22, "one for each variant but Unknown, in their order");
 }
 
 #[test]
@@ -30,7 +30,9 @@ fn zero_and_empty_stand_for_none_on_the_wire() {
             _ => None,
         })
         .collect();
-    let [full, stream, pull, again, probe, streams] = &opens[..] else { panic!("six requests are recorded") };
+    let [full, stream, pull, again, probe, streams, small, part] = &opens[..] else {
+        panic!("eight requests are recorded")
+    };
     assert_eq!((full.payload_size, full.ack_every), (Some(1444), Some(32)));
     assert_eq!((full.probe, probe.probe), (None, Some(Duration::from_secs(2))));
     assert_eq!(full.shape, Some(SourceShape::Paths { count: 3, contents: true }));
@@ -42,6 +44,10 @@ fn zero_and_empty_stand_for_none_on_the_wire() {
     assert_eq!((probe.streams, probe.sending.transport.as_deref()), (false, None));
     assert_eq!((streams.streams, streams.sending.transport.as_deref()), (true, Some("tcp:4")));
     assert_eq!(again.resuming.transfer_id, Some(std::array::from_fn(|index| index as u8)));
+    assert_eq!(probe.reuse, Reuse::default());
+    assert_eq!((small.reuse.keep, small.reuse.object.as_deref()), (true, Some(&b"chunk"[..])));
+    let range = ByteRange { start: 1 << 40, len: 1000, whole: false };
+    assert_eq!((part.reuse.range, part.reuse.room), (Some(range), Some(81_964)));
     assert!(again.resuming.survey && again.resuming.no_partial && again.resuming.append_verify);
 }
 

@@ -96,8 +96,7 @@ impl Sending {
         let connecting = self.routing.policy.directive().streams.saturating_sub(figures.open);
         let round_trip = Duration::from_micros(figures.sample.rtt_us);
         let open = StreamsOpen { open: figures.open, connecting, round_trip };
-        let heard = self.link.last_heard().is_some();
-        let mut seen = TransportSeen::of(&self.machine, now, heard, open);
+        let mut seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
         // A machine that was not asked for another frame has not said that there is none.
         seen.idle &= self.routing.wait != FramesWait::Streams;
         let directive = self.routing.policy.observe(&seen);

@@ -91,6 +91,7 @@ struct Answerer {
 
 impl Answerer {
     fn run(&mut self, batches: &Receiver<Batch>) -> Result<()> {
+        self.compare.take_notices().into_iter().for_each(|notice| self.reporter.notice_here(notice));
         while let Ok(Batch { first, bytes, last }) = batches.recv() {
             if first != self.rows {
                 return Err(violation("rows are missing"));
@@ -142,7 +143,7 @@ impl Answerer {
                 let error = FileError { path: row.path.clone(), message: reason.clone() };
                 self.reporter.failed_here(error);
             }
-            Decision::Send | Decision::Skip | Decision::Resume { .. } => {}
+            Decision::Send | Decision::Skip | Decision::Same | Decision::Resume { .. } => {}
         }
         if choice.changes.contains(Changes::STARTS_OVER) {
             self.reporter.started_over(&row.path);

@@ -2,10 +2,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use super::relay::Insider;
 use super::support::*;
 use crate::engine::link::PATH_DATAGRAM_LEN;
+use fobs_proto::wire::{AEAD_TAG_LEN, PLAIN_HEADER_LEN};
+
+/// Bytes of the smallest packet that authenticates.
+const PING_LEN: usize = PLAIN_HEADER_LEN + AEAD_TAG_LEN;
 
 /// Datagrams of the client before anything happens: well after the first contact.
 const BEFORE: u64 = 12;
@@ -58,6 +64,54 @@ fn copies_from_elsewhere_do_not_move_the_traffic() {
         let total = at_stranger.iter().sum::<usize>() as u64;
         assert!(total <= 3 * copied.load(Ordering::Relaxed), "{total}");
     }
+}
+
+/// Datagrams of the client before one comes from elsewhere: the server has heard it, and few follow while the
+/// session is held.
+const EARLY: u64 = 4;
+/// How long an address without proof is watched: in which it would be challenged three times.
+const WATCHED: Duration = Duration::from_millis(1200);
+
+/// A session of whose client one small packet comes from elsewhere, and no second one.
+fn expect_little_is_sent_for_little(client: End) {
+    let world = World::with_file("file", 8 << 20);
+    let open = Arc::new(AtomicBool::new(false));
+    let mut passes = hold_back_until(open.clone());
+    let mut insider = Some(if client == End::Sender { Insider::sender() } else { Insider::receiver() });
+    let mut of_client = 0;
+    let datagrams: Datagrams = Box::new(move |from, datagram| {
+        of_client += u64::from(from == client);
+        // Not in place of data: that would count as delivered.
+        if from == client
+            && of_client >= EARLY
+            && data_header(datagram).is_none()
+            && let Some(mut insider) = insider.take()
+        {
+            let ping = insider.ping(datagram);
+            assert_eq!(ping.len(), PING_LEN);
+            return vec![Out::Stranger(ping)];
+        }
+        passes(from, datagram)
+    });
+    let session = Session::start(Spec { client, datagrams: Some(datagrams), ..world.spec() });
+    let relay = session.relay.clone().expect("there is one");
+    wait_until("the new address is challenged", || !relay.at_stranger().is_empty());
+    std::thread::sleep(WATCHED);
+    let sent: usize = relay.at_stranger().iter().sum();
+    assert!((PATH_DATAGRAM_LEN..=3 * PING_LEN).contains(&sent), "{sent} bytes for {PING_LEN}");
+    open.store(true, Ordering::Relaxed);
+    let (sent, received) = session.join();
+    world.expect_copied();
+    assert_eq!(sent.unwrap().complete, received.unwrap().complete, "{client:?}");
+}
+
+#[test]
+fn an_unproven_address_gets_at_most_three_times_what_came_from_it() {
+    std::thread::scope(|scope| {
+        for client in End::BOTH {
+            scope.spawn(move || expect_little_is_sent_for_little(client));
+        }
+    });
 }
 
 #[test]

@@ -205,6 +205,12 @@ impl Insider {
         datagram
     }
 
+    /// The smallest packet there is, under the number of a datagram that is not passed on.
+    pub fn ping(&mut self, instead_of: &[u8]) -> Vec<u8> {
+        let (number, ..) = self.open(instead_of);
+        self.seal(number, Header::Probe, &[])
+    }
+
     /// The same data packet with another header, if `change` returns one, and another body.
     pub fn rewrite_data(
         &mut self,

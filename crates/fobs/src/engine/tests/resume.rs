@@ -32,8 +32,11 @@ fn keeping(world: &World, source: &Source) -> Sink {
         preserve: Preserve::default(),
         fsync: false,
         keep: Partial::Keep,
+        link_dest: Vec::new(),
         transfer_id: [0; 16],
         names: Vec::new(),
+        client: None,
+        privileges: crate::options::Privileges::OfTheUser,
         holder: "tester".to_owned(),
     })
     .unwrap()

@@ -321,8 +321,11 @@ impl World {
             preserve: Preserve::default(),
             fsync: false,
             keep: Partial::Discard,
+            link_dest: Vec::new(),
             transfer_id: [0; 16],
             names: Vec::new(),
+            client: None,
+            privileges: crate::options::Privileges::OfTheUser,
             holder: "tester".to_owned(),
         })
         .unwrap()

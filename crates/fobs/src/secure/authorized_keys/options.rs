@@ -2,10 +2,11 @@
 
 use super::limits::{KeyLimits, parse_count, parse_rate};
 use super::{DirectionRights, KEY_TYPE, Rights};
+use crate::options::Privileges;
 
 /// What may stand there, for messages.
 const KNOWN: &str =
-    "read-only, read-write, write-only, path=\"sub/dir\", sessions=N, rate=RATE and open-files=N";
+    "read-only, read-write, write-only, privileged, path=\"sub/dir\", sessions=N, rate=RATE and open-files=N";
 
 /// Length of the options: up to the first white space outside quotes.
 pub(super) fn options_len(line: &[u8]) -> Result<usize, String> {
@@ -30,10 +31,12 @@ pub(super) fn options_len(line: &[u8]) -> Result<usize, String> {
 /// The rights and limits that the options give.
 pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), String> {
     let (mut direction, mut paths, mut limits) = (None, Vec::new(), KeyLimits::default());
+    let mut privileges = Privileges::Withheld;
     let mut rest = options;
     while !rest.is_empty() {
         let (option, after) = next_option(rest)?;
         match option.value {
+            None if option.name == b"privileged" => privileges = Privileges::OfTheUser,
             None => {
                 let rights = DirectionRights::from_name(option.name).ok_or_else(|| unknown(option.name))?;
                 if direction.replace(rights).is_some() {
@@ -60,7 +63,11 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
         };
     }
     limits.check()?;
-    Ok((Rights { direction: direction.unwrap_or(DirectionRights::ReadOnly), paths }, limits))
+    let direction = direction.unwrap_or(DirectionRights::ReadOnly);
+    if direction == DirectionRights::ReadOnly && privileges == Privileges::OfTheUser {
+        return Err("privileged is about what is written; add read-write or write-only".to_owned());
+    }
+    Ok((Rights { direction, privileges, paths }, limits))
 }
 
 /// One option: `NAME` or `NAME=VALUE`.

@@ -23,7 +23,8 @@ fn line_of(options: &str) -> std::result::Result<KeyLine, String> {
 #[test]
 fn a_key_may_only_read_by_default() {
     let rights = one("").unwrap();
-    assert_eq!(rights, Rights { direction: DirectionRights::ReadOnly, paths: vec![] });
+    let (direction, privileges) = (DirectionRights::ReadOnly, Privileges::Withheld);
+    assert_eq!(rights, Rights { direction, privileges, paths: vec![] });
     assert_eq!(rights.allows(TransferDirection::Pull, b"any/thing"), Ok(()));
     let denial = rights.allows(TransferDirection::Push, b"any/thing").unwrap_err();
     assert_eq!(
@@ -186,4 +187,18 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_could_hurt_the_host_needs_a_word() {
+    for options in ["read-write", "write-only,path=\"a\""] {
+        assert_eq!(one(options).unwrap().privileges, Privileges::Withheld, "{options}");
+    }
+    for options in ["privileged,read-write", "write-only,path=\"a\",privileged"] {
+        assert_eq!(one(options).unwrap().privileges, Privileges::OfTheUser, "{options}");
+    }
+    for options in ["privileged", "read-only,privileged"] {
+        assert!(one(options).unwrap_err().contains("read-write"), "{options}");
+    }
+    assert!(one("privileged=yes,read-write").unwrap_err().contains("unknown"));
 }

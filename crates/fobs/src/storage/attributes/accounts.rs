@@ -8,24 +8,35 @@ use nix::unistd::{Gid, Group, Uid, User};
 use rustix::process::{getegid, geteuid, getgroups};
 
 use super::preserve::IdMapping;
-use super::{ACCOUNT_NAME_LEN_MAX, Account};
+use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
+use crate::options::Privileges;
 
 /// Most answers that are remembered of each kind; others are asked for again.
 const REMEMBERED_MAX: usize = 16_384;
 
-/// What this process may do to owners.
+/// What this process may give files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::storage) struct Rights {
-    /// It runs as root, so it may give files away.
+    /// It has root's rights, so it may give files away and make devices.
     pub(in crate::storage) is_root: bool,
     /// The groups that it may give its files to otherwise.
     pub(in crate::storage) groups: HashSet<u32>,
+    /// The bits of a mode that it may set.
+    pub(in crate::storage) mode_bits: u32,
 }
 
 impl Rights {
-    pub(in crate::storage) fn of_this_process() -> Rights {
-        let groups = getgroups().unwrap_or_default().into_iter().chain([getegid()]);
-        Rights { is_root: geteuid().is_root(), groups: groups.map(|group| group.as_raw()).collect() }
+    pub(in crate::storage) fn new(privileges: Privileges) -> Rights {
+        match privileges {
+            Privileges::OfTheUser => {
+                let groups = getgroups().unwrap_or_default().into_iter().chain([getegid()]);
+                let groups = groups.map(|group| group.as_raw()).collect();
+                Rights { is_root: geteuid().is_root(), groups, mode_bits: MODE_BITS }
+            }
+            Privileges::Withheld => {
+                Rights { is_root: false, groups: HashSet::new(), mode_bits: MODE_BITS & !SET_ID_BITS }
+            }
+        }
     }
 
     /// Which of a wanted user and group are set, as rsync does: what only root can set is left as it is.
@@ -133,8 +144,8 @@ mod tests {
 
     #[test]
     fn only_root_gives_files_away() {
-        let root = Rights { is_root: true, groups: HashSet::new() };
-        let user = Rights { is_root: false, groups: HashSet::from([100]) };
+        let root = Rights { is_root: true, groups: HashSet::new(), mode_bits: MODE_BITS };
+        let user = Rights { is_root: false, groups: HashSet::from([100]), mode_bits: MODE_BITS };
         assert_eq!(root.settable(Some(5), Some(6)), (Some(5), Some(6)));
         assert_eq!(root.settable(None, None), (None, None));
         assert_eq!(user.settable(Some(5), Some(100)), (None, Some(100)));

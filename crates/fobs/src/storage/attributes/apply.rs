@@ -9,12 +9,10 @@ use super::accounts::{Accounts, Rights};
 use super::collect::is_preserved;
 use super::handle::Handle;
 use super::preserve::Preserve;
-use super::{Attributes, Xattr, is_acl};
+use super::{Attributes, MODE_BITS, SET_ID_BITS, Xattr, is_acl};
+use crate::options::Privileges;
 use crate::storage::record::Meta;
 use crate::storage::temporary::{Keeping, ModeNow, Modes, timestamps};
-
-/// Setuid and setgid.
-const PRIVILEGED_MODE: u32 = 0o6000;
 
 /// Opens a link, fifo or device itself.
 pub(in crate::storage) const HOLD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
@@ -37,8 +35,8 @@ pub(in crate::storage) struct Unset {
 }
 
 impl Applier {
-    pub(in crate::storage) fn new(preserve: Preserve, keeping: Keeping) -> Applier {
-        Applier { preserve, keeping, rights: Rights::of_this_process(), accounts: Accounts::default() }
+    pub(in crate::storage) fn new(preserve: Preserve, keeping: Keeping, privileges: Privileges) -> Applier {
+        Applier { preserve, keeping, rights: Rights::new(privileges), accounts: Accounts::default() }
     }
 
     /// Sets everything that is kept of a file or directory. Goes on after a failure; the first one is
@@ -68,7 +66,7 @@ impl Applier {
         let owned = attributes.map_or(Ok(()), |attributes| self.set_owner(file, attributes));
         let meta = match owned {
             Ok(()) => meta,
-            Err(_) => Meta { mode: meta.mode & !PRIVILEGED_MODE, ..meta },
+            Err(_) => Meta { mode: meta.mode & !SET_ID_BITS, ..meta },
         };
         keep_first(&mut result, owned);
         // Before the mode, because they can only be set on a file that may be written; ACLs after it, because
@@ -139,16 +137,24 @@ impl Applier {
     }
 
     fn set_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<(), Unset> {
-        let wanted = match self.keeping.modes {
-            Modes::Exact => meta.mode & 0o7777,
-            Modes::Ordinary { umask } => meta.mode & 0o777 & !umask,
-        };
-        let set = match now {
+        let set = self.wanted_mode(file, now, meta).and_then(|wanted| match now {
             ModeNow::Stays => Ok(()),
             ModeNow::Is(mode) if mode == wanted => Ok(()),
             _ => file.set_mode(wanted),
-        };
+        });
         set.map_err(|errno| Unset { what: "the mode".to_owned(), errno })
+    }
+
+    /// What may not be set stays as it is.
+    fn wanted_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<u32, Errno> {
+        let settable = self.rights.mode_bits;
+        match (self.keeping.modes, now) {
+            (Modes::Ordinary { umask }, _) => Ok(meta.mode & 0o777 & !umask),
+            (Modes::Exact, ModeNow::Unknown) if settable != MODE_BITS => {
+                Ok(meta.mode & settable | file.mode()? & MODE_BITS & !settable)
+            }
+            (Modes::Exact, _) => Ok(meta.mode & settable),
+        }
     }
 
     fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {

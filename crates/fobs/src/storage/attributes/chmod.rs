@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// All bits of a mode.
-const MODE_BITS: u32 = 0o7777;
+use super::MODE_BITS;
+
 /// Permission to execute, for everybody.
 const EXECUTE: u32 = 0o111;
 const SETUID: u32 = 0o4000;

@@ -10,6 +10,7 @@ use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
 use super::preserve::Preserve;
 use super::{ATTRIBUTES_LEN_MAX, Attributes, NAME_LEN_MAX, Xattr, is_acl, is_kept};
+use crate::options::Privileges;
 use crate::storage::beneath::{self, Links, kind, open_inside};
 use crate::storage::record::Meta;
 
@@ -22,8 +23,8 @@ pub(in crate::storage) struct Collector {
 }
 
 impl Collector {
-    pub(in crate::storage) fn new(preserve: Preserve) -> Collector {
-        let is_root = Rights::of_this_process().is_root;
+    pub(in crate::storage) fn new(preserve: Preserve, privileges: Privileges) -> Collector {
+        let is_root = Rights::new(privileges).is_root;
         Collector { preserve, is_root, accounts: Accounts::default() }
     }
 

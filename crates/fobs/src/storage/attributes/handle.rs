@@ -80,6 +80,11 @@ impl Handle<'_> {
         }
     }
 
+    pub(super) fn mode(self) -> Result<u32, Errno> {
+        let (Handle::Open(file) | Handle::Held(file)) = self;
+        fs::fstat(file).map(|stat| stat.st_mode)
+    }
+
     pub(super) fn set_mode(self, mode: u32) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(mode);
         match self {

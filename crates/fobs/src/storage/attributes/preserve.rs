@@ -103,6 +103,11 @@ impl Preserve {
         if kind.is_device() { self.devices } else { self.specials }
     }
 
+    /// Whether root's rights are needed to keep all of it.
+    pub fn needs_privileges(&self) -> bool {
+        self.owner || self.group || self.devices || self.xattrs
+    }
+
     /// Whether the peer needs the feature "attributes".
     pub fn needs_feature(&self) -> bool {
         self.has_attributes() || self.devices || self.specials || self.hard_links || self.sparse

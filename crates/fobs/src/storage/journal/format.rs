@@ -56,6 +56,9 @@ pub(super) type Boot = [u8; 16];
 /// The random id of a client's command.
 pub type TransferId = [u8; 16];
 
+/// Who a client is at its server: a hash of its key, or of its login.
+pub type ClientId = [u8; 16];
+
 /// What never changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
@@ -73,28 +76,50 @@ pub(super) struct Holder {
     pub(super) pid: u32,
     /// Seconds since 1970.
     pub(super) since: u64,
+    /// Whose command it serves, where such a client may come again.
+    pub(super) client: Option<ClientId>,
     /// Its peer.
     pub(super) description: String,
 }
 
 impl Holder {
     /// With a bounded description.
-    pub(super) fn new(transfer_id: TransferId, since: u64, description: &str) -> Holder {
+    pub(super) fn new(
+        transfer_id: TransferId,
+        since: u64,
+        client: Option<ClientId>,
+        description: &str,
+    ) -> Holder {
         let mut end = description.len().min(DESCRIPTION_MAX);
         while !description.is_char_boundary(end) {
             end -= 1;
         }
-        Holder { transfer_id, pid: std::process::id(), since, description: description[..end].to_owned() }
+        let description = description[..end].to_owned();
+        Holder { transfer_id, pid: std::process::id(), since, client, description }
     }
 }
 
 /// Who wants the lock, and whether its holder is giving it up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Claim {
-    /// Rises with every session that takes over.
+    /// Rises with every session that asks.
     pub(super) generation: u64,
+    /// When the holder is to give way to the newest one that asks.
+    pub(super) due: Due,
+    /// The newest generation that the holder does not give way to: its own client is there.
+    pub(super) refused: u64,
     /// The holder is about to release the lock.
     pub(super) ending: bool,
+}
+
+/// When a holder is to give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) enum Due {
+    /// At once: its command has a newer session.
+    #[default]
+    Now,
+    /// If its client is absent: the same transfer was begun anew by the same client.
+    IfAbsent,
 }
 
 /// The file that is partly stored.

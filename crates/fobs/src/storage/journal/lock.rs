@@ -1,16 +1,19 @@
-//! The journal's file as the lock of a destination: one transfer at a time, and a session that replaces an
-//! earlier one of the same command takes over.
+//! The journal's file as the lock of a destination: one transfer at a time. A session that replaces an
+//! earlier one of the same command takes over; so does one of the same client and transfer, if that client is
+//! absent.
 
 use std::os::fd::OwnedFd;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use fobs_proto::session::ABSENT_AFTER;
 use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::format::{
-    Claim, HEADER_LEN, Holder, Salt, TransferId, decode_claim, decode_holder, decode_origin, encode_claim,
+    Claim, ClientId, Due, HEADER_LEN, Holder, Origin, TransferId, decode_claim, decode_holder, decode_origin,
+    encode_claim,
 };
 use super::store::{FileStore, Store};
 use crate::error::{Error, ErrorKind};
@@ -26,23 +29,47 @@ const NAMELESS_WAIT: Duration = Duration::from_secs(1);
 /// Only its owner may read or write a journal.
 const JOURNAL_MODE: u32 = 0o600;
 
+/// Who wants the lock.
+pub(super) struct Asker<'a> {
+    pub(super) transfer_id: TransferId,
+    /// Who its client is; `None` where no other session of it can be running.
+    pub(super) client: Option<ClientId>,
+    /// A hash of what is copied where.
+    pub(super) key: [u8; 16],
+    /// The destination as the user named it.
+    pub(super) destination: &'a [u8],
+}
+
 /// What the journal of a running transfer says of it.
 struct Running {
-    salt: Salt,
+    origin: Origin,
     holder: Holder,
     claim: Claim,
 }
 
+/// What was asked of a holder.
+struct Asked {
+    holder: Holder,
+    generation: u64,
+}
+
+impl Asker<'_> {
+    /// When a holder is to give way to this session; `None`: not before it is done.
+    fn due(&self, running: &Running) -> Option<Due> {
+        let Running { origin, holder, .. } = running;
+        if holder.transfer_id == self.transfer_id && self.transfer_id != TransferId::default() {
+            return Some(Due::Now);
+        }
+        let is_same = origin.key == self.key && holder.client == self.client;
+        (is_same && self.client.is_some()).then_some(Due::IfAbsent)
+    }
+}
+
 /// Locks the journal `name` in `directory`, making it if need be. `None`: its file system has no locks or no
 /// room, so the transfer goes without a journal.
-pub(super) fn lock(
-    directory: &OwnedFd,
-    name: &[u8],
-    transfer_id: TransferId,
-    destination: &[u8],
-) -> Result<Option<FileStore>, Error> {
+pub(super) fn lock(directory: &OwnedFd, name: &[u8], asker: &Asker<'_>) -> Result<Option<FileStore>, Error> {
     let begin = Instant::now();
-    let mut claimed = false;
+    let mut asked = None;
     loop {
         let file = match open(directory, name) {
             Ok(file) => file,
@@ -64,25 +91,48 @@ pub(super) fn lock(
                 let patience = match &running {
                     None => NAMELESS_WAIT,
                     Some(running) if running.claim.ending => TAKEOVER_WAIT,
-                    Some(running) if running.holder.transfer_id == transfer_id => {
-                        if !claimed {
-                            claim(&store, running);
-                        }
-                        claimed = true;
-                        TAKEOVER_WAIT
-                    }
-                    Some(_) => Duration::ZERO,
+                    Some(running) => match asker.due(running) {
+                        Some(due) => ask(&store, running, due, &mut asked),
+                        None => Duration::ZERO,
+                    },
                 };
                 if begin.elapsed() >= patience {
-                    return Err(in_use(destination, running.as_ref().map(|running| &running.holder)));
+                    let holder = running.as_ref().map(|running| &running.holder);
+                    return Err(in_use(asker.destination, holder));
                 }
             }
             Err(_) => return Ok(None),
         }
-        if begin.elapsed() >= TAKEOVER_WAIT {
-            return Err(in_use(destination, None));
+        if begin.elapsed() >= ABSENT_AFTER + TAKEOVER_WAIT {
+            return Err(in_use(asker.destination, None));
         }
         sleep(RETRY_EVERY);
+    }
+}
+
+/// Asks the holder to give way, once; how long to wait for that, from the beginning.
+fn ask(store: &FileStore, running: &Running, due: Due, asked: &mut Option<Asked>) -> Duration {
+    let Running { origin, holder, claim } = running;
+    let stands = asked.as_ref().filter(|asked| {
+        // The holder, or another that asks, may have written over it.
+        asked.holder == *holder
+            && claim.generation >= asked.generation
+            && (claim.due == due || due != Due::Now)
+    });
+    match stands {
+        Some(asked) if due == Due::IfAbsent && claim.refused >= asked.generation => return Duration::ZERO,
+        Some(_) => {}
+        None => {
+            let generation = claim.generation.saturating_add(1);
+            let (bytes, at) = encode_claim(&origin.salt, &Claim { generation, due, ..*claim });
+            // Without it the wait ends in the message that the destination is in use.
+            let _ = store.write_at(&bytes, at);
+            *asked = Some(Asked { holder: holder.clone(), generation });
+        }
+    }
+    match due {
+        Due::Now => TAKEOVER_WAIT,
+        Due::IfAbsent => ABSENT_AFTER + TAKEOVER_WAIT,
     }
 }
 
@@ -113,14 +163,8 @@ fn running(store: &FileStore) -> Option<Running> {
     let filled = store.read_at(&mut header, 0).ok()?;
     let origin = decode_origin(&header[..filled]).ok()?;
     let holder = decode_holder(&origin.salt, &header)?;
-    Some(Running { salt: origin.salt, holder, claim: decode_claim(&origin.salt, &header)? })
-}
-
-fn claim(store: &FileStore, running: &Running) {
-    let claim = Claim { generation: running.claim.generation + 1, ..running.claim };
-    let (bytes, at) = encode_claim(&running.salt, &claim);
-    // Without it the wait ends in the message that the destination is in use.
-    let _ = store.write_at(&bytes, at);
+    let claim = decode_claim(&origin.salt, &header)?;
+    Some(Running { origin, holder, claim })
 }
 
 fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {

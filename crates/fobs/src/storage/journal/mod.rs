@@ -34,10 +34,11 @@ use rustix::fs::{AtFlags, Mode, OFlags, fstat, unlinkat};
 
 use self::book::{Book, LoadError};
 use self::format::{
-    Boot, Claim, Completion, Current, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
+    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
     encode_claim, encode_holder,
 };
 use self::history::Past;
+use self::lock::Asker;
 use self::store::{FileStore, Store};
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
 use super::beneath::{Links, open_inside, sentence};
@@ -50,9 +51,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::any::load_any;
-pub use self::format::TransferId;
+pub use self::format::{ClientId, TransferId};
 pub use self::history::{Adoption, Adoptions, Held, History};
 pub(crate) use self::inspect::{Found, inspect};
+pub use self::names::client_id;
 pub(super) use self::names::{Top, is_journal, is_ours, journal_name, named_by};
 pub(super) use self::sync::NotKept;
 
@@ -75,7 +77,7 @@ pub struct Suspended {
     pub bytes: u64,
 }
 
-/// Tells whether another session has taken over this one's destination. Does not hold the lock.
+/// Tells whether another session takes over this one's destination. Does not hold the lock.
 #[derive(Clone)]
 pub struct TakeoverWatch {
     book: Weak<Book>,
@@ -83,11 +85,39 @@ pub struct TakeoverWatch {
 }
 
 impl TakeoverWatch {
-    /// Whether a later session of the same command waits for the destination: end this one.
-    pub fn is_taken_over(&self) -> bool {
-        let claim = self.book.upgrade().map(|book| read_claim(book.store(), book.salt()));
-        claim.is_some_and(|claim| claim.generation > self.generation)
+    /// What a later session asks of this one.
+    pub fn asked(&self) -> Asked {
+        let Some(claim) = self.claim() else { return Asked::Nothing };
+        match claim.due {
+            _ if claim.generation <= self.generation => Asked::Nothing,
+            Due::Now => Asked::ToEnd,
+            Due::IfAbsent if claim.refused < claim.generation => Asked::ToEndIfAbsent,
+            Due::IfAbsent => Asked::Nothing,
+        }
     }
+
+    /// Tells the one that asked last that this session's client is here.
+    pub fn refuse(&self) {
+        if let (Some(book), Some(claim)) = (self.book.upgrade(), self.claim()) {
+            let (bytes, at) = encode_claim(book.salt(), &Claim { refused: claim.generation, ..claim });
+            // Without it the other one waits longer before it gives up.
+            let _ = book.store().write_at(&bytes, at);
+        }
+    }
+
+    fn claim(&self) -> Option<Claim> {
+        self.book.upgrade().map(|book| read_claim(book.store(), book.salt()))
+    }
+}
+
+/// What a later session asks of one that holds the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    Nothing,
+    /// To end: it is of the same command.
+    ToEnd,
+    /// To end if its client is absent: it is of the same client and transfer.
+    ToEndIfAbsent,
 }
 
 /// What a journal is opened for.
@@ -100,6 +130,8 @@ pub(super) struct JournalSpec<'a> {
     pub(super) sources: &'a [Vec<u8>],
     pub(super) keep: Partial,
     pub(super) transfer_id: TransferId,
+    /// Who the client is, where it may come again while this session waits for it.
+    pub(super) client: Option<ClientId>,
     /// The peer, as another user is told while the destination is in use.
     pub(super) holder: &'a str,
     /// The destination as the user named it.
@@ -149,9 +181,10 @@ impl Journal {
     /// removed. `None`: the file system has no locks, or no room for a journal.
     pub(super) fn open(spec: &JournalSpec<'_>) -> Result<Option<Journal>> {
         let name = journal_name(spec.top);
-        let locked = lock::lock(spec.directory, &name, spec.transfer_id, spec.destination)?;
-        let Some(file) = locked else { return Ok(None) };
         let key = names::key(spec.top, spec.sources);
+        let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
+        let locked = lock::lock(spec.directory, &name, &Asker { transfer_id, client, key, destination })?;
+        let Some(file) = locked else { return Ok(None) };
         let store: Arc<dyn Store> = Arc::new(file);
         let boot = boot_id();
         let loaded = match Book::load(Arc::clone(&store), boot) {
@@ -208,8 +241,9 @@ impl Journal {
     fn sign(&self, spec: &JournalSpec<'_>) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let (salt, store) = (self.book.salt(), self.book.store());
-        let (claim, claim_at) = encode_claim(salt, &Claim { generation: self.generation, ending: false });
-        let holder = Holder::new(spec.transfer_id, since, spec.holder);
+        let (claim, claim_at) =
+            encode_claim(salt, &Claim { generation: self.generation, ..Claim::default() });
+        let holder = Holder::new(spec.transfer_id, since, spec.client, spec.holder);
         let (holder, holder_at) = encode_holder(salt, &holder);
         // Without them, others are refused without learning by whom.
         let _ = store.write_at(&claim, claim_at).and_then(|()| store.write_at(&holder, holder_at));
@@ -268,19 +302,19 @@ impl Journal {
 
     /// Records what was completed since the last call, and the file that is partly stored. Returns the files
     /// that the device failed to keep.
-    pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>, bytes: u64) -> Vec<NotKept> {
+    pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>) -> Vec<NotKept> {
         if self.keep == Partial::Discard {
             return Vec::new();
         }
         let len = partial.as_ref().map_or(0, |partial| partial.len);
         if !self.completions.is_empty() || len > 0 || self.partial_len > 0 {
-            self.record(partial, bytes);
+            self.record(partial);
             self.partial_len = len;
         }
         self.syncer.as_ref().map(Syncer::take_not_kept).unwrap_or_default()
     }
 
-    fn record(&mut self, partial: Option<PartialFile<'_>>, bytes: u64) {
+    fn record(&mut self, partial: Option<PartialFile<'_>>) {
         let (first, _) = self.book.totals();
         let unfinished = partial.as_ref().map(|partial| Unfinished {
             path: partial.path.to_vec(),
@@ -312,7 +346,7 @@ impl Journal {
             self.syncer = settle.ok().and_then(|settle| Syncer::start(Arc::clone(&self.book), settle).ok());
         }
         if let Some(syncer) = &self.syncer {
-            syncer.hand_over(snapshot, unfinished, finished, bytes);
+            syncer.hand_over(snapshot, unfinished, finished);
         }
     }
 

@@ -1,5 +1,8 @@
 //! The names of journals.
 
+use rustix::process::geteuid;
+
+use super::format::ClientId;
 use crate::storage::temporary::{NAME_LEN_MAX, is_temporary};
 
 /// Behind the name of what is copied, in a journal's name.
@@ -62,6 +65,18 @@ pub(crate) fn key(top: Top<'_>, sources: &[Vec<u8>]) -> [u8; 16] {
     let mut key = [0; 16];
     key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     key
+}
+
+/// Who a client with this key is; without one, who logs in as this process's user.
+pub fn client_id(key: Option<&[u8; 32]>) -> ClientId {
+    let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: client");
+    match key {
+        Some(key) => hasher.update(key),
+        None => hasher.update(&geteuid().as_raw().to_le_bytes()),
+    };
+    let mut id = ClientId::default();
+    id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    id
 }
 
 /// What a journal of this name is of, if it is one name, which may be cut.

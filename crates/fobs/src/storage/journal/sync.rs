@@ -13,10 +13,9 @@ use super::book::{Book, Snapshot};
 use crate::storage::identity::Fingerprint;
 use crate::storage::tree::open_self;
 
-/// How often, at least, the device is asked to keep what was stored: what a power cut can cost.
+/// How often the device is asked to keep what was stored: what a power cut can cost. Not by bytes: a copy of
+/// two seconds would wait for its device (measured: 2 GB into ext4 took 1.1 s without, and 2.7 s with).
 const SYNC_EVERY: Duration = Duration::from_secs(5);
-/// Bytes stored after which it is asked earlier.
-const SYNC_BYTES: u64 = 1 << 30;
 /// Most complete files that are synced one by one; with more it is their file systems.
 const FILES_MAX: usize = 64;
 /// Most file systems below one destination that are synced.
@@ -58,8 +57,6 @@ struct Inbox {
     snapshot: Option<Snapshot>,
     unfinished: Option<Unfinished>,
     finished: Finishing,
-    /// Bytes stored since the last time.
-    bytes: u64,
     not_kept: Vec<NotKept>,
     stop: bool,
 }
@@ -171,21 +168,11 @@ impl Syncer {
     }
 
     /// Hands over the newest state, and the files that were completed since the last one.
-    pub(super) fn hand_over(
-        &self,
-        snapshot: Snapshot,
-        unfinished: Option<Unfinished>,
-        finished: Finishing,
-        bytes: u64,
-    ) {
+    pub(super) fn hand_over(&self, snapshot: Snapshot, unfinished: Option<Unfinished>, finished: Finishing) {
         let mut inbox = self.shared.inbox();
         inbox.snapshot = Some(snapshot);
         inbox.unfinished = unfinished;
         inbox.finished.append(finished);
-        inbox.bytes += bytes;
-        if inbox.bytes >= SYNC_BYTES {
-            self.shared.wake.notify_all();
-        }
     }
 
     /// The files that the device failed to keep since the last call.
@@ -205,12 +192,11 @@ fn next(shared: &Shared) -> Option<Work> {
     loop {
         let (mut inbox, _) = shared
             .wake
-            .wait_timeout_while(shared.inbox(), SYNC_EVERY, |inbox| !inbox.stop && inbox.bytes < SYNC_BYTES)
+            .wait_timeout_while(shared.inbox(), SYNC_EVERY, |inbox| !inbox.stop)
             .unwrap_or_else(PoisonError::into_inner);
         if inbox.stop {
             return None;
         }
-        inbox.bytes = 0;
         if let Some(snapshot) = inbox.snapshot.take() {
             let (unfinished, finished) = (inbox.unfinished.take(), std::mem::take(&mut inbox.finished));
             return Some(Work { snapshot, unfinished, finished });

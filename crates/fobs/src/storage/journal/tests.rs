@@ -2,6 +2,7 @@
 
 mod faulty;
 mod promises;
+mod takeover;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ pub(super) fn open_journal(directory: &Arc<OwnedFd>) -> Journal {
         sources: &[],
         keep: Partial::Keep,
         transfer_id: [0; 16],
+        client: None,
         holder: "tester",
         destination: b"x",
         may_repeat: false,
@@ -47,7 +49,7 @@ fn thousands_of_files_in_a_chunk_hold_few_descriptors() {
         journal.completed(name.as_bytes(), print, &Arc::new(OwnedFd::from(file)), &directory);
         assert!(open_below(&top) <= before + 64, "after {number} files");
     }
-    assert!(journal.checkpoint(None, 0).is_empty());
+    assert!(journal.checkpoint(None).is_empty());
     assert_eq!(journal.suspend().map(|kept| kept.files), Some(5_000));
     let again = open_journal(&directory);
     assert_eq!(again.book.totals().0, 5_000);

@@ -1,14 +1,14 @@
-//! What the journal learns of a transfer: after each chunk, and at an early end.
+//! What the journal learns of a transfer, after each chunk and at an early end, and what it knew before.
 
 use super::*;
 
 impl Sink {
-    /// Records what is stored; `bytes` more than at the last call.
-    pub(super) fn checkpoint(&mut self, bytes: u64, events: &mut dyn FnMut(SinkEvent)) {
+    /// Records what is stored.
+    pub(super) fn checkpoint(&mut self, events: &mut dyn FnMut(SinkEvent)) {
         let Target::Tree(tree) = &mut self.target else { return };
         let Some(journal) = tree.journal() else { return };
         let partial = self.file.as_ref().and_then(CurrentFile::partial);
-        for NotKept { path, errno, is_complete } in journal.checkpoint(partial, bytes) {
+        for NotKept { path, errno, is_complete } in journal.checkpoint(partial) {
             let message = sentence("have the device keep", &path, errno);
             if let Some(file) = &mut self.file
                 && file.path == path
@@ -21,9 +21,37 @@ impl Sink {
         }
     }
 
+    /// Finds the first `from` bytes of a file, which the sender does not send.
+    pub(super) fn resume(
+        &mut self,
+        path: &[u8],
+        size: u64,
+        from: u64,
+    ) -> Result<(FileTree, Attempt<Storing>)> {
+        let unknown = || protocol("a file goes on of which nothing was kept");
+        let identity = self.identity.ok_or_else(unknown)?;
+        let source = Identity { size, ..identity };
+        let Target::Tree(tree) = &mut self.target else { return Err(unknown()) };
+        let adoption = self.adoptions.take(path).filter(|it| it.len == from && it.source == source);
+        let (stack, placing) = match adoption {
+            Some(adoption) => {
+                let placing = tree.resume(path, |stat| Identity::of(stat) == adoption.destination);
+                (adoption.stack, placing)
+            }
+            None => {
+                let journal = tree.journal().ok_or_else(unknown)?;
+                let kept = journal.take_partial(&fingerprint(path, &source), from).ok_or_else(unknown)?;
+                let placing = tree.resume(path, |stat| kept.is_in(stat));
+                (kept.stack, placing)
+            }
+        };
+        let file_tree = FileTree::resume(from, stack).ok_or_else(unknown)?;
+        Ok((file_tree, placing.map(Storing::File)))
+    }
+
     pub(super) fn end_early(&mut self) -> Option<Suspended> {
         self.over = true;
-        self.checkpoint(0, &mut |_| {});
+        self.checkpoint(&mut |_| {});
         let Target::Tree(tree) = &mut self.target else { return None };
         let keeps = tree.journal().is_some_and(|journal| journal.records());
         if let Some(file) = self.file.take() {

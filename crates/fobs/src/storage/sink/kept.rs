@@ -89,6 +89,7 @@ impl Sink {
             }
             Record::Hardlink { .. } if !self.agreed.hard_links => Err(not_agreed("a hard link")),
             Record::Hardlink { path, target } => {
+                self.link_first(target, events)?;
                 self.root.hard_link(path, target);
                 let made = match self.unstored.may_have(target) {
                     true => Err(Trouble::Path(format!(
@@ -113,7 +114,12 @@ impl Sink {
         }
     }
 
-    fn made(&mut self, made: Attempt<()>, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+    pub(super) fn made(
+        &mut self,
+        made: Attempt<()>,
+        path: &[u8],
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
         if settle(made, path, events)?.is_none() {
             self.forget(path);
         }

@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::storage::FileDone;
 use crate::storage::attributes::Preserve;
+use crate::storage::basis::{Basis, open_all};
 use crate::storage::beneath::Base;
-use crate::storage::journal::{Journal, JournalSpec, Partial, Top, TransferId};
+use crate::storage::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId};
+use crate::storage::path;
 use crate::storage::source::SourceShape;
 use crate::storage::survey::{Deleted, Extraneous};
 use crate::storage::walk::name_in_transfer;
@@ -24,17 +27,36 @@ pub struct SinkSpec {
     pub shape: SourceShape,
     /// What to keep beside content.
     pub preserve: Preserve,
+    /// What of that files may get here.
+    pub privileges: Privileges,
     /// Fsync each file before renaming it, then its directory.
     pub fsync: bool,
     /// What stays if the transfer is interrupted.
     pub keep: Partial,
+    /// Directories of `--link-dest`.
+    pub link_dest: Vec<Vec<u8>>,
     /// The random id of the client's command; one that reconnects has the same. Zeros: none.
     pub transfer_id: TransferId,
+    /// Who the client is ([`client_id`](crate::storage::client_id)); `None` at the client itself.
+    pub client: Option<ClientId>,
     /// The names of the sources in the transfer ([`top_names`]); none where contents are copied, or where the
     /// sender did not say.
     pub names: Vec<Vec<u8>>,
     /// The peer as others shall read it who find the destination in use: `user@host`.
     pub holder: String,
+}
+
+impl SinkSpec {
+    /// Opens the directories of `--link-dest`; a single source has this name.
+    pub(super) fn open_bases(&self, name: Option<&[u8]>) -> Result<Vec<Basis>> {
+        let end = self.destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let into = match name {
+            None => &self.destination[..],
+            Some(_) => path::split(&self.destination[..end]).0,
+        };
+        let into = if into.is_empty() && self.destination.starts_with(b"/") { b"/" } else { into };
+        open_all(&self.base, into, name, &self.link_dest)
+    }
 }
 
 /// The names that these sources have in a transfer, without those whose contents are meant.
@@ -99,6 +121,7 @@ pub(super) fn open_journal(
         sources: &spec.names,
         keep: if spec.shape == SourceShape::Stream { Partial::Discard } else { spec.keep },
         transfer_id: spec.transfer_id,
+        client: spec.client,
         holder: &spec.holder,
         destination: &spec.destination,
         may_repeat: contents && count > 1,

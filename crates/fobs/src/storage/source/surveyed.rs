@@ -21,7 +21,7 @@ fn item(entry: &Entry, changes: Changes) -> Option<Item> {
     let (path, kind, target) = match entry {
         Entry::DirectoryEnd { path, .. } => (path, ItemKind::Directory, None),
         Entry::File { path, .. } | Entry::Found { path, .. } => (path, ItemKind::File, None),
-        Entry::Hardlink { path, first } => (path, ItemKind::File, Some(first.clone())),
+        Entry::Hardlink { path, first, .. } => (path, ItemKind::File, Some(first.clone())),
         Entry::Symlink { path, target, .. } => (path, ItemKind::Symlink, Some(target.clone())),
         Entry::Special { path, kind, .. } => (path, ItemKind::of_special(*kind), None),
         Entry::Directory { .. } | Entry::Failed(_) => return None,
@@ -84,7 +84,11 @@ impl Source {
             filled.started_over.push(path.clone());
         }
         match (entry, choice.decision) {
-            (Entry::Found { path, identity, unopened, .. }, Decision::Resume { len, stack, check }) => {
+            (
+                Entry::Found { path, identity, unopened, origin, .. },
+                Decision::Resume { len, stack, check },
+            ) => {
+                self.origin = origin;
                 let tree = FileTree::resume(len, stack).filter(|_| len <= identity.size);
                 let tree =
                     tree.ok_or_else(|| misdecided("it goes on with a file where that has no place"))?;
@@ -115,12 +119,19 @@ impl Source {
             self.items.extend(item(&listed.0, choice.changes));
         }
         match (&listed.0, &choice.decision) {
-            (Entry::Directory { .. } | Entry::DirectoryEnd { .. }, Decision::Skip | Decision::Failed(_)) => {
-                return Ok(None);
-            }
+            (
+                Entry::Directory { .. } | Entry::DirectoryEnd { .. },
+                Decision::Skip | Decision::Same | Decision::Failed(_),
+            ) => return Ok(None),
             // They are in the object whatever was decided.
             (Entry::Directory { .. } | Entry::DirectoryEnd { .. } | Entry::Failed(_), _) => {}
             (_, Decision::Send) | (Entry::Found { .. }, Decision::Resume { .. }) => {}
+            (entry, Decision::Same) => {
+                if let Some(origin) = entry.origin() {
+                    self.leaves(entry.path(), origin);
+                }
+                return Ok(None);
+            }
             (_, Decision::Skip | Decision::Failed(_)) => return Ok(None),
             (Entry::Found { identity, .. }, Decision::Done) => {
                 self.resumed += identity.size;

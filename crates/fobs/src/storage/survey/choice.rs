@@ -31,6 +31,8 @@ pub enum Decision {
     },
     /// The receiver cannot store it, and says why. It is not sent.
     Failed(String),
+    /// It is not sent: what stands there is the same, so that the source can be removed.
+    Same,
 }
 
 /// What about an entry differs from what stands at the destination: a set of bits.
@@ -126,6 +128,7 @@ mod tests {
             Decision::Done,
             Decision::Resume { len: GROUP, stack: vec![[7; 32]; 2], check: true },
             Decision::Failed("no room".to_owned()),
+            Decision::Same,
         ] {
             let choice = Choice { decision, changes: Changes(0x0102) };
             let mut bytes = Vec::new();

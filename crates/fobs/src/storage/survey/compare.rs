@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
 
+use super::bases::{Bases, missing_bases};
 use super::choice::{Changes, Choice, Decision};
 use super::extraneous::Deleted;
 use super::lister::checksum;
@@ -11,6 +12,7 @@ use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::Target;
+use crate::options::Privileges;
 use crate::options::sync::{DeleteWhen, SyncOptions};
 use crate::storage::beneath::{kind, meta};
 use crate::storage::identity::Identity;
@@ -33,20 +35,34 @@ pub struct Compare {
     /// For a sync.
     target: Option<Target>,
     later: Later,
+    /// For the user.
+    notices: Vec<String>,
 }
 
 impl Compare {
     /// For what `sink` stores.
     pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
         let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
-        Compare { history, adoptions, view, rules, target: None, later: sink.later() }
+        Compare { history, adoptions, view, rules, target: None, later: sink.later(), notices: Vec::new() }
     }
 
     /// For what `sink` stores in a sync.
     /// `sources` are those that were asked for, if this side asked: nothing else is touched.
-    pub fn for_sync(sink: &mut Sink, options: Arc<SyncOptions>, sources: Option<&[Vec<u8>]>) -> Compare {
-        let target = Some(Target::new(sink.view(), options, sources));
-        Compare { target, ..Compare::new(sink, Rules::default()) }
+    pub fn for_sync(
+        sink: &mut Sink,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+    ) -> Compare {
+        let notices = if options.only_delete { Vec::new() } else { missing_bases(sink) };
+        let (durability, bases) = (sink.durability(), Bases::of(sink));
+        let target = Some(Target::new(sink.view(), options, sources, privileges, durability, bases));
+        Compare { target, notices, ..Compare::new(sink, Rules::default()) }
+    }
+
+    /// What the user should know before anything else.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
     }
 
     /// What a sync reports of a row.

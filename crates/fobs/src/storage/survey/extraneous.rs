@@ -33,6 +33,8 @@ pub struct Extraneous {
     dry_run: bool,
     only_delete: bool,
     enters: Enter,
+    /// Of `--files-from`: only in these, and below, is anything deleted.
+    names: Option<HashSet<Vec<u8>>>,
     hashes: RandomState,
     open: Vec<Open>,
     found: Vec<Found>,
@@ -79,6 +81,7 @@ impl Extraneous {
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,
+            names: options.names.as_ref().map(|names| names.iter().cloned().collect()),
             hashes: RandomState::new(),
             open: Vec::new(),
             found: Vec::new(),
@@ -111,13 +114,27 @@ impl Extraneous {
 
     /// Rows of a directory follow; `exists` at the destination.
     pub(super) fn enter(&mut self, path: &[u8], exists: bool) {
-        let scanned = exists && (self.enters == Enter::All || path.is_empty());
+        let scanned = exists && self.is_whole(path);
         if exists {
             self.enter_chain(path);
         } else {
             self.chain.enter(path, &mut |_| Ok(None));
         }
         self.open.push(Open { seen: HashSet::new(), scanned });
+    }
+
+    /// Whether the rows of a directory are all that the sources have in it.
+    fn is_whole(&self, path: &[u8]) -> bool {
+        let Some(names) = &self.names else { return self.enters == Enter::All || path.is_empty() };
+        // One that is named; those above it are not listed whole.
+        let mut above = path;
+        while !names.contains(above) {
+            if above.is_empty() {
+                return false;
+            }
+            above = path::split(above).0;
+        }
+        self.enters == Enter::All
     }
 
     /// The rows of the directory are complete: looks for what else is there.

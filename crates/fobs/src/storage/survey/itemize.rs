@@ -69,6 +69,8 @@ impl Changes {
     pub const ACL: Changes = Changes(1 << 8);
     /// Its extended attributes.
     pub const XATTRS: Changes = Changes(1 << 9);
+    /// It is, or begins as, an entry of `--link-dest`.
+    pub const BASIS: Changes = Changes(1 << 12);
     const TRANSFER: Changes = Changes(1 << 10);
     const LOCAL: Changes = Changes(1 << 11);
     /// All that the letters from the third on say.
@@ -114,7 +116,12 @@ impl Changes {
 
     /// Whether `-i` shows the entry.
     pub fn is_significant(self) -> bool {
-        self.0 & Changes::ATTRIBUTES.0 != 0 || matches!(self.update(), Update::Transfer | Update::Hardlink)
+        self.0 & Changes::ATTRIBUTES.0 != 0
+            || match self.update() {
+                Update::Transfer => true,
+                Update::Hardlink => !self.has(Changes::BASIS),
+                Update::None | Update::Local => false,
+            }
     }
 
     /// The eleven characters of `--itemize-changes`.
@@ -213,5 +220,8 @@ mod tests {
         assert!(!Changes::default().by(Update::Local).is_significant());
         assert!(Changes::default().by(Update::Transfer).is_significant());
         assert!(Changes::GROUP.is_significant());
+        // As rsync, which does not name what it links from --link-dest.
+        assert!(Changes::default().by(Update::Hardlink).is_significant());
+        assert!(!Changes::BASIS.by(Update::Hardlink).is_significant());
     }
 }

@@ -136,7 +136,7 @@ fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
         Entry::Special { path, kind, device, meta, .. } => {
             (path, RowKind::Special { kind: *kind, device: *device }, *meta, None)
         }
-        Entry::Hardlink { path, first } => {
+        Entry::Hardlink { path, first, .. } => {
             (path, RowKind::Hardlink { first: first.clone() }, Meta::default(), None)
         }
         Entry::Found { path, meta, identity, .. } => (path, RowKind::File, *meta, Some(*identity)),
@@ -153,6 +153,8 @@ fn row(entry: &Entry, checksums: Checksums, collector: &Collector) -> Row {
         }
         _ => None,
     };
+    // Of the other entries only where sources are removed: none that is the destination's own is.
+    let identity = identity.or(entry.origin().map(|origin| origin.stamp.identity));
     let identity = identity.unwrap_or(Identity { size: 0, mtime_s: 0, mtime_ns: 0, inode: 0 });
     let attributes = entry.attributes().cloned();
     Row { path: path.clone(), kind, meta, identity, attributes, checksum }

@@ -4,14 +4,17 @@
 //! choices: [`rules`] decides for `cp` and [`sync`] for `sync` from what is known, without I/O; [`target`]
 //! does the I/O around `sync`.
 
+mod bases;
 mod choice;
 mod compare;
 mod extraneous;
 mod itemize;
 mod lister;
+mod look;
 mod prefix;
 mod row;
 mod rules;
+mod stays;
 pub(crate) mod sync;
 mod target;
 
@@ -25,3 +28,4 @@ pub(super) use prefix::hash_prefix;
 pub(crate) use row::{BATCH_ROWS_MAX, BatchWriter};
 pub use row::{Row, decode_batch};
 pub use rules::{Append, CompareBy, Rules};
+pub(in crate::storage) use stays::Durability;

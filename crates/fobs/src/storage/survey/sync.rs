@@ -68,8 +68,8 @@ pub enum Absent {
 /// What of an entry's metadata is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kept {
-    /// `-p`
-    pub modes: bool,
+    /// `-p`: the bits of the mode that are kept.
+    pub modes: u32,
     /// `-t`
     pub times: bool,
 }
@@ -151,6 +151,19 @@ pub enum Action {
     SendInPlaceOf,
 }
 
+/// How well an entry of `--link-dest` fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It is something else.
+    Nothing,
+    /// It is of the same type.
+    Type,
+    /// It has the same content too.
+    Content,
+    /// It has all that is kept: it can have one more name.
+    Whole,
+}
+
 impl SyncRules {
     /// Whether `decide` needs the contents of both files.
     pub fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
@@ -194,6 +207,29 @@ impl SyncRules {
         (Action::Keep, self.differences(wanted, there, kept, Update::None))
     }
 
+    /// What differs from an entry of the same name in a directory of `--link-dest`, by how well it fits.
+    pub fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
+        if !same_type(wanted.kind, &basis.kind) {
+            return (Fit::Nothing, Changes::default());
+        }
+        let changes = |update| self.differences(wanted, basis, kept, update);
+        let is_same = match wanted.kind {
+            WantedKind::File => self.is_same_file(wanted, basis),
+            _ => same_value(wanted.kind, &basis.kind),
+        };
+        if is_same && !changes(Update::None).is_significant() {
+            return (Fit::Whole, Changes::BASIS.by(Update::Hardlink));
+        }
+        let fit = if is_same { Fit::Content } else { Fit::Type };
+        match wanted.kind {
+            WantedKind::File => {
+                let compared = self.compare == Compare::Content && !is_same;
+                (fit, changes(Update::Transfer).and(Changes::CONTENT, compared))
+            }
+            _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
+        }
+    }
+
     /// The changes of an entry that is made.
     fn made(&self, wanted: &Wanted<'_>, changes: Changes) -> Changes {
         changes.by(match wanted.kind {
@@ -218,11 +254,11 @@ impl SyncRules {
             (false, _) => Changes::TIME_NOW,
         };
         let is_file = wanted.kind == WantedKind::File;
-        let mode_differs = (wanted.meta.mode ^ there.meta.mode) & 0o7777 != 0;
+        let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
         Changes::default()
             .with(time)
             .and(Changes::SIZE, is_file && wanted.size != there.size)
-            .and(Changes::PERMISSIONS, kept.modes && !is_link && mode_differs)
+            .and(Changes::PERMISSIONS, !is_link && mode_differs)
             .and(Changes::OWNER, wanted.owner.is_some_and(|owner| owner != there.owner))
             .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
             .and(Changes::ACL, there.acl_differs)
@@ -252,7 +288,8 @@ impl SyncRules {
     }
 }
 
-fn same_type(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
+/// Whether both are files, directories and so on.
+pub(super) fn same_type(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
     match (wanted, there) {
         (WantedKind::File, ThereKind::File)
         | (WantedKind::Directory, ThereKind::Directory)

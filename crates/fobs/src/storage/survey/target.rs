@@ -8,41 +8,47 @@ use std::sync::Arc;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::bases::{Bases, FromBasis};
 use super::choice::{Changes, Choice, Decision};
 use super::extraneous::{Deleted, Extraneous};
 use super::itemize::{ItemKind, Update};
-use super::lister::checksum;
+use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
+use super::stays::Durability;
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
 use crate::storage::Item;
-use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks, Xattr, is_acl};
+use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
 use crate::storage::beneath::{Links, kind, open_inside, sentence};
 use crate::storage::journal::{Held, is_journal};
 use crate::storage::path::{self, show};
-use crate::storage::record::{Device, Meta, SpecialKind};
+use crate::storage::record::Meta;
 use crate::storage::temporary::{Keeping, ModeNow, Modes, timestamps};
 use crate::storage::view::View;
 use crate::storage::walk::{means_contents, name_in_transfer};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// The destination of a sync.
 pub(super) struct Target {
     /// `None`: it does not exist, and nothing is made.
-    view: Option<View>,
-    options: Arc<SyncOptions>,
+    pub(super) view: Option<View>,
+    pub(super) options: Arc<SyncOptions>,
     directories: Vec<Open>,
     /// `None`: nothing is deleted.
     extraneous: Option<Extraneous>,
     /// First components that are accepted; `None` accepts any.
     expected: Option<HashSet<Vec<u8>>>,
     /// Reads what is kept beside mode and time, and sets it.
-    collector: Collector,
-    applier: Applier,
+    pub(super) collector: Collector,
+    pub(super) applier: Applier,
     /// What made way and is not reported yet.
     deleted: Vec<Deleted>,
+    pub(super) durability: Durability,
+    /// Of `--link-dest`.
+    pub(super) bases: Bases,
 }
 
 /// A directory whose rows are coming.
@@ -53,7 +59,14 @@ struct Open {
 }
 
 impl Target {
-    pub(super) fn new(view: Option<View>, options: Arc<SyncOptions>, sources: Option<&[Vec<u8>]>) -> Target {
+    pub(super) fn new(
+        view: Option<View>,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+        durability: Durability,
+        bases: Bases,
+    ) -> Target {
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
         let expected =
@@ -68,9 +81,11 @@ impl Target {
             directories: Vec::new(),
             extraneous,
             expected,
-            collector: Collector::new(preserve.clone()),
-            applier: Applier::new(preserve, keeping),
+            collector: Collector::new(preserve.clone(), privileges),
+            applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
+            durability,
+            bases,
         }
     }
 
@@ -166,8 +181,13 @@ impl Target {
         if self.options.only_delete {
             return Decision::Skip.into();
         }
-        let (_, changes) =
+        let (_, mut changes) =
             self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        if before.as_ref().is_none_or(|before| before.kind != ThereKind::Directory)
+            && let Some(from_basis) = self.directory_in_basis(row)
+        {
+            changes = from_basis;
+        }
         let decision = if self.is_dry() { Decision::Skip } else { Decision::Send };
         Choice { decision, changes }
     }
@@ -189,21 +209,30 @@ impl Target {
         {
             there.checksum = self.checksum(&row.path);
         }
-        let (action, changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        if action == Action::LeaveOut {
+            return Decision::Skip.into();
+        }
+        if action == Action::SendInPlaceOf
+            && let Err(why) = self.make_way(&row.path)
+        {
+            return Decision::Failed(why).into();
+        }
+        match self.in_basis(row, &wanted, there.as_ref()) {
+            FromBasis::Linked => {
+                let changes = Changes::BASIS.by(Update::Hardlink);
+                return Choice { decision: self.linked(), changes };
+            }
+            FromBasis::Begins(from_basis) => changes = from_basis,
+            FromBasis::No => {}
+        }
         let decision = match action {
-            Action::LeaveOut => return Decision::Skip.into(),
-            Action::Send if self.options.dry_run => Decision::Skip,
-            Action::Keep if self.options.dry_run => Decision::Skip,
+            _ if self.options.dry_run => Decision::Skip,
             Action::Keep => match self.set(row, changes) {
-                Ok(()) => Decision::Skip,
+                Ok(()) => self.stays(row),
                 Err(why) => Decision::Failed(why),
             },
-            Action::Send => send(row, held),
-            Action::SendInPlaceOf => match self.make_way(&row.path) {
-                Ok(()) if self.options.dry_run => Decision::Skip,
-                Ok(()) => send(row, held),
-                Err(why) => Decision::Failed(why),
-            },
+            Action::Send | Action::SendInPlaceOf | Action::LeaveOut => send(row, held),
         };
         match decision {
             // It says why, and nothing changes.
@@ -216,7 +245,9 @@ impl Target {
     fn keeps(&self, row: &Row) -> bool {
         match &row.kind {
             RowKind::Symlink { .. } => self.options.preserve.links == SymbolicLinks::Kept,
-            RowKind::Special { kind, .. } => self.options.preserve.keeps(*kind),
+            RowKind::Special { kind, .. } => {
+                self.options.preserve.keeps(*kind) && (!kind.is_device() || self.applier.rights.is_root)
+            }
             _ => true,
         }
     }
@@ -231,7 +262,7 @@ impl Target {
         if let (Some(there), Some(leads_to)) = (&there, &leads_to)
             && same(there, leads_to)
         {
-            return Decision::Skip.into();
+            return self.stays(row).into();
         }
         let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
         let decision = match there {
@@ -247,52 +278,19 @@ impl Target {
         Choice { decision, changes }
     }
 
-    fn kept(&self) -> Kept {
-        Kept { modes: self.options.preserve.modes, times: self.options.preserve.times }
+    pub(super) fn kept(&self) -> Kept {
+        let preserve = &self.options.preserve;
+        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
+        Kept { modes, times: preserve.times }
     }
 
     /// What stands at a path, compared with what an entry is to have beside mode and time.
     fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<There> {
-        let view = self.view.as_mut()?;
-        let stat = view.stat(path).ok()?;
-        let place = view.place(path).into_owned();
-        let (parent, name) = path::split(&place);
-        let name = if name.is_empty() { b"." } else { name };
-        let directory = view.hold(parent).ok()?;
-        let kind = match kind(&stat) {
-            FileType::RegularFile => ThereKind::File,
-            FileType::Directory => ThereKind::Directory,
-            FileType::Symlink => {
-                let target = fs::readlinkat(&*directory, name, Vec::new()).ok()?;
-                ThereKind::Symlink(target.into_bytes())
-            }
-            file_type => ThereKind::Special(
-                special(file_type)?,
-                Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
-            ),
-        };
-        let mut there = There {
-            kind,
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            meta: view.meta_before(path, &stat),
-            owner: stat.st_uid,
-            group: stat.st_gid,
-            checksum: None,
-            acl_differs: false,
-            xattrs_differ: false,
-        };
-        if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
-            let found = self.collector.attributes_at(directory.as_fd(), name, &stat).ok().flatten();
-            let found = found.and_then(|found| found.xattrs).unwrap_or_default();
-            there.acl_differs = differ(wanted, &found, true);
-            there.xattrs_differ = differ(wanted, &found, false);
-        }
-        Some(there)
+        look(self.view.as_mut()?, &self.collector, path, wanted)
     }
 
     fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
-        let file = self.view.as_mut()?.open(path, READ).ok()?;
-        checksum(file).ok()
+        checksum_in(self.view.as_mut()?, path)
     }
 
     /// Sets the metadata of what stays.
@@ -376,27 +374,7 @@ fn is_empty(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether the ACLs differ, or the other extended attributes.
-fn differ(wanted: &[Xattr], found: &[Xattr], acls: bool) -> bool {
-    let of = |all: &[Xattr]| {
-        let mut some: Vec<Xattr> = all.iter().filter(|xattr| is_acl(&xattr.name) == acls).cloned().collect();
-        some.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        some
-    };
-    of(wanted) != of(found)
-}
-
-fn special(file_type: FileType) -> Option<SpecialKind> {
-    match file_type {
-        FileType::Fifo => Some(SpecialKind::Fifo),
-        FileType::Socket => Some(SpecialKind::Socket),
-        FileType::CharacterDevice => Some(SpecialKind::CharacterDevice),
-        FileType::BlockDevice => Some(SpecialKind::BlockDevice),
-        _ => None,
-    }
-}
-
-fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
+pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
     let (owner, group) = row.attributes.as_ref().map_or((None, None), |attributes| applier.owner(attributes));
     let meta = match row.kind {
         // Where times are not kept, they are compared all the same.

@@ -16,11 +16,12 @@ use super::super::walk::{Entry, Named, Walk};
 use super::super::*;
 use super::support::*;
 use crate::error::ErrorKind;
+use crate::options::Privileges;
 
 /// The walk over a directory.
 fn walk(directory: &Path) -> Walk {
     let named = Named::look(&Base::Ambient, bytes(directory), true).map_err(|(_, failure)| failure);
-    let collector = Arc::new(Collector::new(Preserve::default()));
+    let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
     Walk::new(Base::Ambient, vec![named.expect("it can be read")], collector)
 }
 

@@ -1,6 +1,8 @@
 //! Files of the destination tree: under a temporary name, synced, and under their own.
 
 use super::*;
+use crate::storage::basis::Link;
+use crate::storage::identity::Identity;
 
 impl Tree {
     /// Makes a file under a temporary name.
@@ -44,6 +46,27 @@ impl Tree {
             }
             Err(errno) => Err(Trouble::Path(sentence("go on with", path, errno))),
         }
+    }
+
+    /// Gives an unchanged entry of another directory a name in this tree.
+    pub(in crate::storage) fn link_from(&mut self, link: &Link) -> Attempt<()> {
+        let failed = |errno| Trouble::Path(sentence("link from --link-dest", &link.path, errno));
+        let stat = fs::statat(&link.directory, &link.name[..], AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        if Identity::of(&stat) != link.identity {
+            let shown = show(&link.path);
+            let message =
+                format!("cannot link '{shown}': it changed in the directory of --link-dest; sync it again");
+            return Err(Trouble::Path(message));
+        }
+        if self.fsync && kind(&stat) == FileType::RegularFile {
+            // Whoever made it may have left it to the kernel.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            open_inside(&link.directory, &link.name, flags, Mode::empty(), Links::Refuse)
+                .and_then(fs::fsync)
+                .map_err(failed)?;
+        }
+        let thing = Thing::Name(&link.directory, &link.name);
+        self.make(&link.path, "link from --link-dest", &thing, Meta::default(), None)
     }
 
     /// Removes a file that failed.

@@ -30,6 +30,7 @@ pub(in crate::storage) enum Entry {
         target: Vec<u8>,
         meta: Meta,
         attributes: Kept,
+        origin: MaybeOrigin,
     },
     File {
         path: Vec<u8>,
@@ -45,6 +46,7 @@ pub(in crate::storage) enum Entry {
         attributes: Kept,
         identity: Identity,
         unopened: Unopened,
+        origin: MaybeOrigin,
     },
     Special {
         path: Vec<u8>,
@@ -52,11 +54,13 @@ pub(in crate::storage) enum Entry {
         device: Device,
         meta: Meta,
         attributes: Kept,
+        origin: MaybeOrigin,
     },
     /// One more name of the entry that has the path `first`.
     Hardlink {
         path: Vec<u8>,
         first: Vec<u8>,
+        origin: MaybeOrigin,
     },
     Failed(FileError),
 }
@@ -73,7 +77,44 @@ impl Entry {
             Entry::Directory { .. } | Entry::Hardlink { .. } | Entry::Failed(_) => None,
         }
     }
+
+    /// Its path within the transfer.
+    pub(in crate::storage) fn path(&self) -> &[u8] {
+        match self {
+            Entry::Directory { path }
+            | Entry::DirectoryEnd { path, .. }
+            | Entry::Symlink { path, .. }
+            | Entry::File { path, .. }
+            | Entry::Found { path, .. }
+            | Entry::Special { path, .. }
+            | Entry::Hardlink { path, .. } => path,
+            Entry::Failed(failure) => &failure.path,
+        }
+    }
+
+    /// Where it is, if the walk keeps that; of anything but directories and open files.
+    pub(in crate::storage) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Entry::Symlink { origin, .. }
+            | Entry::Found { origin, .. }
+            | Entry::Special { origin, .. }
+            | Entry::Hardlink { origin, .. } => origin.as_deref(),
+            Entry::Directory { .. } | Entry::DirectoryEnd { .. } | Entry::File { .. } | Entry::Failed(_) => {
+                None
+            }
+        }
+    }
 }
+
+/// Where an entry is, and what it was when it was listed: what its removal needs.
+#[derive(Clone)]
+pub(in crate::storage) struct Origin {
+    pub(in crate::storage) stamp: Stamp,
+    pub(in crate::storage) place: Unopened,
+}
+
+/// Kept only where sources are removed.
+pub(in crate::storage) type MaybeOrigin = Option<Box<Origin>>;
 
 /// What the transfer keeps of an entry beside mode and time.
 pub(in crate::storage) type Kept = Option<Box<Attributes>>;
@@ -88,6 +129,14 @@ pub(in crate::storage) enum Unopened {
 }
 
 impl Unopened {
+    /// Whether both are of the same source.
+    pub(in crate::storage) fn is_same(&self, other: &Unopened) -> bool {
+        match (self, other) {
+            (Unopened::Below(one, _), Unopened::Below(other, _)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Opens the file; `path` is its path within the transfer. The entry is a `File` or `Failed`.
     pub(in crate::storage) fn open(&self, path: Vec<u8>, collector: &Collector) -> Entry {
         let file = match self {
@@ -132,12 +181,13 @@ pub(super) fn found(
     stat: &fs::Stat,
     kept: Result<Kept, Errno>,
     unopened: Unopened,
+    origin: MaybeOrigin,
     collector: &Collector,
 ) -> Entry {
     match (kind(stat), kept) {
         (FileType::RegularFile, Ok(attributes)) => {
             let (meta, identity) = (collector.meta(stat), Identity::of(stat));
-            Entry::Found { path, meta, attributes, identity, unopened }
+            Entry::Found { path, meta, attributes, identity, unopened, origin }
         }
         (FileType::RegularFile, Err(errno)) => no_attributes(&path, errno),
         // It may have been replaced since it was checked.

@@ -97,7 +97,7 @@ pub(in crate::storage) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
 }
 
 /// Whether a source's path means a directory's contents.
-pub(in crate::storage) fn means_contents(path: &[u8]) -> bool {
+pub fn means_contents(path: &[u8]) -> bool {
     name_in_transfer(path).is_empty()
 }
 

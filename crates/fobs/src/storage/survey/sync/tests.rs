@@ -3,7 +3,7 @@
 use super::*;
 use crate::storage::survey::itemize::{ItemKind, Way};
 
-const ALL: Kept = Kept { modes: true, times: true };
+const ALL: Kept = Kept { modes: 0o7777, times: true };
 
 fn meta(mtime_s: i64, mode: u32) -> Meta {
     Meta { mode, mtime_s, mtime_ns: 0 }
@@ -172,7 +172,7 @@ fn metadata_counts_where_it_is_kept() {
         item(source.kind, changes)
     };
     assert_eq!(shown(&source, &target, ALL), ".f...pog.ax");
-    assert_eq!(shown(&source, &target, Kept { modes: false, times: true }), ".f....og.ax");
+    assert_eq!(shown(&source, &target, Kept { modes: 0, times: true }), ".f....og.ax");
     (source.owner, source.group) = (Some(0), None);
     (target.acl_differs, target.xattrs_differ) = (false, false);
     assert_eq!(shown(&source, &target, ALL), ".f...p.....");
@@ -183,7 +183,7 @@ fn metadata_counts_where_it_is_kept() {
 
 #[test]
 fn times_that_are_not_kept_become_those_of_the_transfer() {
-    let without = Kept { modes: true, times: false };
+    let without = Kept { modes: 0o7777, times: false };
     let (action, changes) = SyncRules::default().decide(
         &wanted(WantedKind::File, 5, 100),
         Some(&there(ThereKind::File, 5, 101)),

@@ -1,5 +1,7 @@
 //! One copy, killed several times. Knows nothing of the laboratory: the end-to-end tests use it too.
 
+mod ssh;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -9,12 +11,17 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ssh::Ssh;
+
 /// The rate of a copy, bits a second: so slow that kills fall everywhere in it.
 const RATE: &str = "400Mbit";
 /// Longest time until a kill, ms: about as long as a copy takes.
 const KILL_WITHIN_MS: u64 = 1500;
-/// Longest time that a copy may take after its last kill.
+/// Longest time in which a server does not start, or a copy gets no further.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Most that may be sent twice at a kill, bytes: a chunk (4 MiB), and as much for what is in flight, verified
+/// or written but not recorded at that moment.
+const TWICE_MAX: u64 = 8 << 20;
 /// Share of what the loopback carries that is payload, in thousandths: headers of data packets, acks, and the
 /// control channel are the rest.
 const PAYLOAD_PER_MILLE: u64 = 960;
@@ -26,8 +33,10 @@ pub struct Figures {
     pub copies: u64,
     /// Kills.
     pub kills: u64,
-    /// Of the client; the others were of the daemon.
+    /// Of the client; the others were of the server.
     pub client_kills: u64,
+    /// In copies over ssh; the others were with a daemon.
+    pub ssh_kills: u64,
     /// Bytes copied.
     pub bytes: u64,
     /// Runs that found something to go on with.
@@ -41,15 +50,15 @@ impl Figures {
     pub fn summary(&self) -> String {
         let mut twice = self.twice.clone();
         twice.sort_unstable();
-        let counted = match (twice.get(twice.len() / 2), twice.last()) {
-            (Some(median), Some(most)) => {
-                format!("sent twice after a kill: median {median} bytes, most {most}")
-            }
+        let counted = match (twice.get(twice.len() / 2), twice.get(twice.len() * 9 / 10), twice.last()) {
+            (Some(median), Some(tenth), Some(most)) => format!(
+                "sent twice after a kill: median {median} bytes, one in ten above {tenth}, most {most}"
+            ),
             _ => "what was sent twice was not counted".to_owned(),
         };
-        let Figures { copies, kills, client_kills, bytes, resumed, .. } = self;
+        let Figures { copies, kills, client_kills, ssh_kills, bytes, resumed, .. } = self;
         format!(
-            "{kills} kills ({client_kills} of the client) in {copies} copies of {bytes} bytes, every byte compared; {resumed} runs went on where one had ended; {counted}"
+            "{kills} kills ({client_kills} of the client, {ssh_kills} over ssh) in {copies} copies of {bytes} bytes, every byte compared; {resumed} runs went on where one had ended; {counted}"
         )
     }
 }
@@ -96,11 +105,21 @@ pub struct Place {
     port: u16,
     counts: bool,
     daemon: Option<Process>,
+    ssh: Option<Ssh>,
+}
+
+/// How a copy goes.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    pushes: bool,
+    /// Over ssh; with a daemon otherwise.
+    ssh: bool,
 }
 
 impl Place {
-    /// Makes keys and directories below `directory`. `counts`: the loopback carries nothing else.
-    pub fn new(directory: &Path, fobs: &Path, seed: u64, counts: bool) -> Result<Place, String> {
+    /// Makes keys and directories below `directory`. `counts`: the loopback carries nothing else. `ssh`:
+    /// every other copy is over ssh, where there is an sshd that this user may start.
+    pub fn new(directory: &Path, fobs: &Path, seed: u64, counts: bool, ssh: bool) -> Result<Place, String> {
         for name in ["home", "served", "local"] {
             fs::create_dir_all(directory.join(name)).map_err(|error| error.to_string())?;
         }
@@ -113,6 +132,7 @@ impl Place {
             port,
             counts,
             daemon: None,
+            ssh: if ssh { Ssh::start(directory, fobs)? } else { None },
         };
         let mut lines = Vec::new();
         for name in ["client-key", "server-key"] {
@@ -128,6 +148,11 @@ impl Place {
         Ok(place)
     }
 
+    /// Whether copies over ssh are among them.
+    pub fn has_ssh(&self) -> bool {
+        self.ssh.is_some()
+    }
+
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.fobs);
         command.args(args).env("HOME", self.directory.join("home"));
@@ -138,8 +163,9 @@ impl Place {
     /// Copies something new, killing one side up to `kills` times, and compares it.
     pub fn copy(&mut self, kills: u64, figures: &mut Figures) -> Result<(), String> {
         let name = format!("copy{}", figures.copies);
-        let pushes = self.random.below(2) == 0;
-        let (from, to) = match pushes {
+        let route =
+            Route { pushes: self.random.below(2) == 0, ssh: self.ssh.is_some() && figures.copies % 2 == 1 };
+        let (from, to) = match route.pushes {
             true => (self.directory.join("local"), self.directory.join("served")),
             false => (self.directory.join("served"), self.directory.join("local")),
         };
@@ -149,22 +175,29 @@ impl Place {
         let mut is_complete = false;
         for _ in 0..kills {
             let (carried, kept) = (self.carried(), self.kept(&to)?);
-            let killed = self.run_and_kill(&name, pushes, figures)?;
+            let killed = self.run_and_kill(&name, route, figures)?;
             if killed == 0 {
                 is_complete = true;
                 break;
             }
             figures.kills += killed;
+            figures.ssh_kills += if route.ssh { killed } else { 0 };
             let kept_now = self.kept(&to)?;
             figures.resumed += u64::from(kept_now > 0);
             if let (Some(before), Some(after)) = (carried, self.carried()) {
                 let payload = (after - before) / 1000 * PAYLOAD_PER_MILLE;
                 let gained = kept_now.saturating_sub(kept);
-                figures.twice.push(payload.saturating_sub(gained) / killed);
+                let twice = payload.saturating_sub(gained) / killed;
+                if twice > TWICE_MAX {
+                    return Err(format!(
+                        "{twice} bytes were sent twice after a kill ({route:?}), more than {TWICE_MAX}"
+                    ));
+                }
+                figures.twice.push(twice);
             }
         }
         if !is_complete {
-            self.run_to_the_end(&name, pushes)?;
+            self.run_to_the_end(&name, route)?;
         }
         let (original, copied) = (tree(&from.join(&name))?, tree(&to.join(&name))?);
         if original != copied {
@@ -214,9 +247,9 @@ impl Place {
         Ok(size)
     }
 
-    /// Starts the daemon unless it runs.
-    fn serve(&mut self) -> Result<(), String> {
-        if self.daemon.is_some() {
+    /// Starts the daemon unless it runs, or none is needed.
+    fn serve(&mut self, route: Route) -> Result<(), String> {
+        if self.daemon.is_some() || route.ssh {
             return Ok(());
         }
         let mut command = self.command(&["serve", "--listen"]);
@@ -237,27 +270,52 @@ impl Place {
         Ok(())
     }
 
-    fn client(&self, name: &str, pushes: bool) -> Result<Process, String> {
-        let remote = |path: &str| format!("fobs://127.0.0.1:{}/{path}", self.port);
+    fn client(&self, name: &str, route: Route) -> Result<Process, String> {
         let local = self.directory.join("local");
-        let (source, destination) = match pushes {
-            true => (local.join(name).into_os_string(), remote("").into()),
-            false => (remote(name).into(), local.into_os_string()),
+        let mut command = self.command(&["cp", "-r", "--json", "--rate", RATE]);
+        let remote = |path: &str| match &self.ssh {
+            Some(ssh) if route.ssh => ssh.location(&self.directory.join("served").join(path)),
+            _ => format!("fobs://127.0.0.1:{}/{path}", self.port),
         };
-        let mut command = self.command(&["cp", "-r", "--json", "--rate", RATE, "-i"]);
-        command.arg(self.directory.join("client-key"));
-        command.arg("--known-hosts").arg(self.directory.join("known_hosts"));
-        command.arg(source).arg(destination);
+        match &self.ssh {
+            Some(ssh) if route.ssh => command.args(ssh.options()),
+            _ => command
+                .arg("-i")
+                .arg(self.directory.join("client-key"))
+                .arg("--known-hosts")
+                .arg(self.directory.join("known_hosts")),
+        };
+        match route.pushes {
+            true => command.arg(local.join(name)).arg(remote("")),
+            false => command.arg(remote(name)).arg(local),
+        };
         let out = File::create(self.directory.join("client.json")).map_err(|error| error.to_string())?;
         let err = File::create(self.directory.join("client.log")).map_err(|error| error.to_string())?;
         let child = command.stdout(out).stderr(err).stdin(Stdio::null()).spawn();
         child.map(Process).map_err(|error| format!("cannot start a client: {error}"))
     }
 
+    /// Kills the server; false where none runs.
+    fn kill_server(&mut self, route: Route) -> bool {
+        match &self.ssh {
+            Some(ssh) if route.ssh => ssh.kill_server(),
+            _ => self.daemon.take().is_some(),
+        }
+    }
+
     /// Runs the command and kills one side; how often. 0: it was complete before.
-    fn run_and_kill(&mut self, name: &str, pushes: bool, figures: &mut Figures) -> Result<u64, String> {
-        self.serve()?;
-        let mut client = self.client(name, pushes)?;
+    fn run_and_kill(&mut self, name: &str, route: Route, figures: &mut Figures) -> Result<u64, String> {
+        self.serve(route)?;
+        let mut client = self.client(name, route)?;
+        // In three of four cases the time counts from the session's begin, which a busy machine delays.
+        let begin = Instant::now();
+        let waits = self.random.below(4) != 0;
+        while waits && begin.elapsed() < PATIENCE && !self.has_begun() {
+            if !matches!(client.0.try_wait(), Ok(None)) {
+                break;
+            }
+            sleep(Duration::from_millis(5));
+        }
         sleep(Duration::from_millis(self.random.below(KILL_WITHIN_MS)));
         if let Ok(Some(status)) = client.0.try_wait() {
             return match status.success() {
@@ -266,20 +324,21 @@ impl Place {
             };
         }
         let mut kills = 1;
-        if self.random.below(2) == 0 {
+        // Where the client has not called yet, there is no server that ssh could have started.
+        if self.random.below(2) == 0 || !self.kill_server(route) {
             figures.client_kills += 1;
         } else {
-            self.daemon = None;
-            // In half of the cases the client finds the next daemon by itself, before it is killed too.
+            // In half of the cases the client finds the next server by itself, before it is killed too.
             if self.random.below(2) == 0 {
-                self.serve()?;
+                self.serve(route)?;
                 sleep(Duration::from_millis(self.random.below(2 * KILL_WITHIN_MS)));
                 match client.0.try_wait() {
                     Ok(Some(status)) if status.success() => {
                         figures.kills += 1;
+                        figures.ssh_kills += u64::from(route.ssh);
                         return Ok(0);
                     }
-                    // It had not reached the first daemon, so it does not wait for the next one.
+                    // It had not reached the first server, so it does not wait for the next one.
                     Ok(Some(_)) => {}
                     _ => {
                         figures.client_kills += 1;
@@ -292,18 +351,37 @@ impl Place {
         Ok(kills)
     }
 
-    fn run_to_the_end(&mut self, name: &str, pushes: bool) -> Result<(), String> {
-        self.serve()?;
-        let mut client = self.client(name, pushes)?;
-        let begin = Instant::now();
+    fn run_to_the_end(&mut self, name: &str, route: Route) -> Result<(), String> {
+        self.serve(route)?;
+        let mut client = self.client(name, route)?;
+        let (mut seen, mut since) = (String::new(), Instant::now());
         loop {
             match client.0.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(_)) => return Err(self.said("the last run failed")),
-                _ if begin.elapsed() > PATIENCE => return Err(self.said("the last run does not end")),
                 _ => sleep(Duration::from_millis(5)),
             }
+            // A machine that has no time for it makes it slow, but not still.
+            if since.elapsed() > PATIENCE {
+                let stands = self.progress();
+                if stands == seen {
+                    return Err(self.said("the last run has stopped"));
+                }
+                (seen, since) = (stands, Instant::now());
+            }
         }
+    }
+
+    /// Whether the session of the running client has begun: then it says `start`.
+    fn has_begun(&self) -> bool {
+        fs::metadata(self.directory.join("client.json")).is_ok_and(|file| file.len() > 0)
+    }
+
+    /// How far the running client is: file bytes, as it says them.
+    fn progress(&self) -> String {
+        let text = fs::read_to_string(self.directory.join("client.json")).unwrap_or_default();
+        let line = text.lines().rev().find_map(|line| line.split_once("\"bytes\":")).map(|(_, rest)| rest);
+        line.and_then(|rest| rest.split(',').next()).unwrap_or_default().to_owned()
     }
 
     fn said(&self, what: &str) -> String {

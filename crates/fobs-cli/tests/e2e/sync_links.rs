@@ -1,0 +1,104 @@
+//! `fobs sync --link-dest`: what is linked, what is sent, and where the directory may be.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use super::case::Case;
+use super::daemon::{Daemon, Key, Spec};
+use super::process::Finished;
+use super::remote::{Carrier, Direction, Route};
+
+fn inode(path: &Path) -> u64 {
+    path.symlink_metadata().expect("it is there").ino()
+}
+
+fn write(path: &Path, content: &str) {
+    fs::create_dir_all(path.parent().expect("it is in a directory")).expect("our own place");
+    fs::write(path, content).expect("our own place");
+}
+
+/// Three days of backups of a tree that changes in between.
+fn check(direction: Direction, name: &'static str) {
+    let case = Case::new(name);
+    let route = Route::open(&case, Carrier::Daemon, direction);
+    let source = route.source_path("tree");
+    for path in ["same", "changes", "mode", "dir/same", "dir/goes"] {
+        write(&source.join(path), path);
+    }
+    symlink("same", source.join("link")).expect("a fresh link");
+    fs::hard_link(source.join("dir/same"), source.join("second")).expect("a second name");
+    let run = |options: &[&str], target: &str| {
+        let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
+        let mut command = route.sync(&options);
+        case.run(command.arg(route.source("tree/")).arg(route.target(target)))
+    };
+    let lines = |done: &Finished| -> Vec<String> {
+        let mut lines: Vec<_> = String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let done = run(&["-aH", "--link-dest=../none"], "one").expect_success();
+    assert!(done.stderr.contains("for --link-dest does not exist"), "{}", done.stderr);
+
+    write(&source.join("changes"), "changed to another size");
+    fs::set_permissions(source.join("mode"), fs::Permissions::from_mode(0o600)).expect("own file");
+    fs::remove_file(source.join("dir/goes")).expect("own file");
+    write(&source.join("new"), "new");
+    run(&["-aH", "--link-dest=../one", "--link-dest=../none"], "two").expect_success();
+    let (one, two) = (route.target_path("one"), route.target_path("two"));
+    for path in ["same", "dir/same", "second", "link"] {
+        assert_eq!(inode(&two.join(path)), inode(&one.join(path)), "{path} is linked");
+    }
+    for path in ["changes", "mode"] {
+        assert_ne!(inode(&two.join(path)), inode(&one.join(path)), "{path} is its own");
+    }
+    assert_eq!(fs::read(two.join("changes")).expect("it was sent"), b"changed to another size");
+    assert_eq!(fs::read(one.join("changes")).expect("it stays"), b"changes");
+    assert_eq!(fs::metadata(one.join("mode")).expect("it stays").mode() & 0o777, 0o644);
+    assert!(two.join("new").exists() && !two.join("dir/goes").exists() && one.join("dir/goes").exists());
+
+    // What is linked already stays, and is not listed.
+    let done = run(&["-aHi", "--link-dest=../one"], "two").expect_success();
+    assert_eq!(lines(&done), Vec::<String>::new());
+    // A file of its own gives way to a link, without a word.
+    fs::remove_file(two.join("same")).expect("own file");
+    fs::copy(source.join("same"), two.join("same")).expect("own file");
+    let file = fs::File::options().write(true).open(two.join("same")).expect("own file");
+    file.set_modified(fs::metadata(source.join("same")).expect("own file").modified().expect("a time"))
+        .expect("own file");
+    run(&["-aHO", "--link-dest=../one"], "two").expect_success();
+    assert_eq!(inode(&two.join("same")), inode(&one.join("same")));
+}
+
+#[test]
+fn a_push_links_what_is_unchanged() {
+    check(Direction::Push, "a_push_links_what_is_unchanged");
+}
+
+#[test]
+fn a_pull_links_what_is_unchanged() {
+    check(Direction::Pull, "a_pull_links_what_is_unchanged");
+}
+
+#[test]
+fn a_key_links_only_what_it_may_write() {
+    let case = Case::new("a_key_links_only_what_it_may_write");
+    let (key, identity) = (Key::generate(&case, "client"), Key::generate(&case, "server"));
+    let daemon = Daemon::start_with(&case, Spec::new(&case, &[("read-write,path=\"ann\"", &key)], &identity));
+    write(&case.local("tree/file"), "content");
+    write(&daemon.root.join("ann/old/file"), "content");
+    write(&daemon.root.join("bob/file"), "content");
+    let run = |directory: &str| {
+        let mut command = daemon.sync(&case);
+        command.args(["-a", "--link-dest", directory]).arg(case.local("tree/"));
+        case.run(command.arg(daemon.url("ann/new")))
+    };
+    for outside in ["../../bob", "/bob", "../../../etc", "../../none", "../.."] {
+        let done = run(outside).expect_code(5);
+        assert!(!daemon.root.join("ann/new/file").exists(), "{outside}: {}", done.stderr);
+    }
+    for inside in ["../old", "/ann/old", "../../ann/./old/"] {
+        run(inside).expect_success();
+    }
+}

@@ -1,0 +1,134 @@
+//! Objects that travel in the messages of the control channel (protocol 2.8), at the client.
+
+use super::persist::Course;
+use super::{Client, Done};
+use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
+use crate::control::printable;
+use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
+use crate::direction::TransferDirection;
+use crate::engine::{Reporter, aborted};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Summary;
+use crate::options::{TransferOptions, Transport};
+use crate::secure::datagram::{Cipher, Direction};
+use crate::session::summary;
+use crate::storage::{Sink, SourceShape};
+use std::time::{Instant, SystemTime};
+
+/// Hexadecimal digits of a root that are shown.
+const ROOT_DIGITS: usize = 2 * blake3::OUT_LEN;
+
+/// Whether an object may travel so: what says how fast and in which packets it goes is for the data plane,
+/// and a sync compares.
+pub(super) fn may_be_direct(options: &TransferOptions) -> bool {
+    let goes_as_it_likes =
+        options.rate_limit.is_none() && options.packet_size.is_none() && options.transport == Transport::Auto;
+    goes_as_it_likes && options.sync.is_none() && !options.append_verify && !options.checksum
+}
+
+/// The room that is offered for such an object.
+pub(super) const ROOM: u32 = DIRECT_LEN_MAX as u32;
+
+impl Client<'_> {
+    /// Sends a whole object with the request.
+    pub(super) fn push_direct(
+        self,
+        mut object: Filled,
+        shape: SourceShape,
+        names: Vec<Vec<u8>>,
+        destination: Vec<u8>,
+        course: &mut Course,
+    ) -> Result<Done> {
+        let resuming = self.resuming(course.id, names, false);
+        let chunk = std::mem::take(&mut object.chunk);
+        let template = self.plain_open(TransferDirection::Push, vec![destination], resuming);
+        let reuse = Reuse { object: Some(chunk), ..template.reuse.clone() };
+        let open = Open { shape: Some(shape), reuse, ..template };
+        let Client { mut channel, events, cancel, .. } = self;
+        let (asked, began) = (Instant::now(), course.began);
+        channel.set_read_deadline(asked.checked_add(self.options.timeout));
+        let reporter = Reporter::new(events, channel.writer.clone());
+        object.failures.drain(..).for_each(|failure| reporter.failed(failure));
+        channel.writer.send(&Message::Open(Box::new(open))).map_err(|error| cancel.explain(error))?;
+        let peer = &channel.peer.description;
+        let complete = loop {
+            match channel.reader.recv().map_err(|error| cancel.explain(error))? {
+                Some(Message::Complete(complete)) => break complete,
+                Some(Message::Failed { path, reason }) => reporter.failed_there(path.0, &reason),
+                Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+                Some(_) => return Err(out_of_turn(peer)),
+                None => return Err(cancel.explain(hung_up(peer))),
+            }
+        };
+        course.started();
+        if complete.root != object.root() {
+            let theirs = printable(&complete.root, ROOT_DIGITS);
+            let message =
+                format!("the roots of the transfer differ: {peer} reports {theirs:?}; do not trust the copy");
+            return Err(Error::new(ErrorKind::Integrity, message));
+        }
+        object.report(&reporter);
+        reporter.tell_progress();
+        course.reporter = Some(reporter.clone());
+        let seconds = asked.elapsed().as_secs_f64();
+        let done = figures(Direction::Sender, complete, seconds, began, &reporter);
+        Ok((done, SystemTime::now()))
+    }
+
+    /// Stores an object that came with the answer.
+    pub(super) fn take_direct(
+        self,
+        object: &[u8],
+        sink: Sink,
+        asked: Instant,
+        course: &mut Course,
+    ) -> Result<Done> {
+        let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
+        course.started();
+        let (stored, closing) = store(object, sink, &reporter)?;
+        closing.acknowledged();
+        reporter.tell_progress();
+        course.reporter = Some(reporter.clone());
+        let seconds = asked.elapsed().as_secs_f64();
+        let done = figures(Direction::Receiver, completion(&stored), seconds, course.began, &reporter);
+        Ok((done, SystemTime::now()))
+    }
+}
+
+/// The object of an answer, if it was asked for.
+pub(super) fn object_of(accept: &mut Accept, open_had_room: bool, peer: &str) -> Result<Option<Vec<u8>>> {
+    match accept.object.take() {
+        Some(_) if !open_had_room => Err(out_of_turn(peer)),
+        object => Ok(object),
+    }
+}
+
+fn figures(
+    side: Direction,
+    complete: Complete,
+    seconds: f64,
+    began: Instant,
+    reporter: &Reporter,
+) -> Summary {
+    let complete = Complete { seconds, ..complete };
+    let ours = fobs_sys::process_usage();
+    let finished = Finished {
+        cpu_seconds: if side == Direction::Sender { ours.cpu_seconds } else { 0.0 },
+        max_rss_bytes: if side == Direction::Sender { ours.max_rss_bytes } else { 0 },
+        ..Finished::default()
+    };
+    // No packet was sealed, and no controller asked.
+    let cipher = Cipher::best_here();
+    let figures = summary(side, &complete, &finished, cipher, began, reporter.errors());
+    Summary { transport: "control".to_owned(), cipher: String::new(), ..figures }
+}
+
+fn out_of_turn(peer: &str) -> Error {
+    let message = format!("{peer} answered out of turn; install the same version on both sides");
+    Error::new(ErrorKind::Protocol, message)
+}
+
+fn hung_up(peer: &str) -> Error {
+    let message = format!("{peer} ended the connection instead of answering; look at what it says there");
+    Error::new(ErrorKind::Connect, message)
+}

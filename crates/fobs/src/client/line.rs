@@ -1,0 +1,295 @@
+//! A connection to one server for transfers that run one after the other, made again where it broke.
+
+use super::direct::{ROOM, may_be_direct};
+use super::persist::{Course, Interlude, Remedy, persist};
+use super::resume::transfer_id;
+use super::{Client, Done, hang_up};
+use crate::cancel::CancelToken;
+use crate::control::message::{ByteRange, Hello, Message, REUSE, Reuse};
+use crate::control::{Kept, KeptSide, ssh};
+use crate::direct::Filled;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventSink, Summary};
+use crate::options::{Remote, TransferOptions};
+use crate::storage::{Sink, Source, TransferId};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a connection may rest before a new one is made instead: less than what a server allows
+/// (`REST_MAX`), so that no request is sent to one that is just hanging up.
+const REST_MAX: Duration = Duration::from_secs(240);
+
+/// What one transfer moves. Sources and sinks are made anew for each attempt.
+pub(crate) enum Task<'t> {
+    Push {
+        source: &'t mut dyn FnMut() -> Result<Source>,
+        names: Vec<Vec<u8>>,
+        destination: Vec<u8>,
+        attempted: Attempted,
+    },
+    Pull {
+        paths: Vec<Vec<u8>>,
+        sink: &'t mut dyn FnMut(TransferId) -> Result<Sink>,
+        /// Only a part of the one file.
+        range: Option<ByteRange>,
+    },
+}
+
+/// How an object is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attempted {
+    /// With the request, if it is small.
+    Direct,
+    /// It is known not to be.
+    Sealed,
+}
+
+/// Who is called, and the connection while there is one.
+pub(crate) struct Caller {
+    pub(crate) remote: Remote,
+    /// Whether the server is treated as one that keeps no connection.
+    #[cfg(test)]
+    pub(crate) plays_old: bool,
+    line: Option<Line>,
+}
+
+/// An open connection, at rest.
+struct Line {
+    kept: Kept,
+    ssh: Option<ssh::SshProcess>,
+    hosts: Vec<String>,
+    tcp_port: u16,
+    hello: Hello,
+    since: Instant,
+}
+
+/// How a transfer is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Manner<'m> {
+    pub(crate) options: &'m TransferOptions,
+    pub(crate) events: &'m Arc<dyn EventSink>,
+    pub(crate) cancel: &'m CancelToken,
+}
+
+impl Caller {
+    pub(crate) fn new(remote: Remote) -> Caller {
+        Caller {
+            remote,
+            #[cfg(test)]
+            plays_old: false,
+            line: None,
+        }
+    }
+
+    /// Connects, unless there is a connection.
+    pub(crate) fn connect(&mut self, manner: Manner<'_>) -> Result<()> {
+        if self.line.is_none() {
+            let client = self.call(manner)?;
+            if self.keeps(&client.hello) {
+                // It rests until it is used, and holds no seat there.
+                client.channel.writer.send(&Message::Over)?;
+                self.line = Some(Line::of(client));
+            } else {
+                hang_up(&client.channel.writer, client.ssh);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes one transfer, over as many connections as it needs. Figures come even where files failed.
+    pub(crate) fn run(&mut self, mut task: Task<'_>, manner: Manner<'_>) -> Result<Summary> {
+        let mut course = Course::new(transfer_id(), Remedy::Reconnect);
+        let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
+        let done = persist(manner.options.timeout, manner.cancel, tell, || {
+            let outcome = self.attempt(&mut task, manner, &mut course);
+            course.attempt(outcome)
+        });
+        done.map_err(|error| course.advise(error, manner.options)).map(|(done, _)| course.add_up(done))
+    }
+
+    /// One attempt; a connection that broke while it rested costs none.
+    fn attempt(&mut self, task: &mut Task<'_>, manner: Manner<'_>, course: &mut Course) -> Result<Done> {
+        let (rested, sessions) = (self.line.is_some(), course.sessions());
+        match self.attempt_once(task, manner, course) {
+            Err(error)
+                if rested
+                    && course.sessions() == sessions
+                    && self.line.is_none()
+                    && !manner.cancel.is_cancelled()
+                    && matches!(error.kind, ErrorKind::Connect | ErrorKind::Timeout) =>
+            {
+                self.attempt_once(task, manner, course)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn attempt_once(&mut self, task: &mut Task<'_>, manner: Manner<'_>, course: &mut Course) -> Result<Done> {
+        manner.cancel.check()?;
+        if self.line.as_ref().is_some_and(|line| line.since.elapsed() > REST_MAX) {
+            self.hang_up();
+        }
+        let Some(mut line) = self.line.take() else {
+            let client = self.call(manner)?;
+            if !self.keeps(&client.hello) {
+                return once(client, task, &self.remote, course);
+            }
+            self.line = Some(Line::of(client));
+            return self.attempt_once(task, manner, course);
+        };
+        // Gone in a panic of the caller's sink, as any connection in an unknown state.
+        let (outcome, is_sound) = line.run(task, &self.remote, manner, course);
+        if is_sound {
+            self.line = Some(line);
+        } else {
+            line.hang_up();
+        }
+        outcome
+    }
+
+    fn call<'m>(&self, manner: Manner<'m>) -> Result<Client<'m>> {
+        Client::call(&self.remote, manner.options, manner.events.clone(), manner.cancel)
+    }
+
+    fn keeps(&self, hello: &Hello) -> bool {
+        #[cfg(test)]
+        if self.plays_old {
+            return false;
+        }
+        hello.has(REUSE)
+    }
+
+    /// Ends the connection, if there is one.
+    pub(crate) fn hang_up(&mut self) {
+        if let Some(line) = self.line.take() {
+            line.hang_up();
+        }
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+impl Line {
+    fn of(client: Client<'_>) -> Line {
+        let Client { channel, ssh, hosts, tcp_port, hello, .. } = client;
+        let kept = Kept::new(channel, KeptSide::Client);
+        Line { kept, ssh, hosts, tcp_port, hello, since: Instant::now() }
+    }
+
+    /// Makes one transfer; with whether the connection can serve another one.
+    fn run(
+        &mut self,
+        task: &mut Task<'_>,
+        remote: &Remote,
+        manner: Manner<'_>,
+        course: &mut Course,
+    ) -> (Result<Done>, bool) {
+        let Manner { options, events, cancel } = manner;
+        let channel = self.kept.lease();
+        let writer = channel.writer.clone();
+        let hook = match &self.ssh {
+            Some(process) => cancel.on_cancel(process.killer()),
+            None => cancel.on_cancel(self.kept.breaker()),
+        };
+        let mut client = Client {
+            channel,
+            ssh: None,
+            hosts: self.hosts.clone(),
+            tcp_port: self.tcp_port,
+            lane: None,
+            hello: self.hello.clone(),
+            options,
+            events: events.clone(),
+            cancel,
+            hook: Some(hook),
+            reuse: Reuse { keep: true, ..Reuse::default() },
+        };
+        let outcome = match task {
+            // The answer to an object in a request does not say what a server withholds of attributes.
+            Task::Push { source, names, destination, attempted: Attempted::Direct }
+                if may_be_direct(options) && !options.preserve =>
+            {
+                push(client, &mut **source, names.clone(), destination.clone(), remote, course)
+            }
+            Task::Push { source, names, destination, .. } => source().and_then(|source| {
+                let remote = Remote { path: destination.clone(), ..remote.clone() };
+                client.push(source, names.clone(), &remote, course)
+            }),
+            Task::Pull { paths, sink, range } => sink(course.id).and_then(|mut sink| {
+                client.reuse.range = *range;
+                let may_come = may_be_direct(options) && sink.history().is_none();
+                client.reuse.room = may_come.then_some(ROOM);
+                client.pull(paths.clone(), sink, course)
+            }),
+        };
+        writer.close();
+        self.since = Instant::now();
+        let is_sound = match &outcome {
+            Ok(_) => true,
+            Err(_) if cancel.is_cancelled() => false,
+            Err(error) => leaves_sound(error),
+        };
+        (outcome, is_sound)
+    }
+
+    fn hang_up(self) {
+        self.kept.close();
+        if let Some(process) = self.ssh {
+            // How ssh ended does not matter: no transfer is running.
+            let _ = process.finish();
+        }
+    }
+}
+
+/// Pushes over a connection that is kept: with the request, if the object is small.
+fn push(
+    client: Client<'_>,
+    make: &mut dyn FnMut() -> Result<Source>,
+    names: Vec<Vec<u8>>,
+    destination: Vec<u8>,
+    remote: &Remote,
+    course: &mut Course,
+) -> Result<Done> {
+    let source = make()?;
+    let shape = source.shape();
+    if let Some(object) = Filled::all_of(source, ROOM as usize)? {
+        return client.push_direct(object, shape, names, destination, course);
+    }
+    client.push(make()?, names, &Remote { path: destination, ..remote.clone() }, course)
+}
+
+/// Over a connection of its own, at a server that keeps none.
+fn once(client: Client<'_>, task: &mut Task<'_>, remote: &Remote, course: &mut Course) -> Result<Done> {
+    match task {
+        Task::Push { source, names, destination, .. } => {
+            let remote = Remote { path: destination.clone(), ..remote.clone() };
+            client.push(source()?, names.clone(), &remote, course)
+        }
+        Task::Pull { range: Some(range), .. } if !range.whole => {
+            let peer = &client.channel.peer.description;
+            let message = format!(
+                "{peer} has an older fobs, which cannot read a part of a file; install the same version there, or \
+                 get the whole file"
+            );
+            Err(Error::new(ErrorKind::Protocol, message))
+        }
+        Task::Pull { paths, sink, .. } => {
+            let sink = sink(course.id)?;
+            client.pull(paths.clone(), sink, course)
+        }
+    }
+}
+
+/// Whether both sides have ended a transfer that failed so, and the connection can serve the next one.
+fn leaves_sound(error: &Error) -> bool {
+    match error.kind {
+        ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::Denied => true,
+        ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::RemoteMissing => true,
+        ErrorKind::Protocol | ErrorKind::Socket | ErrorKind::Connect | ErrorKind::Timeout => false,
+        ErrorKind::Ssh | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Internal => false,
+    }
+}

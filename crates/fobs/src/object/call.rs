@@ -1,0 +1,249 @@
+//! One transfer over a session.
+
+use super::Session;
+use super::memory::{Bounded, Buffer, drain, feed, spawn, too_long};
+use crate::cancel::CancelToken;
+use crate::client::line::{Attempted, Manner, Task};
+use crate::client::{make_sink, make_source, sender_options};
+use crate::control::message::ByteRange;
+use crate::direct::DIRECT_DATA_MAX;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{EventSink, Summary};
+use crate::options::TransferOptions;
+use crate::storage::{Sink, Source, SourceShape, show_path, top_names};
+use std::io::Cursor;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One transfer that is made in its own way. Made by [`Session::call`].
+pub struct Call<'s> {
+    session: &'s Session,
+    options: Option<TransferOptions>,
+    events: Arc<dyn EventSink>,
+    cancel: CancelToken,
+}
+
+/// Refuses options that no transfer of a session can have.
+pub(super) fn check(options: &TransferOptions) -> Result<()> {
+    if options.sync.is_some() {
+        let message = "a session has no sync; use a Transfer for it";
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    sender_options(options)
+}
+
+impl<'s> Call<'s> {
+    pub(super) fn of(session: &'s Session) -> Call<'s> {
+        Call { session, options: None, events: session.events.clone(), cancel: CancelToken::new() }
+    }
+
+    /// How this transfer is made, instead of the session's options. What says how to connect counts only
+    /// where the call has to.
+    pub fn options(mut self, options: TransferOptions) -> Call<'s> {
+        self.options = Some(options);
+        self
+    }
+
+    /// Where the events of this transfer go.
+    pub fn events(mut self, sink: Arc<dyn EventSink>) -> Call<'s> {
+        self.events = sink;
+        self
+    }
+
+    /// A token that also cancels this transfer, or its wait for the session.
+    pub fn cancel_token(mut self, token: CancelToken) -> Call<'s> {
+        self.cancel = token;
+        self
+    }
+
+    /// See [`Session::send`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn send(self, name: impl AsRef<[u8]>, data: &[u8]) -> Result<Summary> {
+        let destination = self.path(name.as_ref());
+        // What is in the caller's memory is not gone on with, but sent again.
+        let options = TransferOptions { no_partial: true, ..self.chosen() };
+        let compress = options.compress;
+        let names = Vec::new();
+        if data.len() <= DIRECT_DATA_MAX {
+            let mut source = || Source::from_stream(Box::new(Cursor::new(data.to_vec())), compress);
+            let task = Task::Push { source: &mut source, names, destination, attempted: Attempted::Direct };
+            return self.run(task, &options).and_then(whole);
+        }
+        let sent = std::thread::scope(|scope| {
+            let mut source = || {
+                let (feed, feeder) = feed(data.len());
+                spawn(scope, move || feeder.run(data))?;
+                Source::from_stream(Box::new(feed), compress)
+            };
+            let task = Task::Push { source: &mut source, names, destination, attempted: Attempted::Sealed };
+            self.run(task, &options)
+        });
+        sent.and_then(whole)
+    }
+
+    /// See [`Session::recv`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn recv(self, name: impl AsRef<[u8]>, max_bytes: u64) -> Result<Vec<u8>> {
+        self.bounded(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true })
+    }
+
+    /// See [`Session::recv_into`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn recv_into(self, name: impl AsRef<[u8]>, buffer: &mut [u8]) -> Result<usize> {
+        let range = ByteRange { start: 0, len: buffer.len() as u64, whole: true };
+        self.fill(name.as_ref(), range, buffer)
+    }
+
+    /// See [`Session::read_range`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn read_range(self, name: impl AsRef<[u8]>, start: u64, buffer: &mut [u8]) -> Result<usize> {
+        let range = ByteRange { start, len: buffer.len() as u64, whole: false };
+        self.fill(name.as_ref(), range, buffer)
+    }
+
+    /// See [`Session::put`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn put(self, sources: &[PathBuf], destination: impl AsRef<[u8]>) -> Result<Summary> {
+        let destination = self.path(destination.as_ref());
+        let options = self.chosen();
+        let paths: Vec<Vec<u8>> = sources.iter().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        let names = top_names(&paths);
+        let mut source = || make_source(&paths, &options);
+        let task = Task::Push { source: &mut source, names, destination, attempted: Attempted::Direct };
+        self.run(task, &options)
+    }
+
+    /// See [`Session::get`].
+    ///
+    /// # Errors
+    /// Its.
+    pub fn get<N: AsRef<[u8]>>(self, sources: &[N], destination: &Path) -> Result<Summary> {
+        let paths: Vec<Vec<u8>> = sources.iter().map(|name| self.path(name.as_ref())).collect();
+        let options = self.chosen();
+        let made = destination.symlink_metadata().is_err();
+        let remote = self.session.remote.clone();
+        let mut sink = |id| make_sink(&paths, destination, &remote, &options, id);
+        let got = self.run(Task::Pull { paths: paths.clone(), sink: &mut sink, range: None }, &options);
+        if got.is_err() && made {
+            // Only an empty directory goes: what an attempt stored stays.
+            let _ = std::fs::remove_dir(destination);
+        }
+        got
+    }
+
+    /// A part of a file in the caller's buffer.
+    fn fill(self, name: &[u8], range: ByteRange, buffer: &mut [u8]) -> Result<usize> {
+        if buffer.len() <= DIRECT_DATA_MAX {
+            let bytes = self.bounded(name, range)?;
+            buffer[..bytes.len()].copy_from_slice(&bytes);
+            return Ok(bytes.len());
+        }
+        let (path, options) = (self.path(name), self.chosen());
+        let shared = Mutex::new(Buffer::new(buffer));
+        let got = std::thread::scope(|scope| {
+            let mut sink = |_| {
+                let (drain, drained) = drain();
+                spawn(scope, || {
+                    // That of an attempt before is let go when its sink is.
+                    drained.run(&mut shared.lock().unwrap_or_else(PoisonError::into_inner));
+                })?;
+                Sink::to_stream(Box::new(drain), SourceShape::Stream)
+            };
+            self.run(Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) }, &options)
+        });
+        let buffer = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if buffer.is_short {
+            return Err(too_long(&show_path(name), range.len));
+        }
+        got.and_then(one).map(|_| buffer.filled)
+    }
+
+    /// A part of a file in memory of its own.
+    fn bounded(self, name: &[u8], range: ByteRange) -> Result<Vec<u8>> {
+        let (path, options) = (self.path(name), self.chosen());
+        let bounded = Bounded::new(range.len);
+        let mut sink = |_| Sink::to_stream(Box::new(bounded.restart()), SourceShape::Stream);
+        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) };
+        let got = self.run(task, &options);
+        if bounded.is_short() {
+            return Err(too_long(&show_path(name), range.len));
+        }
+        got.and_then(one)?;
+        Ok(bounded.take())
+    }
+
+    fn run(self, task: Task<'_>, options: &TransferOptions) -> Result<Summary> {
+        check(options)?;
+        let Call { session, events, cancel, .. } = self;
+        let mut caller = session.caller.enter(&cancel)?;
+        // Made anew for the transfer, so that `Session::cancel` ends no other one that shares the caller's.
+        let token = CancelToken::new();
+        let above = token.clone();
+        let _hook = cancel.on_cancel(move || above.cancel());
+        let _running = Running::of(session, &token);
+        caller.run(task, Manner { options, events: &events, cancel: &token })
+    }
+
+    fn chosen(&self) -> TransferOptions {
+        self.options.clone().unwrap_or_else(|| self.session.options.clone())
+    }
+
+    /// A name as a path at the server.
+    fn path(&self, name: &[u8]) -> Vec<u8> {
+        let base = &self.session.remote.path;
+        match (base.is_empty() || name.starts_with(b"/"), base.ends_with(b"/")) {
+            (true, _) => name.to_vec(),
+            (false, true) => [base, name].concat(),
+            (false, false) => [base, &b"/"[..], name].concat(),
+        }
+    }
+}
+
+/// Notes the token of the transfer that runs.
+struct Running<'s>(&'s Session);
+
+impl<'s> Running<'s> {
+    fn of(session: &'s Session, token: &CancelToken) -> Running<'s> {
+        *session.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Running(session)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// What was received is one object, if it may be empty.
+fn one(summary: Summary) -> Result<Summary> {
+    let summary = whole(summary)?;
+    match summary.files {
+        1 => Ok(summary),
+        count => {
+            let message = format!(
+                "the server sent {count} files where one object was asked for; install the same version on both sides"
+            );
+            Err(Error::new(ErrorKind::Protocol, message))
+        }
+    }
+}
+
+/// An object is moved or not: what failed of it is the error.
+fn whole(summary: Summary) -> Result<Summary> {
+    match summary.errors.first() {
+        Some(failed) => Err(Error::new(ErrorKind::FileIo, failed.message.clone())),
+        None => Ok(summary),
+    }
+}

@@ -1,0 +1,213 @@
+//! Objects over an open session: [`Session`].
+//!
+//! ```text
+//!   turn     one transfer at a time
+//!   call     one transfer: what may be asked, and how
+//!   memory   the caller's memory as a source and as a sink
+//! ```
+
+mod call;
+mod memory;
+mod turn;
+
+use crate::cancel::CancelToken;
+use crate::client::line::{Caller, Manner};
+use crate::error::Result;
+use crate::event::{Event, EventSink, Summary};
+use crate::options::{Remote, TransferOptions};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use call::Call;
+use turn::Turnstile;
+
+/// A session with one server: opened once, then many transfers run over it one after the other, without
+/// connecting again.
+///
+/// Objects are sent from memory and received into it ([`send`](Self::send), [`recv`](Self::recv),
+/// [`recv_into`](Self::recv_into)), parts of remote files are read ([`read_range`](Self::read_range)), and
+/// files and trees are copied ([`put`](Self::put), [`get`](Self::get)). All calls block. What
+/// [`call`](Self::call) returns makes one of them with its own events, options or [`CancelToken`].
+///
+/// ```no_run
+/// use fobs::{Carrier, Remote, Session};
+///
+/// # fn main() -> fobs::Result<()> {
+/// let remote = Remote {
+///     carrier: Carrier::Ssh,
+///     user: None,
+///     host: "archive.example.org".to_owned(),
+///     port: None,
+///     path: b"results".to_vec(),
+/// };
+/// let session = Session::builder(remote).open()?;
+/// session.send("run-1/parameters", b"seed=7")?;
+/// let mut header = [0; 512];
+/// let len = session.read_range("run-1/matrix", 0, &mut header)?;
+/// println!("{} bytes of header", header[..len].len());
+/// let report = session.recv("run-1/report", 1 << 20)?;
+/// println!("{}", String::from_utf8_lossy(&report));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// **Names** are paths at the server, raw bytes, relative to the path of the [`Remote`]; one with a leading
+/// `/` stands for itself. An object is a file there: it appears under its name when it is complete, and
+/// replaces what was there.
+///
+/// **Threads.** One transfer runs at a time. A call from another thread waits until the session is free.
+///
+/// **The connection.** An object of up to 64 KiB, or such a part of a file, takes one round trip; more goes
+/// over the data plane, with a secret of its own. Where the connection was lost, between two transfers or in
+/// one, the call makes a new one; so it does for each transfer with a server that is too old to keep a
+/// connection. A daemon lets a connection rest for five minutes, and may hang up earlier when many rest; over
+/// ssh the program there ends with the connection.
+///
+/// **Errors** of a call leave the session usable, cancellation too.
+pub struct Session {
+    remote: Remote,
+    options: TransferOptions,
+    events: Arc<dyn EventSink>,
+    caller: Turnstile<Caller>,
+    /// What cancels the transfer that runs.
+    running: Mutex<Option<CancelToken>>,
+}
+
+/// What a [`Session`] is made of. Made by [`Session::builder`].
+pub struct SessionBuilder {
+    remote: Remote,
+    options: TransferOptions,
+    events: Arc<dyn EventSink>,
+    cancel: CancelToken,
+    #[cfg(test)]
+    plays_old: bool,
+}
+
+impl Session {
+    /// A session with the host of `remote`, whose path is where names begin; with default options.
+    pub fn builder(remote: Remote) -> SessionBuilder {
+        SessionBuilder {
+            remote,
+            options: TransferOptions::default(),
+            events: Arc::new(|_: Event| ()),
+            cancel: CancelToken::new(),
+            #[cfg(test)]
+            plays_old: false,
+        }
+    }
+
+    /// One transfer that is made in its own way.
+    pub fn call(&self) -> Call<'_> {
+        Call::of(self)
+    }
+
+    /// Stores `data` as the object `name`.
+    ///
+    /// # Errors
+    /// `Destination` or `Denied` where it cannot be written, `FileIo` where writing failed, and any
+    /// [`ErrorKind`](crate::ErrorKind) of a transfer.
+    pub fn send(&self, name: impl AsRef<[u8]>, data: &[u8]) -> Result<Summary> {
+        self.call().send(name, data)
+    }
+
+    /// The whole object `name`, of at most `max_bytes`.
+    ///
+    /// # Errors
+    /// `NoSource` or `Denied` where it cannot be read, `Usage` where it is longer, and any
+    /// [`ErrorKind`](crate::ErrorKind) of a transfer.
+    pub fn recv(&self, name: impl AsRef<[u8]>, max_bytes: u64) -> Result<Vec<u8>> {
+        self.call().recv(name, max_bytes)
+    }
+
+    /// Fills the front of `buffer` with the whole object `name`; returns its length.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv). What `buffer` holds then is not specified.
+    pub fn recv_into(&self, name: impl AsRef<[u8]>, buffer: &mut [u8]) -> Result<usize> {
+        self.call().recv_into(name, buffer)
+    }
+
+    /// Fills the front of `buffer` with the bytes of the file `name` from `start` on; returns how many there
+    /// are: fewer than `buffer` holds where the file ends, none beyond its end. A file that is written to
+    /// meanwhile is read as `pread` would.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), but that no length is too long. `Protocol` at a server that is too old.
+    pub fn read_range(&self, name: impl AsRef<[u8]>, start: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.call().read_range(name, start, buffer)
+    }
+
+    /// Copies files, and directories with [`TransferOptions::recursive`], to `destination` at the server, as
+    /// `fobs cp` does. The figures come even where some files failed: see [`Summary::errors`].
+    ///
+    /// # Errors
+    /// Any [`ErrorKind`](crate::ErrorKind) but `Partial`: what stopped the whole transfer.
+    pub fn put(&self, sources: &[PathBuf], destination: impl AsRef<[u8]>) -> Result<Summary> {
+        self.call().put(sources, destination)
+    }
+
+    /// Copies what `sources` name at the server to `destination` here, as [`put`](Self::put) does.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get<N: AsRef<[u8]>>(&self, sources: &[N], destination: &Path) -> Result<Summary> {
+        self.call().get(sources, destination)
+    }
+
+    /// Ends the transfer that runs with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), if one
+    /// does. Calls that wait, and later ones, are not touched.
+    pub fn cancel(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(token) = running {
+            token.cancel();
+        }
+    }
+}
+
+impl SessionBuilder {
+    /// Replaces all options. They hold for every transfer; a `sync` is not possible.
+    pub fn options(mut self, options: TransferOptions) -> SessionBuilder {
+        self.options = options;
+        self
+    }
+
+    /// Where the events of all transfers go. The sink is called on the threads that work; see [`EventSink`].
+    pub fn events(mut self, sink: Arc<dyn EventSink>) -> SessionBuilder {
+        self.events = sink;
+        self
+    }
+
+    /// What ends the wait for the connection.
+    pub fn cancel_token(mut self, token: CancelToken) -> SessionBuilder {
+        self.cancel = token;
+        self
+    }
+
+    /// Treats the server as one that keeps no connection.
+    #[cfg(test)]
+    pub(crate) fn plays_old(mut self) -> SessionBuilder {
+        self.plays_old = true;
+        self
+    }
+
+    /// Connects. With a server that keeps no connection, this is a trial: each transfer makes its own.
+    ///
+    /// # Errors
+    /// `Usage` for options that are not possible, and what keeps the client from the server.
+    pub fn open(self) -> Result<Session> {
+        #[cfg(test)]
+        let plays_old = self.plays_old;
+        let SessionBuilder { remote, options, events, cancel, .. } = self;
+        call::check(&options)?;
+        let mut caller = Caller::new(remote.clone());
+        #[cfg(test)]
+        {
+            caller.plays_old = plays_old;
+        }
+        caller.connect(Manner { options: &options, events: &events, cancel: &cancel })?;
+        Ok(Session { remote, options, events, caller: Turnstile::new(caller), running: Mutex::new(None) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

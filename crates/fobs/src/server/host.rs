@@ -1,0 +1,29 @@
+//! What a server does around the transfers of a connection.
+
+use super::{Policy, SessionFigures};
+use crate::control::message::Open;
+use crate::error::Result;
+
+/// What surrounds the transfers of a connection.
+pub(crate) trait Host {
+    /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
+    /// the log name the request.
+    fn judge(&mut self, open: &Open) -> Result<Policy>;
+
+    /// A transfer has ended after which another may come: it is logged, and its seat is free.
+    fn ended(&mut self, outcome: &Result<SessionFigures>);
+
+    /// A place for the connection while it rests, until what is returned is dropped, or called when a request
+    /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.
+    fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave>;
+}
+
+/// Leaves a place, and says whether it was still there: else the connection was hung up on.
+pub(crate) type Leave = Box<dyn FnOnce() -> StillThere>;
+
+/// Whether a connection had its place until now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StillThere {
+    Yes,
+    No,
+}

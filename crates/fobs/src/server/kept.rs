@@ -1,0 +1,79 @@
+//! A connection that serves several transfers, one after the other (protocol 2.8).
+
+use super::{Heard, Host, OPEN_WAIT, Request, SessionFigures, StillThere, hear_request, serve_request};
+use crate::cancel::CancelToken;
+use crate::control::message::Hello;
+use crate::control::{ControlChannel, ControlWriter, Kept, KeptSide};
+use crate::engine::tell_abort;
+use crate::error::{ErrorKind, Result};
+use std::time::Duration;
+
+/// How long a client may rest between two transfers: long enough for a program that reads, computes and reads
+/// on, shorter than NATs keep an idle connection (RFC 5382: two hours, in practice from 5 minutes).
+const REST_MAX: Duration = Duration::from_secs(300);
+
+const _: () = assert!(REST_MAX.as_secs() > OPEN_WAIT.as_secs());
+
+/// Serves the first request, if there was one, and those that follow. The outcome is that of the last
+/// transfer; none if the connection ended at rest.
+pub(super) fn serve(
+    channel: ControlChannel,
+    first: Option<Box<Request>>,
+    hello: &Hello,
+    cancel: &CancelToken,
+    host: &mut dyn Host,
+) -> Result<Option<SessionFigures>> {
+    let (mut kept, mut next);
+    match first {
+        Some(request) => {
+            let (it, lease) = Kept::within(channel, KeptSide::Server);
+            (kept, next) = (it, Some((lease, request)));
+        }
+        None => {
+            kept = Kept::new(channel, KeptSide::Server);
+            next = rest(&mut kept, None, cancel, host);
+        }
+    }
+    while let Some((lease, request)) = next {
+        let (keep, writer) = (request.open.reuse.keep, lease.writer.clone());
+        let outcome = serve_request(lease, request, hello, cancel, host);
+        if !keep || cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
+            return outcome.map(Some);
+        }
+        if let Err(error) = &outcome {
+            tell_abort(&writer, error);
+        }
+        host.ended(&outcome);
+        next = rest(&mut kept, Some(&writer), cancel, host);
+    }
+    Ok(None)
+}
+
+/// Waits for the next request, once this side has ended the transfer before. Whatever ends the connection
+/// meanwhile hurts no transfer.
+fn rest(
+    kept: &mut Kept,
+    before: Option<&ControlWriter>,
+    cancel: &CancelToken,
+    host: &mut dyn Host,
+) -> Option<(ControlChannel, Box<Request>)> {
+    let leave = host.rest(Box::new(kept.breaker()))?;
+    // After the place is taken: a client that hears of the end may count on it.
+    before.inspect(|writer| writer.close());
+    let _hook = cancel.on_cancel(kept.breaker());
+    let mut lease = kept.lease();
+    match hear_request(&mut lease, REST_MAX) {
+        Ok(Heard::Request(request)) if leave() == StillThere::Yes => Some((lease, request)),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// Whether a connection on which that happened is of no use any more.
+fn ends_all(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Protocol | ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Internal => true,
+        ErrorKind::Socket | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Ssh => true,
+        ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::FileIo => false,
+        ErrorKind::Denied | ErrorKind::RemoteMissing | ErrorKind::Partial => false,
+    }
+}

@@ -1,0 +1,59 @@
+//! What a client asks for between transfers.
+
+use crate::control::ControlChannel;
+use crate::control::message::{Message, Open};
+use crate::engine;
+use crate::error::{Error, ErrorKind, Result};
+use std::time::{Duration, Instant};
+
+/// How long a client may take to send its first request.
+pub(super) const OPEN_WAIT: Duration = Duration::from_secs(10);
+
+/// What a client asks for.
+pub(super) struct Request {
+    /// The directory of an examination that is to come first.
+    pub(super) examine: Option<Vec<u8>>,
+    pub(super) open: Open,
+}
+
+/// What a client says between transfers.
+pub(super) enum Heard {
+    Request(Box<Request>),
+    /// It has none yet, and keeps the connection.
+    Rest,
+}
+
+/// Waits for the client's request.
+pub(super) fn hear_request(channel: &mut ControlChannel, wait: Duration) -> Result<Heard> {
+    // A peer with a proven key must not hold a session by silence.
+    channel.set_read_deadline(Some(Instant::now() + wait));
+    let mut first = channel.reader.recv()?;
+    let examine = match first {
+        Some(Message::Examine { directory }) => {
+            first = channel.reader.recv()?;
+            Some(directory.0)
+        }
+        _ => None,
+    };
+    let open = match first {
+        Some(Message::Open(open)) => *open,
+        Some(Message::Over) if examine.is_none() => return Ok(Heard::Rest),
+        Some(Message::Abort { code, message }) => {
+            return Err(engine::aborted(&channel.peer.description, &code, &message));
+        }
+        Some(_) => {
+            return Err(Error::new(
+                ErrorKind::Protocol,
+                "the client spoke out of turn; install the same version on both sides",
+            ));
+        }
+        None => {
+            return Err(Error::new(
+                ErrorKind::Connect,
+                "the client ended the connection before it asked for anything",
+            ));
+        }
+    };
+    channel.set_read_deadline(None);
+    Ok(Heard::Request(Box::new(Request { examine, open })))
+}
