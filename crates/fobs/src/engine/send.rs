@@ -170,7 +170,7 @@ impl Sending {
             reporter: job.reporter.clone(),
             cancel: job.cancel,
             writer: job.writer,
-            peer: PeerName { name: job.peer_name, ports: job.ports, side, streams: tried },
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
             telemetry: Telemetry {
                 meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
                 causes: Causes::new(learned_from),
@@ -272,7 +272,7 @@ impl Sending {
                     return self.pause(self.policy.wait(&self.machine), until, Interest::Readable);
                 }
             }
-            if self.outbox.put_out(&mut self.machine, &mut self.link, &self.peer)? == Put::Full {
+            if self.outbox.put_out(&mut self.machine, &mut self.link, &mut self.peer)? == Put::Full {
                 return self.pause(Wait::Socket, until, Interest::ReadableOrWritable);
             }
         }
