@@ -46,6 +46,7 @@ struct DoorState {
     kept: Arc<Mutex<Vec<TcpStream>>>,
     /// Most that were open at once.
     open_max: usize,
+    allotment: Allotment,
 }
 
 struct DoorOf(Doors, End);
@@ -69,6 +70,7 @@ impl Doors {
             meddler: None,
             kept: Arc::default(),
             open_max: 0,
+            allotment: Allotment::default(),
         })))
     }
 
@@ -98,8 +100,14 @@ impl Doors {
             door: Box::new(DoorOf(self.clone(), end)),
             secret: StreamSecret::new(&SessionSecret::new(SECRET)),
             cipher: CIPHER,
-            allotment: Allotment::default(),
+            allotment: self.0.lock().unwrap().allotment,
         }
+    }
+
+    /// How frames are given to streams.
+    pub fn allotted(self, allotment: Allotment) -> Doors {
+        self.0.lock().unwrap().allotment = allotment;
+        self
     }
 
     /// Opens a stream at one end; the test has its other end.

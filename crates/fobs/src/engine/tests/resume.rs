@@ -4,7 +4,11 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
+
+use fobs_proto::session::TransportChoice;
 
 use super::support::*;
 use crate::control::message::{Bytes, Complete, Message};
@@ -85,6 +89,48 @@ fn an_interrupted_file_goes_on_where_it_ended() {
         assert!(resumed >= 4 << 20 && resumed <= moved, "{resumed} of {moved}");
         assert_eq!(notices, Vec::<String>::new());
     }
+}
+
+#[test]
+fn what_one_way_began_the_other_finishes() {
+    for first in End::BOTH {
+        let world = World::with_file("file", LEN);
+        let over = |streams: bool, survey| {
+            let halted = Arc::new(AtomicBool::new(survey));
+            let doors = doors_up_to(6 << 20, halted.clone());
+            let streams = streams.then_some((doors, TransportChoice::Tcp { count: Some(2) }));
+            // Where streams carry the data, no datagram passes.
+            let blocked = streams.is_some();
+            let datagrams: Datagrams = Box::new(move |_, datagram| match data_header(datagram) {
+                _ if blocked => Vec::new(),
+                Some(header) if !survey && header.chunk >= CHUNKS => Vec::new(),
+                _ => vec![Out::Peer(datagram.to_vec())],
+            });
+            let survey = survey.then(Rules::default);
+            Session::start(Spec { streams, datagrams: Some(datagrams), ..spec(&world, End::Sender, survey) })
+        };
+        let session = over(first == End::Sender, false);
+        let at_receiver = session.at_receiver.clone();
+        wait_until("most chunks are stored", || at_receiver.bytes() >= 5 << 20);
+        session.control.cut();
+        let (sent, received) = session.join();
+        assert!(sent.is_err() && received.is_err());
+        let (sent, received) = over(first != End::Sender, true).join();
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert_eq!(sent.complete, received.complete);
+        world.expect_copied();
+        assert!(sent.complete.resumed_bytes >= 4 << 20, "{}", sent.complete.resumed_bytes);
+        assert_eq!(sent.finished.transport, if first == End::Sender { "udp" } else { "tcp" });
+    }
+}
+
+/// Streams on which the sender's bytes stop after so many, unless all may pass.
+fn doors_up_to(bytes: usize, all: Arc<AtomicBool>) -> Doors {
+    let mut passed = 0;
+    Doors::meddling(move |_, from, part| {
+        passed += if from == End::Sender { part.len() } else { 0 };
+        if passed > bytes && !all.load(Ordering::Relaxed) { Fate::Stall } else { Fate::Pass }
+    })
 }
 
 #[test]

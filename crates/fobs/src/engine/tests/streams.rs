@@ -10,6 +10,7 @@ use fobs_proto::session::TransportChoice;
 use fobs_proto::wire::{DataHeader, FRAME_HEADER_LEN, FrameHeader, FrameReport};
 
 use super::support::*;
+use crate::engine::streams::Allotment;
 use crate::error::ErrorKind;
 use crate::secure::datagram::{Direction, SessionSecret, TAG_LEN};
 use crate::secure::stream::StreamSecret;
@@ -203,6 +204,39 @@ fn a_udp_path_that_dies_is_left_and_taken_again() {
     world.expect_copied();
     assert_eq!(sent.complete.root, received.complete.root);
     assert!(sent.finished.bytes_framed > 0 && dead.load(Ordering::Relaxed));
+}
+
+#[test]
+fn where_all_streams_die_datagrams_go_on() {
+    // Datagrams pass as soon as no stream does any more, and no other stream can be made.
+    let dead = Arc::new(AtomicBool::new(false));
+    let (dying, passes) = (dead.clone(), dead.clone());
+    let mut framed = 0;
+    let doors = Doors::meddling(move |_, from, bytes| {
+        framed += if from == End::Sender { bytes.len() } else { 0 };
+        if framed > 4 << 20 {
+            dying.store(true, Ordering::Relaxed);
+        }
+        if dying.load(Ordering::Relaxed) { Fate::Cut(0) } else { Fate::Pass }
+    });
+    let datagrams: Datagrams = Box::new(move |_, datagram| match passes.load(Ordering::Relaxed) {
+        true => vec![Out::Peer(datagram.to_vec())],
+        false => Vec::new(),
+    });
+    let world = World::with_file("file", 24 << 20);
+    let streams = Some((doors.at_most(4), TransportChoice::Auto));
+    let session = Session::start(Spec { streams, datagrams: Some(datagrams), ..world.spec() });
+    let (sent, received) = session.join();
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    world.expect_copied();
+    assert_eq!(sent.complete.root, received.complete.root);
+    assert!(dead.load(Ordering::Relaxed) && sent.finished.bytes_framed > 4 << 20);
+    assert_eq!(sent.finished.transport, "udp");
+}
+
+#[test]
+fn parts_fixed_in_advance_arrive_whole_too() {
+    copy((24 << 20) + 7, &Doors::new().allotted(Allotment::EqualParts), 4, End::Sender);
 }
 
 /// A stream on which the test is the sender.
