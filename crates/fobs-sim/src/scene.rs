@@ -170,6 +170,13 @@ impl Scene {
         self
     }
 
+    /// All faults are over.
+    #[must_use]
+    pub fn calm(mut self, at: Nanos) -> Scene {
+        self.changes.push((at, Happening::Calm));
+        self
+    }
+
     /// The bottleneck has other faults from now on.
     #[must_use]
     pub fn faults(self, at: Nanos, faults: Faults) -> Scene {

@@ -14,7 +14,7 @@ use crate::packet::FlowId;
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use crate::topology::{Edge, route, route_through};
-use fobs_proto::congestion::ModeChange;
+use fobs_proto::{congestion::ModeChange, session::RouteChange};
 
 /// Samples kept of each flow and link; beyond that every second one is dropped and the distance doubles.
 pub const SAMPLES_MAX: usize = 2_000;
@@ -131,6 +131,8 @@ pub struct FlowView {
     pub samples: Vec<FlowSample>,
     /// Changes of its controller's way of sending.
     pub modes: Vec<ModeChange>,
+    /// Changes of the way by which its packets leave.
+    pub routes: Vec<RouteChange>,
 }
 
 /// A link after or during a run.
@@ -292,6 +294,7 @@ impl World {
             figures: flow.figures(self.net.now),
             samples: self.flow_samples[id].clone(),
             modes: flow.modes().to_vec(),
+            routes: flow.routes().to_vec(),
         }
     }
 
@@ -479,8 +482,7 @@ fn make_flow(config: &Config, flow: &FlowConfig, me: Identity) -> Result<Flow, C
     })
 }
 
-/// Everything that happens at a time of its own, in order; what happens at the same time keeps the order of
-/// the configuration.
+/// Everything that happens at a time of its own, in order; ties keep the order of the configuration.
 fn schedule(config: &Config) -> Vec<(Nanos, Step)> {
     let mut schedule: Vec<(Nanos, Step)> = Vec::new();
     for (id, flow) in config.flows.iter().enumerate() {

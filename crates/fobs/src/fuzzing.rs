@@ -12,6 +12,7 @@ mod machines;
 mod messages;
 mod packets;
 mod records;
+mod streams;
 mod survey;
 
 /// A fuzz target: its name, which is also the name of its corpus, and its entry function.
@@ -28,6 +29,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "ack", entry: packets::ack },
     FuzzTarget { name: "receiver", entry: machines::receiver },
     FuzzTarget { name: "sender", entry: machines::sender },
+    FuzzTarget { name: "frame", entry: streams::frame },
+    FuzzTarget { name: "framed", entry: streams::framed },
+    FuzzTarget { name: "route", entry: streams::route },
     FuzzTarget { name: "frames", entry: messages::frames },
     FuzzTarget { name: "message", entry: messages::message },
     FuzzTarget { name: "chunk", entry: records::chunk },

@@ -82,7 +82,7 @@ pub(super) struct Frames {
     next_id: u64,
     outstanding: BTreeMap<u64, Carried>,
     bytes: u64,
-    /// Why the last [`Sender::poll_frame`] that gave no frame gave none.
+    /// Why the last [`Sender::poll_frame`] gave none; the streams, if it gave one.
     limit: SendLimit,
 }
 
@@ -131,6 +131,8 @@ impl Sender {
         self.flight.stats.packets_framed += u64::from(frame.header.packets);
         self.flight.stats.bytes_framed += bytes;
         self.spend(now, bytes);
+        // A driver that asks for no other has no free stream.
+        self.frames.limit = SendLimit::Window;
         TransmitFrame::Frame(frame)
     }
 
@@ -223,6 +225,11 @@ impl Sender {
                 }
             }
             flight.schedule.take_for_frame(origin);
+            // A late frame's packets are counted where they are given back.
+            let layout = flight.supply.chunks.get(slot.chunk).and_then(|c| c.layout());
+            let by_timer =
+                origin == Origin::Repeat && layout.is_some_and(|l| !l.newest(slot.index).is_frame());
+            flight.stats.packets_copied += u64::from(by_timer);
             flight.supply.chunks.on_carried(slot.chunk, slot.index, Carrier::frame(id));
             packets += 1;
             len += u32::from(geometry.packet_len(slot.index));

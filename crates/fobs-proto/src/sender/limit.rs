@@ -19,7 +19,8 @@ pub enum SendLimit {
     Deadline,
     /// The pacer, at the rate that the controller chose.
     Pacer,
-    /// The controller's window is full, or as many packets are unanswered as the machine can keep.
+    /// The controller's window is full, or as many packets are unanswered as the machine can keep; where only
+    /// frames carry data, no stream is free.
     Window,
     /// Nothing comes back: only the probe timeout admits packets.
     Silence,

@@ -231,7 +231,7 @@ impl Sender {
     }
 
     /// What kept the last [`poll_transmit`](Self::poll_transmit) that gave no burst from giving one; where
-    /// only frames carry data, the last [`poll_frame`](Self::poll_frame).
+    /// only frames carry data, the last [`poll_frame`](Self::poll_frame), or the streams if it gave one.
     pub fn limit(&self) -> SendLimit {
         if self.route().has_datagrams() { self.limit } else { self.frames.limit() }
     }

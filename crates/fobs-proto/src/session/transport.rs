@@ -37,7 +37,7 @@ const DELIVERS: u64 = 256 << 10;
 /// Streams that deliver nothing for this long carry nothing: longer than a TCP retransmission timeout and its
 /// first doubling on long paths.
 const STREAMS_SILENCE: Duration = Duration::from_secs(3);
-/// Without an open stream for this long there is none: a new one needs two round trips.
+/// Without a stream that is open or being opened for this long there is none.
 const STREAMS_GONE: Duration = Duration::from_secs(1);
 /// For how long a way must deliver after its second silence before it is trusted alone; doubles with each
 /// further one.
@@ -200,9 +200,12 @@ pub struct TransportPolicy {
     route: Route,
     count: StreamCount,
     datagrams: Trust,
+    /// When a datagram of the peer's came last, or none was due. Acks on streams can report datagrams that
+    /// pass one way only.
+    heard: Timestamp,
     streams: Trust,
-    /// When a stream was last open or being opened.
-    streams_there: Timestamp,
+    /// When a stream was last open.
+    stream_open: Timestamp,
     seen_at: Timestamp,
     losses: LossWindows,
     trials: Trials,
@@ -232,8 +235,9 @@ impl TransportPolicy {
             route,
             count: StreamCount::new(target),
             datagrams: Trust::new(began),
+            heard: began,
             streams: Trust::new(began),
-            streams_there: began,
+            stream_open: began,
             seen_at: began,
             losses: LossWindows::default(),
             trials: Trials::new(began),
@@ -295,10 +299,13 @@ impl TransportPolicy {
         let now = seen.now;
         let stalled = now - self.seen_at > STALL;
         self.seen_at = now;
-        self.datagrams.observe(now, seen.datagrams.delivered, seen.datagrams.waiting && !stalled);
+        let due = seen.datagrams.waiting && !stalled;
+        self.datagrams.observe(now, seen.datagrams.delivered, due);
+        let heard = seen.datagrams.heard.unwrap_or(Timestamp::ZERO);
+        self.heard = if due { self.heard.max(heard) } else { now };
         self.streams.observe(now, seen.frames_delivered, seen.frames_waiting && !stalled);
-        if seen.streams.open + seen.streams.connecting > 0 {
-            self.streams_there = now;
+        if seen.streams.open > 0 {
+            self.stream_open = now;
         }
         self.losses.observe(now, &seen.datagrams);
     }
@@ -309,11 +316,11 @@ impl TransportPolicy {
     }
 
     fn datagrams_silent(&self, seen: &TransportSeen) -> bool {
-        seen.now - self.datagrams.moved >= Self::silence(seen)
+        seen.now - self.datagrams.moved.min(self.heard) >= Self::silence(seen)
     }
 
     fn ask(&mut self, seen: &TransportSeen) -> Stage {
-        if seen.datagrams.heard {
+        if seen.datagrams.heard.is_some() {
             return Stage::Datagrams;
         }
         if seen.now - self.config.began >= ASKING {
@@ -371,18 +378,21 @@ impl TransportPolicy {
 
     fn rely_on_frames(&mut self, seen: &TransportSeen) -> Stage {
         self.streams.moved = seen.now;
-        self.streams_there = seen.now;
+        self.stream_open = seen.now;
         Stage::Frames { since: seen.now, answers: seen.answers() }
     }
 
     fn watch_frames(&mut self, seen: &TransportSeen, since: Timestamp, answers: u64) -> Stage {
-        let gone = seen.now - self.streams_there >= STREAMS_GONE;
-        let stuck = seen.now - self.streams.moved >= STREAMS_SILENCE.max(8 * seen.streams.round_trip);
+        let patience = STREAMS_SILENCE.max(8 * seen.streams.round_trip);
+        let opening = if seen.streams.connecting > 0 { patience } else { STREAMS_GONE };
+        let gone = seen.now - self.stream_open >= opening;
+        let stuck = seen.now - self.streams.moved >= patience;
         if gone || stuck {
             self.streams.fail(seen.now);
             return self.go_beside(seen, RouteReason::NoStreams);
         }
-        let answered = seen.answers() > answers;
+        let heard = seen.datagrams.heard.is_some_and(|at| at > since);
+        let answered = heard && seen.answers() > answers;
         if answered && self.trials.may_begin(seen.now) && self.trials.frames_are_measured(seen, since) {
             self.turn(seen.now, Route::Both, RouteReason::UdpAnswers);
             return Stage::Trial(self.trials.begin_datagrams(seen));

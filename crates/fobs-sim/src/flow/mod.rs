@@ -8,9 +8,10 @@ use crate::net::Net;
 use crate::packet::{FlowId, Packet};
 use crate::time::Nanos;
 use fobs_proto::congestion::ModeChange;
+use fobs_proto::session::RouteChange;
 
 /// Slots that each flow has in the agenda.
-pub(crate) const ROLES: u32 = 7;
+pub(crate) const ROLES: u32 = 8;
 
 /// What a slot of a flow is for. Flows with fewer actors leave the rest unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +30,21 @@ pub(crate) enum Role {
     Heartbeat,
     /// Deaths of its ends, and its next attempts.
     Fate,
+    /// Streams beside its datagrams.
+    Streams,
 }
 
 impl Role {
-    const ALL: [Role; ROLES as usize] =
-        [Role::Send, Role::Receive, Role::Read, Role::Write, Role::Control, Role::Heartbeat, Role::Fate];
+    const ALL: [Role; ROLES as usize] = [
+        Role::Send,
+        Role::Receive,
+        Role::Read,
+        Role::Write,
+        Role::Control,
+        Role::Heartbeat,
+        Role::Fate,
+        Role::Streams,
+    ];
 
     pub(crate) fn of(index: u32) -> Role {
         Role::ALL[(index % ROLES) as usize]
@@ -159,7 +170,13 @@ pub struct FlowFigures {
     pub ended: Option<Nanos>,
     /// Packets sent.
     pub sent: u64,
-    /// Of those, packets that carried what had been sent before.
+    /// Packets that left in frames on streams.
+    pub framed: u64,
+    /// Streams that it wants open at once.
+    pub streams: u32,
+    /// Streams that ended by themselves.
+    pub streams_ended: u64,
+    /// Of both, packets that carried what had been sent before.
     pub repeated: u64,
     /// Packets declared lost that did not come after all.
     pub lost: u64,
@@ -218,7 +235,7 @@ pub struct Judged {
 impl FlowFigures {
     /// Packets that carried what had been sent before, as a share of the others.
     pub fn waste(&self) -> f64 {
-        let others = self.sent - self.repeated;
+        let others = (self.sent + self.framed).saturating_sub(self.repeated);
         if others == 0 { 0.0 } else { self.repeated as f64 / others as f64 }
     }
 }
@@ -296,6 +313,14 @@ impl Flow {
     pub(crate) fn modes(&self) -> &[ModeChange] {
         match self {
             Flow::Fobs(flow) => flow.modes(),
+            Flow::Tcp(_) | Flow::Source(_) => &[],
+        }
+    }
+
+    /// Changes of the way by which its packets leave.
+    pub(crate) fn routes(&self) -> &[RouteChange] {
+        match self {
+            Flow::Fobs(flow) => flow.routes(),
             Flow::Tcp(_) | Flow::Source(_) => &[],
         }
     }

@@ -17,7 +17,7 @@ use fobs_proto::{Rate, Timestamp};
 use super::input::Input;
 
 /// Chunks that a machine holds here.
-const CHUNKS_MAX: u32 = 4;
+pub(super) const CHUNKS_MAX: u32 = 4;
 /// Packet numbers end here (protocol 3.4).
 const NUMBER_END: u64 = 1 << 62;
 
@@ -189,7 +189,7 @@ pub(super) fn sender(input: &[u8]) {
     }
 }
 
-fn a_sender(kind: usize) -> Sender {
+pub(super) fn a_sender(kind: usize) -> Sender {
     let family = CongestionControl::ALL.map(|cc| cc.with_rate(Rate::bits_per_second(100_000_000)));
     let controller = family[kind % family.len()].controller(1200).expect("a rate is given");
     let schedule = if kind & 0x80 == 0 { ScheduleKind::LossDriven } else { ScheduleKind::Circular };

@@ -170,6 +170,28 @@ fn datagrams_in_flight_are_handed_to_frames_without_a_loss() {
 }
 
 #[test]
+fn what_a_timer_repeats_is_a_copy_by_either_way() {
+    let mut sender = with_chunks(Route::Datagrams);
+    let mut out = Vec::new();
+    while sender.poll_transmit(Timestamp::ZERO, &mut out) == Transmit::Burst {}
+    let expires = sender.poll_timeout().expect("packets are in flight");
+    sender.set_route(Timestamp::ZERO, Route::Both);
+    sender.handle_timeout(expires);
+    let again = frame(&mut sender, expires).expect("the oldest packet is repeated");
+    assert_eq!((again.header.first.packet_index, again.header.packets), (0, 1));
+    assert_eq!(sender.stats().packets_copied, 1);
+    let fresh = frame(&mut sender, expires).expect("there are new packets");
+    assert!(fresh.header.first.packet_index > 1 && sender.stats().packets_copied == 1);
+    // What is late is no copy.
+    sender.handle_frame_late(expires, fresh.id);
+    assert_eq!(frame(&mut sender, expires).map(|f| f.offset), Some(fresh.offset));
+    assert_eq!(
+        (sender.stats().packets_copied, sender.stats().packets_returned),
+        (1, u64::from(fresh.header.packets))
+    );
+}
+
+#[test]
 fn only_a_probe_now_and_then_leaves_where_frames_carry_the_data() {
     let mut sender = with_chunks(Route::Frames);
     let mut out: Vec<PacketOut> = Vec::new();

@@ -31,8 +31,8 @@ pub struct TransportSeen {
 /// Datagrams, counted since the session began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatagramsSeen {
-    /// One of the peer's came.
-    pub heard: bool,
+    /// When the peer's newest one came.
+    pub heard: Option<Timestamp>,
     /// Bytes acknowledged.
     pub delivered: u64,
     /// Data packets sent, and those lost that were not the receiver's to drop.
@@ -60,9 +60,14 @@ pub struct StreamsOpen {
 }
 
 impl TransportSeen {
-    /// What the machine knows, and what its driver adds: whether a datagram of the peer's has come, and its
+    /// What the machine knows, and what its driver adds: when the peer's newest datagram came, and its
     /// streams.
-    pub fn of(machine: &Sender, now: Timestamp, heard: bool, streams: StreamsOpen) -> TransportSeen {
+    pub fn of(
+        machine: &Sender,
+        now: Timestamp,
+        heard: Option<Timestamp>,
+        streams: StreamsOpen,
+    ) -> TransportSeen {
         let (stats, rtt) = (machine.stats(), machine.rtt());
         let round_trip = rtt.smoothed();
         TransportSeen {

@@ -33,6 +33,10 @@ struct Run {
     since: Timestamp,
     probes: u32,
     changes: Vec<RouteChange>,
+    /// Datagrams reach the receiver, and its own do not come back.
+    one_way: bool,
+    /// A stream that cannot be had is always being opened.
+    dials: bool,
 }
 
 impl Run {
@@ -66,6 +70,8 @@ impl Run {
             since: Timestamp::ZERO,
             probes: 0,
             changes: Vec::new(),
+            one_way: false,
+            dials: false,
         }
     }
 
@@ -94,7 +100,9 @@ impl Run {
         let (udp, tcp) = self.rates();
         let seconds = BEAT.as_secs_f64();
         let datagrams = &mut self.seen.datagrams;
-        datagrams.heard |= self.path.udp > 0.0;
+        if self.path.udp > 0.0 && !self.one_way {
+            datagrams.heard = Some(self.now);
+        }
         datagrams.delivered += (udp * seconds) as u64;
         datagrams.waiting = self.directive.route.has_datagrams();
         let packets = (udp * seconds / 1200.0) as u64;
@@ -129,7 +137,7 @@ impl Run {
         let streams = &mut self.seen.streams;
         if self.path.tcp == 0.0 {
             (streams.open, streams.connecting, self.opening) = (0, wanted.min(1), None);
-            if (self.now.as_nanos() / 1_000_000_000).is_multiple_of(2) {
+            if !self.dials && (self.now.as_nanos() / 1_000_000_000).is_multiple_of(2) {
                 streams.connecting = 0;
             }
             return;
@@ -228,6 +236,18 @@ fn late_answers_at_the_start_end_the_streams() {
 }
 
 #[test]
+fn datagrams_that_pass_one_way_only_are_left() {
+    let mut run = Run::auto(OPEN);
+    run.advance(20);
+    run.one_way = true;
+    run.advance(300);
+    assert_eq!(run.routes(), [Route::Both, Route::Frames], "acks on streams report them, but none is heard");
+    run.one_way = false;
+    run.advance(40);
+    assert_eq!(run.directive.route, Route::Datagrams);
+}
+
+#[test]
 fn policed_datagrams_are_left_for_streams() {
     let mut run = Run::auto(POLICED);
     run.advance(15);
@@ -284,6 +304,16 @@ fn streams_that_die_leave_the_way_to_datagrams() {
     run.advance(20);
     assert_eq!(run.directive.route, Route::Datagrams, "{:?}", run.changes);
     assert_eq!(run.reasons()[2..], [RouteReason::NoStreams, RouteReason::UdpHealed]);
+}
+
+#[test]
+fn a_driver_that_never_stops_dialling_has_no_stream() {
+    let mut run = Run::auto(UDP_BLOCKED);
+    run.advance(20);
+    run.path = TCP_BLOCKED;
+    run.dials = true;
+    run.advance(20);
+    assert_eq!(run.directive.route, Route::Datagrams, "{:?}", run.changes);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use super::object::Cut;
 use crate::check::rule;
 use crate::net::Net;
 use fobs_proto::ChunkId;
-use fobs_proto::sender::{Body, PacketOut, SenderStats};
+use fobs_proto::sender::{Body, FrameOut, PacketOut, SenderStats};
 use fobs_proto::session::GRANTS_MAX;
-use fobs_proto::wire::{ATTEMPT_MAX, DataHeader, Header};
+use fobs_proto::wire::{ATTEMPT_MAX, DataHeader, FRAME_DATA_MAX, Header};
 use std::collections::{BTreeSet, HashMap};
 
 /// Checks each burst, and keeps what the checks at the end need.
@@ -22,6 +22,9 @@ pub(super) struct Audit {
     /// How far each chunk held has been sent for the first time, bytes; and data packets beside those.
     sent_below: HashMap<ChunkId, u32>,
     repeated: u64,
+    /// Frames outstanding, and what of the chunks held frames have delivered, by attempt and first byte.
+    frames: HashMap<u64, FrameOut>,
+    delivered: HashMap<ChunkId, BTreeSet<(u8, u32)>>,
 }
 
 impl Audit {
@@ -33,6 +36,8 @@ impl Audit {
             relaid: 0,
             sent_below: HashMap::new(),
             repeated: 0,
+            frames: HashMap::new(),
+            delivered: HashMap::new(),
         }
     }
 
@@ -44,6 +49,39 @@ impl Audit {
     /// The receiver has verified a chunk.
     pub(super) fn on_freed(&mut self, chunk: ChunkId) {
         self.sent_below.remove(&chunk);
+        self.delivered.remove(&chunk);
+    }
+
+    /// A frame leaves: its packets are what it says, and the receiver is not known to have any of them.
+    pub(super) fn check_frame(&mut self, net: &mut Net, cut: &Cut, pushed: ChunkId, frame: &FrameOut) {
+        let within = frame.len as usize <= FRAME_DATA_MAX && frame.chunk == frame.header.first.chunk;
+        rule!(net, within, "a frame has its length", "{frame:?}");
+        for (data, range) in frame.header.packets(frame.len as usize) {
+            let offset = frame.offset + range.start as u32;
+            self.check_piece(net, cut, pushed, &data, (frame.chunk, offset, range.len() as u16));
+            let known = self.delivered.get(&frame.chunk).is_some_and(|d| d.contains(&(data.attempt, offset)));
+            rule!(net, !known, "nothing delivered is sent again", "chunk {} at {offset}", frame.chunk);
+        }
+        let fresh = self.frames.insert(frame.id, *frame).is_none();
+        rule!(net, fresh, "a frame's id is used once", "{}", frame.id);
+    }
+
+    /// The receiver has taken a frame.
+    pub(super) fn on_frame_delivered(&mut self, id: u64) {
+        let Some(frame) = self.frames.remove(&id) else { return };
+        // A chunk that is no longer held is verified.
+        if !self.sent_below.contains_key(&frame.chunk) {
+            return;
+        }
+        let delivered = self.delivered.entry(frame.chunk).or_default();
+        for (data, range) in frame.header.packets(frame.len as usize) {
+            delivered.insert((data.attempt, frame.offset + range.start as u32));
+        }
+    }
+
+    /// A frame's stream has ended.
+    pub(super) fn on_frame_lost(&mut self, id: u64) {
+        self.frames.remove(&id);
     }
 
     /// Chunks held are within their limit.
@@ -123,11 +161,21 @@ impl Audit {
     /// Every packet sent beyond those that the object needs has a cause.
     pub(super) fn check_end(&self, net: &mut Net, stats: &SenderStats) {
         let SenderStats {
-            packets_needed, packets_sent, packets_lost, packets_refused, packets_copied, ..
+            packets_needed,
+            packets_sent,
+            packets_lost,
+            packets_refused,
+            packets_copied,
+            packets_framed,
+            packets_abandoned,
+            packets_returned,
+            ..
         } = *stats;
         let excused = packets_needed + self.relaid + packets_lost + packets_refused + packets_copied;
-        let waste_has_causes = !self.loss_driven || packets_sent <= excused;
-        rule!(net, waste_has_causes, "waste has its causes", "{packets_sent} sent, {excused} excused");
+        let excused = excused + packets_abandoned + packets_returned;
+        let sent = packets_sent + packets_framed;
+        let waste_has_causes = !self.loss_driven || sent <= excused;
+        rule!(net, waste_has_causes, "waste has its causes", "{sent} sent, {excused} excused");
     }
 
     /// Data packets beside first transmissions.

@@ -17,8 +17,8 @@ use crate::host::HostConfig;
 use crate::net::Net;
 use crate::time::{Nanos, SEC};
 use fobs_proto::ChunkId;
-use fobs_proto::sender::{Body, PacketOut};
-use fobs_proto::wire::Header;
+use fobs_proto::sender::{Body, FrameOut, PacketOut};
+use fobs_proto::wire::{DataHeader, Header};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -26,6 +26,9 @@ use std::ops::Range;
 const SILENCES_MAX: u32 = 3;
 /// Pause after such an attempt: the first of the product's back-off.
 const SILENCE_PAUSE: Nanos = SEC;
+
+/// Frames' ids begin here, beyond all packet numbers.
+const FRAMES: u64 = 1 << 63;
 
 /// Which ends of a transfer die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub(super) struct Trace {
     /// Bytes of the object that were stored when the attempt began.
     stored: u64,
     sent: Bytes,
-    /// By packet number, what no ack has named.
+    /// By packet number, or [`FRAMES`] and a frame's id, what no ack or report has named.
     in_flight: BTreeMap<u64, Range<u64>>,
     /// Chunks that were laid out anew.
     relaid: Bytes,
@@ -97,7 +100,14 @@ impl Trace {
         let (Body::Chunk { chunk, offset, len }, Header::Data(data)) = (packet.body, packet.header) else {
             return;
         };
-        let span = cut.span(chunk);
+        debug_assert_eq!(chunk, data.chunk);
+        let range = self.note(net, cut, &data, offset, u32::from(len));
+        self.in_flight.insert(packet.number, range);
+    }
+
+    /// What of the object leaves.
+    fn note(&mut self, net: &mut Net, cut: &Cut, data: &DataHeader, offset: u32, len: u32) -> Range<u64> {
+        let span = cut.span(data.chunk);
         if data.attempt > 0 {
             self.relaid.insert(span.clone());
         }
@@ -107,7 +117,18 @@ impl Trace {
         let stored = self.stored;
         rule!(net, span.start >= stored, "nothing stored is sent again", "{range:?}, {stored} are stored");
         self.sent.insert(range.clone());
-        self.in_flight.insert(packet.number, range);
+        range
+    }
+
+    /// A frame leaves.
+    pub(super) fn on_framed(&mut self, net: &mut Net, cut: &Cut, frame: &FrameOut) {
+        let range = self.note(net, cut, &frame.header.first, frame.offset, frame.len);
+        self.in_flight.insert(FRAMES + frame.id, range);
+    }
+
+    /// The receiver has taken a frame.
+    pub(super) fn on_frame_delivered(&mut self, id: u64) {
+        self.in_flight.remove(&(FRAMES + id));
     }
 
     /// An ack names packets.

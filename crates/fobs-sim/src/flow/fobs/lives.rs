@@ -56,7 +56,7 @@ impl FobsFlow {
             Dies::Sender => (&[Role::Send, Role::Read], Way::Data),
             Dies::Receiver | Dies::Both => (&[Role::Receive, Role::Write], Way::Acks),
         };
-        for role in roles.iter().chain(&[Role::Control, Role::Heartbeat]) {
+        for role in roles.iter().chain(&[Role::Control, Role::Heartbeat, Role::Streams]) {
             net.agenda.set(self.me.slot(*role), None);
         }
         if let Some(kept) = &mut self.kept {
@@ -103,6 +103,7 @@ impl FobsFlow {
         self.sending = Sending::new(self.me, &self.config, from, stream(0), stream(1));
         self.sending.set_attempt(attempt, kept.trace());
         let receiving = Receiving::new(self.me, &self.config, to, stream(2), stream(3));
+        self.framing = self.framing.as_ref().and_then(|f| f.again(self.me, &self.config, stream(4)));
         let disk = replace(&mut self.receiving, receiving).into_disk();
         self.receiving.set_attempt(attempt, disk);
         net.agenda.set(self.me.slot(Role::Fate), kept.next_kill(net.now));
@@ -111,6 +112,7 @@ impl FobsFlow {
             self.receiving.calm(net);
         }
         self.sending.start(net, &mut self.cut);
+        self.direct(net);
         self.wait_for_heartbeat(net);
     }
 

@@ -3,11 +3,12 @@
 //!
 //! Sending host: a thread that reads chunks ahead (`reading`), and one that paces packets and takes acks
 //! (`sending`). Receiving host: a thread that takes packets in batches and reports (`receiving`), and one
-//! that verifies chunks as they complete and stores them in order (`writer`). The control channel is reliable
-//! and takes the route's delay. Where ends are killed (`lives`), the store and its journal outlive them
-//! (`kept`).
+//! that verifies chunks as they complete and stores them in order (`writer`). The control channel is
+//! reliable and takes the route's delay. Streams (`streams`) carry frames beside the datagrams (`framing`).
+//! Where ends are killed (`lives`), the store and its journal outlive them (`kept`).
 
 mod audit;
+mod framing;
 mod kept;
 mod lives;
 mod object;
@@ -16,11 +17,13 @@ mod reading;
 mod receiving;
 mod replay;
 mod sending;
+mod streams;
 mod writer;
 
 pub use fobs_proto::session::CHUNKS_MAX;
 pub use kept::{Dies, Journaling, Kill};
 pub use object::{BYTES_MAX, Object};
+pub use streams::{StreamFaults, StreamsConfig};
 
 use super::{FlowFigures, Identity, Outcome, Role};
 use crate::check::rule;
@@ -32,7 +35,8 @@ use fobs_proto::ChunkId;
 use fobs_proto::congestion::{CongestionControl, ModeChange, Params, PathHistory, Priority};
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::receiver::ReceiverConfig;
-use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, Silence};
+use fobs_proto::session::{ANSWER_WAIT, HEARTBEAT, Rejection, RouteChange, Silence};
+use framing::Framing;
 use kept::Kept;
 use object::Cut;
 use receiving::Receiving;
@@ -102,6 +106,8 @@ pub struct FobsConfig {
     pub kills: Vec<Kill>,
     /// When the receiver's journal notes a chunk.
     pub journaling: Journaling,
+    /// Streams beside the datagrams; `None` for a peer that knows none.
+    pub streams: Option<StreamsConfig>,
 }
 
 impl FobsConfig {
@@ -129,6 +135,7 @@ impl FobsConfig {
             mismatches: BTreeMap::new(),
             kills: Vec::new(),
             journaling: Journaling::Stored,
+            streams: None,
         }
     }
 
@@ -156,6 +163,8 @@ pub(crate) struct FobsFlow {
     outcome: Outcome,
     /// What outlives its processes, where they are killed.
     kept: Option<Box<Kept>>,
+    /// Its streams, where both ends know them.
+    framing: Option<Box<Framing>>,
     /// Number of the attempt, 0 for the first. Each has keys of its own: packets of others do not open.
     session: u32,
 }
@@ -176,6 +185,7 @@ impl FobsFlow {
             me,
             cut: Cut::new(config.object.clone()),
             kept: Kept::new(&config, (from, to), seed),
+            framing: Framing::new(me, &config, stream(4)),
             config,
             rejections: VecDeque::new(),
             reports: VecDeque::new(),
@@ -187,6 +197,7 @@ impl FobsFlow {
     pub(crate) fn start(&mut self, net: &mut Net) {
         self.begin_lives(net);
         self.sending.start(net, &mut self.cut);
+        self.direct(net);
         self.wait_for_heartbeat(net);
     }
 
@@ -219,6 +230,10 @@ impl FobsFlow {
             Role::Control => self.on_control_due(net),
             Role::Heartbeat => self.on_heartbeat(net),
             Role::Fate => self.on_fate(net),
+            Role::Streams => {}
+        }
+        if self.framing.is_some() {
+            self.on_streams(net);
         }
         self.cut.forget_below(self.sending.freed().min(self.receiving.stored()));
         self.finish_if_done(net);
@@ -239,6 +254,9 @@ impl FobsFlow {
         }
         self.sending.clear();
         self.receiving.clear();
+        if let Some(framing) = &mut self.framing {
+            framing.clear();
+        }
         self.rejections.clear();
         self.reports.clear();
     }
@@ -249,18 +267,26 @@ impl FobsFlow {
         }
         self.sending.calm(net);
         self.receiving.calm(net);
+        if let Some(framing) = &mut self.framing {
+            framing.calm();
+        }
     }
 
     pub(crate) fn figures(&mut self, now: Nanos) -> FlowFigures {
         let mut figures = FlowFigures::default();
         self.sending.fill(&mut figures);
         self.receiving.fill(now, &mut figures);
+        (figures.streams, figures.streams_ended) = self.framing.as_ref().map_or((0, 0), |f| f.figures());
         (figures.attempts, figures.again) = self.kept.as_ref().map_or((1, 0), |kept| kept.figures());
         figures
     }
 
     pub(crate) fn modes(&self) -> &[ModeChange] {
         self.sending.modes()
+    }
+
+    pub(crate) fn routes(&self) -> &[RouteChange] {
+        self.framing.as_ref().map_or(&[], |framing| &framing.changes)
     }
 
     pub(crate) fn describe(&self) -> String {
@@ -335,6 +361,7 @@ impl FobsFlow {
             return self.end(net, Outcome::Silent);
         }
         self.reports.push_back(net.now + net.delay(self.me.id, Way::Data) + CONTROL_DELAY);
+        self.direct(net);
         self.wait_for_heartbeat(net);
     }
 

@@ -20,6 +20,8 @@ use fobs_proto::{ChunkId, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+mod frames;
+
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
 
@@ -67,6 +69,9 @@ pub(super) struct Receiving {
     taken: u64,
     assembly: Assembly,
     session: u32,
+    /// Where there are streams, the newest ack, and whether it has left on one.
+    newest_ack: Option<(Ack, bool)>,
+    has_streams: bool,
 }
 
 impl Receiving {
@@ -105,6 +110,8 @@ impl Receiving {
             taken: 0,
             assembly: Assembly::default(),
             session: 0,
+            newest_ack: None,
+            has_streams: config.streams.is_some(),
         }
     }
 
@@ -244,6 +251,9 @@ impl Receiving {
     }
 
     fn send_ack(&mut self, net: &mut Net, ack: &Ack) {
+        if self.has_streams {
+            self.newest_ack = Some((ack.clone(), false));
+        }
         let mut bytes = vec![0; Header::Ack.len()];
         Header::Ack.encode(self.next_ack, &mut bytes);
         ack.encode(&mut bytes);

@@ -23,6 +23,8 @@ use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packe
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
 
+mod frames;
+
 #[derive(Debug)]
 pub(super) struct Sending {
     me: Identity,
@@ -47,6 +49,8 @@ pub(super) struct Sending {
     expected_ack: u64,
     /// When the thread took the newest ack.
     newest_ack: Option<Timestamp>,
+    /// When it took the newest one that came in a datagram.
+    newest_datagram: Option<Timestamp>,
     damaged: u64,
     ledger: PacketLedger,
     audit: Audit,
@@ -84,6 +88,7 @@ impl Sending {
             began: None,
             expected_ack: 0,
             newest_ack: None,
+            newest_datagram: None,
             damaged: 0,
             ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
@@ -256,6 +261,7 @@ impl Sending {
         while let Some((_, _, (number, bytes))) = self.acks.pop() {
             taken += 1;
             self.newest_ack = Some(stamp(net.now));
+            self.newest_datagram = self.newest_ack;
             let Some((truncated, ack)) = decode(&bytes) else {
                 net.breach("our own acks can be read", format!("ack {number}"));
                 continue;
@@ -309,7 +315,8 @@ impl Sending {
 
     /// Whether the sender knows that everything is verified, and has nothing in flight.
     pub(super) fn is_silent(&self) -> bool {
-        self.machine.is_complete() && self.machine.bytes_in_flight() == 0
+        let in_flight = self.machine.route().has_datagrams() && self.machine.bytes_in_flight() > 0;
+        self.machine.is_complete() && !in_flight
     }
 
     pub(super) fn check_end(&mut self, net: &mut Net, cut: &mut Cut) {
@@ -335,6 +342,7 @@ impl Sending {
         let nanos = |d: Duration| d.as_nanos() as Nanos;
         figures.began = self.began;
         figures.sent = stats.packets_sent;
+        figures.framed = stats.packets_framed;
         figures.repeated = self.audit.repeated();
         figures.taught = self.observed.taught;
         figures.judged = self.observed.judged;

@@ -91,8 +91,7 @@ impl Sending {
         let connecting = self.routing.policy.directive().streams.saturating_sub(figures.open);
         let round_trip = Duration::from_micros(figures.sample.rtt_us);
         let open = StreamsOpen { open: figures.open, connecting, round_trip };
-        let heard = self.link.last_heard().is_some();
-        let seen = TransportSeen::of(&self.machine, now, heard, open);
+        let seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
         let directive = self.routing.policy.observe(&seen);
         streams.want(directive.streams);
         self.machine.set_route(now, directive.route);
