@@ -272,6 +272,49 @@ fn a_file_unchanged_by_size_and_time_is_not_read() {
 }
 
 #[test]
+fn a_limit_of_deletions_ends_as_that_of_rsync() {
+    for (direction, name) in [(Direction::Push, "max_delete_push"), (Direction::Pull, "max_delete_pull")] {
+        let case = Case::new(name);
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        let (source, ours) = (route.source_path("tree"), route.target_path("tree"));
+        let theirs = case.path("rsync");
+        fs::create_dir(&source).expect("a fresh directory");
+        fs::write(source.join("kept"), "kept").expect("a fresh file");
+        let count = |top: &Path| fs::read_dir(top).expect("it is there").count();
+        for (options, limit) in
+            [("--delete", 2), ("--delete-before", 0), ("--delete-after", 5), ("--delete -n", 4)]
+        {
+            for top in [&ours, &theirs] {
+                fs::create_dir(top).expect("a fresh directory");
+                (0..5).for_each(|number| {
+                    fs::write(top.join(format!("gone{number}")), "").expect("a fresh file")
+                });
+            }
+            let mut all: Vec<String> = options.split(' ').map(str::to_owned).collect();
+            all.extend(["-a".to_owned(), format!("--max-delete={limit}")]);
+            let mut command = route.sync(&all);
+            let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree/")));
+            let (expected, left) = if limit < 5 { (25, 5 - limit) } else { (0, 0) };
+            assert_eq!(done.code, Some(expected), "{options}: {}", done.stderr);
+            let said =
+                done.stderr.contains(&format!("{left} more would have been deleted: raise --max-delete"));
+            assert_eq!(said, expected == 25, "{options}: {}", done.stderr);
+            if !options.contains("-n") {
+                assert_eq!(count(&ours), 1 + left, "{options}");
+            }
+            if is_installed() {
+                let task = Task { options: all, names: None, basis: false };
+                let rsyncs = rsync(&case, &task, &source, &theirs);
+                assert_eq!((rsyncs.0, count(&theirs)), (done.code, count(&ours)), "{options}");
+            }
+            for top in [&ours, &theirs] {
+                fs::remove_dir_all(top).expect("own directory");
+            }
+        }
+    }
+}
+
+#[test]
 fn options_that_are_not_built_end_before_anything_is_done() {
     let case = Case::new("options_that_are_not_built_end_before_anything_is_done");
     let mut command = case.fobs(Side::Client);

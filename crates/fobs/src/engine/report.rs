@@ -54,6 +54,7 @@ struct Tally {
     /// When something was verified for the last time.
     verified_at: Option<Instant>,
     crawls: Crawls,
+    deletions_left: u64,
 }
 
 /// What an earlier run had stored.
@@ -83,6 +84,7 @@ impl Reporter {
                 resumed: Resumed::default(),
                 started_over: 0,
                 suspended: None,
+                deletions_left: 0,
             }),
         })
     }
@@ -160,7 +162,21 @@ impl Reporter {
                 self.events.event(Event::Deleted { path, directory: is_directory });
             }
             Deleted::Failed(error) => self.failed_here(error),
+            Deleted::Limited(count) => {
+                let _ = self.peer.send(&Message::DeletionsLeft { count });
+                self.deletions_left(count);
+            }
         }
+    }
+
+    /// One of the ends did not delete so many, because the limit of deletions was reached.
+    pub(super) fn deletions_left(&self, count: u64) {
+        self.with(|state| state.deletions_left = count);
+    }
+
+    /// How many it was.
+    pub(crate) fn all_deletions_left(&self) -> u64 {
+        self.with(|state| state.deletions_left)
     }
 
     /// Something at this end that the users of both should know.
