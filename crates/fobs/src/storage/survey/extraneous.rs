@@ -92,8 +92,7 @@ impl Extraneous {
             forgotten: 0,
             failed: false,
             changed: Vec::new(),
-            keeps_times: options.only_delete
-                || (options.preserve.times && !options.rules.omit_directory_times),
+            keeps_times: options.preserve.times && !options.rules.omit_directory_times,
         }
     }
 
