@@ -195,6 +195,7 @@ impl Client<'_> {
         let outcome = outcome?;
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
         // What is learned is for the next transfer and no part of this one's time.
         let complete_at = SystemTime::now();
         lessons.keep(outcome.taught);
@@ -250,6 +251,7 @@ impl Client<'_> {
         let outcome = outcome?;
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
         Ok((done, SystemTime::now()))
     }
 

@@ -133,6 +133,7 @@ const SOURCES: &[&str] = &[
     include_str!("hostile.rs"),
     include_str!("outages.rs"),
     include_str!("packets.rs"),
+    include_str!("privileges.rs"),
     include_str!("refusals.rs"),
     include_str!("streams.rs"),
     include_str!("wire.rs"),

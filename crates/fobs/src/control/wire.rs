@@ -113,6 +113,7 @@ pub(super) struct Open {
     sync: Option<Box<SyncOptions>>,
     #[serde(default, skip_serializing_if = "is_default")]
     streams: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
     keep: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     range: Option<message::ByteRange>,

@@ -374,6 +374,7 @@ impl Sending {
             ControlEvent::Message(Message::Deleted { path, directory }) => {
                 self.reporter.deleted_there(path.0, directory);
             }
+            ControlEvent::Message(Message::DeletionsLeft { count }) => self.reporter.deletions_left(count),
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());
