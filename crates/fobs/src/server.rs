@@ -190,7 +190,15 @@ fn answer(
     }
 }
 
-/// Makes the sockets and keys of a session.
+/// What a session needs whose request is granted.
+struct Granted {
+    accept: Accept,
+    link: LinkSetup,
+    streams: Option<StreamSetup>,
+    knows_survey: bool,
+}
+
+/// Makes the data plane.
 fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: &Hello) -> Result<Granted> {
     let (ip, ports) = (policy.udp_ip, chosen_ports(open, channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
@@ -244,14 +252,6 @@ fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: 
         setup
     });
     Ok(Granted { accept, link, streams, knows_survey: hello.has(SURVEY) })
-}
-
-/// What a session needs whose request is granted.
-struct Granted {
-    accept: Accept,
-    link: LinkSetup,
-    streams: Option<StreamSetup>,
-    knows_survey: bool,
 }
 
 /// Where a push is stored.

@@ -260,6 +260,7 @@ pub(super) struct Accept {
     limit_bps: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     withholds: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
     object: Bytes,
 }
 

@@ -22,6 +22,8 @@ pub(super) struct PeerName {
     pub(super) ports: String,
     /// Which side of the session this one is.
     pub(super) side: Side,
+    /// Why this host sends no datagrams, where there may be streams.
+    pub(super) udp_error: Option<String>,
     /// What became of streams.
     pub(super) streams: StreamsTried,
 }
@@ -63,11 +65,12 @@ impl PeerName {
 
     fn all_blocked(&self, waited: Duration, why: Option<&str>) -> Error {
         let (peer, ports, seconds) = (&self.name, &self.ports, waited.as_secs());
+        let udp = self.udp_error.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
         let why = why.map(|why| format!(" (the newest attempt: {why})")).unwrap_or_default();
         Error::new(
             ErrorKind::Connect,
             format!(
-                "nothing came through between here and {peer} within {seconds} s, neither over UDP nor over a stream{why}: open UDP {ports} or TCP on the server and the firewalls between"
+                "nothing came through between here and {peer} within {seconds} s, neither over UDP{udp} nor over a stream{why}: open UDP {ports} or TCP on the server and the firewalls between"
             ),
         )
     }
@@ -107,8 +110,19 @@ impl PeerName {
         )
     }
 
-    /// The socket takes no datagrams for the peer.
-    pub(super) fn cannot_send(&self, error: &std::io::Error) -> Error {
+    /// The socket takes no datagrams for the peer: the end, unless streams may carry the data. Then it is one
+    /// more way in which UDP is blocked, as by a local firewall.
+    pub(super) fn refused_datagrams(&mut self, error: &std::io::Error) -> Result<()> {
+        match &mut self.streams {
+            StreamsTried::No => Err(self.cannot_send(error)),
+            StreamsTried::Yes(_) => {
+                self.udp_error.get_or_insert_with(|| error.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn cannot_send(&self, error: &std::io::Error) -> Error {
         Error::new(
             ErrorKind::Socket,
             format!(

@@ -158,7 +158,7 @@ impl Receiving {
             reporter: job.reporter,
             cancel: job.cancel,
             writer: job.writer,
-            peer: PeerName { name: job.peer_name, ports: job.ports, side, streams: tried },
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
             meter: ReceiverMeter::new(writing),
             host: HostWatch::default(),
             takeover,
@@ -348,7 +348,7 @@ impl Receiving {
             | Err(SendError::WouldBlock | SendError::NoBuffers | SendError::Refused | SendError::TooLarge) => {
                 Ok(())
             }
-            Err(SendError::Io(error)) => Err(self.peer.cannot_send(&error)),
+            Err(SendError::Io(error)) => self.peer.refused_datagrams(&error),
         }
     }
 

@@ -33,7 +33,7 @@ use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
     CHUNKS_MAX, ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection,
-    SendPolicy, SendPolicyConfig, Wait,
+    SendPolicy, SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{Rate, Timestamp};
@@ -100,6 +100,10 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
         sending.settle(done);
     }
     sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    if sending.link.side() == Side::Client {
+        // The server closes its streams soon, and no other is to be made in their place.
+        sending.streams = None;
+    }
     sending.remove_sources()?;
     sending.farewell(&finished);
     // A transfer that learned nothing of the path leaves no round trip for the next one.
@@ -141,8 +145,7 @@ impl Sending {
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
-        let cap = chosen_rate(&config);
-        let began = link.clock().now();
+        let (cap, began) = (chosen_rate(&config), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
         let mut machine = Sender::new(began, config);
@@ -166,7 +169,7 @@ impl Sending {
             reporter: job.reporter.clone(),
             cancel: job.cancel,
             writer: job.writer,
-            peer: PeerName { name: job.peer_name, ports: job.ports, side, streams: tried },
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
             telemetry: Telemetry {
                 meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
                 causes: Causes::new(learned_from),
@@ -268,7 +271,7 @@ impl Sending {
                     return self.pause(self.policy.wait(&self.machine), until, Interest::Readable);
                 }
             }
-            if self.outbox.put_out(&mut self.machine, &mut self.link, &self.peer)? == Put::Full {
+            if self.outbox.put_out(&mut self.machine, &mut self.link, &mut self.peer)? == Put::Full {
                 return self.pause(Wait::Socket, until, Interest::ReadableOrWritable);
             }
         }

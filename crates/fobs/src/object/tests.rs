@@ -4,8 +4,9 @@ mod failures;
 mod hostile;
 
 use super::*;
-use crate::ErrorKind;
+use crate::options::Transport;
 use crate::served::{Served, content};
+use crate::{ErrorKind, TransferOptions};
 use std::fs;
 
 /// Bytes of a chunk's data: where a range crosses into the next one.
@@ -64,6 +65,27 @@ fn small_objects_need_no_data_plane() {
     let large = session.send("large", &content(65_537)).unwrap();
     assert_eq!(large.transport, "udp");
     assert!(large.packets_sent > 0);
+}
+
+#[test]
+fn objects_of_one_session_go_over_streams() {
+    let served = Served::start(|_| ());
+    for (transport, carrier) in
+        [(Transport::Channel, "channel"), (Transport::Tcp { count: Some(2) }, "tcp"), (Transport::Udp, "udp")]
+    {
+        let options = TransferOptions { transport, ..served.options() };
+        let session = builder(&served).options(options).open().unwrap();
+        for round in 0..3 {
+            let data = content((1 << 20) + round);
+            let (name, len) = (format!("{carrier}-{round}"), data.len());
+            let sent = session.send(&name, &data).unwrap();
+            assert_eq!(sent.transport, carrier, "{round}");
+            assert!(fs::read(served.root().join(&name)).unwrap() == data, "{name}");
+            let mut buffer = vec![0; len + 1];
+            assert_eq!(session.recv_into(&name, &mut buffer).unwrap(), len, "{name}");
+            assert!(buffer[..len] == data, "{name}");
+        }
+    }
 }
 
 #[test]

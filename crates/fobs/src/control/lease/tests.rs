@@ -1,4 +1,5 @@
 use super::*;
+use crate::control::Sent;
 use crate::control::tests::pair;
 use std::thread;
 
@@ -119,4 +120,33 @@ fn outside_a_lease_the_word_is_heard() {
     let (left, mut right) = pair();
     left.writer.send(&Message::Over).unwrap();
     assert_eq!(right.reader.recv(), Ok(Some(Message::Over)));
+}
+
+#[test]
+fn a_lane_ends_with_its_transfer_and_leaves_nothing_to_the_next() {
+    let (mut client, mut server) = both();
+    let (mut here, mut there) = (client.lease(), server.lease());
+    let (out, _) = here.open_lane().unwrap();
+    let (lane, _mailbox) = there.open_lane().unwrap();
+    here.writer.send(&rejected(1)).unwrap();
+    assert_eq!(there.reader.recv(), Ok(Some(rejected(1))));
+    assert_eq!(out.try_send(b"first").unwrap(), Sent::Taken);
+    // The server is done, and the client does not know yet.
+    there.writer.close();
+    drop((there, lane));
+    assert_eq!(out.try_send(b"late").unwrap(), Sent::Taken);
+    assert_eq!(here.reader.recv(), Ok(None));
+    here.writer.close();
+    assert!(out.try_send(b"too late").is_err());
+    drop((here, out));
+    let (mut here, mut there) = (client.lease(), server.lease());
+    let (out, _) = here.open_lane().unwrap();
+    let (lane, _mailbox) = there.open_lane().unwrap();
+    here.writer.send(&rejected(2)).unwrap();
+    assert_eq!(out.try_send(b"second").unwrap(), Sent::Taken);
+    here.writer.send(&rejected(3)).unwrap();
+    assert_eq!(there.reader.recv(), Ok(Some(rejected(2))));
+    assert_eq!(there.reader.recv(), Ok(Some(rejected(3))));
+    assert_eq!(lane.try_recv().unwrap().as_deref(), Some(&b"second"[..]), "nothing of the one before");
+    assert_eq!(lane.try_recv().unwrap(), None);
 }

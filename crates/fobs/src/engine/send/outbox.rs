@@ -67,7 +67,12 @@ impl Outbox {
     }
 
     /// Sends the pending burst.
-    pub(super) fn put_out(&mut self, machine: &mut Sender, link: &mut Link, peer: &PeerName) -> Result<Put> {
+    pub(super) fn put_out(
+        &mut self,
+        machine: &mut Sender,
+        link: &mut Link,
+        peer: &mut PeerName,
+    ) -> Result<Put> {
         let Some(mut sealed) = self.pending.take() else { return Ok(Put::Out) };
         let refused = match link.send(&mut sealed, Ecn::Ect0) {
             Ok(()) => return Ok(Put::Out),
@@ -79,7 +84,11 @@ impl Outbox {
             Err(SendError::Refused) => return Ok(Put::Out),
             Err(SendError::TooLarge) => Refused::Size,
             Err(SendError::NoBuffers) => Refused::Room,
-            Err(SendError::Io(error)) => return Err(peer.cannot_send(&error)),
+            Err(SendError::Io(error)) => {
+                peer.refused_datagrams(&error)?;
+                // The silence that follows decides, as where the path reports a dead port.
+                return Ok(Put::Out);
+            }
         };
         let now = link.clock().now();
         for packet in self.packets.iter().rev().take(sealed.datagrams()) {

@@ -54,6 +54,11 @@ impl Sending {
 
     /// Hands frames to the streams until one of the two has enough.
     pub(super) fn put_frames(&mut self) -> Result<FramesWait> {
+        self.routing.wait = self.fill_streams()?;
+        Ok(self.routing.wait)
+    }
+
+    fn fill_streams(&mut self) -> Result<FramesWait> {
         let Some(streams) = &self.streams else { return Ok(FramesWait::Nothing) };
         if !self.machine.route().has_frames() {
             return Ok(FramesWait::Nothing);
@@ -91,7 +96,9 @@ impl Sending {
         let connecting = self.routing.policy.directive().streams.saturating_sub(figures.open);
         let round_trip = Duration::from_micros(figures.sample.rtt_us);
         let open = StreamsOpen { open: figures.open, connecting, round_trip };
-        let seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
+        let mut seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
+        // A machine that was not asked for another frame has not said that there is none.
+        seen.idle &= self.routing.wait != FramesWait::Streams;
         let directive = self.routing.policy.observe(&seen);
         streams.want(directive.streams);
         self.machine.set_route(now, directive.route);
@@ -141,6 +148,8 @@ fn job_of(frame: &FrameOut, streams: &Outgoing, held: &HeldChunks) -> Option<Fra
 pub(super) struct Routing {
     policy: TransportPolicy,
     patience: Duration,
+    /// Why frames did not leave when they were last asked for.
+    wait: FramesWait,
     /// Since when only streams may carry data and there is none.
     none_since: Option<Timestamp>,
 }
@@ -177,7 +186,12 @@ pub(super) fn start(
             fixed => fixed.unwrap_or(StreamTarget::Fixed(1)),
         },
     };
-    let routing = Routing { policy: TransportPolicy::new(config), patience, none_since: None };
+    let routing = Routing {
+        policy: TransportPolicy::new(config),
+        patience,
+        wait: FramesWait::Nothing,
+        none_since: None,
+    };
     let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
     let alarm = post.alarm(ToSender::ReadFailed);
     let outgoing = Outgoing::start(setup, link.clock(), link.waker(), alarm)?;

@@ -164,6 +164,7 @@ fn silence_is_tolerated_for_a_while_and_then_named() {
         name: "the peer".to_owned(),
         ports: "port 7".to_owned(),
         side: Side::Client,
+        udp_error: None,
         streams: StreamsTried::No,
     };
     assert_eq!(peer.check(Silence::Short), Ok(()));
@@ -173,4 +174,27 @@ fn silence_is_tolerated_for_a_while_and_then_named() {
     let error = peer.check(Silence::Blocked(Duration::from_secs(4))).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Connect);
     assert!(error.message.contains("port 7") && error.message.contains("4 s"), "{error}");
+}
+
+#[test]
+fn a_firewall_of_this_host_is_no_end_where_there_may_be_streams() {
+    let refused = std::io::Error::from_raw_os_error(1);
+    let peer = |streams| PeerName {
+        name: "the peer".to_owned(),
+        ports: "port 7".to_owned(),
+        side: Side::Client,
+        udp_error: None,
+        streams,
+    };
+    let error = peer(StreamsTried::No).refused_datagrams(&refused).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Socket);
+    let mut peer = peer(StreamsTried::Yes(None));
+    assert_eq!(peer.refused_datagrams(&refused), Ok(()));
+    peer.stream_failed("connection refused".to_owned());
+    assert_eq!(peer.check(Silence::Blocked(UDP_SILENCE_MAX)), Ok(()), "a stream may still be made");
+    let error = peer.check(Silence::Blocked(peer.streamless_max())).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Connect);
+    for why in ["Operation not permitted", "connection refused", "UDP port 7"] {
+        assert!(error.message.contains(why), "{error}");
+    }
 }

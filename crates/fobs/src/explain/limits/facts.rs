@@ -37,6 +37,9 @@ pub(super) enum StreamBrake {
 /// Share of the streams' busy time from which on the kernel's account of a full window or buffer names the
 /// limit: in the rest of the time it was the congestion window.
 const STREAMS_HELD: f64 = 0.5;
+/// Round trip from which on a queue stands, in smallest ones. Measured: 1.01 with one clamped window of 64 KB
+/// on a path of 100 Mbit/s and 65 ms, 1.4 with 16 of them, which fill it.
+const STREAMS_QUEUED: f64 = 1.2;
 
 /// A transfer's record and what follows from it.
 pub(in crate::explain) struct Facts<'a> {
@@ -115,6 +118,10 @@ impl<'a> Facts<'a> {
     /// What held the streams back.
     pub(super) fn stream_brake(&self) -> StreamBrake {
         let Some(streams) = self.sender().map(|s| &s.streams) else { return StreamBrake::Path };
+        // Windows that are full while a queue stands only say that the path has what it carries.
+        if streams.rtt_us as f64 > STREAMS_QUEUED * streams.rtt_min_us as f64 {
+            return StreamBrake::Path;
+        }
         let held = |us| share(us, streams.busy_us);
         let (window, buffer) = (held(streams.peer_window_us), held(streams.send_buffer_us));
         match window.max(buffer) >= STREAMS_HELD {

@@ -6,7 +6,8 @@ use super::{Place, Row};
 pub(super) const ROW: Row = Row {
     waits: &[],
     stages: |facts| streamed(facts, StreamBrake::SendBuffer),
-    place: Place::Ends,
+    // What the path carries beyond that nobody has tried.
+    place: Place::Network,
     phrase: |_| "the send buffers of the TCP streams were the limit".to_owned(),
     evidence: |_, sender| stream_evidence(sender),
     fix: |_| {

@@ -155,11 +155,13 @@ fn limits_of_the_sender_are_named() {
     ]);
 }
 
-/// Streams that are busy all the time; their windows and buffers are full for these percentages of it.
-fn streams(window: u64, buffer: u64) -> Trace {
+/// Streams that are busy all the time; their windows and buffers are full for these percentages of it,
+/// with this round trip on a path of 65 ms.
+fn streams(window: u64, buffer: u64, rtt_ms: u64) -> Trace {
     trace_of("auto", move |_, s, _| {
         s.waits.add_us(Wait::Streams, WAIT_US);
         s.bytes_frames_delivered += 1 << 20;
+        (s.streams.rtt_us, s.streams.rtt_min_us) = (rtt_ms * 1000, 65_000);
         s.streams.busy_us += 4 * STEP_US;
         s.streams.peer_window_us += 4 * STEP_US / 100 * window;
         s.streams.send_buffer_us += 4 * STEP_US / 100 * buffer;
@@ -169,9 +171,10 @@ fn streams(window: u64, buffer: u64) -> Trace {
 #[test]
 fn limits_of_streams_are_named_as_the_kernel_counts_them() {
     assert_named(&[
-        ("windows are clamped", streams(80, 10), Limit::StreamWindow),
-        ("send buffers are small", streams(10, 70), Limit::StreamBuffer),
-        ("TCP backs off", streams(20, 20), Limit::StreamPath),
+        ("windows are clamped", streams(80, 10, 66), Limit::StreamWindow),
+        ("send buffers are small", streams(10, 70, 66), Limit::StreamBuffer),
+        ("TCP backs off", streams(20, 20, 66), Limit::StreamPath),
+        ("windows are full because the path is", streams(95, 0, 93), Limit::StreamPath),
     ]);
 }
 

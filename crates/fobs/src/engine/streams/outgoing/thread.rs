@@ -175,8 +175,9 @@ impl Sending {
                 self.note(end.to_string());
             }
         }
-        if self.pool.streams.is_empty() {
-            // Nobody takes what waits.
+        let with_connections = has_connections(&self.pool);
+        if !self.pool.streams.iter().any(|stream| may_write(stream, with_connections)) {
+            // No stream takes what waits: those that are left only wait for reports.
             let mut exchange = self.shared.lock();
             let waiting: Vec<_> = exchange.queue.drain(..).collect();
             for job in waiting {
@@ -214,6 +215,8 @@ impl Sending {
         });
         let news = std::mem::take(&mut self.news);
         let (open, connections) = (self.pool.streams.len() as u32, self.pool.connections());
+        let with_connections = has_connections(&self.pool);
+        let writing = self.pool.streams.iter().filter(|stream| may_write(stream, with_connections)).count();
         let mut exchange = self.shared.lock();
         let fresh = !news.is_empty();
         exchange.news.append(news);
@@ -227,9 +230,9 @@ impl Sending {
         let within =
             u128::from(self.rate.bytes_per_second) * QUEUE_TIME.as_millis() / 1000 / FRAME_DATA_MAX as u128;
         let had = exchange.target;
-        exchange.target = match open {
+        exchange.target = match writing {
             0 => 0,
-            open => (open as usize + within as usize).min(QUEUE_MAX),
+            writing => (writing + within as usize).min(QUEUE_MAX),
         };
         let room = exchange.queue.len() * 2 <= exchange.target && exchange.target > 0;
         let more = std::mem::take(&mut self.took) || had < exchange.target;
