@@ -6,17 +6,15 @@ pub(crate) mod line;
 mod link;
 mod persist;
 pub(crate) mod probe;
+mod request;
 mod resume;
 mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Accept, Hello, Message, Open, Resuming, Reuse};
+use crate::control::message::{Hello, Open, Reuse};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::streams::StreamSetup;
-use crate::engine::{
-    self, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, aborted, tell_abort,
-};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
@@ -380,92 +378,6 @@ impl Client<'_> {
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
         Ok((done, SystemTime::now()))
-    }
-
-    /// The request of a transfer of files.
-    fn open(
-        &mut self,
-        direction: TransferDirection,
-        paths: Vec<Vec<u8>>,
-        resuming: Resuming,
-    ) -> Result<Open> {
-        let streams = self.want_streams()?;
-        Ok(Open { streams, ..self.plain_open(direction, paths, resuming) })
-    }
-
-    /// The same without streams.
-    fn plain_open(&self, direction: TransferDirection, paths: Vec<Vec<u8>>, resuming: Resuming) -> Open {
-        let options = self.options;
-        Open {
-            direction,
-            paths,
-            recursive: options.recursive,
-            preserve: options.preserve,
-            compress: options.compress,
-            fsync: options.fsync,
-            payload_size: options.packet_size,
-            ack_every: options.ack_every,
-            shape: None,
-            sending: sending_of(options),
-            udp_ports: options.udp_ports,
-            resuming,
-            sync: options.sync.clone(),
-            probe: None,
-            timeout: Some(options.timeout),
-            streams: false,
-            reuse: self.reuse.clone(),
-        }
-    }
-
-    /// What carries the data: UDP, and streams where both sides know them. The server is told of a failure.
-    fn data_plane(
-        &mut self,
-        accept: &Accept,
-        direction: Direction,
-        cc: Option<&str>,
-    ) -> Result<(LinkSetup, Cipher, Option<StreamSetup>)> {
-        let made = self.link(accept, direction, cc).and_then(|(link, cipher)| {
-            let streams = self.streams(accept, &link, direction)?;
-            Ok((link, cipher, streams))
-        });
-        made.inspect_err(|error| tell_abort(&self.channel.writer, error))
-    }
-
-    /// Sends the request and waits for the server's answer.
-    fn ask(&mut self, open: Open) -> Result<Accept> {
-        self.channel.set_read_deadline(Instant::now().checked_add(self.options.timeout));
-        let answer = self.answer_to(open);
-        self.channel.set_read_deadline(None);
-        answer
-    }
-
-    fn answer_to(&mut self, open: Open) -> Result<Accept> {
-        let sent = self.channel.writer.send(&Message::Open(Box::new(open)));
-        // Too long to be sent at all: no answer will come.
-        if let Err(error) = &sent
-            && error.kind == ErrorKind::Usage
-        {
-            return Err(error.clone());
-        }
-        let peer = &self.channel.peer.description;
-        // A server that refuses this client may close the channel before it is asked: its reason is the
-        // better error.
-        let answer = match (self.channel.reader.recv(), sent) {
-            (Ok(Some(Message::Abort { code, message })), _) => return Err(aborted(peer, &code, &message)),
-            (_, Err(error)) => return Err(error),
-            (answer, Ok(())) => answer?,
-        };
-        match answer {
-            Some(Message::Accept(accept)) => Ok(accept),
-            Some(_) => Err(Error::new(
-                ErrorKind::Protocol,
-                format!("{peer} answered out of turn; install the same version on both sides"),
-            )),
-            None => Err(Error::new(
-                ErrorKind::Connect,
-                format!("{peer} ended the connection instead of answering; look at what it says there"),
-            )),
-        }
     }
 
     /// Hands the session over to the engine, unless the hook has closed its channel.

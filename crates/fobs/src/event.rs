@@ -123,8 +123,8 @@ pub struct Summary {
     pub packet_size: u16,
     /// Name of the congestion control algorithm.
     pub cc: String,
-    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel; `control` for a small
-    /// object of a [`Session`](crate::Session), which is in a message.
+    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel; `control` for a
+    /// small object of a [`Session`](crate::Session), which is in a message.
     pub transport: String,
     /// Most TCP connections for data that were open at once.
     pub streams: u32,

@@ -183,7 +183,24 @@ fn answer(
     {
         return Ok(figures);
     }
-    let (ip, ports) = (policy.udp_ip, chosen_ports(&open, &channel, policy.udp_ports)?);
+    let granted = grant(&mut channel, &mut policy, &open, hello)?;
+    match open.direction {
+        TransferDirection::Push => receive_push(channel, policy, open, granted, cancel),
+        TransferDirection::Pull => send_pull(channel, policy, open, granted, cancel),
+    }
+}
+
+/// What a session needs whose request is granted.
+struct Granted {
+    accept: Accept,
+    link: LinkSetup,
+    streams: Option<StreamSetup>,
+    knows_survey: bool,
+}
+
+/// Makes the data plane.
+fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: &Hello) -> Result<Granted> {
+    let (ip, ports) = (policy.udp_ip, chosen_ports(open, channel, policy.udp_ports)?);
     let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
     let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
         let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
@@ -230,23 +247,11 @@ fn answer(
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
-    let streams = streams::offer(&mut channel, hello, &open, entrance, &link, ports)?.map(|(setup, at)| {
+    let streams = streams::offer(channel, hello, open, entrance, &link, ports)?.map(|(setup, at)| {
         streams::with_hosts(&mut accept, at, &policy.addresses);
         setup
     });
-    let granted = Granted { accept, link, streams, knows_survey: hello.has(SURVEY) };
-    match open.direction {
-        TransferDirection::Push => receive_push(channel, policy, open, granted, cancel),
-        TransferDirection::Pull => send_pull(channel, policy, open, granted, cancel),
-    }
-}
-
-/// What a session needs whose request is granted.
-struct Granted {
-    accept: Accept,
-    link: LinkSetup,
-    streams: Option<StreamSetup>,
-    knows_survey: bool,
+    Ok(Granted { accept, link, streams, knows_survey: hello.has(SURVEY) })
 }
 
 /// Where a push is stored.

@@ -3,7 +3,7 @@ use fobs::options::AddressFamily;
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::MinRate;
+use fobs::options::{MinRate, StreamAllotment, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -75,6 +75,11 @@ fn flags_become_options() {
         ("-S myssh", |o| o.ssh.program = Some("myssh".into())),
         ("--ssh myssh", |o| o.ssh.program = Some("myssh".into())),
         ("-q -o A=b", |o| o.ssh.options = vec!["A=b".into(), "LogLevel=ERROR".into()]),
+        ("--transport udp", |o| o.transport = Transport::Udp),
+        ("--transport tcp:4", |o| o.transport = Transport::Tcp { count: Some(4) }),
+        ("--transport channel --stream-allotment equal-parts", |o| {
+            (o.transport, o.stream_allotment) = (Transport::Channel, StreamAllotment::EqualParts);
+        }),
         ("--json", |_| {}),
     ];
     for (words, expect) in table {

@@ -85,6 +85,12 @@ impl<R: Read> FrameReader<R> {
         }
     }
 
+    /// Passes over the next frame, also over one of data; false where the stream ends between frames.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn pass(&mut self) -> Result<bool> {
+        self.read_frame(DataFrames::Allowed).map(|frame| frame.is_some())
+    }
+
     /// The next frame; `None` where the stream ends between frames.
     pub(super) fn read_frame(&mut self, data: DataFrames) -> Result<Option<Frame>> {
         let mut length = [0; LENGTH_BYTES];

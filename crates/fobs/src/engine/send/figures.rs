@@ -3,7 +3,7 @@
 use crate::control::message::{Finished, Standing};
 use crate::engine::streams::StreamFigures;
 use crate::storage::Known;
-use fobs_proto::sender::Sender;
+use fobs_proto::sender::{Sender, SenderStats};
 
 /// Progress figures, sent with every heartbeat.
 pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
@@ -31,15 +31,22 @@ pub(super) fn finished(machine: &Sender, rejected: u64, streams: &StreamFigures)
         datagrams_rejected: rejected,
         cpu_seconds: usage.cpu_seconds,
         max_rss_bytes: usage.max_rss_bytes,
-        transport: carrier(stats.bytes_acked, streams).to_owned(),
+        transport: carrier(&stats, streams).to_owned(),
         streams: streams.connections_max,
         bytes_framed: stats.bytes_framed,
     }
 }
 
-/// What carried most bytes: those that datagrams brought, or what streams did.
-fn carrier(datagrams: u64, streams: &StreamFigures) -> &'static str {
-    let ways = [(streams.channel_bytes, "channel"), (streams.connection_bytes, "tcp"), (datagrams, "udp")];
+/// What carried most bytes: those that datagrams brought, or what streams did. The end of a small transfer
+/// may overtake the count of what arrived; what was sent tells then.
+fn carrier(stats: &SenderStats, streams: &StreamFigures) -> &'static str {
+    let by_streams = if streams.connections_max > 0 { "tcp" } else { "channel" };
+    let brought = streams.channel_bytes + streams.connection_bytes + stats.bytes_acked;
+    if brought == 0 && stats.bytes_framed > stats.bytes_sent {
+        return by_streams;
+    }
+    let ways =
+        [(streams.channel_bytes, "channel"), (streams.connection_bytes, "tcp"), (stats.bytes_acked, "udp")];
     ways.into_iter().max_by_key(|(bytes, _)| *bytes).map_or("udp", |(_, name)| name)
 }
 
