@@ -9,9 +9,13 @@ use crate::congestion::RateSource;
 use crate::wire::{FRAME_DATA_MAX, FRAME_OVERHEAD, FrameHeader, Header};
 use crate::{ChunkId, Rate, Timestamp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Frames outstanding at most: 64 streams with a thousand each. Full ones are 4 GiB, which no credit reaches.
 const FRAMES_MAX: usize = 1 << 16;
+
+/// How often a deadline is looked at where only frames carry data, which count no round trips.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A frame to gather, seal and write to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +88,8 @@ pub(super) struct Frames {
     bytes: u64,
     /// Why the last [`Sender::poll_frame`] gave none; the streams, if it gave one.
     limit: SendLimit,
+    /// When the deadline was last looked at where no datagram counts round trips.
+    looked: Timestamp,
 }
 
 impl Frames {
@@ -95,11 +101,17 @@ impl Frames {
             outstanding: BTreeMap::new(),
             bytes: 0,
             limit: SendLimit::default(),
+            looked: now,
         }
     }
 
     pub(super) fn limit(&self) -> SendLimit {
         self.limit
+    }
+
+    /// Bytes of data in frames outstanding.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn take(&mut self, id: u64) -> Option<Carried> {
@@ -145,6 +157,10 @@ impl Sender {
             self.flight.supply.chunks.on_acked(slot.chunk, slot.index, carried.attempt);
         }
         self.report_outcomes(now);
+        if !self.frames.route.has_datagrams() && now - self.frames.looked >= LOOK_EVERY {
+            self.frames.looked = now;
+            self.look_at_deadline(now);
+        }
     }
 
     /// A frame will not arrive, because its stream has ended: its packets go back to the schedule.

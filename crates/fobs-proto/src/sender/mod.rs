@@ -465,8 +465,15 @@ impl Sender {
             let count = Count { sent: stats.packets_sent, spared: stats.packets_spared };
             self.attribution.adapt_drain(now, self.rtt.smoothed(), count, (rate, wanted));
         }
-        let held = self.flight.supply.chunks.unsent().saturating_add(self.flight.sent.bytes());
-        self.claim(now, held, self.flight.stats.bytes_acked);
+        self.look_at_deadline(now);
+    }
+
+    /// What is left and what has arrived, by either way, against the deadline.
+    fn look_at_deadline(&mut self, now: Timestamp) {
+        let Flight { supply, sent, stats, .. } = &self.flight;
+        let in_flight = sent.bytes().saturating_add(self.frames.bytes());
+        let held = supply.chunks.unsent().saturating_add(in_flight);
+        self.claim(now, held, stats.bytes_acked.saturating_add(stats.bytes_frames_delivered));
     }
 
     /// Passes on to the controller what the deadline needs; `held` and `acked` are bytes.

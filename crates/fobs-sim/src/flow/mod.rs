@@ -172,7 +172,7 @@ pub struct FlowFigures {
     pub sent: u64,
     /// Packets that left in frames on streams.
     pub framed: u64,
-    /// Streams that it wants open at once.
+    /// The number of streams that it found best; 0 before it was measured.
     pub streams: u32,
     /// Streams that ended by themselves.
     pub streams_ended: u64,

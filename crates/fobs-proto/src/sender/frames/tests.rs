@@ -170,6 +170,22 @@ fn datagrams_in_flight_are_handed_to_frames_without_a_loss() {
 }
 
 #[test]
+fn a_deadline_that_streams_will_miss_is_foreseen() {
+    let mut sender = with_chunks(Route::Frames);
+    let second = Duration::from_secs(1);
+    // Four chunks and a hundred megabytes behind them, at a frame in half a second, within a minute.
+    sender.pursue(Timestamp::ZERO, Timestamp::ZERO + 60 * second, crate::congestion::Priority::Fair);
+    sender.expect(Timestamp::ZERO, 100_000_000, crate::sender::Extent::Whole);
+    let mut now = Timestamp::ZERO;
+    for frame in all_frames(&mut sender) {
+        now = now + second / 2;
+        sender.handle_frame_delivered(now, frame.id);
+    }
+    let late = sender.late().expect("a hundred megabytes take longer");
+    assert!(late > 100 * second, "{late:?}");
+}
+
+#[test]
 fn what_a_timer_repeats_is_a_copy_by_either_way() {
     let mut sender = with_chunks(Route::Datagrams);
     let mut out = Vec::new();

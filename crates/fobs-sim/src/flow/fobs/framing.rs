@@ -51,9 +51,9 @@ impl Framing {
         self.streams.calm();
     }
 
-    /// Streams that are wanted, and those that have ended by themselves.
+    /// The best number of streams as far as it is known, and those that have ended by themselves.
     pub(super) fn figures(&self) -> (u32, u64) {
-        (self.policy.directive().streams, self.streams.ended)
+        (self.policy.streams_found().unwrap_or_default(), self.streams.ended)
     }
 }
 
