@@ -38,6 +38,8 @@ fn line(leftover: &Leftover) -> String {
                 if *files == 1 { "1 complete file".to_owned() } else { format!("{files} complete files") };
             format!("journal of a copy of {of}: {files}, {} kept", show_bytes(*bytes))
         }
+        // Of a running copy it is not read at all.
+        LeftoverKind::UnreadableJournal if leftover.fate == Fate::InUse => "journal".to_owned(),
         LeftoverKind::UnreadableJournal => "journal that this version cannot read".to_owned(),
         LeftoverKind::Temporary { bytes } => format!("incomplete file, {}", show_bytes(*bytes)),
     };
@@ -89,6 +91,20 @@ mod tests {
         assert_eq!(
             line(&temporary),
             "d/.x.fobs-abc123: incomplete file, 1 byte; written 4 days ago; stays: a running copy uses it"
+        );
+        let journal = Leftover {
+            path: "d/.x.fobs-journal".into(),
+            kind: LeftoverKind::UnreadableJournal,
+            age: Duration::from_secs(1),
+            fate: Fate::InUse,
+        };
+        assert_eq!(
+            line(&journal),
+            "d/.x.fobs-journal: journal; written 1 s ago; stays: a running copy uses it"
+        );
+        assert_eq!(
+            line(&Leftover { fate: Fate::Found, ..journal }),
+            "d/.x.fobs-journal: journal that this version cannot read; written 1 s ago; would be removed"
         );
     }
 }

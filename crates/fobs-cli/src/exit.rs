@@ -20,6 +20,9 @@ fn meaning(kind: ErrorKind) -> &'static str {
         ErrorKind::FileIo => "reading or writing a file failed, which ended the copy",
         ErrorKind::Interrupted => "interrupted by a signal (Ctrl-C); incomplete files were removed",
         ErrorKind::Partial => "some files were not copied, all others were",
+        ErrorKind::DeleteLimit => {
+            "--max-delete left some of what a sync would have deleted; the rest was done"
+        }
         ErrorKind::Timeout => "no progress for too long",
         ErrorKind::Connect => {
             "the other host is unreachable or full, UDP is blocked, or the connection broke"

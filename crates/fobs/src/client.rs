@@ -2,6 +2,7 @@
 
 mod dial;
 mod direct;
+mod ends;
 pub(crate) mod line;
 mod link;
 mod persist;
@@ -22,92 +23,22 @@ use crate::lessons::Lessons;
 use crate::options::{Carrier, Location, Privileges, Remote, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
-    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sending_of,
-    summary, sync_checksums, time_until,
+    check_bases, checksums, cp_rules, pursuit, receiver_config, sender_config, sending_of, summary,
+    sync_checksums,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{
-    Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path, top_names,
-};
+use crate::storage::{Sink, Source, top_names};
 use direct::object_of;
+use ends::{LocalSources, local_sources, open_source, remote_sources};
+pub(crate) use ends::{check, make_sink, make_source, sender_options};
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Said where a server could keep what was asked for, and does not.
 const WITHHELD: &str = "this key is not privileged on the other host: owners, groups, devices, set-id bits and \
     security attributes are left out there";
-
-/// Refuses options and locations that are not possible, before any connection is made.
-pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {
-    if options.deadline.is_some_and(|at| time_until(at).is_zero()) {
-        return Err(usage("the deadline has passed already; give one that is still to come"));
-    }
-    sender_config(&sending_of(options), options.packet_size, 0)?;
-    if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
-        removable(sources)?;
-    }
-    match destination {
-        Location::Remote(_) => match local_sources(sources)? {
-            LocalSources::Stdin => Ok(()),
-            LocalSources::Paths(paths) => distinct(&paths),
-        },
-        Location::Local(_) | Location::Stdio => distinct(&remote_sources(sources)?.1),
-    }
-}
-
-/// Refuses to remove sources of which one may replace another: its content would be lost.
-fn removable(sources: &[Location]) -> Result<()> {
-    let is_contents = |source: &Location| match source {
-        Location::Local(path) => means_contents(path.as_os_str().as_bytes()),
-        Location::Remote(remote) => means_contents(&remote.path),
-        Location::Stdio => false,
-    };
-    match sources.len() > 1 && sources.iter().any(is_contents) {
-        true => Err(usage(
-            "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
-             be lost; sync them one by one, or without the slash",
-        )),
-        false => Ok(()),
-    }
-}
-
-/// Refuses options of a session that are not possible.
-pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
-    sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
-}
-
-/// Opens paths of this host, for an attempt.
-pub(crate) fn make_source(paths: &[Vec<u8>], options: &TransferOptions) -> Result<Source> {
-    distinct(paths)?;
-    open_source(LocalSources::Paths(paths.to_vec()), options)
-}
-
-/// Opens a destination on this host, for an attempt.
-pub(crate) fn make_sink(
-    paths: &[Vec<u8>],
-    destination: &Path,
-    remote: &Remote,
-    options: &TransferOptions,
-    id: TransferId,
-) -> Result<Sink> {
-    distinct(paths)?;
-    open_sink(paths, &Location::Local(destination.to_path_buf()), remote, options, id)
-}
-
-/// Refuses sources of which the later would replace the earlier.
-fn distinct(paths: &[Vec<u8>]) -> Result<()> {
-    let Some((first, second)) = same_name(paths) else { return Ok(()) };
-    Err(usage(&format!(
-        "'{}' and '{}' would get the same name at the destination, and the second replace the first: copy them \
-         to different directories",
-        show_path(first),
-        show_path(second)
-    )))
-}
 
 /// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even
 /// where some files failed ([`Summary::errors`]).
@@ -174,66 +105,6 @@ fn margin(options: &TransferOptions, complete_at: SystemTime) -> Option<f64> {
         Ok(spare) => spare.as_secs_f64(),
         Err(late) => -late.duration().as_secs_f64(),
     })
-}
-
-/// What is read on this side.
-enum LocalSources {
-    Stdin,
-    Paths(Vec<Vec<u8>>),
-}
-
-fn local_sources(sources: &[Location]) -> Result<LocalSources> {
-    if let [Location::Stdio] = sources {
-        return Ok(LocalSources::Stdin);
-    }
-    let path = |source: &Location| match source {
-        Location::Local(path) => Ok(path.as_os_str().as_bytes().to_vec()),
-        Location::Stdio => {
-            Err(usage("standard input (-) cannot be one of several sources; copy it by itself"))
-        }
-        Location::Remote(_) => {
-            Err(usage("copies between two remote hosts are not possible; run fobs on one of them"))
-        }
-    };
-    sources.iter().map(path).collect::<Result<_>>().map(LocalSources::Paths)
-}
-
-fn open_source(sources: LocalSources, options: &TransferOptions) -> Result<Source> {
-    match sources {
-        LocalSources::Stdin => Source::from_stream(Box::new(std::io::stdin()), options.compress),
-        LocalSources::Paths(paths) => Source::open(SourceSpec {
-            base: Base::Ambient,
-            paths,
-            recursive: options.recursive || options.sync.as_ref().is_some_and(|sync| sync.enters()),
-            preserve: preserved(options.sync.as_deref(), options.preserve),
-            compress: options.compress,
-            sync: options.sync.clone(),
-        }),
-    }
-}
-
-fn remote_sources(sources: &[Location]) -> Result<(&Remote, Vec<Vec<u8>>)> {
-    let remotes = sources
-        .iter()
-        .map(|source| match source {
-            Location::Remote(remote) => Ok(remote),
-            _ => Err(usage("neither side is remote; use cp for copies on one host")),
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let [first, rest @ ..] = &remotes[..] else {
-        return Err(usage("no source was named; name at least one"));
-    };
-    let same = |r: &&Remote| {
-        (r.carrier, &r.host, &r.user, r.port) == (first.carrier, &first.host, &first.user, first.port)
-    };
-    if !rest.iter().all(same) {
-        return Err(usage("the sources are on different hosts; run one copy for each host"));
-    }
-    Ok((first, remotes.iter().map(|r| r.path.clone()).collect()))
-}
-
-fn usage(message: &str) -> Error {
-    Error::new(ErrorKind::Usage, message)
 }
 
 /// A session whose hellos are exchanged.
@@ -322,6 +193,7 @@ impl Client<'_> {
         let outcome = outcome?;
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
         // What is learned is for the next transfer and no part of this one's time.
         let complete_at = SystemTime::now();
         lessons.keep(outcome.taught);
@@ -377,6 +249,7 @@ impl Client<'_> {
         let outcome = outcome?;
         let (began, errors) = (course.began, reporter.errors());
         let done = summary(Direction::Receiver, &outcome.complete, &outcome.finished, cipher, began, errors);
+        let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
         Ok((done, SystemTime::now()))
     }
 

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Ssh,
     /// Some files were not moved; the rest was.
     Partial,
+    /// A sync reached its limit of deletions; everything else was done.
+    DeleteLimit,
     /// A chunk failed verification three times.
     Integrity,
     /// Cancelled, for instance by a signal.
@@ -54,6 +56,7 @@ impl ErrorKind {
             ErrorKind::FileIo => 11,
             ErrorKind::Interrupted => 20,
             ErrorKind::Partial => 23,
+            ErrorKind::DeleteLimit => 25,
             ErrorKind::Timeout => 30,
             ErrorKind::Connect => 35,
             ErrorKind::Ssh => 255,
@@ -61,7 +64,7 @@ impl ErrorKind {
     }
 
     /// All kinds, for the published table and for tests.
-    pub const ALL: [ErrorKind; 15] = [
+    pub const ALL: [ErrorKind; 16] = [
         ErrorKind::Usage,
         ErrorKind::Protocol,
         ErrorKind::NoSource,
@@ -74,6 +77,7 @@ impl ErrorKind {
         ErrorKind::FileIo,
         ErrorKind::Interrupted,
         ErrorKind::Partial,
+        ErrorKind::DeleteLimit,
         ErrorKind::Timeout,
         ErrorKind::Connect,
         ErrorKind::Ssh,
@@ -94,6 +98,7 @@ impl ErrorKind {
             ErrorKind::FileIo => "file_io",
             ErrorKind::Interrupted => "interrupted",
             ErrorKind::Partial => "partial",
+            ErrorKind::DeleteLimit => "delete_limit",
             ErrorKind::Timeout => "timeout",
             ErrorKind::Connect => "connect",
             ErrorKind::Ssh => "ssh",

@@ -140,6 +140,8 @@ pub struct Summary {
     pub cpu_seconds_peer: f64,
     /// Peak resident memory of the other end's process, bytes.
     pub max_rss_bytes_peer: u64,
+    /// What a sync left at the destination because its limit of deletions was reached.
+    pub deletions_left: u64,
     /// Files that were not moved.
     pub errors: Vec<FileError>,
 }

@@ -304,6 +304,7 @@ pub(crate) fn summary(
         cpu_seconds: ours.0,
         cpu_seconds_peer: sane(peers.0),
         max_rss_bytes_peer: peers.1,
+        deletions_left: 0,
         errors,
     }
 }

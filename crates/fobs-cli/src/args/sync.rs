@@ -53,7 +53,7 @@ pub struct SyncArgs {
     #[arg(long, value_name = "DIR", action = ArgAction::Append, value_hint = ValueHint::DirPath)]
     pub link_dest: Vec<PathBuf>,
 
-    /// Delete at most N files; further ones are left, exit code 23
+    /// Delete at most N files; further ones are left, exit code 25
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
 

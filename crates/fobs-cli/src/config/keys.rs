@@ -7,10 +7,34 @@ use fobs::options::Carrier;
 use super::file::Value;
 
 /// Subcommands whose options can have defaults.
-pub const COMMANDS: [&str; 2] = ["cp", "doctor"];
+pub const COMMANDS: [&str; 3] = ["cp", "sync", "doctor"];
 
 /// Options of one run: what they do would surprise in any other.
 const ONE_RUN: [&str; 6] = ["json", "trace", "dir", "seconds", "help", "version"];
+
+/// Options of `sync` that can have a default: the way to a host and how it is used. What a sync chooses,
+/// keeps and deletes stands on its command line.
+const OF_SYNC: [&str; 19] = [
+    "cc",
+    "compress",
+    "deadline",
+    "fobs-path",
+    "fsync",
+    "identity",
+    "ipv4",
+    "ipv6",
+    "jump",
+    "known-hosts",
+    "min-rate",
+    "port",
+    "priority",
+    "rate",
+    "ssh",
+    "ssh-config",
+    "ssh-option",
+    "timeout",
+    "udp-ports",
+];
 
 /// Options that one carrier knows and the other refuses.
 const OF_ONE_CARRIER: [(&str, Carrier); 6] = [
@@ -60,7 +84,9 @@ pub enum Kind {
 
 /// All keys of the given subcommand, in the order of its help.
 pub fn of(command: &Command) -> Vec<Key> {
-    command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(key).collect()
+    let all = command.get_arguments().filter(|argument| !argument.is_hide_set()).filter_map(key);
+    let is_key = |key: &Key| command.get_name() != "sync" || OF_SYNC.contains(&key.name.as_str());
+    all.filter(is_key).collect()
 }
 
 /// All keys of all subcommands, each once.

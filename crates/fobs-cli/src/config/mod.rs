@@ -198,6 +198,7 @@ fn sentence(error: &clap::Error) -> String {
 fn contradiction(cli: &Cli) -> Option<Error> {
     match &cli.command {
         args::Command::Cp(copy) => resolve::copy(copy).err(),
+        args::Command::Sync(sync) => crate::sync::contradiction(sync),
         _ => None,
     }
 }

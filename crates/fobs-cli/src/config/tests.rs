@@ -1,6 +1,7 @@
 use super::file::Value;
 use super::*;
 use crate::args::CpArgs;
+use crate::args::sync::SyncArgs;
 use fobs::{CongestionControl, Priority};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,6 +44,18 @@ impl World {
             args::Command::Cp(copy) => *copy,
             other => panic!("{other:?}"),
         })
+    }
+
+    #[track_caller]
+    fn sync(&self, line: &str) -> SyncArgs {
+        let words = ["fobs", "sync"].into_iter().chain(line.split_whitespace()).map(OsString::from).collect();
+        match parse_with(words, &|| self.places())
+            .unwrap_or_else(|refusal| panic!("{line}: {refusal:?}"))
+            .command
+        {
+            args::Command::Sync(sync) => *sync,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[track_caller]
@@ -115,6 +128,28 @@ fn the_command_line_displaces_what_it_contradicts() {
     assert_eq!(other.good("a h:").cc, CongestionControl::Cubic);
     // After `--` there are only names.
     assert_eq!(world.good("-- -r h:").paths, ["-r", "h:"]);
+}
+
+#[test]
+fn a_sync_takes_the_way_to_its_host_but_no_rule() {
+    let text = "rate = '2M'\ncompress = true\nrecursive = true\nchecksum = true\nquiet = true\n\
+                [host.h]\nport = 7\ntimeout = '20'\nfsync = true\n";
+    let world = World::new(text, "").with("FOBS_JUMP", "gate");
+    let sync = world.sync("-t a h:");
+    let plain = |line: &str| World::new("", "").sync(line);
+    let expected = plain("--compress --fsync -t a h:");
+    assert_eq!(sync.switches, expected.switches, "rules stay as they were typed");
+    assert_eq!((sync.rate, sync.timeout), (Some(2_000_000), Some(std::time::Duration::from_secs(20))));
+    assert_eq!((sync.route.port, sync.route.jump.as_deref()), (Some(7), Some("gate")));
+    let sync = world.sync("--bwlimit=1M --no-compress --no-fsync --no-jump -t a h:");
+    assert_eq!((sync.rate, sync.route.jump, sync.bwlimit.is_some()), (None, None, true));
+    assert!(!sync.switches.compress && !sync.switches.fsync);
+    let fixed = World::new("cc = 'fixed'\n", "");
+    let words = ["fobs", "sync", "-a", "a", "h:"].map(OsString::from).to_vec();
+    match parse_with(words, &|| fixed.places()) {
+        Err(Refusal::Configuration(error)) => assert!(error.message.contains("defaults in effect: cc")),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

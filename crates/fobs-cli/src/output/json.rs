@@ -264,6 +264,8 @@ struct DoneLine<'a> {
     #[serde(serialize_with = "finite")]
     cpu_seconds_peer: f64,
     max_rss_bytes_peer: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    deletions_left: u64,
     errors: Vec<FailedFile<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     explain: Option<&'a Explanation>,
@@ -297,6 +299,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             cpu_seconds,
             cpu_seconds_peer,
             max_rss_bytes_peer,
+            deletions_left,
             errors,
         } = summary;
         DoneLine {
@@ -324,6 +327,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             cpu_seconds: *cpu_seconds,
             cpu_seconds_peer: *cpu_seconds_peer,
             max_rss_bytes_peer: *max_rss_bytes_peer,
+            deletions_left: *deletions_left,
             errors: errors.iter().map(FailedFile::from).collect(),
             explain: None,
         }
@@ -333,6 +337,10 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
 /// JSON has no infinity and no NaN (0 bytes in 0 seconds): they become 0.
 fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -71,8 +71,9 @@ pub fn complain(error: &Error) {
 /// The exit code of a copy with this outcome.
 pub fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
-        Ok(summary) if summary.errors.is_empty() => exit::SUCCESS,
-        Ok(_) => ErrorKind::Partial.exit_code(),
+        Ok(summary) if !summary.errors.is_empty() => ErrorKind::Partial.exit_code(),
+        Ok(summary) if summary.deletions_left > 0 => ErrorKind::DeleteLimit.exit_code(),
+        Ok(_) => exit::SUCCESS,
         Err(error) => error.kind.exit_code(),
     }
 }
@@ -94,7 +95,9 @@ mod tests {
     fn every_outcome_has_its_exit_code() {
         let failed = FileError { path: b"a".to_vec(), message: "gone".to_owned() };
         assert_eq!(exit_code(&Ok(Summary::default())), 0);
-        assert_eq!(exit_code(&Ok(Summary { errors: vec![failed], ..Summary::default() })), 23);
+        let limited = Summary { deletions_left: 1, ..Summary::default() };
+        assert_eq!(exit_code(&Ok(limited.clone())), 25);
+        assert_eq!(exit_code(&Ok(Summary { errors: vec![failed], ..limited })), 23);
         for kind in ErrorKind::ALL {
             assert_eq!(exit_code(&Err(Error::new(kind, "why"))), kind.exit_code());
         }

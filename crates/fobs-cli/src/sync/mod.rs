@@ -46,14 +46,15 @@ struct Sync {
 
 impl Sync {
     fn run(self, reporter: &Arc<dyn Reporter>, cancel: &CancelToken) -> Result<Summary> {
-        let mut deleted_errors = Vec::new();
+        let mut deletion = Summary::default();
         if let Some(Delete { when: DeleteWhen::Before, .. }) = self.sync.delete {
             // The names first, by themselves: then what is extraneous is gone before anything is stored.
             let only_delete = SyncOptions { only_delete: true, ..self.sync.clone() };
-            deleted_errors = self.once(only_delete, reporter, cancel)?.errors;
+            deletion = self.once(only_delete, reporter, cancel)?;
         }
         let mut summary = self.once(self.sync.clone(), reporter, cancel)?;
-        summary.errors.splice(0..0, deleted_errors);
+        summary.errors.splice(0..0, deletion.errors);
+        summary.deletions_left += deletion.deletions_left;
         Ok(summary)
     }
 
@@ -110,6 +111,11 @@ fn contents(source: &mut Location) {
         }
         _ => {}
     }
+}
+
+/// Which options of the transfer, not of its rules, do not go together.
+pub fn contradiction(args: &SyncArgs) -> Option<Error> {
+    transfer_options(args).err()
 }
 
 fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {

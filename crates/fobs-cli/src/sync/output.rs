@@ -87,6 +87,9 @@ impl EventSink for Lines {
 
 impl Reporter for Lines {
     fn finish(&self, outcome: &Outcome, _why: Option<&Explanation>) -> fobs::Result<()> {
+        if let Ok(Summary { deletions_left: count @ 1.., .. }) = outcome {
+            note(&format!("{count} more would have been deleted: raise --max-delete"));
+        }
         if let (Ok(summary), true) = (outcome, self.stats) {
             let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
             self.print(statistics(summary, &counts).as_bytes());

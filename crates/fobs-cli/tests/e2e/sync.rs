@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
@@ -12,12 +13,17 @@ use super::case::Case;
 use super::files::Random;
 use super::net::Side;
 use super::remote::{Carrier, Direction, Route};
-use super::sync_trees::{Abilities, LONG_AGO, change_tree, listing, make_tree, pick};
+use super::sync_trees::{Abilities, Entry, FileKind, LONG_AGO, change_tree, listing, make_tree, pick};
 
 /// Seeds of an ordinary run, and of a long one.
 const SEEDS: u64 = if cfg!(feature = "long") { 500 } else { 20 };
+/// How long rsync may take; a tree of this test takes it far less than one.
+const RSYNC_SECONDS: &str = "20";
+/// Its exit codes after which nothing is compared: an error of its own protocol (`RERR_PROTOCOL`), and that
+/// of `timeout`.
+const RSYNC_FAILED: [i32; 2] = [2, 124];
 /// Seeds in one case, which has a deadline.
-const SEEDS_A_CASE: u64 = 20;
+const SEEDS_A_CASE: usize = 20;
 
 fn patterns(random: &mut Random) -> Vec<String> {
     let rule = |random: &mut Random| {
@@ -103,6 +109,7 @@ fn task(random: &mut Random) -> Task {
 /// Lines of changes, without direction and order.
 fn changes(output: &[u8], task: &Task) -> BTreeSet<String> {
     let (deletes_before, is_dry) = (task.has("--delete-before"), task.has("-n"));
+    let backs_up_basis = task.basis && task.has("--backup");
     let text = String::from_utf8_lossy(output);
     text.lines()
         // A notice, not a change.
@@ -113,8 +120,15 @@ fn changes(output: &[u8], task: &Task) -> BTreeSet<String> {
         .filter(|line| !(deletes_before && line.starts_with(".d..t......")))
         // A dry run of rsync lists directories that what is protected in them would keep.
         .filter(|line| !(is_dry && line.starts_with("*deleting") && line.ends_with('/')))
+        // The backups that only this program makes there are deleted later.
+        .filter(|line| !(backs_up_basis && line.starts_with("*deleting") && is_backup(Path::new(line))))
         .filter_map(|line| plain(&line, task))
         .collect()
+}
+
+/// Whether a path is that of a backup.
+fn is_backup(path: &Path) -> bool {
+    ["~", ".old"].iter().any(|suffix| path.as_os_str().as_encoded_bytes().ends_with(suffix.as_bytes()))
 }
 
 /// A line without what may differ.
@@ -131,8 +145,13 @@ fn plain(line: &str, task: &Task) -> Option<String> {
 type Outcome = (Option<i32>, BTreeSet<String>, String);
 
 fn rsync(case: &Case, task: &Task, from: &Path, to: &Path) -> Outcome {
-    let mut command = case.command(Side::Client, "rsync");
-    command.args(&task.options).arg(format!("{}/", from.display())).arg(format!("{}/", to.display()));
+    // It hangs now and then by itself.
+    let mut command = case.command(Side::Client, "timeout");
+    command
+        .args([RSYNC_SECONDS, "rsync"])
+        .args(&task.options)
+        .arg(format!("{}/", from.display()))
+        .arg(format!("{}/", to.display()));
     let done = case.run(&mut command);
     (done.code, changes(&done.stdout, task), done.stderr)
 }
@@ -148,14 +167,46 @@ fn is_installed() -> bool {
     Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
+/// Which tree is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Source,
+    Target,
+}
+
+/// Whether two entries differ in more than docs/guide.md says they may.
+fn differ(path: &Path, ours: Option<&Entry>, theirs: Option<&Entry>, task: &Task, end: End) -> bool {
+    match (ours, theirs) {
+        // What a link of --link-dest replaces is kept here.
+        (Some(_), None) => !(task.basis && task.has("--backup") && is_backup(path)),
+        // A link that --link-dest has goes from the source here, and stays there.
+        (None, Some(theirs)) => {
+            let is_linked = task.basis && task.has("--remove-source-files");
+            !(is_linked && end == End::Source && theirs.kind() != FileKind::File)
+        }
+        (Some(ours), Some(theirs)) => {
+            let mut ours = ours.clone();
+            if task.options.iter().any(|option| option.starts_with("--modify-window")) {
+                ours.take_time(theirs);
+            }
+            if task.has_letter('H') && !task.has_letter('p') && !task.has_letter('a') {
+                // The mode of the first of a file's names is kept, and the order differs.
+                ours.take_mode(theirs);
+            }
+            ours != *theirs
+        }
+        (None, None) => false,
+    }
+}
+
 /// What differs between two trees.
-fn difference(ours: &Path, theirs: &Path, beside: &str, began: i64) -> Vec<String> {
+fn difference(ours: &Path, theirs: &Path, beside: &str, began: i64, task: &Task, end: End) -> Vec<String> {
     let beside = |top: &Path| top.parent().map(|parent| parent.join(beside));
     let (ours, theirs) =
         (listing(ours, beside(ours).as_deref(), began), listing(theirs, beside(theirs).as_deref(), began));
     let all: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
     all.into_iter()
-        .filter(|path| ours.get(*path) != theirs.get(*path))
+        .filter(|path| differ(path, ours.get(*path), theirs.get(*path), task, end))
         .map(|path| {
             format!("{}:\n  ours {:?}\n  rsync's {:?}", path.display(), ours.get(path), theirs.get(path))
         })
@@ -199,6 +250,14 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
     for round in ["first", "second"] {
         let theirs_done = rsync(case, &task, &their_source, &theirs);
         let ours_done = sync(route, case, &task, &place("source"), &place("target"));
+        if theirs_done.0.is_some_and(|code| RSYNC_FAILED.contains(&code)) {
+            eprintln!("seed {seed}: rsync itself failed with {:?}: {}", theirs_done.0, theirs_done.2);
+            break;
+        }
+        if task.names.is_some() && ours_done.2.contains("nothing was deleted") {
+            // A name of --files-from that is missing keeps everything here.
+            break;
+        }
         if theirs_done.2.contains("Not a directory (20)") {
             // rsync enters directories that --ignore-existing leaves out, and fails there.
             break;
@@ -212,8 +271,8 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
         };
         let apart = (only(&ours_done.1, &theirs_done.1), only(&theirs_done.1, &ours_done.1));
         assert_eq!(apart, (Vec::new(), Vec::new()), "lists of ours and rsync's; {told}");
-        for (our, their) in [(&ours, &theirs), (&our_source, &their_source)] {
-            let differ = difference(our, their, &beside, began);
+        for (our, their, end) in [(&ours, &theirs, End::Target), (&our_source, &their_source, End::Source)] {
+            let differ = difference(our, their, &beside, began, &task, end);
             assert!(differ.is_empty(), "trees:\n{}\n{told}", differ.join("\n"));
         }
         assert_eq!(theirs_done.0 == Some(0), ours_done.0 == Some(0), "exit codes; {told}");
@@ -223,24 +282,29 @@ fn compare(case: &Case, route: &Route<'_>, seed: u64) {
     }
 }
 
-/// Compares a range of seeds and says which differ, all of them.
-fn compare_all(name: &'static str, direction: Direction, offset: u64) {
+/// The seeds of this run: those of `SYNC_SEEDS=FROM-TO` (TO is left out), to run a part or one again.
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("SYNC_SEEDS") else { return 0..SEEDS };
+    let (from, to) = text.split_once('-').expect("SYNC_SEEDS=FROM-TO");
+    from.parse().expect("a number")..to.parse().expect("a number")
+}
+
+/// Compares the seeds with this remainder by 2 and says which differ, all of them.
+fn compare_all(name: &'static str, direction: Direction, remainder: u64) {
     if !is_installed() {
         return;
     }
     let mut failed = Vec::new();
-    let mut seed = 0;
-    while seed < SEEDS / 2 {
+    let all: Vec<u64> = seeds().filter(|seed| seed % 2 == remainder).collect();
+    for some in all.chunks(SEEDS_A_CASE) {
         let case = Case::new(name);
         let route = Route::open(&case, Carrier::Daemon, direction);
-        for seed in seed..(seed + SEEDS_A_CASE).min(SEEDS / 2) {
-            let seed = 2 * seed + offset;
+        for seed in some.iter().copied() {
             let run = AssertUnwindSafe(|| compare(&case, &route, seed));
             if catch_unwind(run).is_err() {
                 failed.push(seed);
             }
         }
-        seed += SEEDS_A_CASE;
     }
     assert_eq!(failed, Vec::<u64>::new(), "the seeds that differ");
 }
@@ -269,6 +333,49 @@ fn a_file_unchanged_by_size_and_time_is_not_read() {
     let mut command = route.sync(&["-a".to_owned()]);
     case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
     assert_eq!(fs::read(route.target_path("tree/file")).expect("it is there"), b"target");
+}
+
+#[test]
+fn a_limit_of_deletions_ends_as_that_of_rsync() {
+    for (direction, name) in [(Direction::Push, "max_delete_push"), (Direction::Pull, "max_delete_pull")] {
+        let case = Case::new(name);
+        let route = Route::open(&case, Carrier::Daemon, direction);
+        let (source, ours) = (route.source_path("tree"), route.target_path("tree"));
+        let theirs = case.path("rsync");
+        fs::create_dir(&source).expect("a fresh directory");
+        fs::write(source.join("kept"), "kept").expect("a fresh file");
+        let count = |top: &Path| fs::read_dir(top).expect("it is there").count();
+        for (options, limit) in
+            [("--delete", 2), ("--delete-before", 0), ("--delete-after", 5), ("--delete -n", 4)]
+        {
+            for top in [&ours, &theirs] {
+                fs::create_dir(top).expect("a fresh directory");
+                (0..5).for_each(|number| {
+                    fs::write(top.join(format!("gone{number}")), "").expect("a fresh file")
+                });
+            }
+            let mut all: Vec<String> = options.split(' ').map(str::to_owned).collect();
+            all.extend(["-a".to_owned(), format!("--max-delete={limit}")]);
+            let mut command = route.sync(&all);
+            let done = case.run(command.arg(route.source("tree/")).arg(route.target("tree/")));
+            let (expected, left) = if limit < 5 { (25, 5 - limit) } else { (0, 0) };
+            assert_eq!(done.code, Some(expected), "{options}: {}", done.stderr);
+            let said =
+                done.stderr.contains(&format!("{left} more would have been deleted: raise --max-delete"));
+            assert_eq!(said, expected == 25, "{options}: {}", done.stderr);
+            if !options.contains("-n") {
+                assert_eq!(count(&ours), 1 + left, "{options}");
+            }
+            if is_installed() {
+                let task = Task { options: all, names: None, basis: false };
+                let rsyncs = rsync(&case, &task, &source, &theirs);
+                assert_eq!((rsyncs.0, count(&theirs)), (done.code, count(&ours)), "{options}");
+            }
+            for top in [&ours, &theirs] {
+                fs::remove_dir_all(top).expect("own directory");
+            }
+        }
+    }
 }
 
 #[test]

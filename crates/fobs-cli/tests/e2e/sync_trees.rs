@@ -194,6 +194,36 @@ pub struct Entry {
     same_as: PathBuf,
 }
 
+/// What an entry is, as far as rules differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    File,
+    Directory,
+    Other,
+}
+
+impl Entry {
+    pub fn kind(&self) -> FileKind {
+        match FileType::from_raw_mode(self.mode) {
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            _ => FileKind::Other,
+        }
+    }
+
+    /// Takes another one's time, which is not compared.
+    pub fn take_time(&mut self, other: &Entry) {
+        self.time = other.time;
+    }
+
+    /// Likewise the permissions.
+    pub fn take_mode(&mut self, other: &Entry) {
+        if self.kind() == other.kind() {
+            self.mode = other.mode;
+        }
+    }
+}
+
 /// Everything at and below a directory, and which of it is a file of `beside`.
 pub fn listing(top: &Path, beside: Option<&Path>, began: i64) -> BTreeMap<PathBuf, Entry> {
     let mut entries = BTreeMap::new();

@@ -288,7 +288,7 @@ fn once(client: Client<'_>, task: &mut Task<'_>, remote: &Remote, course: &mut C
 fn leaves_sound(error: &Error) -> bool {
     match error.kind {
         ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::Denied => true,
-        ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::RemoteMissing => true,
+        ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::DeleteLimit | ErrorKind::RemoteMissing => true,
         ErrorKind::Protocol | ErrorKind::Socket | ErrorKind::Connect | ErrorKind::Timeout => false,
         ErrorKind::Ssh | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Internal => false,
     }

@@ -8,7 +8,6 @@ use super::outlet::{Load, Mark, Outlet, drain_to_close, push_in_time};
 use super::{ControlChannel, ControlReader, ControlWriter, Frames, Peer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
-use crate::secure::datagram::SessionSecret;
 use std::io;
 use std::mem;
 use std::os::fd::OwnedFd;
@@ -39,7 +38,6 @@ pub(crate) struct Kept {
     /// Where the last lease leaves the frames.
     home: Arc<Mutex<Receiver<Returned>>>,
     back: SyncSender<Returned>,
-    exporter: Option<SessionSecret>,
     carrier: Carrier,
     peer: Peer,
 }
@@ -65,12 +63,12 @@ enum Stands {
 impl Kept {
     /// Keeps a channel that is at rest.
     pub(crate) fn new(channel: ControlChannel, side: Side) -> Kept {
-        let ControlChannel { mut reader, writer, exporter, carrier, peer } = channel;
+        let ControlChannel { mut reader, writer, carrier, peer, .. } = channel;
         // Of one lease at a time.
         let (back, home) = sync_channel(1);
         let frames = mem::replace(&mut reader.frames, nothing());
         let _ = back.try_send(Returned { frames, stands: Stands::AtRest, data: DataFrames::Refused });
-        Kept { side, writer, home: Arc::new(Mutex::new(home)), back, exporter, carrier, peer }
+        Kept { side, writer, home: Arc::new(Mutex::new(home)), back, carrier, peer }
     }
 
     /// Keeps a channel on which a transfer has begun, with the lease of that one.
@@ -86,7 +84,8 @@ impl Kept {
     }
 
     /// The channel for the next transfer. Its first `recv` waits until the one before is over on the other
-    /// side. Only the first lease has what the channel itself yields as a secret, so that none is used twice.
+    /// side. What the channel itself yields as a secret is for a channel with one transfer: here each has its
+    /// own, told by the server.
     pub(crate) fn lease(&mut self) -> ControlChannel {
         let used = Arc::new(AtomicBool::new(false));
         let outlet = Arc::new(Leased {
@@ -100,13 +99,7 @@ impl Kept {
         let lease = Lease { home, back, outlet: self.writer.outlet.clone(), used, stands: None };
         let peer = self.writer.peer.clone();
         let reader = ControlReader { frames: nothing(), peer, inlet: None, lease: Some(lease) };
-        ControlChannel {
-            reader,
-            writer,
-            exporter: self.exporter.take(),
-            carrier: self.carrier,
-            peer: self.peer.clone(),
-        }
+        ControlChannel { reader, writer, exporter: None, carrier: self.carrier, peer: self.peer.clone() }
     }
 
     /// An action that ends the channel at once, for another thread.

@@ -95,6 +95,11 @@ pub enum Message {
         /// Whether it was a directory.
         directory: bool,
     },
+    /// Receiver: it left some that it would have deleted, because the limit of deletions was reached.
+    DeletionsLeft {
+        /// How many.
+        count: u64,
+    },
     /// Sender: its progress, a few times a second; for a receiving client's display.
     Standing(Standing),
     /// Sender: a window of losses and its cause; for display at the other end.

@@ -38,6 +38,6 @@ pub(crate) use fobs_proto::session::CHUNKS_MAX;
 pub(crate) use link::{Link, LinkSetup, PathValidation};
 pub(crate) use receive::{ReceiveJob, receive};
 pub(crate) use remedy::RemedyPolicy;
-pub(crate) use report::{Crawls, Reporter};
+pub(crate) use report::{Counted, Crawls, Reporter};
 pub(crate) use send::{SendJob, send};
 pub(crate) use throttle::{SharedRate, Throttle};

@@ -5,7 +5,7 @@ use crate::cause::{RUNS_MAX, RemedyResult};
 use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
-use crate::explain::Measured;
+use crate::explain::{Measured, SenderSample};
 use crate::route::WayChange;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
 use crate::storage::{FileDone, Item, Suspended, show_path};
@@ -57,6 +57,41 @@ struct Tally {
     /// When something was verified for the last time.
     verified_at: Option<Instant>,
     crawls: Crawls,
+    deletions_left: u64,
+    counted: Option<Counted>,
+}
+
+/// What the sender counted in a session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Data packets.
+    pub(crate) packets_sent: u64,
+    /// Those of them that were lost.
+    pub(crate) packets_lost: u64,
+    /// Datagrams that the receiver's kernel dropped at the socket.
+    pub(crate) socket_drops: u64,
+    /// Smallest round-trip time, 0 if unknown.
+    pub(crate) rtt_min_us: u64,
+}
+
+impl Counted {
+    fn of(sample: &SenderSample) -> Counted {
+        let SenderSample { packets_sent, packets_lost, socket_drops, rtt_min_us, .. } = *sample;
+        Counted { packets_sent, packets_lost, socket_drops, rtt_min_us }
+    }
+
+    /// The sum with those of another session. A peer's figures may be anything.
+    pub(crate) fn with(self, other: Counted) -> Counted {
+        Counted {
+            packets_sent: self.packets_sent.saturating_add(other.packets_sent),
+            packets_lost: self.packets_lost.saturating_add(other.packets_lost),
+            socket_drops: self.socket_drops.saturating_add(other.socket_drops),
+            rtt_min_us: match (self.rtt_min_us, other.rtt_min_us) {
+                (0, rtt) | (rtt, 0) => rtt,
+                (one, other) => one.min(other),
+            },
+        }
+    }
 }
 
 /// What an earlier run had stored.
@@ -86,6 +121,8 @@ impl Reporter {
                 resumed: Resumed::default(),
                 started_over: 0,
                 suspended: None,
+                deletions_left: 0,
+                counted: None,
             }),
         })
     }
@@ -163,7 +200,21 @@ impl Reporter {
                 self.events.event(Event::Deleted { path, directory: is_directory });
             }
             Deleted::Failed(error) => self.failed_here(error),
+            Deleted::Limited(count) => {
+                let _ = self.peer.send(&Message::DeletionsLeft { count });
+                self.deletions_left(count);
+            }
         }
+    }
+
+    /// One of the ends did not delete so many, because the limit of deletions was reached.
+    pub(super) fn deletions_left(&self, count: u64) {
+        self.with(|state| state.deletions_left = count);
+    }
+
+    /// How many it was.
+    pub(crate) fn all_deletions_left(&self) -> u64 {
+        self.with(|state| state.deletions_left)
     }
 
     /// Something at this end that the users of both should know.
@@ -294,8 +345,21 @@ impl Reporter {
         self.peer.offer(&Message::Standing(standing));
     }
 
+    /// Remembers what the sender counted last: all that is known of the packets of a session that breaks.
+    fn remember(&self, measured: &Measured) {
+        if let Measured::Sender(sample) = measured {
+            self.with(|state| state.counted = Some(Counted::of(sample)));
+        }
+    }
+
+    /// What the sender counted last.
+    pub(crate) fn counted(&self) -> Counted {
+        self.with(|state| state.counted).unwrap_or_default()
+    }
+
     /// Reports a measurement of this end.
     pub(super) fn here(&self, measured: Measured, audience: Audience) {
+        self.remember(&measured);
         if audience == Audience::Both {
             self.peer.offer(&Message::from(measured.clone()));
         }
@@ -321,6 +385,7 @@ impl Reporter {
             }
             Measured::Way(change) => change.reason = printable(&change.reason, PEER_REASON_MAX),
         }
+        self.remember(&measured);
         self.events.event(Event::Measured(Box::new(measured)));
     }
 

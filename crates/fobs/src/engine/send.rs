@@ -133,13 +133,12 @@ impl Sending {
             }
         })?;
         let mut source = job.source;
-        let listing = match (&docket, job.survey) {
-            (Some(docket), Some(checksums)) => {
-                let (writer, post) = (job.writer.clone(), post.clone());
-                Some(Listing::start(docket, &mut source, checksums, writer, post)?)
-            }
-            _ => None,
-        };
+        let survey = docket.as_ref().zip(job.survey);
+        let listing = survey
+            .map(|(docket, checksums)| {
+                Listing::start(docket, &mut source, checksums, job.writer.clone(), post.clone())
+            })
+            .transpose()?;
         let (streams, routing, tried) =
             streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
         let ((grants, granted), reading) = (sync_channel(GRANTS_MAX as usize), WorkMeter::new(link.clock()));
@@ -378,6 +377,7 @@ impl Sending {
             ControlEvent::Message(Message::Deleted { path, directory }) => {
                 self.reporter.deleted_there(path.0, directory);
             }
+            ControlEvent::Message(Message::DeletionsLeft { count }) => self.reporter.deletions_left(count),
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::ReceiverSample(sample)) => {
                 self.telemetry.causes.hear_receiver(sample.host_drops());

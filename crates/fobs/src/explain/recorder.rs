@@ -1,6 +1,7 @@
 //! Makes a record of a transfer's events.
 
-use super::journal::{At, Journal};
+use super::journal::{At, Journal, Measured};
+use super::sample::{ReceiverSample, SenderSample};
 use super::trace::{End, Head, Trace};
 use crate::event::{Event, Outcome};
 use std::time::{Duration, Instant};
@@ -11,11 +12,57 @@ pub struct Recorder {
     began: Instant,
     head: Head,
     journal: Journal,
+    sessions: Sessions,
+}
+
+/// The connections of one transfer: the samples of each count from its beginning, and the record's go on.
+#[derive(Debug, Default)]
+struct Sessions {
+    sender: Series<SenderSample>,
+    receiver: Series<ReceiverSample>,
+}
+
+/// One end's samples.
+#[derive(Debug, Default)]
+struct Series<T> {
+    /// The sum of the sessions before the present one.
+    before: T,
+    /// The newest sample, as it came.
+    newest: T,
+}
+
+impl Sessions {
+    fn add_up(&mut self, measured: Measured) -> Measured {
+        match measured {
+            Measured::Sender(sample) => {
+                let of = &mut self.sender;
+                if sample.is_anew(&of.newest) {
+                    of.before = of.newest.after(&of.before);
+                }
+                of.newest = sample;
+                Measured::Sender(of.newest.after(&of.before))
+            }
+            Measured::Receiver(sample) => {
+                let of = &mut self.receiver;
+                if sample.is_anew(&of.newest) {
+                    of.before = of.newest.after(&of.before);
+                }
+                of.newest = sample;
+                Measured::Receiver(of.newest.after(&of.before))
+            }
+            other => other,
+        }
+    }
 }
 
 impl Default for Recorder {
     fn default() -> Self {
-        Recorder { began: Instant::now(), head: Head::default(), journal: Journal::new() }
+        Recorder {
+            began: Instant::now(),
+            head: Head::default(),
+            journal: Journal::new(),
+            sessions: Sessions::default(),
+        }
     }
 }
 
@@ -37,7 +84,7 @@ impl Recorder {
                 };
                 return;
             }
-            Event::Measured(measured) => (**measured).clone(),
+            Event::Measured(measured) => self.sessions.add_up((**measured).clone()),
             Event::Progress(_)
             | Event::FileDone { .. }
             | Event::FileFailed(_)
@@ -72,5 +119,54 @@ impl Recorder {
             Err(error) => End::Failed { message: error.message.clone() },
         };
         Trace { head: self.head.clone(), journal: self.journal.clone(), end }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(time_us: u64, packets_sent: u64, packets_lost: u64) -> Event {
+        let sample =
+            SenderSample { time_us, packets_sent, packets_lost, rtt_us: time_us, ..Default::default() };
+        Event::Measured(Box::new(Measured::Sender(sample)))
+    }
+
+    fn receiver(time_us: u64, packets: u64) -> Event {
+        let sample = ReceiverSample { time_us, packets, interface_drops: 9, ..Default::default() };
+        Event::Measured(Box::new(Measured::Receiver(sample)))
+    }
+
+    #[test]
+    fn samples_of_several_connections_add_up() {
+        let mut recorder = Recorder::new();
+        for event in [
+            sender(10, 100, 5),
+            sender(20, 200, 6),
+            receiver(25, 190),
+            sender(5, 40, 0),
+            receiver(6, 39),
+            sender(15, 90, 1),
+            // A connection that was over before the next one's first sample.
+            sender(16, 3, 0),
+        ] {
+            recorder.record(&event);
+        }
+        let journal = recorder.so_far().journal;
+        let sent: Vec<_> = journal
+            .sender()
+            .iter()
+            .map(|at| (at.what.time_us, at.what.packets_sent, at.what.packets_lost, at.what.rtt_us))
+            .collect();
+        assert_eq!(
+            sent,
+            [(10, 100, 5, 10), (20, 200, 6, 20), (25, 240, 6, 5), (35, 290, 7, 15), (51, 293, 7, 16)]
+        );
+        let received: Vec<_> = journal
+            .receiver()
+            .iter()
+            .map(|at| (at.what.time_us, at.what.packets, at.what.interface_drops))
+            .collect();
+        assert_eq!(received, [(25, 190, 9), (31, 229, 9)]);
     }
 }

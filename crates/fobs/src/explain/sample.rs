@@ -224,6 +224,32 @@ pub struct Work {
 }
 
 impl SenderSample {
+    /// Whether it is of a later session than `earlier`: each counts from its own beginning.
+    pub(super) fn is_anew(&self, earlier: &SenderSample) -> bool {
+        self.time_us < earlier.time_us || self.packets_sent < earlier.packets_sent
+    }
+
+    /// What this session and earlier ones did. Members that are not counters keep their newest value.
+    pub(super) fn after(&self, earlier: &SenderSample) -> SenderSample {
+        let a = u64::saturating_add;
+        let mut waits = self.waits;
+        Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, earlier.waits.us(wait)));
+        SenderSample {
+            time_us: a(self.time_us, earlier.time_us),
+            waits,
+            cpu: self.cpu.after(&earlier.cpu),
+            reader: self.reader.after(&earlier.reader),
+            packets_sent: a(self.packets_sent, earlier.packets_sent),
+            packets_lost: a(self.packets_lost, earlier.packets_lost),
+            packets_marked: a(self.packets_marked, earlier.packets_marked),
+            packets_refused: a(self.packets_refused, earlier.packets_refused),
+            socket_drops: a(self.socket_drops, earlier.socket_drops),
+            bytes_sent: a(self.bytes_sent, earlier.bytes_sent),
+            bytes_acked: a(self.bytes_acked, earlier.bytes_acked),
+            ..self.clone()
+        }
+    }
+
     /// What happened since an earlier sample. Members that are not counters keep their newest value.
     pub fn since(&self, earlier: &SenderSample) -> SenderSample {
         let d = u64::saturating_sub;
@@ -274,6 +300,26 @@ impl StreamsSample {
 }
 
 impl ReceiverSample {
+    /// As [`SenderSample::is_anew`].
+    pub(super) fn is_anew(&self, earlier: &ReceiverSample) -> bool {
+        self.time_us < earlier.time_us || self.packets < earlier.packets
+    }
+
+    /// As [`SenderSample::after`]. What the host drops is counted from its start, not from the session's.
+    pub(super) fn after(&self, earlier: &ReceiverSample) -> ReceiverSample {
+        let a = u64::saturating_add;
+        ReceiverSample {
+            time_us: a(self.time_us, earlier.time_us),
+            wait_us: a(self.wait_us, earlier.wait_us),
+            cpu: self.cpu.after(&earlier.cpu),
+            writer: self.writer.after(&earlier.writer),
+            packets: a(self.packets, earlier.packets),
+            bytes: a(self.bytes, earlier.bytes),
+            socket_drops: a(self.socket_drops, earlier.socket_drops),
+            ..self.clone()
+        }
+    }
+
     /// As [`SenderSample::since`].
     pub fn since(&self, earlier: &ReceiverSample) -> ReceiverSample {
         let d = u64::saturating_sub;
@@ -301,6 +347,13 @@ impl ReceiverSample {
 }
 
 impl Cpu {
+    fn after(&self, earlier: &Cpu) -> Cpu {
+        Cpu {
+            run_us: self.run_us.saturating_add(earlier.run_us),
+            delay_us: self.delay_us.saturating_add(earlier.delay_us),
+        }
+    }
+
     fn since(&self, earlier: &Cpu) -> Cpu {
         Cpu {
             run_us: self.run_us.saturating_sub(earlier.run_us),
@@ -310,6 +363,16 @@ impl Cpu {
 }
 
 impl Work {
+    fn after(&self, earlier: &Work) -> Work {
+        Work {
+            active_us: self.active_us.saturating_add(earlier.active_us),
+            cpu: self.cpu.after(&earlier.cpu),
+            user_us: self.user_us.saturating_add(earlier.user_us),
+            system_us: self.system_us.saturating_add(earlier.system_us),
+            syncing_us: self.syncing_us.saturating_add(earlier.syncing_us),
+        }
+    }
+
     fn since(&self, earlier: &Work) -> Work {
         Work {
             active_us: self.active_us.saturating_sub(earlier.active_us),

@@ -77,6 +77,11 @@ mod path_list {
 }
 
 impl SyncOptions {
+    /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
+    pub(crate) fn leaves_top(&self) -> bool {
+        self.names.as_ref().is_some_and(|names| !names.iter().any(Vec::is_empty))
+    }
+
     /// Whether directories can be sources.
     pub(crate) fn enters(&self) -> bool {
         self.directories != Enter::None

@@ -74,6 +74,6 @@ fn ends_all(kind: ErrorKind) -> bool {
         ErrorKind::Protocol | ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Internal => true,
         ErrorKind::Socket | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Ssh => true,
         ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::FileIo => false,
-        ErrorKind::Denied | ErrorKind::RemoteMissing | ErrorKind::Partial => false,
+        ErrorKind::Denied | ErrorKind::RemoteMissing | ErrorKind::Partial | ErrorKind::DeleteLimit => false,
     }
 }

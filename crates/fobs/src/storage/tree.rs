@@ -77,6 +77,8 @@ pub(super) struct Tree {
     leaves_directory_times: bool,
     /// Times of links are left.
     leaves_link_times: bool,
+    /// Whether the top directory stays as it is.
+    leaves_top: bool,
     /// What the top directory was given, which the end of the journal changes again.
     top_meta: Option<Meta>,
     /// The top directory before the journal was made in it.
@@ -127,6 +129,7 @@ impl Tree {
             backup: None,
             leaves_directory_times: false,
             leaves_link_times: false,
+            leaves_top: false,
             top_meta: None,
             before: None,
         }
@@ -145,6 +148,7 @@ impl Tree {
         }
         self.leaves_directory_times = sync.rules.omit_directory_times;
         self.leaves_link_times = sync.rules.omit_link_times;
+        self.leaves_top = sync.leaves_top();
     }
 
     /// Keeps what has the name, unless it is a directory, under its name for backups.
@@ -228,7 +232,9 @@ impl Tree {
         }
         match self.hold(&place) {
             Ok(existing) => {
-                self.make_writable(&existing);
+                if !(self.leaves_top && place.is_empty()) {
+                    self.make_writable(&existing);
+                }
                 Ok(LevelState::Existing)
             }
             Err(Errno::NOTDIR) => {
@@ -271,6 +277,9 @@ impl Tree {
         let Some(level) = level else {
             return Err(protocol("a directory ends that is not the one open").into());
         };
+        if self.leaves_top && path.is_empty() {
+            return Ok(());
+        }
         let mode_now = match (level.state, self.applier.keeping.modes) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
             (LevelState::Existing, Modes::Ordinary { .. })

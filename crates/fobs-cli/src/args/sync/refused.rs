@@ -24,15 +24,16 @@ const NO_SIZES: &str = "files are not chosen by their size";
 const NO_TIMES: &str = "only modification times are kept";
 const NO_IDS: &str = "owners are kept by name, or by number with --numeric-ids";
 const NO_BATCH: &str = "there are no batch files";
-const NO_PLACE: &str =
-    "an unfinished file lies beside its place under a temporary name, and is continued from there";
+const NO_PLACE: &str = "an unfinished file and the journal lie beside their place: one rename completes the file, and the same command finds it";
+const NO_OVERWRITING: &str =
+    "a file is replaced by a rename once all of it is verified, so that it is never torn";
 
 use Takes::{Nothing, Value};
 
 /// Letter, long name, value and reason.
 const OPTIONS: [(Option<char>, &str, Takes, &str); 88] = [
     (None, "partial-dir", Value, NO_PLACE),
-    (None, "inplace", Nothing, NO_PLACE),
+    (None, "inplace", Nothing, NO_OVERWRITING),
     (None, "info", Value, NO_LIST),
     (None, "debug", Value, NO_LIST),
     (None, "stderr", Value, "errors are always written to standard error"),

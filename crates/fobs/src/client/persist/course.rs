@@ -2,7 +2,7 @@
 
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
-use crate::engine::{Crawls, DeadControl, Endurance, Reporter};
+use crate::engine::{Counted, Crawls, DeadControl, Endurance, Reporter};
 use crate::error::{Error, Result};
 use crate::event::Summary;
 use crate::options::TransferOptions;
@@ -31,6 +31,8 @@ pub(in crate::client) struct Course {
     sessions: u32,
     /// What attempts before this one have verified, bytes.
     bytes_before: u64,
+    /// What their senders counted, to within the time between two samples.
+    counted_before: Counted,
 }
 
 impl Course {
@@ -44,12 +46,16 @@ impl Course {
             started: None,
             sessions: 0,
             bytes_before: 0,
+            counted_before: Counted::default(),
         }
     }
 
     /// An attempt was set up.
     pub(in crate::client) fn started(&mut self) -> Start {
-        self.bytes_before += self.reporter.take().map_or(0, |reporter| reporter.new_bytes());
+        if let Some(reporter) = self.reporter.take() {
+            self.bytes_before += reporter.new_bytes();
+            self.counted_before = self.counted_before.with(reporter.counted());
+        }
         self.started.get_or_insert_with(Instant::now);
         self.sessions += 1;
         if self.sessions == 1 { Start::First } else { Start::Again }
@@ -88,13 +94,72 @@ impl Course {
     }
 
     /// The figures over all attempts, from those of the last one. What earlier attempts verified was moved by
-    /// this command; packets are those of the last connection.
+    /// this command, and so were their packets; of these only the ones that the verified data needs count as
+    /// needed.
     pub(in crate::client) fn add_up(&self, last: Summary) -> Summary {
         let (Some(started), 2..) = (self.started, self.sessions) else { return last };
         let resumed_bytes = last.resumed_bytes.saturating_sub(self.bytes_before);
         let seconds = started.elapsed().as_secs_f64();
         let moved = last.bytes.saturating_sub(resumed_bytes);
         let goodput_bps = if seconds > 0.0 { moved as f64 * 8.0 / seconds } else { 0.0 };
-        Summary { resumed_bytes, seconds, goodput_bps, ..last }
+        let moved = Summary { resumed_bytes, seconds, goodput_bps, ..last };
+        with_packets(moved, self.counted_before, self.bytes_before)
+    }
+}
+
+/// Adds what senders counted in attempts that verified `bytes` and broke.
+fn with_packets(last: Summary, before: Counted, bytes: u64) -> Summary {
+    let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / whole as f64 };
+    let lost = last.loss_rate * last.packets_sent as f64 + before.packets_lost as f64;
+    let needed = bytes.div_ceil(u64::from(last.packet_size).max(1)).min(before.packets_sent);
+    let packets_needed = last.packets_needed.saturating_add(needed);
+    let packets_sent = last.packets_sent.saturating_add(before.packets_sent);
+    let rtt_before = (before.rtt_min_us > 0).then(|| before.rtt_min_us as f64 / 1e3);
+    Summary {
+        packets_needed,
+        packets_sent,
+        waste: share(packets_sent.saturating_sub(packets_needed) as f64, packets_needed),
+        loss_rate: share(lost, packets_sent).min(1.0),
+        socket_drops: last.socket_drops.saturating_add(before.socket_drops),
+        rtt_ms_min: last.rtt_ms_min.into_iter().chain(rtt_before).reduce(f64::min),
+        ..last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last() -> Summary {
+        Summary {
+            packets_needed: 100,
+            packets_sent: 110,
+            waste: 0.1,
+            loss_rate: 0.1,
+            rtt_ms_min: Some(7.0),
+            socket_drops: 1,
+            packet_size: 1000,
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn packets_of_all_connections_add_up() {
+        let one = Counted { packets_sent: 60, packets_lost: 5, socket_drops: 2, rtt_min_us: 9_000 };
+        let two = Counted { packets_sent: 40, packets_lost: 0, socket_drops: 0, rtt_min_us: 6_500 };
+        let all = with_packets(last(), Counted::default().with(one).with(two), 79_001);
+        assert_eq!((all.packets_needed, all.packets_sent, all.socket_drops), (180, 210, 3));
+        assert_eq!(all.rtt_ms_min, Some(6.5));
+        assert!((all.waste - 30.0 / 180.0).abs() < 1e-9, "{}", all.waste);
+        assert!((all.loss_rate - 16.0 / 210.0).abs() < 1e-9, "{}", all.loss_rate);
+    }
+
+    #[test]
+    fn data_that_compression_shrank_needs_no_more_packets_than_were_sent() {
+        let before = Counted { packets_sent: 10, ..Counted::default() };
+        let all = with_packets(last(), before, 1_000_000);
+        assert_eq!((all.packets_needed, all.packets_sent), (110, 120));
+        let nothing = with_packets(Summary::default(), Counted::default(), 0);
+        assert_eq!((nothing.waste, nothing.loss_rate, nothing.rtt_ms_min), (0.0, 0.0, None));
     }
 }

@@ -107,12 +107,11 @@ fn the_end_of_the_channel_is_one_for_all_leases() {
 }
 
 #[test]
-fn the_secret_of_the_channel_is_for_one_transfer() {
+fn the_secret_of_the_channel_is_for_no_lease() {
     let (mut left, _right) = pair();
-    left.exporter = Some(SessionSecret::new([7; 32]));
+    left.exporter = Some(crate::secure::datagram::SessionSecret::new([7; 32]));
     let mut kept = Kept::new(left, Side::Client);
-    assert!(kept.lease().exporter.is_some());
-    assert!(kept.lease().exporter.is_none());
+    assert!(kept.lease().exporter.is_none(), "the other side may not have the same first one");
 }
 
 #[test]

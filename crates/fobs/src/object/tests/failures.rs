@@ -8,9 +8,9 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// Slow enough that [`LARGE`] bytes take minutes, bits per second.
-const SLOW: u64 = 2_000_000;
-const LARGE: usize = 16 << 20;
+/// Slow enough that [`LARGE`] bytes take half a minute, fast enough that some arrive soon, bits per second.
+const SLOW: u64 = 20_000_000;
+const LARGE: usize = 64 << 20;
 
 fn slow(served: &Served) -> TransferOptions {
     TransferOptions { rate_limit: Some(SLOW), ..served.options() }
@@ -49,6 +49,21 @@ fn refusals_leave_the_connection() {
         assert_eq!(session.send("none/written", data).unwrap_err().kind, ErrorKind::Destination);
     }
     assert!(!served.directory("here").join("written").exists());
+    expect_use(&served, &session, 1);
+}
+
+#[test]
+fn what_fails_here_is_not_asked_for() {
+    let served = Served::start(|_| ());
+    let session = open(&served);
+    let nothing = served.directory("here").join("nothing");
+    // Before anything else: both ends must agree on the secret of the first transfer with packets.
+    assert_eq!(session.put(&[nothing], "x").unwrap_err().kind, ErrorKind::NoSource);
+    let error = session.get(&["x"], std::path::Path::new("/proc/nothing/here")).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Destination, "{error}");
+    let data = content(100_000);
+    session.send("large", &data).unwrap();
+    assert!(session.recv("large", 100_000).unwrap() == data);
     expect_use(&served, &session, 1);
 }
 

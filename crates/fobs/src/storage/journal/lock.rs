@@ -175,11 +175,15 @@ fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
         let Holder { description, pid, .. } = holder;
         format!(" ({}, process {pid}, for {since})", show(description.as_bytes()))
     });
+    // Of a daemon's root and of a home directory the path is empty.
+    let place = match destination {
+        b"" => "the destination".to_owned(),
+        named => format!("'{}'", show(named)),
+    };
     Error::new(
         ErrorKind::Destination,
         format!(
-            "cannot write to '{}': another copy into it is running{}; wait for its end, or end it",
-            show(destination),
+            "cannot write to {place}: another copy into it is running{}; wait for its end, or end it",
             by.unwrap_or_default()
         ),
     )

@@ -55,12 +55,12 @@ impl Target {
     /// Looks for an entry that is no directory, and has it linked if it is there whole.
     pub(super) fn in_basis(&mut self, row: &Row, wanted: &Wanted<'_>, there: Option<&There>) -> FromBasis {
         let is_file = row.kind == RowKind::File;
-        // What is of another type makes way.
-        let there = there.filter(|there| same_type(wanted.kind, &there.kind));
-        // As rsync: a file is looked for even if there is one, anything else is not.
+        // As rsync: a file is looked for even if there is something, anything else is not.
         if self.bases.views.is_empty() || (there.is_some() && !is_file) {
             return FromBasis::No;
         }
+        // What is of another type makes way.
+        let there = there.filter(|there| same_type(wanted.kind, &there.kind));
         let here = self.view.as_mut().and_then(|view| view.stat(&row.path).ok());
         let mut best = (Fit::Nothing, Changes::default());
         for index in 0..self.bases.views.len() {

@@ -39,7 +39,8 @@ pub struct Extraneous {
     open: Vec<Open>,
     found: Vec<Found>,
     found_bytes: usize,
-    left: u64,
+    /// What did not fit among `found`.
+    forgotten: u64,
     failed: bool,
     /// Directories from which something is deleted, and the time that each is to have.
     changed: Vec<(Vec<u8>, Meta)>,
@@ -69,6 +70,8 @@ pub enum Deleted {
     Gone(Found),
     /// It is still there, and why.
     Failed(FileError),
+    /// So many more are still there: the limit of deletions was reached.
+    Limited(u64),
 }
 
 impl Extraneous {
@@ -86,11 +89,10 @@ impl Extraneous {
             open: Vec::new(),
             found: Vec::new(),
             found_bytes: 0,
-            left: 0,
+            forgotten: 0,
             failed: false,
             changed: Vec::new(),
-            keeps_times: options.only_delete
-                || (options.preserve.times && !options.rules.omit_directory_times),
+            keeps_times: options.preserve.times && !options.rules.omit_directory_times,
         }
     }
 
@@ -223,7 +225,7 @@ impl Extraneous {
 
     fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
         if self.found_bytes + path.len() > FOUND_BYTES_MAX {
-            self.left += 1;
+            self.forgotten += 1;
             return false;
         }
         self.found_bytes += path.len() + std::mem::size_of::<Found>();
@@ -239,10 +241,10 @@ impl Extraneous {
             return;
         }
         let max = self.delete.max.unwrap_or(u64::MAX);
-        let mut count = 0;
+        let (mut count, mut left) = (0, 0);
         for found in std::mem::take(&mut self.found) {
             if count == max {
-                self.left += 1;
+                left += 1;
                 continue;
             }
             let deleted = if self.dry_run { Ok(()) } else { self.remove(&found) };
@@ -262,8 +264,14 @@ impl Extraneous {
         if !self.dry_run {
             self.restore_times();
         }
-        if self.left > 0 {
-            let message = format!("{} more would have been deleted: raise --max-delete", self.left);
+        if left > 0 {
+            report(Deleted::Limited(left));
+        }
+        if self.forgotten > 0 {
+            let message = format!(
+                "{} more would have been deleted, and their names take too much memory: run the sync again",
+                self.forgotten
+            );
             report(Deleted::Failed(FileError { path: Vec::new(), message }));
         }
     }

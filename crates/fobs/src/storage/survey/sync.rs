@@ -217,7 +217,10 @@ impl SyncRules {
             WantedKind::File => self.is_same_file(wanted, basis),
             _ => same_value(wanted.kind, &basis.kind),
         };
-        if is_same && !changes(Update::None).is_significant() {
+        // As rsync: of a directory the time counts here, even if it is not kept (`-O`).
+        let is_directory = wanted.kind == WantedKind::Directory;
+        let is_timed = !is_directory || !kept.times || self.is_same_time(wanted, basis);
+        if is_same && is_timed && !changes(Update::None).is_significant() {
             return (Fit::Whole, Changes::BASIS.by(Update::Hardlink));
         }
         let fit = if is_same { Fit::Content } else { Fit::Type };

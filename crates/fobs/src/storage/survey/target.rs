@@ -188,6 +188,9 @@ impl Target {
         {
             changes = from_basis;
         }
+        if row.path.is_empty() && self.options.leaves_top() {
+            changes = Changes::default();
+        }
         let decision = if self.is_dry() { Decision::Skip } else { Decision::Send };
         Choice { decision, changes }
     }
@@ -327,12 +330,18 @@ impl Target {
         Ok(())
     }
 
-    /// Removes what is no directory.
+    /// Removes what is no directory, or makes it its own backup.
     fn unlink(&mut self, path: &[u8]) -> Result<(), Errno> {
         let Some(view) = &mut self.view else { return Ok(()) };
         let place = view.place(path).into_owned();
         let (parent, name) = path::split(&place);
-        fs::unlinkat(&*view.hold(parent)?, name, AtFlags::empty())
+        let directory = view.hold(parent)?;
+        match &self.options.backup {
+            Some(suffix) if !name.ends_with(suffix) => {
+                fs::renameat(&*directory, name, &*directory, [name, suffix].concat())
+            }
+            _ => fs::unlinkat(&*directory, name, AtFlags::empty()),
+        }
     }
 
     /// Removes a directory for something else: with entries only where `--delete` says so.
