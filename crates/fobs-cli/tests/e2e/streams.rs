@@ -50,7 +50,8 @@ fn where_udp_is_blocked_a_copy_goes_over_tcp() {
     if !needs::given(name) {
         return;
     }
-    for (carrier, direction) in ROUTES {
+    // Each costs a second of waiting for UDP.
+    for (carrier, direction) in [(Carrier::Daemon, Direction::Push), (Carrier::Ssh, Direction::Pull)] {
         eprintln!("{carrier:?}, {direction:?}");
         let case = Case::new(name);
         let route = Route::open(&case, carrier, direction);
