@@ -102,3 +102,49 @@ fn a_key_links_only_what_it_may_write() {
         run(inside).expect_success();
     }
 }
+
+#[test]
+fn further_names_follow_a_file_that_is_sent_again() {
+    let case = Case::new("further_names_follow_a_file_that_is_sent_again");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    let source = route.source_path("tree");
+    write(&source.join("a"), "content");
+    for name in ["b", "z"] {
+        fs::hard_link(source.join("a"), source.join(name)).expect("one more name");
+    }
+    // Without times every run sends the file again.
+    for _ in 0..2 {
+        let mut command = route.sync(&["-rH".to_owned()]);
+        case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
+        let target = route.target_path("tree");
+        let inodes = ["a", "b", "z"].map(|name| inode(&target.join(name)));
+        assert!(inodes.iter().all(|one| *one == inodes[0]), "{inodes:?}");
+    }
+}
+
+#[test]
+fn a_backup_outlives_the_sync_that_made_it() {
+    let case = Case::new("a_backup_outlives_the_sync_that_made_it");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    let (source, target) = (route.source_path("tree"), route.target_path("tree"));
+    write(&source.join("dir/file"), "new content");
+    symlink("new", source.join("dir/way")).expect("a fresh link");
+    write(&target.join("dir/file"), "old");
+    write(&target.join("dir/way"), "made way for a link");
+    write(&target.join("dir/gone"), "not at the source");
+    write(&target.join("dir/other~"), "of an earlier sync");
+    for when in ["--delete", "--delete-after"] {
+        let mut command = route.sync(&["-a", when, "--delete-excluded", "--backup"].map(str::to_owned));
+        case.run(command.arg(route.source("tree/")).arg(route.target("tree"))).expect_success();
+        if when == "--delete" {
+            for (name, content) in
+                [("file~", "old"), ("way~", "made way for a link"), ("gone~", "not at the source")]
+            {
+                let kept = fs::read_to_string(target.join("dir").join(name)).unwrap_or_default();
+                assert_eq!(kept, content, "{name}");
+            }
+            assert!(!target.join("dir/other~").exists(), "nothing protects it");
+        }
+    }
+    assert!(!target.join("dir/file~").exists(), "the second sync deletes the first one's");
+}

@@ -211,6 +211,10 @@ impl Entry {
         }
     }
 
+    pub fn xattrs_are_empty(&self) -> bool {
+        self.xattrs.is_empty()
+    }
+
     /// Takes another one's time, which is not compared.
     pub fn take_time(&mut self, other: &Entry) {
         self.time = other.time;

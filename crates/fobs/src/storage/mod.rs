@@ -4,6 +4,7 @@
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
 mod attributes;
+mod backups;
 mod basis;
 mod beneath;
 mod chunk;

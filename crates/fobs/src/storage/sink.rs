@@ -7,6 +7,7 @@ use blake3::hazmat::ChainingValue;
 
 use super::FileDone;
 use super::attributes::{Applier, Attributes, Preserve};
+use super::backups::Backups;
 use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
@@ -192,6 +193,14 @@ impl Sink {
     pub fn follow(&mut self, sync: &SyncOptions) {
         if let Target::Tree(tree) = &mut self.target {
             tree.follow(sync);
+        }
+    }
+
+    /// The backups that a sync makes, if it makes any.
+    pub(in crate::storage) fn backups(&self) -> Option<Backups> {
+        match &self.target {
+            Target::Tree(tree) => tree.backups(),
+            Target::Nothing(_) | Target::Stream(_) => None,
         }
     }
 

@@ -12,24 +12,16 @@ use rustix::io::{Errno, pwrite};
 
 use super::attributes::{Applier, Attributes, HOLD, Handle, Unkept, Unset, open_handle};
 use super::beneath::{Links, kind, open_inside};
-use super::path;
 use super::record::Meta;
 
 #[cfg(test)]
 pub(super) mod faults;
+mod names;
 
-/// Longest file name on Linux, bytes.
-pub(super) const NAME_LEN_MAX: usize = 255;
-/// Between the name and the random characters.
-const MARK: &[u8] = b".fobs-";
-/// `.` before the name, `.fobs-XXXXXX` behind it, bytes.
-const DECORATION_LEN: usize = 1 + MARK.len() + SUFFIX_LEN;
-/// Random characters in a temporary name.
-const SUFFIX_LEN: usize = 6;
-/// Those characters: legal everywhere, and distinct on file systems that ignore case.
-const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// Most names tried; 36^6 exist.
-const NAME_TRIES: usize = 100;
+pub(super) use names::{NAME_LEN_MAX, Names, Suffix, is_temporary, random_suffix, suffix_in, temporary_path};
+
+use names::decorated;
+
 /// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
@@ -55,99 +47,6 @@ pub(super) enum Modes {
         /// The process's umask.
         umask: u32,
     },
-}
-
-/// The random characters at the end of a temporary name.
-pub(super) type Suffix = [u8; SUFFIX_LEN];
-
-/// Makes temporary names.
-#[derive(Debug)]
-pub(super) enum Names {
-    /// Each has another suffix.
-    Distinct {
-        /// The number of the next one.
-        next: u64,
-    },
-    /// All have the suffix of the transfer's journal, which is locked: what has such a name is a leftover.
-    Journalled(Suffix),
-}
-
-impl Names {
-    pub(super) fn distinct() -> Names {
-        // Only a start, because names that exist are skipped; so it may fail.
-        Names::Distinct { next: getrandom::u64().unwrap_or(0) }
-    }
-
-    fn next_suffix(&mut self) -> Suffix {
-        match self {
-            Names::Journalled(suffix) => *suffix,
-            Names::Distinct { next } => {
-                let suffix = suffix_of(*next);
-                *next = next.wrapping_add(1);
-                suffix
-            }
-        }
-    }
-
-    /// Makes something under a temporary name that does not exist, or is a leftover.
-    fn make<T>(
-        &mut self,
-        directory: &OwnedFd,
-        name: &[u8],
-        mut make: impl FnMut(&[u8]) -> Result<T, Errno>,
-    ) -> Result<(Vec<u8>, T), Errno> {
-        for _ in 0..NAME_TRIES {
-            let temporary = decorated(name, &self.next_suffix());
-            match make(&temporary) {
-                Ok(made) => return Ok((temporary, made)),
-                Err(Errno::EXIST) if matches!(self, Names::Journalled(_)) => {
-                    fs::unlinkat(directory, &temporary[..], AtFlags::empty())?;
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(Errno::EXIST)
-    }
-}
-
-/// A suffix for a new journal.
-pub(super) fn random_suffix() -> Suffix {
-    // Two transfers into one directory that have one suffix still use it for files of different names.
-    suffix_of(getrandom::u64().unwrap_or(0))
-}
-
-fn suffix_of(mut number: u64) -> Suffix {
-    let mut suffix = [0; SUFFIX_LEN];
-    for character in &mut suffix {
-        *character = ALPHABET[(number % ALPHABET.len() as u64) as usize];
-        number /= ALPHABET.len() as u64;
-    }
-    suffix
-}
-
-fn decorated(name: &[u8], suffix: &Suffix) -> Vec<u8> {
-    let kept = &name[..name.len().min(NAME_LEN_MAX - DECORATION_LEN)];
-    [b".", kept, MARK, suffix].concat()
-}
-
-/// The path of the temporary file of a path, in a journalled transfer.
-pub(super) fn temporary_path(place: &[u8], suffix: &Suffix) -> Vec<u8> {
-    let (parent, name) = path::split(place);
-    path::join(parent, &decorated(name, suffix))
-}
-
-/// Whether [`Names`] makes such names: of files that are being received, or were when their receiver was
-/// killed.
-pub(super) fn is_temporary(name: &[u8]) -> bool {
-    suffix_in(name).is_some()
-}
-
-/// The random characters of a temporary name.
-pub(super) fn suffix_in(name: &[u8]) -> Option<Suffix> {
-    let (kept, suffix) = name.split_last_chunk::<SUFFIX_LEN>()?;
-    let named = kept.strip_suffix(MARK)?.strip_prefix(b".")?;
-    (!named.is_empty() && suffix.iter().all(|byte| ALPHABET.contains(byte))).then_some(*suffix)
 }
 
 /// The mode of something that gets its own.
@@ -190,7 +89,7 @@ impl Temporary {
         Ok(())
     }
 
-    /// The existing file at `to`: only what may be sent is replaced.
+    /// The existing entry at `to`: only what may be sent is replaced.
     fn replaced(&self, to: &[u8], applier: &Applier) -> Result<Replaced, Errno> {
         match fs::statat(&self.directory, to, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(Replaced::Nothing),
@@ -199,12 +98,24 @@ impl Temporary {
                 FileType::RegularFile => Ok(Replaced::File { mode: stat.st_mode }),
                 FileType::Symlink => Ok(Replaced::Nothing),
                 FileType::Directory => Err(Errno::ISDIR),
-                _ if applier.preserve.devices || applier.preserve.specials => Ok(Replaced::Nothing),
                 // A sync, which replaces what is not kept too.
-                _ if applier.preserve.unkept == Unkept::LeftOut => Ok(Replaced::Nothing),
+                _ if applier.preserve.unkept == Unkept::LeftOut => {
+                    Ok(Replaced::Special { mode: stat.st_mode })
+                }
+                _ if applier.preserve.devices || applier.preserve.specials => Ok(Replaced::Nothing),
                 // By cp devices and the like are not sent, so they are not replaced.
                 _ => Err(Errno::EXIST),
             },
+        }
+    }
+
+    /// The permissions of what is replaced, as cp and rsync keep them where those of the source are not: a
+    /// file takes those of a file, a special file those of either.
+    fn kept_mode(&self, to: &[u8], is_special: bool, applier: &Applier) -> Result<Option<u32>, Errno> {
+        match (self.replaced(to, applier)?, applier.keeping.modes) {
+            (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(mode & 0o777)),
+            (Replaced::Special { mode }, Modes::Ordinary { .. }) if is_special => Ok(Some(mode & 0o777)),
+            _ => Ok(None),
         }
     }
 }
@@ -212,8 +123,10 @@ impl Temporary {
 enum Replaced {
     /// Nothing whose mode would be kept.
     Nothing,
-    /// A file, whose mode is kept as cp does.
+    /// A file with this mode.
     File { mode: u32 },
+    /// A device, fifo or socket with this mode.
+    Special { mode: u32 },
 }
 
 /// Preallocates a file and returns how many bytes. A full disk is an error at once rather than after the last
@@ -356,11 +269,8 @@ impl TemporaryFile {
             Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {}
             Err(errno) => return Err(errno),
         }
-        if let (Replaced::File { mode }, Modes::Ordinary { .. }) =
-            (self.temporary.replaced(name, applier)?, applier.keeping.modes)
-        {
-            let mode = fs::fchmod(&self.file, Mode::from_raw_mode(mode & 0o777));
-            kept = kept.and(mode.map_err(|errno| Unset { what: "the mode".to_owned(), errno }));
+        if let Some(mode) = self.temporary.kept_mode(name, false, applier)? {
+            kept = kept.and(set_mode(open_handle(&*self.file), mode));
         }
         self.temporary.rename(name)?;
         Ok(kept)
@@ -416,7 +326,7 @@ pub(super) fn place(
     })?;
     let mut temporary = Temporary { directory: Arc::clone(directory), name: made, in_place: false };
     let hold = |name: &[u8]| open_inside(directory, name, HOLD, Mode::empty(), Links::Refuse);
-    let kept = match thing {
+    let mut kept = match thing {
         Thing::Symlink(_) => {
             if applier.keeping.times {
                 // The time of a link does not matter enough to fail.
@@ -439,7 +349,10 @@ pub(super) fn place(
     };
     match temporary.rename_to_new(name) {
         Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {
-            temporary.replaced(name, applier)?;
+            let is_special = matches!(thing, Thing::Special(..));
+            if let (true, Some(mode)) = (is_special, temporary.kept_mode(name, is_special, applier)?) {
+                kept = kept.and(set_mode(Handle::Held(hold(&temporary.name)?.as_fd()), mode));
+            }
             temporary.rename(name)?;
             // A rename of one name of a file to another leaves both: the temporary one is removed.
             temporary.in_place = !matches!(thing, Thing::Name(..));
@@ -449,40 +362,14 @@ pub(super) fn place(
     Ok(kept)
 }
 
+fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {
+    file.set_mode(mode).map_err(|errno| Unset { what: "the mode".to_owned(), errno })
+}
+
 /// Sets the modification time, not the access time.
 pub(super) fn timestamps(meta: Meta) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: meta.mtime_s, tv_nsec: meta.mtime_ns.into() },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn temporary_names_fit_and_differ() {
-        let mut names = Names::Distinct { next: u64::MAX };
-        let long = [b'n'; NAME_LEN_MAX];
-        let (first, second) = (names.next_suffix(), names.next_suffix());
-        assert_ne!(first, second);
-        assert_eq!(decorated(&long, &first).len(), NAME_LEN_MAX);
-        assert!(decorated(b"x", &first).starts_with(b".x.fobs-"));
-        assert_eq!(decorated(b"x", &first).len(), 1 + DECORATION_LEN);
-        assert_eq!(temporary_path(b"a/b", b"abc123"), b"a/.b.fobs-abc123");
-        assert_eq!(temporary_path(b"b", b"abc123"), b".b.fobs-abc123");
-    }
-
-    #[test]
-    fn temporary_names_are_recognised() {
-        for name in [&b"x"[..], b".fobs-", b".x.fobs-abc123", &[b'n'; NAME_LEN_MAX]] {
-            assert!(is_temporary(&decorated(name, &random_suffix())));
-        }
-        for name in
-            ["", ".", "x.fobs-abc123", "..fobs-abc123", ".x.fobs-abc12", ".x.fobs-ABC123", ".x.fob-abc123"]
-        {
-            assert!(!is_temporary(name.as_bytes()), "{name}");
-        }
     }
 }

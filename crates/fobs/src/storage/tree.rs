@@ -12,6 +12,7 @@ use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
+use super::backups::Backups;
 use super::beneath::{Links, kind, open_inside, sentence};
 use super::destination::HOLD_DIRECTORY;
 use super::journal::{Journal, is_journal, is_ours};
@@ -71,8 +72,8 @@ pub(super) struct Tree {
     levels: Vec<Level>,
     /// What is recorded of it, and the lock.
     journal: Option<Journal>,
-    /// The end of the name under which what is replaced is kept.
-    backup: Option<Vec<u8>>,
+    /// What is replaced is kept under another name.
+    backups: Option<Backups>,
     /// Times of directories are left.
     leaves_directory_times: bool,
     /// Times of links are left.
@@ -126,7 +127,7 @@ impl Tree {
             unsynced: None,
             levels: Vec::new(),
             journal,
-            backup: None,
+            backups: None,
             leaves_directory_times: false,
             leaves_link_times: false,
             leaves_top: false,
@@ -142,7 +143,7 @@ impl Tree {
 
     /// Stores as a sync does.
     pub(super) fn follow(&mut self, sync: &SyncOptions) {
-        self.backup.clone_from(&sync.backup);
+        self.backups = sync.backup.clone().map(Backups::new);
         if sync.only_delete {
             self.top_meta = self.before;
         }
@@ -151,12 +152,18 @@ impl Tree {
         self.leaves_top = sync.leaves_top();
     }
 
+    /// The backups that are made, if any are.
+    pub(super) fn backups(&self) -> Option<Backups> {
+        self.backups.clone()
+    }
+
     /// Keeps what has the name, unless it is a directory, under its name for backups.
-    fn keep_backup(&self, directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-        let Some(suffix) = &self.backup else { return Ok(()) };
+    fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let Some(backups) = &self.backups else { return Ok(()) };
         match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if kind(&stat) != FileType::Directory => {
-                let kept = [name, suffix].concat();
+                backups.remember(path);
+                let kept = [name, backups.suffix()].concat();
                 match fs::unlinkat(directory, &kept[..], AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(errno) => return Err(errno),
@@ -371,7 +378,7 @@ impl Tree {
         let (parent, name) = path::split(&at);
         let made = self.hold(parent).and_then(|parent| {
             self.names_in(&parent)?;
-            self.keep_backup(&parent, name)?;
+            self.keep_backup(path, &parent, name)?;
             place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
         });
         match made {

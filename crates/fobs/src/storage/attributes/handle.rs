@@ -85,7 +85,7 @@ impl Handle<'_> {
         fs::fstat(file).map(|stat| stat.st_mode)
     }
 
-    pub(super) fn set_mode(self, mode: u32) -> Result<(), Errno> {
+    pub(in crate::storage) fn set_mode(self, mode: u32) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(mode);
         match self {
             Handle::Open(file) => fs::fchmod(file, mode),

@@ -56,7 +56,8 @@ impl Compare {
     ) -> Compare {
         let notices = if options.only_delete { Vec::new() } else { missing_bases(sink) };
         let (durability, bases) = (sink.durability(), Bases::of(sink));
-        let target = Some(Target::new(sink.view(), options, sources, privileges, durability, bases));
+        let (view, backups) = (sink.view(), sink.backups());
+        let target = Some(Target::new(view, options, sources, privileges, durability, bases, backups));
         Compare { target, notices, ..Compare::new(sink, Rules::default()) }
     }
 

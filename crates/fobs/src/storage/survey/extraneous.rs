@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::event::FileError;
 use crate::filter::{Action, Chain, DIRECTORY_FILE_MAX, NameKind, Perishable, Side};
 use crate::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
+use crate::storage::backups::Backups;
 use crate::storage::beneath::{Links, open_inside, sentence};
 use crate::storage::journal::is_ours;
 use crate::storage::path;
@@ -29,7 +30,7 @@ pub struct Extraneous {
     view: Option<View>,
     chain: Chain,
     delete: Delete,
-    backup: Option<Vec<u8>>,
+    backups: Option<Backups>,
     dry_run: bool,
     only_delete: bool,
     enters: Enter,
@@ -75,12 +76,16 @@ pub enum Deleted {
 }
 
 impl Extraneous {
-    pub(super) fn new(view: Option<View>, options: &Arc<SyncOptions>) -> Extraneous {
+    pub(super) fn new(
+        view: Option<View>,
+        options: &Arc<SyncOptions>,
+        backups: Option<Backups>,
+    ) -> Extraneous {
         Extraneous {
             view,
             chain: Chain::new(Arc::new(options.filter.clone()), Side::Receiver, b""),
             delete: options.delete.unwrap_or_default(),
-            backup: options.backup.clone(),
+            backups,
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,
@@ -215,9 +220,9 @@ impl Extraneous {
         let before = self.found.len();
         let mut whole = self.collect_directory(path);
         for found in self.found.split_off(before) {
-            match if self.dry_run { Ok(()) } else { self.remove(&found) } {
-                Ok(()) => report(Deleted::Gone(found)),
-                Err(_) => whole = false,
+            match if self.dry_run { Ok(true) } else { self.remove(&found) } {
+                Ok(true) => report(Deleted::Gone(found)),
+                Ok(false) | Err(_) => whole = false,
             }
         }
         whole
@@ -247,9 +252,11 @@ impl Extraneous {
                 left += 1;
                 continue;
             }
-            let deleted = if self.dry_run { Ok(()) } else { self.remove(&found) };
+            let deleted = if self.dry_run { Ok(true) } else { self.remove(&found) };
             match deleted {
-                Ok(()) => {
+                // A backup that this sync made.
+                Ok(false) => {}
+                Ok(true) => {
                     count += 1;
                     report(Deleted::Gone(found));
                 }
@@ -289,20 +296,24 @@ impl Extraneous {
         }
     }
 
-    fn remove(&mut self, found: &Found) -> Result<(), Errno> {
-        let Some(view) = &mut self.view else { return Ok(()) };
+    /// Deletes it, or makes it its own backup; `false` for a backup that this sync made.
+    fn remove(&mut self, found: &Found) -> Result<bool, Errno> {
+        let Some(view) = &mut self.view else { return Ok(true) };
         let place = view.place(&found.path).into_owned();
         let (parent, name) = path::split(&place);
         let directory = view.hold(parent)?;
-        let removed = match &self.backup {
-            Some(suffix) if !found.is_directory && !name.ends_with(suffix) => {
-                fs::renameat(&*directory, name, &*directory, [name, suffix].concat())
+        let flags = if found.is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let unlink = || fs::unlinkat(&*directory, name, flags);
+        let removed = match &self.backups {
+            Some(backups) if !found.is_directory && !name.ends_with(backups.suffix()) => {
+                backups.remember(&found.path);
+                fs::renameat(&*directory, name, &*directory, [name, backups.suffix()].concat()).map(|()| true)
             }
-            _ if found.is_directory => fs::unlinkat(&*directory, name, AtFlags::REMOVEDIR),
-            _ => fs::unlinkat(&*directory, name, AtFlags::empty()),
+            Some(backups) if !found.is_directory => backups.spare(&found.path, unlink),
+            _ => unlink().map(|()| true),
         };
         match removed {
-            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOENT) => Ok(true),
             other => other,
         }
     }

@@ -20,6 +20,7 @@ use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
 use crate::storage::Item;
 use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
+use crate::storage::backups::Backups;
 use crate::storage::beneath::{Links, kind, open_inside, sentence};
 use crate::storage::journal::{Held, is_journal};
 use crate::storage::path::{self, show};
@@ -49,6 +50,32 @@ pub(super) struct Target {
     pub(super) durability: Durability,
     /// Of `--link-dest`.
     pub(super) bases: Bases,
+    backups: Option<Backups>,
+    resent: Resent,
+}
+
+/// Files of the destination that had several names, of which the first is sent again.
+#[derive(Debug, Default)]
+struct Resent {
+    files: HashSet<(u64, u64)>,
+    is_full: bool,
+}
+
+impl Resent {
+    /// Most files that are remembered, 16 bytes each. Beyond that, every further name is made anew.
+    const FILES_MAX: usize = 2 << 20;
+
+    fn add(&mut self, stat: &Stat) {
+        match self.files.len() < Resent::FILES_MAX {
+            _ if stat.st_nlink < 2 => {}
+            true => drop(self.files.insert((stat.st_dev, stat.st_ino))),
+            false => self.is_full = true,
+        }
+    }
+
+    fn has(&self, stat: &Stat) -> bool {
+        self.is_full || self.files.contains(&(stat.st_dev, stat.st_ino))
+    }
 }
 
 /// A directory whose rows are coming.
@@ -66,12 +93,13 @@ impl Target {
         privileges: Privileges,
         durability: Durability,
         bases: Bases,
+        backups: Option<Backups>,
     ) -> Target {
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
         let expected =
             expected.map(|sources| sources.iter().map(|source| name_in_transfer(source)).collect());
-        let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), &options));
+        let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone()));
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let keeping = Keeping { modes, times: preserve.times };
@@ -86,6 +114,8 @@ impl Target {
             deleted: Vec::new(),
             durability,
             bases,
+            backups,
+            resent: Resent::default(),
         }
     }
 
@@ -235,12 +265,25 @@ impl Target {
                 Ok(()) => self.stays(row),
                 Err(why) => Decision::Failed(why),
             },
-            Action::Send | Action::SendInPlaceOf | Action::LeaveOut => send(row, held),
+            Action::Send | Action::SendInPlaceOf | Action::LeaveOut => {
+                self.replace(row);
+                send(row, held)
+            }
         };
         match decision {
             // It says why, and nothing changes.
             Decision::Failed(_) => decision.into(),
             _ => Choice { decision, changes },
+        }
+    }
+
+    /// Remembers that a file with several names gives up this one: the others have to follow.
+    fn replace(&mut self, row: &Row) {
+        if !self.options.preserve.hard_links || row.kind != RowKind::File {
+            return;
+        }
+        if let Some(stat) = self.view.as_mut().and_then(|view| view.stat(&row.path).ok()) {
+            self.resent.add(&stat);
         }
     }
 
@@ -264,6 +307,7 @@ impl Target {
         let same = |one: &Stat, other: &Stat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
         if let (Some(there), Some(leads_to)) = (&there, &leads_to)
             && same(there, leads_to)
+            && !self.resent.has(there)
         {
             return self.stays(row).into();
         }
@@ -336,9 +380,10 @@ impl Target {
         let place = view.place(path).into_owned();
         let (parent, name) = path::split(&place);
         let directory = view.hold(parent)?;
-        match &self.options.backup {
-            Some(suffix) if !name.ends_with(suffix) => {
-                fs::renameat(&*directory, name, &*directory, [name, suffix].concat())
+        match &self.backups {
+            Some(backups) if !name.ends_with(backups.suffix()) => {
+                backups.remember(path);
+                fs::renameat(&*directory, name, &*directory, [name, backups.suffix()].concat())
             }
             _ => fs::unlinkat(&*directory, name, AtFlags::empty()),
         }

@@ -108,7 +108,7 @@ impl Tree {
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
         let name = path::split(&placing.place).1;
-        self.keep_backup(placing.file.directory(), name)
+        self.keep_backup(path, placing.file.directory(), name)
             .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
         match placing.file.commit(name, len, meta, attributes, &self.applier) {
             Ok(set) => set.map_err(|unset| not_set(&unset, path)),
