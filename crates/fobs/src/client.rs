@@ -53,7 +53,8 @@ pub(crate) fn copy(
     let made = directory_to_make(destination);
     let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
     let done = persist(options.timeout, cancel, tell, || {
-        let outcome = copy_once(sources, destination, options, events.clone(), cancel, &mut course);
+        let left = course.left(options);
+        let outcome = copy_once(sources, destination, &left, events.clone(), cancel, &mut course);
         course.attempt(outcome)
     });
     if let (Err(_), Some(directory)) = (&done, made) {

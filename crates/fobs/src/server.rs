@@ -350,7 +350,10 @@ fn send_pull(
     let Granted { accept, mut link, streams, knows_survey } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
-        None => source_of(policy.base, &open),
+        None => {
+            let privileges = policy.privileges();
+            source_of(policy.base, &open, privileges)
+        }
     }?;
     if knows_survey {
         source.tell_identities();
@@ -401,7 +404,7 @@ fn send_pull(
 }
 
 /// What a pull asks for.
-fn source_of(base: Base, open: &Open) -> Result<Source> {
+fn source_of(base: Base, open: &Open, privileges: Privileges) -> Result<Source> {
     if let Some(range) = open.reuse.range {
         let part = match range.whole {
             true => Part::Whole { max: range.len },
@@ -416,6 +419,7 @@ fn source_of(base: Base, open: &Open) -> Result<Source> {
         paths: open.paths.clone(),
         recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
         preserve: preserved(open.sync.as_deref(), open.preserve),
+        privileges,
         compress: open.compress,
         sync: open.sync.clone(),
     })

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::resume::open_sink;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Location, Remote, TransferOptions};
+use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::session::{preserved, sender_config, sending_of, time_until};
 use crate::storage::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
 
@@ -103,6 +103,7 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
     match sources {
         LocalSources::Stdin => Source::from_stream(Box::new(std::io::stdin()), options.compress),
         LocalSources::Paths(paths) => Source::open(SourceSpec {
+            privileges: Privileges::OfTheUser,
             base: Base::Ambient,
             paths,
             recursive: options.recursive || options.sync.as_ref().is_some_and(|sync| sync.enters()),

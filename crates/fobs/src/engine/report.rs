@@ -57,6 +57,8 @@ struct Tally {
     /// When something was verified for the last time.
     verified_at: Option<Instant>,
     crawls: Crawls,
+    /// What was deleted at either end.
+    deletions: u64,
     deletions_left: u64,
     counted: Option<Counted>,
 }
@@ -121,6 +123,7 @@ impl Reporter {
                 resumed: Resumed::default(),
                 started_over: 0,
                 suspended: None,
+                deletions: 0,
                 deletions_left: 0,
                 counted: None,
             }),
@@ -197,6 +200,7 @@ impl Reporter {
                 // If the channel is broken the session ends anyway, with that error.
                 let _ =
                     self.peer.send(&Message::Deleted { path: Bytes(path.clone()), directory: is_directory });
+                self.with(|state| state.deletions += 1);
                 self.events.event(Event::Deleted { path, directory: is_directory });
             }
             Deleted::Failed(error) => self.failed_here(error),
@@ -210,6 +214,11 @@ impl Reporter {
     /// One of the ends did not delete so many, because the limit of deletions was reached.
     pub(super) fn deletions_left(&self, count: u64) {
         self.with(|state| state.deletions_left = count);
+    }
+
+    /// What was deleted in this session.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.with(|state| state.deletions)
     }
 
     /// How many it was.
@@ -232,6 +241,7 @@ impl Reporter {
     /// The peer deleted something.
     pub(super) fn deleted_there(&self, mut path: Vec<u8>, directory: bool) {
         path.truncate(PEER_PATH_MAX);
+        self.with(|state| state.deletions += 1);
         self.events.event(Event::Deleted { path, directory });
     }
 

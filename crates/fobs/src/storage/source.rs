@@ -152,7 +152,7 @@ impl Source {
             shape => shape,
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
-        let collector = Arc::new(Collector::new(spec.preserve, Privileges::OfTheUser));
+        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges));
         let mut walk = Walk::new(spec.base, usable, collector.clone());
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.

@@ -6,7 +6,9 @@ use crate::engine::{Counted, Crawls, DeadControl, Endurance, Reporter};
 use crate::error::{Error, Result};
 use crate::event::Summary;
 use crate::options::TransferOptions;
+use crate::options::sync::{Delete, SyncOptions};
 use crate::storage::TransferId;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,6 +35,8 @@ pub(in crate::client) struct Course {
     bytes_before: u64,
     /// What their senders counted, to within the time between two samples.
     counted_before: Counted,
+    /// What they deleted.
+    deletions_before: u64,
 }
 
 impl Course {
@@ -47,6 +51,7 @@ impl Course {
             sessions: 0,
             bytes_before: 0,
             counted_before: Counted::default(),
+            deletions_before: 0,
         }
     }
 
@@ -55,10 +60,17 @@ impl Course {
         if let Some(reporter) = self.reporter.take() {
             self.bytes_before += reporter.new_bytes();
             self.counted_before = self.counted_before.with(reporter.counted());
+            self.deletions_before += reporter.deletions();
         }
         self.started.get_or_insert_with(Instant::now);
         self.sessions += 1;
         if self.sessions == 1 { Start::First } else { Start::Again }
+    }
+
+    /// The options of the next attempt: what earlier ones deleted counts towards `--max-delete`.
+    pub(in crate::client) fn left<'a>(&self, options: &'a TransferOptions) -> Cow<'a, TransferOptions> {
+        let deleted = self.deletions_before + self.reporter.as_ref().map_or(0, |it| it.deletions());
+        left_to_delete(options, deleted)
     }
 
     /// Attempts that were set up.
@@ -107,6 +119,15 @@ impl Course {
     }
 }
 
+/// Options that allow so many deletions less.
+fn left_to_delete(options: &TransferOptions, deleted: u64) -> Cow<'_, TransferOptions> {
+    let max = options.sync.as_ref().and_then(|sync| sync.delete?.max);
+    let (Some(sync), Some(max), 1..) = (&options.sync, max, deleted) else { return Cow::Borrowed(options) };
+    let mut sync = SyncOptions::clone(sync);
+    sync.delete = sync.delete.map(|delete| Delete { max: Some(max.saturating_sub(deleted)), ..delete });
+    Cow::Owned(TransferOptions { sync: Some(Arc::new(sync)), ..options.clone() })
+}
+
 /// Adds what senders counted in attempts that verified `bytes` and broke.
 fn with_packets(last: Summary, before: Counted, bytes: u64) -> Summary {
     let share = |part: f64, whole: u64| if whole == 0 { 0.0 } else { part / whole as f64 };
@@ -152,6 +173,23 @@ mod tests {
         assert_eq!(all.rtt_ms_min, Some(6.5));
         assert!((all.waste - 30.0 / 180.0).abs() < 1e-9, "{}", all.waste);
         assert!((all.loss_rate - 16.0 / 210.0).abs() < 1e-9, "{}", all.loss_rate);
+    }
+
+    #[test]
+    fn what_was_deleted_before_counts_towards_the_limit() {
+        let limited = |max| {
+            let sync =
+                SyncOptions { delete: Some(Delete { max, ..Delete::default() }), ..SyncOptions::default() };
+            TransferOptions { sync: Some(Arc::new(sync)), ..TransferOptions::default() }
+        };
+        for (max, deleted, left) in
+            [(Some(5), 0, Some(5)), (Some(5), 3, Some(2)), (Some(5), 9, Some(0)), (None, 9, None)]
+        {
+            let options = limited(max);
+            let next = left_to_delete(&options, deleted).into_owned();
+            assert_eq!(next.sync.unwrap().delete.unwrap().max, left, "{max:?} {deleted}");
+        }
+        assert_eq!(left_to_delete(&TransferOptions::default(), 3).sync, None);
     }
 
     #[test]

@@ -302,6 +302,7 @@ impl World {
     pub fn source_spec(&self) -> SourceSpec {
         let path = [self.from().as_os_str().as_bytes(), b"/"].concat();
         SourceSpec {
+            privileges: crate::options::Privileges::OfTheUser,
             sync: None,
             base: Base::Ambient,
             paths: vec![path],

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
 use crate::storage::attributes::Preserve;
 use crate::storage::beneath::Base;
@@ -20,6 +21,8 @@ pub struct SourceSpec {
     pub recursive: bool,
     /// What to keep beside content. Modes are always sent.
     pub preserve: Preserve,
+    /// What of it only root sees may leave.
+    pub privileges: Privileges,
     /// Compress each chunk with zstd where it becomes smaller.
     pub compress: bool,
     /// Of a sync: which entries are listed and reported.

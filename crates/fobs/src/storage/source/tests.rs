@@ -12,6 +12,7 @@ fn opened(directory: &Path, content: &[u8]) -> Source {
     let path = directory.join("f");
     fs::write(&path, content).expect("a file");
     let mut source = Source::open(SourceSpec {
+        privileges: Privileges::OfTheUser,
         sync: None,
         base: Base::Ambient,
         paths: vec![path.into_os_string().into_encoded_bytes()],

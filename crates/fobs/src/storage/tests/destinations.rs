@@ -12,6 +12,7 @@ use super::super::record::{Meta, Record};
 use super::super::*;
 use super::support::*;
 use crate::error::{Error, ErrorKind};
+use crate::options::Privileges;
 use crate::storage::SourceShape;
 
 fn refused(destination: &Path, shape: SourceShape) -> Error {
@@ -150,6 +151,7 @@ fn a_daemons_root_is_never_left() {
     let look = |path: &[u8]| {
         let paths = vec![path.to_vec()];
         Source::open(SourceSpec {
+            privileges: Privileges::OfTheUser,
             sync: None,
             base: root(),
             paths,

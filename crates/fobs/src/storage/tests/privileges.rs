@@ -50,6 +50,24 @@ fn dangerous(world: &World) -> bool {
     made
 }
 
+#[test]
+fn what_only_root_may_see_does_not_leave() {
+    let world = World::new();
+    if !dangerous(&world) {
+        return;
+    }
+    let from = world.from("tree");
+    for (privileges, leaves) in [(Privileges::Withheld, false), (Privileges::OfTheUser, true)] {
+        let spec = SourceSpec { preserve: all(), privileges, ..spec(&[&from]) };
+        let mut source = Source::open(spec).expect("the source can be read");
+        let sink = SinkSpec { preserve: all(), ..sink_spec(&world.to(""), source.shape()) };
+        let outcome = transfer(&mut source, Sink::open(sink).expect("the destination"));
+        assert_eq!(outcome.sink_failures, []);
+        let file = world.to("tree/f");
+        assert!(has(&file, "user.fobs") && has(&file, "trusted.fobs") == leaves, "{privileges:?}");
+    }
+}
+
 fn copy_with(world: &World, privileges: Privileges) -> Outcome {
     let from = world.from("tree");
     let mut source =

@@ -15,6 +15,7 @@ use super::super::record::Record;
 use super::super::*;
 use crate::error::Result;
 use crate::event::FileError;
+use crate::options::Privileges;
 use crate::storage::SourceShape;
 use fobs_proto::session::first_chunk_data_max;
 
@@ -98,6 +99,7 @@ pub fn content(len: usize, seed: u64) -> Vec<u8> {
 /// The specification of a source, with `-r` and no other option.
 pub fn spec(paths: &[&Path]) -> SourceSpec {
     SourceSpec {
+        privileges: Privileges::OfTheUser,
         sync: None,
         base: Base::Ambient,
         paths: paths.iter().map(|path| bytes(path)).collect(),

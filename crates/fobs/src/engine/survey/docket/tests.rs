@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::options::Privileges;
 use crate::storage::survey::{Changes, Checksums, Decision};
 use crate::storage::{Base, Preserve, Source, SourceSpec};
 
@@ -15,6 +16,7 @@ fn listed() -> (tempfile::TempDir, Docket) {
     }
     let path = directory.path().as_os_str().as_encoded_bytes().to_vec();
     let mut source = Source::open(SourceSpec {
+        privileges: Privileges::OfTheUser,
         sync: None,
         base: Base::Ambient,
         paths: vec![path],
