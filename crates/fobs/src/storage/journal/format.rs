@@ -40,7 +40,7 @@ pub(super) const LOG_AT: u64 = SLOTS_AT + SLOTS as u64 * SLOT_LEN;
 pub(super) const RECORD_LEN: usize = 32;
 /// Most records (128 MiB of log): files past it are not remembered.
 pub(super) const RECORDS_MAX: u64 = 4_194_304;
-/// Highest sequence number and sum of bytes: what is added to them in a journal's life never overflows.
+/// Highest sequence number and sum of bytes, far beyond any journal's life: nothing that is added overflows.
 const COUNT_MAX: u64 = 1 << 62;
 /// Length and check in front of a part, bytes.
 const FRAME_LEN: usize = 4 + CHECK_LEN;
@@ -235,17 +235,23 @@ pub(super) fn decode_claim(salt: &Salt, header: &[u8]) -> Option<Claim> {
     part(salt, header, CLAIM_AT)
 }
 
-/// Bytes of a slot; `None` if they do not fit, so that it says nothing.
+impl Slot {
+    fn is_within_bounds(&self) -> bool {
+        self.sequence <= COUNT_MAX && self.bytes <= COUNT_MAX
+    }
+}
+
+/// Bytes of a slot; `None` if they do not fit, or would not be read again, so that it says nothing.
 pub(super) fn encode_slot(salt: &Salt, index: usize, slot: &Slot) -> Option<Vec<u8>> {
     let bytes = seal(salt, slot_at(index), slot);
-    (bytes.len() as u64 <= SLOT_LEN).then_some(bytes)
+    (bytes.len() as u64 <= SLOT_LEN && slot.is_within_bounds()).then_some(bytes)
 }
 
 /// A slot, from the first bytes of a file.
 pub(super) fn decode_slot(salt: &Salt, index: usize, header: &[u8]) -> Option<Slot> {
     let end = (slot_at(index) + SLOT_LEN) as usize;
     let slot: Slot = part(salt, &header[..header.len().min(end)], slot_at(index))?;
-    (slot.sequence <= COUNT_MAX && slot.bytes <= COUNT_MAX).then_some(slot)
+    slot.is_within_bounds().then_some(slot)
 }
 
 /// A record of the log.
