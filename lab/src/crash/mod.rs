@@ -109,5 +109,5 @@ fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     println!("all: {}", figures.summary());
-    Ok(())
+    figures.check().map_err(|message| Failure::with_code(EXIT_INTERNAL, format!("seed {seed}: {message}")))
 }
