@@ -120,14 +120,15 @@ fn a_policer_of_a_twentieth_is_left_for_streams() {
 /// Windows of 64 KiB over 65 ms carry 8 Mbit/s each: thirteen streams fill 100 Mbit/s.
 #[test]
 fn as_many_streams_are_opened_as_fill_the_link() {
-    for (each, count) in [(100 * MBIT, 1..=2), (25 * MBIT, 4..=6), (8 * MBIT, 12..=17), (3 * MBIT, 31..=45)] {
+    let paths = [(100 * MBIT, 1..=2), (25 * MBIT, 4..=6), (8 * MBIT, 12..=17), (3 * MBIT, 31..=45)];
+    for ((each, count), windows) in paths.into_iter().flat_map(|path| [(path.clone(), false), (path, true)]) {
         let choice = TransportChoice::Tcp { count: None };
-        let streams = StreamsConfig { choice, ..StreamsConfig::new(each, LINK) };
+        let streams = StreamsConfig { choice, windows, ..StreamsConfig::new(each, LINK) };
         let object = Object::Bytes(2 << 30);
         let config =
             FobsConfig { streams: Some(streams), ..FobsConfig::new(object, CongestionControl::Auto) };
         let mut played = Scene::new(LINK, 65 * MS).fobs(config).lasts(40 * SEC).start();
-        let share = played.shares(15 * SEC, 40 * SEC)[0];
+        let share = played.shares(if windows { 5 * SEC } else { 15 * SEC }, 40 * SEC)[0];
         assert!(share > 0.9, "{share} of the link with streams of {each}");
         let found = played.flow(0).figures.streams;
         assert!(count.contains(&found), "{found} streams of {each}");
@@ -210,6 +211,7 @@ fn random(seed: u64) -> Played {
         target: StreamTarget::Found { remembered: rng.pick(&[None, Some(3), Some(16)]) },
         each: rng.pick(&[0, MBIT, 10 * MBIT, 50 * MBIT]),
         together: 80 * MBIT,
+        windows: rng.chance(0.5),
         faults: StreamFaults {
             dies_at_frame: rng.pick(&[None, None, Some(1), Some(7)]),
             death: chance(rng, &[0.0, 0.01, 0.2]),

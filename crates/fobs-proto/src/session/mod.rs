@@ -38,7 +38,9 @@ pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
 pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
 pub use silence::{Presence, Side, Silence};
-pub use stream_count::{STREAMS_MAX, StreamCount, StreamTarget, StreamsSeen};
+pub use stream_count::{
+    STREAMS_HELD, STREAMS_MAX, STREAMS_QUEUED, StreamBrake, StreamCount, StreamTarget, StreamsSeen,
+};
 pub use transport::{
     DatagramsSeen, Directive, RouteChange, RouteReason, StreamsOpen, TransportChoice, TransportConfig,
     TransportPolicy, TransportSeen,

@@ -287,6 +287,7 @@ impl TransportPolicy {
                 delivered: seen.frames_delivered,
                 open: seen.streams.open,
                 round_trip: seen.streams.round_trip,
+                brake: seen.streams.brake,
                 idle: seen.idle,
             });
         } else {

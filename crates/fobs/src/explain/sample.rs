@@ -286,7 +286,7 @@ impl StreamsSample {
     }
 
     /// As [`SenderSample::since`].
-    fn since(&self, earlier: &StreamsSample) -> StreamsSample {
+    pub(crate) fn since(&self, earlier: &StreamsSample) -> StreamsSample {
         let d = u64::saturating_sub;
         StreamsSample {
             bytes_acked: d(self.bytes_acked, earlier.bytes_acked),

@@ -15,12 +15,29 @@ struct Path {
     noise: f64,
     /// Streams that it admits.
     room: u32,
+    /// Whether `each` is what a window allows, and the kernel reports it.
+    windows: bool,
 }
 
 impl Path {
     /// A path whose best number of streams is this.
     fn with_best(best: u32) -> Path {
-        Path { each: 1e6, link: 1e6 * f64::from(best), best, cost: 0.0, noise: 0.0, room: STREAMS_MAX }
+        Path {
+            each: 1e6,
+            link: 1e6 * f64::from(best),
+            best,
+            cost: 0.0,
+            noise: 0.0,
+            room: STREAMS_MAX,
+            windows: false,
+        }
+    }
+
+    fn brake(&self, streams: u32) -> StreamBrake {
+        match self.windows && self.each * f64::from(streams) < self.link {
+            true => StreamBrake::Windows,
+            false => StreamBrake::Path,
+        }
     }
 
     fn rate(&self, streams: u32) -> f64 {
@@ -38,6 +55,8 @@ struct Run {
     delivered: f64,
     /// The number wanted at each step.
     wanted: Vec<u32>,
+    /// Rate of a receiver that is slower than the path.
+    limit: Option<f64>,
 }
 
 impl Run {
@@ -49,6 +68,7 @@ impl Run {
             now: Timestamp::ZERO,
             delivered: 0.0,
             wanted: Vec::new(),
+            limit: None,
         }
     }
 
@@ -58,12 +78,14 @@ impl Run {
             // Five steps make a second; their noise adds up to its deviation.
             let spread: f64 = (0..12).map(|_| self.rng.unit()).sum::<f64>() - 6.0;
             let noise = 1.0 + spread * self.path.noise * 5f64.sqrt();
-            self.delivered += self.path.rate(open) * noise.max(0.0) * STEP.as_secs_f64();
+            let rate = self.path.rate(open).min(self.limit.unwrap_or(f64::INFINITY));
+            self.delivered += rate * noise.max(0.0) * STEP.as_secs_f64();
             self.now = self.now + STEP;
             let seen = StreamsSeen {
                 now: self.now,
                 delivered: self.delivered as u64,
                 open,
+                brake: self.path.brake(open),
                 round_trip: Duration::from_millis(65),
                 idle,
             };
@@ -100,6 +122,40 @@ fn the_best_number_is_reached_within_seconds() {
         run.advance(within, false);
         assert!(run.count.wanted() >= best, "{best}: {:?} after {within} s", run.count.wanted());
     }
+}
+
+#[test]
+fn windows_that_hold_the_streams_are_noticed_sooner() {
+    for (best, within) in [(4, 2), (12, 3), (32, 4)] {
+        let mut run = Run::new(Path { windows: true, ..Path::with_best(best) }, FOUND, 1);
+        run.advance(within, false);
+        assert!(run.count.wanted() >= best, "{best}: {:?} after {within} s", run.count.wanted());
+        run.advance(120, false);
+        assert!(run.wanted.iter().all(|n| *n <= 2 * best), "{best}: {:?}", run.wanted);
+        assert!(run.share_of_best(60) > 0.97, "{best}: {}", run.share_of_best(60));
+    }
+}
+
+#[test]
+fn full_windows_of_a_slow_receiver_add_no_streams() {
+    // Its windows are full however many there are, and the rate stays.
+    let path = Path { windows: true, link: 1e9, ..Path::with_best(1) };
+    let mut run = Run::new(path, FOUND, 1);
+    run.limit = Some(1e6);
+    run.advance(60, false);
+    let mean = run.wanted.iter().sum::<u32>() as f64 / run.wanted.len() as f64;
+    assert!(mean < 1.5, "{mean} streams on average");
+}
+
+#[test]
+fn the_kernel_says_what_holds_streams() {
+    let ms = Duration::from_millis;
+    let of = |held, round_trip| StreamBrake::of(ms(100), ms(held), ms(round_trip), ms(65));
+    assert_eq!(
+        (of(80, 66), of(20, 66), of(80, 90)),
+        (StreamBrake::Windows, StreamBrake::Path, StreamBrake::Path)
+    );
+    assert_eq!(StreamBrake::of(ms(0), ms(0), ms(0), ms(0)), StreamBrake::Path, "nothing is known");
 }
 
 #[test]

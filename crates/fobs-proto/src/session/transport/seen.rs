@@ -1,5 +1,6 @@
 //! What is observed of both ways.
 
+use super::super::stream_count::StreamBrake;
 use crate::sender::{Route, SendLimit, Sender};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub struct StreamsOpen {
     /// A stream's smoothed round trip, as its kernel has it; of those open, the mean. Zero if it is not
     /// known.
     pub round_trip: Duration,
+    /// What held them back since the driver looked before.
+    pub brake: StreamBrake,
 }
 
 impl TransportSeen {

@@ -63,7 +63,9 @@ impl FobsFlow {
         let Some(framing) = &mut self.framing else { return };
         let round_trip = net.delay(self.me.id, Way::Data) + net.delay(self.me.id, Way::Acks);
         let (open, connecting) = framing.streams.open(net.now);
-        let streams = StreamsOpen { open, connecting, round_trip: Duration::from_nanos(round_trip) };
+        let round_trip_length = Duration::from_nanos(round_trip);
+        let brake = framing.streams.brake(net.now);
+        let streams = StreamsOpen { open, connecting, round_trip: round_trip_length, brake };
         let directive = self.sending.direct(net, &mut framing.policy, streams);
         framing.streams.want(net.now, directive.streams, round_trip);
         while let Some(change) = framing.policy.poll_change() {

@@ -5,7 +5,7 @@
 use crate::rng::{Chance, Rng};
 use crate::time::{MS, Nanos, SEC, time_for};
 use fobs_proto::sender::FrameOut;
-use fobs_proto::session::{StreamTarget, TransportChoice};
+use fobs_proto::session::{StreamBrake, StreamTarget, TransportChoice};
 use fobs_proto::wire::Ack;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,6 +30,8 @@ pub struct StreamsConfig {
     pub each: u64,
     /// Rate of all together.
     pub together: u64,
+    /// Whether `each` is the rate of a window, as its kernel would say; else of a path that it feels.
+    pub windows: bool,
     /// What goes wrong.
     pub faults: StreamFaults,
 }
@@ -42,6 +44,7 @@ impl StreamsConfig {
             target: StreamTarget::Found { remembered: None },
             each,
             together,
+            windows: false,
             faults: StreamFaults::default(),
         }
     }
@@ -184,6 +187,15 @@ impl Streams {
     fn rate(&self, now: Nanos) -> u64 {
         let open = u64::from(self.open(now).0.max(1));
         self.config.each.min(self.config.together / open).max(1)
+    }
+
+    /// A stream that has a rate of its own does not feel the path.
+    pub(super) fn brake(&self, now: Nanos) -> StreamBrake {
+        let open = u64::from(self.open(now).0.max(1));
+        match self.config.windows && self.config.each * open < self.config.together {
+            true => StreamBrake::Windows,
+            false => StreamBrake::Path,
+        }
     }
 
     fn free_pipe(&self, now: Nanos) -> Option<usize> {

@@ -7,12 +7,13 @@ use crate::engine::failure::{StreamsTried, chunk_not_held};
 use crate::engine::letters::{Post, ToSender};
 use crate::engine::streams::{FrameJob, OutNews, Outgoing, StreamFigures, StreamSetup};
 use crate::error::Result;
+use crate::explain::StreamsSample;
 use crate::history::RememberedPath;
 use fobs_proto::Timestamp;
 use fobs_proto::object::CHUNK_LEN_MAX;
 use fobs_proto::sender::{FrameOut, Route, SendLimit, TransmitFrame};
 use fobs_proto::session::{
-    StreamTarget, StreamsOpen, TransportChoice, TransportConfig, TransportPolicy, TransportSeen,
+    StreamBrake, StreamTarget, StreamsOpen, TransportChoice, TransportConfig, TransportPolicy, TransportSeen,
 };
 use fobs_proto::wire::{FRAME_DATA_MAX, FRAME_HEADER_LEN};
 use std::time::Duration;
@@ -95,7 +96,8 @@ impl Sending {
         let figures = streams.figures();
         let connecting = self.routing.policy.directive().streams.saturating_sub(figures.open);
         let round_trip = Duration::from_micros(figures.sample.rtt_us);
-        let open = StreamsOpen { open: figures.open, connecting, round_trip };
+        let brake = self.routing.brake(&figures.sample);
+        let open = StreamsOpen { open: figures.open, connecting, round_trip, brake };
         let mut seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
         // A machine that was not asked for another frame has not said that there is none.
         seen.idle &= self.routing.wait != FramesWait::Streams;
@@ -152,9 +154,24 @@ pub(super) struct Routing {
     wait: FramesWait,
     /// Since when only streams may carry data and there is none.
     none_since: Option<Timestamp>,
+    /// What the kernel had said of the streams when they were last looked at.
+    sample: StreamsSample,
 }
 
 impl Routing {
+    /// What has held the streams back since the last look.
+    fn brake(&mut self, now: &StreamsSample) -> StreamBrake {
+        let since = now.since(&self.sample);
+        self.sample = now.clone();
+        let micros = Duration::from_micros;
+        StreamBrake::of(
+            micros(since.busy_us),
+            micros(since.peer_window_us.saturating_add(since.send_buffer_us)),
+            micros(now.rtt_us),
+            micros(now.rtt_min_us),
+        )
+    }
+
     /// How long there has been no stream where only streams may carry data.
     fn without_stream(&mut self, now: Timestamp, route: Route, open: u32) -> Duration {
         if route.has_datagrams() || open > 0 {
@@ -191,6 +208,7 @@ pub(super) fn start(
         patience,
         wait: FramesWait::Nothing,
         none_since: None,
+        sample: StreamsSample::default(),
     };
     let Some(setup) = setup else { return Ok((None, routing, StreamsTried::No)) };
     let alarm = post.alarm(ToSender::ReadFailed);

@@ -7,6 +7,7 @@ use crate::explain::sample::{ReceiverSample, SenderSample};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{bytes, percent, rate};
 use fobs_proto::congestion::CongestionControl;
+use fobs_proto::session::{STREAMS_HELD, STREAMS_QUEUED};
 
 /// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
 /// 0.01 to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
@@ -33,13 +34,6 @@ pub(super) enum StreamBrake {
     /// The congestion window, and so the path.
     Path,
 }
-
-/// Share of the streams' busy time from which on the kernel's account of a full window or buffer names the
-/// limit: in the rest of the time it was the congestion window.
-const STREAMS_HELD: f64 = 0.5;
-/// Round trip from which on a queue stands, in smallest ones. Measured: 1.01 with one clamped window of 64 KB
-/// on a path of 100 Mbit/s and 65 ms, 1.4 with 16 of them, which fill it.
-const STREAMS_QUEUED: f64 = 1.2;
 
 /// A transfer's record and what follows from it.
 pub(in crate::explain) struct Facts<'a> {
