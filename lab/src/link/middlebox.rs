@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn only_udp_is_held_to_the_rate() {
         let mut shaper = middlebox(r#"{"policer":{"rate":"8Mbit","burst":"1500B"}}"#);
-        let mut passes = |protocol, ms: u64| shaper.passes(10 * SECOND + ms * 1_000_000, protocol, None, 1000);
+        let mut passes =
+            |protocol, ms: u64| shaper.passes(10 * SECOND + ms * 1_000_000, protocol, None, 1000);
         assert!(passes(Protocol::Udp, 0) && !passes(Protocol::Udp, 0), "a burst of 1500 bytes");
         assert!(passes(Protocol::Udp, 1) && !passes(Protocol::Udp, 1), "1000 bytes in a millisecond");
         assert!(passes(Protocol::Tcp, 1));

@@ -101,7 +101,9 @@ fn tcp_is_set_up_as_it_was_asked_for_or_refused() {
     assert_eq!(with("reno").send("object", &data).unwrap().transport, "tcp");
     assert!(with("reno").recv("object", 1 << 20).unwrap() == data);
     // The sender decides: the client, and then the server.
-    for outcome in [with("none").send("other", &data).map(drop), with("none").recv("object", 1 << 20).map(drop)] {
+    for outcome in
+        [with("none").send("other", &data).map(drop), with("none").recv("object", 1 << 20).map(drop)]
+    {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Usage, "{error}");
         assert!(error.message.contains("--tcp-cc none") && error.message.contains("reno"), "{error}");

@@ -15,7 +15,7 @@ pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures)
         loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
         waste: stats.waste(),
         late_seconds: machine.late().map(|late| late.as_secs_f64()),
-        streams: streams.open,
+        streams: streams.connections,
     }
 }
 

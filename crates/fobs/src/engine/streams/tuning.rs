@@ -39,6 +39,9 @@ pub(super) fn apply(tuning: &TcpTuning, socket: &TcpStream) -> io::Result<()> {
     if let Some(bytes) = tuning.buffer {
         sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
         sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+        // The kernel doubled what it took, for its overhead.
+        let taken = sockopt::socket_recv_buffer_size(socket)? / 2;
+        fobs_sys::set_window_max(socket, u32::try_from(taken).unwrap_or(u32::MAX))?;
     }
     if let Some(name) = &tuning.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
@@ -49,6 +52,7 @@ pub(super) fn apply(tuning: &TcpTuning, socket: &TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
 
     #[test]
     fn a_connection_gets_the_congestion_control_and_buffers() {
@@ -64,6 +68,29 @@ mod tests {
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         apply(&TcpTuning::default(), &other).unwrap();
         assert_eq!(sockopt::tcp_congestion(&other).unwrap(), before);
+    }
+
+    #[test]
+    fn a_larger_buffer_is_a_larger_window() {
+        let window = |tuning: &TcpTuning| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut far, _) = listener.accept().unwrap();
+            // As at the daemon, the receiver's connection is there before it is set up.
+            apply(tuning, &far).unwrap();
+            near.set_nonblocking(true).unwrap();
+            far.set_nonblocking(true).unwrap();
+            let (mut widest, mut bytes) = (0, vec![0; 64 << 10]);
+            for _ in 0..2000 {
+                let _ = near.write(&bytes);
+                let _ = far.read(&mut bytes);
+                widest = fobs_sys::tcp_info(&near).unwrap().peer_window.max(widest);
+            }
+            widest
+        };
+        let of = |bytes| window(&TcpTuning { congestion: None, buffer: Some(bytes) });
+        let (small, large) = (of(64 << 10), of(1 << 20));
+        assert!(small <= 128 << 10 && large > 300 << 10, "{small} and {large}");
     }
 
     #[test]
