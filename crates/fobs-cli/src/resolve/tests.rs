@@ -4,6 +4,7 @@ use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
 use fobs::options::{MinRate, StreamAllotment, Transport};
+use fobs::options::{PushBinary, SshOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,10 +69,13 @@ fn flags_become_options() {
                 config_file: Some("conf".into()),
                 jump: Some("hop".into()),
                 options: vec!["A=b".into(), "C=d".into()],
-                verbose: 2,
                 program: None,
+                push: PushBinary::Never,
+                inherited: None,
             };
         }),
+        ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),
+        ("--push-binary --no-push-binary", |_| {}),
         ("-S myssh", |o| o.ssh.program = Some("myssh".into())),
         ("--ssh myssh", |o| o.ssh.program = Some("myssh".into())),
         ("-q -o A=b", |o| o.ssh.options = vec!["A=b".into(), "LogLevel=ERROR".into()]),
