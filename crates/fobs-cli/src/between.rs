@@ -171,6 +171,7 @@ fn progress(line: &Value) -> Progress {
         rtt_ms: known(line, "rtt_ms"),
         loss_rate: figure(line, "loss_rate"),
         waste: figure(line, "waste"),
+        streams: u32::try_from(whole(line, "streams")).unwrap_or(0),
     }
 }
 
@@ -233,6 +234,7 @@ mod tests {
             rtt_ms: Some(5.5),
             loss_rate: 0.25,
             waste: 0.5,
+            streams: 2,
         };
         let done = Event::FileDone { path: b"a".to_vec(), bytes: 7, root: [0xab; 32] };
         let failed = Event::FileFailed(FileError { path: b"b".to_vec(), message: "no".to_owned() });

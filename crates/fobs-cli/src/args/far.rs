@@ -39,6 +39,9 @@ impl CpArgs {
         let priority = Some(self.priority).filter(|priority| *priority != Priority::Fair);
         value("cc", Some(&self.cc.name()));
         value("transport", Some(&transport));
+        value("tcp-cc", self.tcp_cc.as_ref().map(|it| it as &dyn Display));
+        value("tcp-buffer", self.tcp_buffer.as_ref().map(|it| it as &dyn Display));
+        value("stream-allotment", Some(&self.stream_allotment));
         value("loss-cause", Some(&self.loss_cause.name()));
         value("priority", priority.as_ref().map(|it| it as &dyn Display));
         value("rate", rate.as_ref().map(|it| it as &dyn Display));
@@ -77,6 +80,7 @@ mod tests {
             "--rate 200M --timeout 90 --min-rate 1Mbit/30s --ack-every 64 --burst 2 --packet-size 8KiB",
             "--priority scavenger --loss-cause off -l 8000",
             "--cc fixed --rate 1G",
+            "--tcp-cc cubic --tcp-buffer 4M --stream-allotment equal-parts",
         ] {
             let words: Vec<OsString> = given.split_whitespace().map(OsString::from).collect();
             let all = [words.clone(), vec!["a".into(), "b:".into()]].concat();
