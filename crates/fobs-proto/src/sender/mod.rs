@@ -348,6 +348,7 @@ impl Sender {
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
             }
         }
+        self.undo_losses(now, news.found);
         self.attribution.on_report(ack);
         self.detect_losses(now);
         let marks = self.flight.take_marks(ack);
@@ -385,13 +386,13 @@ impl Sender {
 
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let loss = self.flight.sent.loss_deadline(self.rtt.loss_delay());
+        let loss = self.flight.sent.loss_deadline(self.loss_delay());
         [loss, self.probe_deadline()].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.flight.sent.loss_deadline(self.rtt.loss_delay()).is_some_and(|at| at <= now) {
+        if self.flight.sent.loss_deadline(self.loss_delay()).is_some_and(|at| at <= now) {
             self.detect_losses(now);
         }
         if self.probe_deadline().is_some_and(|at| at <= now) {
@@ -456,6 +457,7 @@ impl Sender {
     /// A round trip has passed.
     fn on_round(&mut self, now: Timestamp) {
         self.attribution.on_round_trip();
+        self.flight.sent.on_round_trip();
         let measured = self.rate.newest();
         if self.controller.loss_response() == LossResponse::Slows
             && let Some(rate) = self.pacing_rate().or(measured)

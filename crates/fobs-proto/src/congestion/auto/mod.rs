@@ -34,8 +34,8 @@ pub use priority::{Priority, UnknownPriority};
 
 use super::mode::ModeLog;
 use super::{
-    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, LossEpisode, LossResponse, ModeChange,
-    ModeReason, PathHistory,
+    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, FoundLosses, LossEpisode, LossResponse,
+    ModeChange, ModeReason, PathHistory,
 };
 use crate::{Rate, Timestamp};
 use detect::{Bursts, Detectors, QueueEvent};
@@ -259,6 +259,13 @@ impl Controller for Auto {
         self.retreat();
         if let State::Compete(competition) = &mut self.state {
             competition.on_loss(loss);
+        }
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        self.model.losses.on_found(found.packets as f64);
+        if let State::Compete(competition) = &mut self.state {
+            competition.on_found(found.packets as f64);
         }
     }
 
