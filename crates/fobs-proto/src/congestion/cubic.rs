@@ -52,7 +52,13 @@ fn plateau_time(w_max: f64, window: f64) -> f64 {
 impl Cubic {
     /// A controller with packets of `packet_len` datagram bytes.
     pub fn new(packet_len: u16) -> Cubic {
-        Cubic { window: Window::new(packet_len), w_max: 0.0, prior: 0.0, epoch: None, before: (0.0, 0.0, None) }
+        Cubic {
+            window: Window::new(packet_len),
+            w_max: 0.0,
+            prior: 0.0,
+            epoch: None,
+            before: (0.0, 0.0, None),
+        }
     }
 
     /// A controller that starts in congestion avoidance with a window of `packets`.

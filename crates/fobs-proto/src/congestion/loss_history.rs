@@ -131,7 +131,7 @@ mod tests {
     fn an_event_whose_losses_arrive_is_none() {
         let mut history = history(&[100; 9]);
         let mut acks = Acks::new(2 * RTT);
-        (0..20).for_each(|_| drop(acks.round(0)));
+        (0..20).for_each(|_| _ = acks.round(0));
         let before = history.mean_interval();
         assert!(history.on_loss(&acks.losses(4), RTT));
         let found = FoundLosses { now: acks.now(), packets: 4 };

@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_reduction_is_undone_once_all_its_losses_arrive() {
-        let (mut window, mut acks) = (Window::new(PACKET), Acks::new(RTT));
+        let (mut window, acks) = (Window::new(PACKET), Acks::new(RTT));
         let before = window.packets();
         let first = acks.losses(3);
         assert_eq!(window.on_loss(&first), Reaction::Reduce);
