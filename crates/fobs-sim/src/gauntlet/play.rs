@@ -309,7 +309,7 @@ mod tests {
         let who = Contestant::Fobs(CongestionControl::Auto);
         let clean = play(&cell, who);
         assert!(clean.complete && clean.goodput > 35.0 && clean.excess < 0.01, "{clean:?}");
-        assert!((30.0..200.0).contains(&clean.first_byte_ms), "{clean:?}");
+        assert!((15.0..200.0).contains(&clean.first_byte_ms), "{clean:?}");
         cell.quirks = vec![Quirk::Loss(0.02)];
         let lossy = play(&cell, who);
         assert!(lossy.waste > 0.01 && lossy.excess < 0.01, "{lossy:?}");
