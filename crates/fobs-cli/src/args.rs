@@ -27,7 +27,7 @@ use crate::endurance::{parse_min_rate, parse_timeout};
 use crate::exit;
 use crate::moment::parse_deadline;
 use crate::moved::MovedArgs;
-use crate::units::{parse_rate, parse_size};
+use crate::units::{parse_memory, parse_rate, parse_size};
 
 /// Examples of `fobs cp`, for its help and its man page.
 pub const CP_EXAMPLES: &str = "\
@@ -180,6 +180,13 @@ pub struct CpArgs {
     /// Maximum packets per burst
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: Option<u32>,
+
+    /// Memory that this side of the copy may hold, 64 MiB to 64 GiB [default: 256MiB]
+    ///
+    /// Long paths need about two bandwidth-delay products: 400 MB at 10 Gbit/s and 160 ms. The other side has
+    /// its own. A number without a unit is bytes; units as in 512MiB or 2G.
+    #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
+    pub memory: Option<u64>,
 
     /// Data bytes per packet [default: as many as the path carries]
     ///

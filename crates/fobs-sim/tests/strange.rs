@@ -98,6 +98,18 @@ fn no_start_overflows_one_product_of_queue_by_more_than_a_tenth() {
 }
 
 #[test]
+fn ten_gigabits_at_a_tenth_of_a_second_fit_the_memory() {
+    let mut played = Scene::new(10_000 * MBIT, 100 * MS)
+        .link(|link| link.mtu = 9000)
+        .fobs(fobs(8_000_000_000, CongestionControl::Auto))
+        .between_ideal_hosts()
+        .play();
+    assert!(played.flow(0).outcome.is_complete());
+    let share = played.share(0);
+    assert!(share >= 0.85, "{share}");
+}
+
+#[test]
 fn what_the_host_itself_drops_bounds_every_controller() {
     for cc in CongestionControl::ALL {
         if matches!(cc, CongestionControl::Fixed { .. }) {

@@ -148,6 +148,7 @@ fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
         rate_limit,
         timeout: args.timeout.unwrap_or(defaults.timeout),
         min_rate: args.min_rate,
+        memory: args.memory.unwrap_or(defaults.memory),
         ssh: SshOptions { verbose: args.switches.verbose.saturating_sub(1), ..SshOptions::default() },
         ..defaults
     }))

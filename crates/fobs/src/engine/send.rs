@@ -32,8 +32,8 @@ use crate::storage::{Known, Removal};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    CHUNKS_MAX, ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection,
-    SendPolicy, SendPolicyConfig, Side, Wait,
+    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
+    SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{Rate, Timestamp};
@@ -147,7 +147,8 @@ impl Sending {
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (chosen_rate(&config), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
-        let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
+        let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
+        let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
