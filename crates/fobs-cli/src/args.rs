@@ -103,9 +103,9 @@ pub enum Command {
 /// SSH; fobs://host[:port]/path below the directory that a daemon serves; '-' for standard input or output.
 /// Over SSH, a path that does not start with '/' is relative to the home directory; in the URL, an absolute
 /// path needs a second slash. Write an IPv6 address in brackets, and a local name with a colon as ./a:b. In
-/// URLs, %XX stands for a byte. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which the
-/// other host expands. Sources may be on several hosts, and both sides on others: then the data goes directly
-/// between them. fobs --help lists the exit codes.
+/// URLs, %XX stands for a byte. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which
+/// the other host expands. Sources may be on several hosts, and both sides on others: then the data goes
+/// directly between them. fobs --help lists the exit codes.
 #[derive(Debug, Args)]
 #[command(override_usage = "fobs cp [OPTIONS] SRC... DST", after_help = CP_EXAMPLES, args_override_self = true)]
 pub struct CpArgs {
@@ -141,8 +141,8 @@ pub struct CpArgs {
 
     /// Between two other hosts, send the data through this one
     ///
-    /// Without it, data goes from one to the other where a way is open, and only otherwise through here. Either
-    /// way, this host needs ssh to both of them, and they need none to each other.
+    /// Without it, data goes from one to the other where a way is open, and only otherwise through here.
+    /// Either way, this host needs ssh to both of them, and they need none to each other.
     #[arg(short = '3', long)]
     pub through_here: bool,
 
@@ -290,8 +290,8 @@ pub struct KeygenArgs {
 
 /// Show the copies that run on this host, and change them.
 ///
-/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the copies of
-/// all users.
+/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the
+/// copies of all users.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Print the copies once, and end

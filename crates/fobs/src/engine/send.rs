@@ -151,12 +151,12 @@ impl Sending {
         let (cap, began) = (chosen_rate(&config), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
-        let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
         }
         Ok(Sending {
+            steered: Steered::start(job.steering, &link, &job.throttle),
             link,
             machine,
             policy: SendPolicy::new(config_of_policy),
@@ -187,7 +187,6 @@ impl Sending {
             moves: 0,
             streams,
             routing,
-            steered,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }
