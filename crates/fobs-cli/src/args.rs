@@ -165,7 +165,7 @@ pub struct CpArgs {
 
     /// Congestion control of TCP connections that carry data [default: the sending host's]
     ///
-    /// One that the sending host's kernel has loaded and permits: see net.ipv4.tcp_allowed_congestion_control.
+    /// One that the sending host's kernel has loaded and permits: net.ipv4.tcp_allowed_congestion_control.
     #[arg(long, value_name = "NAME")]
     pub tcp_cc: Option<String>,
 

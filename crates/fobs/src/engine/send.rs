@@ -352,7 +352,7 @@ impl Sending {
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };

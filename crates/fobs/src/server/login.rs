@@ -14,15 +14,6 @@ use crate::storage::{Base, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Why a session over standard input and output failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StdioFailure {
-    /// It ended before the client could be told: only standard error is left.
-    Untold(Error),
-    /// The client has been sent it, and shows it.
-    Told(Error),
-}
-
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
 /// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
 /// standard error.
@@ -32,19 +23,23 @@ pub enum StdioFailure {
 pub fn serve_stdio(
     restriction: Option<&Restriction>,
     cancel: &CancelToken,
-) -> std::result::Result<(), StdioFailure> {
-    let (base, rights) = match restriction {
-        None => (Base::Ambient, None),
-        Some(restriction) => {
-            let (base, rights) = restricted(restriction).map_err(StdioFailure::Untold)?;
-            (base, Some(rights))
-        }
-    };
-    let channel = ssh::server_channel().map_err(StdioFailure::Untold)?;
-    // From sshd: "client-ip client-port server-ip server-port".
-    let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
-    let served = serve_session(channel, cancel, &mut Login { base, rights, here });
-    served.map(|_| ()).map_err(StdioFailure::Told)
+) -> std::result::Result<(), StdioError> {
+    let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    let channel = ssh::server_channel().map_err(StdioError::Untold)?;
+    match serve_session(channel, cancel, &mut login) {
+        Ok(_) => Ok(()),
+        Err(error) if login.is_client_told => Err(StdioError::Told(error)),
+        Err(error) => Err(StdioError::Untold(error)),
+    }
+}
+
+/// Why [`serve_stdio`] failed, and who is to say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdioError {
+    /// The client was sent it and says it to its user.
+    Told(Error),
+    /// The client knows nothing of it: the session had not begun.
+    Untold(Error),
 }
 
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.
@@ -53,6 +48,23 @@ struct Login {
     rights: Option<Rights>,
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
+    is_client_told: bool,
+}
+
+impl Login {
+    fn new(restriction: Option<&Restriction>) -> Result<Login> {
+        let (base, rights) = match restriction {
+            None => (Base::Ambient, None),
+            Some(restriction) => {
+                let (base, rights) = restricted(restriction)?;
+                (base, Some(rights))
+            }
+        };
+        // From sshd: "client-ip client-port server-ip server-port".
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
+        Ok(Login { base, rights, here, is_client_told: false })
+    }
 }
 
 impl Host for Login {
@@ -96,6 +108,10 @@ impl Host for Login {
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
+
+    fn told(&mut self) {
+        self.is_client_told = true;
+    }
 
     /// The process ends with its ssh connection.
     fn rest(&mut self, _hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {
