@@ -43,7 +43,7 @@ mod tests {
         };
         let mut sender = Sender::new(Timestamp::ZERO, config);
         for _ in 0..8 {
-            let _ = sender.push_chunk(4_000_000, false);
+            sender.push_chunk(4_000_000, false);
         }
         sender
     }
