@@ -3,7 +3,6 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 TARGET = $(or $(CARGO_TARGET_DIR),target)
-VERSION = $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml)
 FOBS = $(TARGET)/release/fobs
 LAB = $(TARGET)/release/fobs-lab
 
@@ -42,7 +41,7 @@ dist: ## build static binaries and packages of them for x86_64 and aarch64, in t
 test-packages: dist ## install, try and remove each package; then the end-to-end tests with the packaged binary
 	scripts/test-packages.sh
 	scripts/reproduce.sh
-	FOBS_TEST_BIN=$(abspath $(TARGET))/dist/fobs-$(VERSION)-$(shell uname -m) \
+	FOBS_TEST_BIN=$(abspath $(TARGET))/dist/fobs-$(shell uname -m)-unknown-linux-musl \
 		$(CARGO) test --locked -p fobs-cli --test e2e -- copies:: trees:: streams:: serving::
 
 .PHONY: test-releases

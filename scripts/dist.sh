@@ -37,11 +37,13 @@ rm -rf "$out"/fobs[-_]* "$out/SHA256SUMS" "$out/work"
 mkdir "$out/work"
 
 target_of() { echo "$1-unknown-linux-musl"; }
+# Under this name `--push-binary` finds it.
+binary_of() { echo "$out/fobs-$(target_of "$1")"; }
 
 compile() {
     cargo auditable zigbuild --locked --profile dist -p fobs-cli --target "$(target_of "$1")" \
         --target-dir "$target_dir"
-    install -m 755 "$target_dir/$(target_of "$1")/dist/fobs" "$out/fobs-$version-$1"
+    install -m 755 "$target_dir/$(target_of "$1")/dist/fobs" "$(binary_of "$1")"
 }
 
 # What all packages of an architecture hold, below share/; the pages come from a binary that runs here.
@@ -54,16 +56,15 @@ share() {
     "$runs" completions fish >"$share/fish/vendor_completions.d/fobs.fish"
     gzip -n9 "$share"/man/man1/*.1
     cp README.md CHANGELOG.md LICENSE LICENSE-APACHE LICENSE-MIT docs/install.md docs/guide.md "$share/doc/fobs/"
-    local zig rust
+    local zig
     zig=$(python3 -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')
-    rust=$(rustc --print sysroot)/share/doc/rust
     (
-        # cargo runs for the host here.
+        # cargo runs for the host here. Of Rust's standard library we take the Apache licence, whose text is ours.
         unset RUSTFLAGS CFLAGS
         cargo xtask licences "$(target_of "$arch")" --also "musl=$zig/lib/libc/musl/COPYRIGHT" \
-            --also "Rust's standard library=$rust/LICENSE-MIT" >"$share/doc/fobs/THIRD-PARTY-LICENCES.txt"
+            --also "Rust's standard library=LICENSE-APACHE" >"$share/doc/fobs/THIRD-PARTY-LICENCES.txt"
     )
-    sbom "$out/fobs-$version-$arch" >"$share/doc/fobs/sbom.json"
+    sbom "$(binary_of "$arch")" >"$share/doc/fobs/sbom.json"
 }
 
 # The list of crates that cargo-auditable has put into a binary.
@@ -80,7 +81,7 @@ tarball() {
     folder=$out/work/$1/$name
     mkdir -p "$folder/bin"
     cp -r "$out/work/$1/share" "$folder/share"
-    cp "$out/fobs-$version-$1" "$folder/bin/fobs"
+    cp "$(binary_of "$1")" "$folder/bin/fobs"
     cp -r packaging/systemd packaging/sysctl packaging/tarball/install.sh "$folder/"
     tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$out/work/$1" -cf - "$name" |
         gzip -n9 >"$out/$name.tar.gz"
@@ -90,7 +91,7 @@ tarball() {
 root() {
     local root=$out/work/$1/$3
     mkdir -p "$root"/usr/{bin,lib/systemd/system,lib/sysctl.d}
-    cp "$out/fobs-$version-$1" "$root/usr/bin/fobs"
+    cp "$(binary_of "$1")" "$root/usr/bin/fobs"
     cp -r "$out/work/$1/share" "$root/usr/share"
     [ "$2" = site-functions ] || mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/$2"
     cp packaging/sysctl/60-fobs.conf "$root/usr/lib/sysctl.d/"
@@ -104,9 +105,13 @@ deb() {
     local root arch
     case "$1" in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
     root=$(root "$1" vendor-completions deb)
-    gzip -n9 "$root/usr/share/doc/fobs/CHANGELOG.md"
-    mv "$root/usr/share/doc/fobs/CHANGELOG.md.gz" "$root/usr/share/doc/fobs/changelog.gz"
-    mv "$root/usr/share/doc/fobs/LICENSE" "$root/usr/share/doc/fobs/copyright"
+    local doc=$root/usr/share/doc/fobs
+    mv "$doc/CHANGELOG.md" "$doc/changelog"
+    printf 'fobs (%s-1) unstable; urgency=medium\n\n  * What changed is in changelog.gz.\n\n -- %s  %s\n' "$version" \
+        "$(sed -n 's/^Maintainer: //p' packaging/deb/control)" "$(date -R -d "@$SOURCE_DATE_EPOCH")" >"$doc/changelog.Debian"
+    gzip -n9 "$doc/changelog" "$doc/changelog.Debian"
+    rm "$doc/LICENSE" "$doc/LICENSE-APACHE"
+    cp packaging/deb/copyright "$doc/"
     mkdir "$root/DEBIAN"
     sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" \
         -e "s/@SIZE@/$(du -sk --apparent-size "$root/usr" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
@@ -127,7 +132,7 @@ wheel() {
     local folder=$out/work/$1/wheel/fobs-$version
     local info=$folder/fobs-$version.dist-info
     mkdir -p "$folder/fobs-$version.data"/{scripts,data} "$info/licenses" "$info/sboms"
-    cp "$out/fobs-$version-$1" "$folder/fobs-$version.data/scripts/fobs"
+    cp "$(binary_of "$1")" "$folder/fobs-$version.data/scripts/fobs"
     cp -r "$out/work/$1/share" "$folder/fobs-$version.data/data/share"
     cp LICENSE LICENSE-APACHE LICENSE-MIT "$out/work/$1/share/doc/fobs/THIRD-PARTY-LICENCES.txt" "$info/licenses/"
     cp "$out/work/$1/share/doc/fobs/sbom.json" "$info/sboms/fobs.auditable.json"
@@ -139,7 +144,7 @@ wheel() {
 
 native=$(uname -m)
 for arch in "${architectures[@]}"; do compile "$arch"; done
-runs=$out/fobs-$version-$native
+runs=$(binary_of "$native")
 [ -x "$runs" ] || { cargo build --locked --release -p fobs-cli && runs=$target_dir/release/fobs; }
 for arch in "${architectures[@]}"; do
     share "$arch" "$runs"

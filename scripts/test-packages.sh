@@ -28,16 +28,16 @@ copy_with() {
     local place=$work/copy port=$((20000 + $$ % 10000)) file
     rm -rf "$place" && mkdir -p "$place/served" "$place/home"
     head -c 3000000 /dev/urandom >"$place/file"
-    export HOME=$place/home XDG_CONFIG_HOME=$place/home/config XDG_STATE_HOME=$place/home/state
-    "$@" keygen >"$place/public" 2>/dev/null
+    local fobs=(env "HOME=$place/home" "XDG_CONFIG_HOME=$place/home/config" "XDG_STATE_HOME=$place/home/state" "$@")
+    "${fobs[@]}" keygen >"$place/public" 2>/dev/null
     sed 's/^/read-write /' "$place/public" >"$place/keys"
-    "$@" serve --listen "127.0.0.1:$port" --root "$place/served" --authorized-keys "$place/keys" 2>"$place/log" &
+    "${fobs[@]}" serve --listen "127.0.0.1:$port" --root "$place/served" --authorized-keys "$place/keys" 2>"$place/log" &
     daemon=$!
     for _ in $(seq 100); do
-        "$@" cp -q "$place/file" "fobs://127.0.0.1:$port/copy" 2>"$place/said" && break
+        "${fobs[@]}" cp -q "$place/file" "fobs://127.0.0.1:$port/copy" 2>"$place/said" && break
         sleep 0.1
     done
-    "$@" cp -q "fobs://127.0.0.1:$port/copy" "$place/back"
+    "${fobs[@]}" cp -q "fobs://127.0.0.1:$port/copy" "$place/back" || fail "$* does not copy: $(cat "$place/said" "$place/log")"
     kill "$daemon" && { wait "$daemon" || true; }
     daemon=
     for file in served/copy back; do
@@ -48,7 +48,7 @@ copy_with() {
 # Everything below a root but what package managers write down about themselves.
 listing() {
     (cd "$1" && find . \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./usr/lib/sysimage \
-        -o -path ./var/log -o -path ./var/cache -o -path ./root/.rpmdb -o -name '*.pyc' -o -name __pycache__ \) -prune \
+        -o -path ./var/log -o -path ./var/cache -o -name '*.pyc' -o -name __pycache__ \) -prune \
         -o \( -type f -o -type l \) ! -path './etc/*-' -printf '%p %m %s\n' -o -type d -printf '%p %m\n' | LC_ALL=C sort)
 }
 compare() {
@@ -121,14 +121,16 @@ try_rpm() {
     make_root "the .rpm" || return 0
     command -v rpm >/dev/null || { skip "the .rpm needs rpm" && return 0; }
     local root=$work/debian
-    rpm --root "$root" --initdb
+    # Debian's rpm would keep its database in a home directory.
+    local in_root=(rpm --root "$root" --dbpath /var/lib/rpm)
+    "${in_root[@]}" --initdb
     listing "$root" >"$work/before"
     cp "$root/etc/passwd" "$work/passwd"
     # Debian calls the package of useradd otherwise.
-    rpm --root "$root" --nodeps -i "$dist/fobs-$version-1.$arch.rpm" >"$work/rpm.log" 2>&1 || fail "the .rpm: $(cat "$work/rpm.log")"
+    "${in_root[@]}" --nodeps -i "$dist/fobs-$version-1.$arch.rpm" >"$work/rpm.log" 2>&1 || fail "the .rpm: $(cat "$work/rpm.log")"
     chroot "$root" getent passwd fobs >/dev/null || fail "the .rpm makes no user: $(cat "$work/rpm.log")"
     copy_with "$root/usr/bin/fobs"
-    rpm --root "$root" -e fobs >"$work/rpm.log" 2>&1 || fail "the .rpm: $(cat "$work/rpm.log")"
+    "${in_root[@]}" -e fobs >"$work/rpm.log" 2>&1 || fail "the .rpm: $(cat "$work/rpm.log")"
     cmp "$root/etc/passwd" "$work/passwd" || fail "the .rpm leaves its user"
     compare "$root" "the .rpm"
     pass "the .rpm: installed into a root of its own, copied, removed"
@@ -151,23 +153,42 @@ try_bare_root() {
     pass "the tarball: a root with busybox alone, copied, removed"
 }
 
+# README's first command, as a user of a fresh Debian.
+try_user() {
+    make_root "the tarball on Debian" || return 0
+    local root=$work/debian name=fobs-$version-$arch-linux
+    mkdir -m 1777 "$root/tmp/user"
+    cp "$dist/$name.tar.gz" "$root/tmp/user/"
+    listing "$root" >"$work/before"
+    chroot --userspec=65534:65534 "$root" /bin/sh -ec "cd /tmp/user; HOME=/tmp/user; export HOME
+        tar xzf $name.tar.gz && $name/install.sh && .local/bin/fobs --version" >"$work/user.log" 2>&1 ||
+        fail "the tarball on Debian: $(cat "$work/user.log")"
+    copy_with "$root/tmp/user/.local/bin/fobs"
+    chroot --userspec=65534:65534 "$root" /bin/sh -ec "cd /tmp/user; HOME=/tmp/user; export HOME
+        $name/install.sh --uninstall && rm -r $name" >/dev/null
+    compare "$root" "the tarball on Debian"
+    rm -r "$root/tmp/user"
+    pass "the tarball: a user of a fresh Debian root, copied, removed"
+}
+
 try_foreign() {
     local other=aarch64 file
     [ "$arch" = x86_64 ] || other=x86_64
-    file=$dist/fobs-$version-$other
+    file=$dist/fobs-$other-unknown-linux-musl
     command -v "qemu-$other-static" >/dev/null || { skip "$file needs qemu-user-static to run here" && return 0; }
     [ -f "$file" ] || { skip "$file was not built" && return 0; }
     copy_with "qemu-$other-static" "$file"
     pass "the binary for $other: copied under qemu"
 }
 
-file "$dist/fobs-$version-$arch" | grep -q 'static' || fail "the binary is not static"
-for binary in "$dist/fobs-$version"-{x86_64,aarch64}; do
+file "$dist/fobs-$arch-unknown-linux-musl" | grep -q 'static' || fail "the binary is not static"
+for binary in "$dist"/fobs-{x86_64,aarch64}-unknown-linux-musl; do
     [ ! -f "$binary" ] || [ "$(stat -c %s "$binary")" -lt 12000000 ] || fail "$binary has 12 MB or more"
 done
 try_tarball
 try_wheel
 try_bare_root
+try_user
 try_deb
 try_rpm
 try_foreign
