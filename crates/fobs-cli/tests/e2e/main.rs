@@ -27,6 +27,7 @@ mod interrupts;
 mod keys;
 mod options;
 mod outages;
+mod packaging;
 mod privileges;
 mod refusals;
 mod restricted;
