@@ -28,10 +28,10 @@ mod usage;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use args::{Command, CpArgs};
+use args::{Command, CpArgs, ServerArgs};
 use config::Refusal;
 use explain::{Meanwhile, TraceFile};
-use fobs::{CancelToken, Result, Transfer};
+use fobs::{CancelToken, Result, StdioError, Transfer};
 
 fn main() -> ExitCode {
     let code = match config::parse() {
@@ -47,11 +47,7 @@ fn run(command: Command) -> u8 {
         Command::Cp(args) => return copy(&args),
         Command::Sync(args) => return sync::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Server(args) => {
-            let cancel = CancelToken::new();
-            let restriction = resolve::server(&args);
-            signals::install(&cancel).and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel))
-        }
+        Command::Server(args) => return server(&args),
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
@@ -63,6 +59,18 @@ fn run(command: Command) -> u8 {
         Command::Diagnose(_) => Err(moved::error("diagnose")),
     };
     ended(&done)
+}
+
+/// What the client was told is not printed as well: ssh would show it beside the client's own sentence.
+fn server(args: &ServerArgs) -> u8 {
+    let cancel = CancelToken::new();
+    let restriction = resolve::server(args);
+    let installed = signals::install(&cancel).map_err(StdioError::Untold);
+    match installed.and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel)) {
+        Ok(()) => exit::SUCCESS,
+        Err(StdioError::Told(error)) => error.kind.exit_code(),
+        Err(StdioError::Untold(error)) => ended(&Err(error)),
+    }
 }
 
 fn copy(args: &CpArgs) -> u8 {

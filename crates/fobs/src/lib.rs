@@ -110,7 +110,7 @@ pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
     Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
 };
-pub use server::serve_stdio;
+pub use server::{StdioError, serve_stdio};
 pub use storage::filter;
 pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use transfer::{Transfer, TransferBuilder};

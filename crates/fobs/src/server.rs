@@ -8,7 +8,7 @@ mod request;
 mod streams;
 
 pub(crate) use host::{Host, Leave, StillThere};
-pub use login::serve_stdio;
+pub use login::{StdioError, serve_stdio};
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
@@ -124,7 +124,10 @@ pub(crate) fn serve_session(
         Heard::Request(request) => kept::serve(channel, Some(request), &hello, cancel, host),
         Heard::Rest => kept::serve(channel, None, &hello, cancel, host),
     });
-    let outcome = outcome.inspect_err(|error| tell_abort(&writer, error));
+    let outcome = outcome.inspect_err(|error| {
+        tell_abort(&writer, error);
+        host.told();
+    });
     writer.close();
     outcome
 }

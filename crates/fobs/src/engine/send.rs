@@ -99,7 +99,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     while let Some(done) = sending.held.pop() {
         sending.settle(done);
     }
-    sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    sending.reporter.standing(&sending.standing());
     if sending.link.side() == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
@@ -235,7 +235,7 @@ impl Sending {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
-        self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
+        self.reporter.standing_to_peer(self.standing());
         self.reporter.tell_progress();
         if let Some(watch) = &mut self.control_watch {
             let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
@@ -346,7 +346,7 @@ impl Sending {
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };

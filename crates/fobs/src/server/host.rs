@@ -13,6 +13,9 @@ pub(crate) trait Host {
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
     fn ended(&mut self, outcome: &Result<SessionFigures>);
 
+    /// The client has been sent why the connection ends.
+    fn told(&mut self) {}
+
     /// A place for the connection while it rests, until what is returned is dropped, or called when a request
     /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.
     fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave>;

@@ -18,20 +18,27 @@ use std::sync::Arc;
 /// standard error.
 ///
 /// # Errors
-/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation. The client has been sent the
-/// same, except for a restriction that does not hold: that ends it before it is heard.
-pub fn serve_stdio(restriction: Option<&Restriction>, cancel: &CancelToken) -> Result<()> {
-    let (base, rights) = match restriction {
-        None => (Base::Ambient, None),
-        Some(restriction) => {
-            let (base, rights) = restricted(restriction)?;
-            (base, Some(rights))
-        }
-    };
-    let channel = ssh::server_channel()?;
-    // From sshd: "client-ip client-port server-ip server-port".
-    let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
-    serve_session(channel, cancel, &mut Login { base, rights, here }).map(|_| ())
+/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation.
+pub fn serve_stdio(
+    restriction: Option<&Restriction>,
+    cancel: &CancelToken,
+) -> std::result::Result<(), StdioError> {
+    let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    let channel = ssh::server_channel().map_err(StdioError::Untold)?;
+    match serve_session(channel, cancel, &mut login) {
+        Ok(_) => Ok(()),
+        Err(error) if login.is_client_told => Err(StdioError::Told(error)),
+        Err(error) => Err(StdioError::Untold(error)),
+    }
+}
+
+/// Why [`serve_stdio`] failed, and who is to say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdioError {
+    /// The client was sent it and says it to its user.
+    Told(Error),
+    /// The client knows nothing of it: the session had not begun.
+    Untold(Error),
 }
 
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.
@@ -40,6 +47,23 @@ struct Login {
     rights: Option<Rights>,
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
+    is_client_told: bool,
+}
+
+impl Login {
+    fn new(restriction: Option<&Restriction>) -> Result<Login> {
+        let (base, rights) = match restriction {
+            None => (Base::Ambient, None),
+            Some(restriction) => {
+                let (base, rights) = restricted(restriction)?;
+                (base, Some(rights))
+            }
+        };
+        // From sshd: "client-ip client-port server-ip server-port".
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
+        Ok(Login { base, rights, here, is_client_told: false })
+    }
 }
 
 impl Host for Login {
@@ -65,6 +89,10 @@ impl Host for Login {
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
+
+    fn told(&mut self) {
+        self.is_client_told = true;
+    }
 
     /// The process ends with its ssh connection.
     fn rest(&mut self, _hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {

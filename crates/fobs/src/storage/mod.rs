@@ -59,7 +59,7 @@ pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use seal::seal;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
-pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec};
+pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
 pub(crate) use walk::means_contents;
 pub use walk::same_name;
