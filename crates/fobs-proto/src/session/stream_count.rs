@@ -33,8 +33,8 @@ const CHANGED: f64 = 0.3;
 const OPENING_EPOCHS: u32 = 5;
 /// Weight of the newest epoch in the rate held.
 const NEWEST: f64 = 0.5;
-/// Streams that deliver less than this part of what the path has carried, while no queue stands, leave room: random
-/// loss holds them. (Trials say little there: slow start of fresh streams fills any path for a while.)
+/// Streams that deliver less than this part of what the path has carried, while no queue stands, leave room:
+/// random loss holds them. (Trials show little there: the slow start of fresh streams fills any path.)
 const ROOM: f64 = 0.8;
 /// Time over which what the path carries is measured: at least this, and the round trips of an epoch.
 const CARRIED_SPAN: Duration = Duration::from_millis(400);
@@ -344,7 +344,7 @@ impl StreamCount {
         }
     }
 
-    /// The path has carried more than this rate, and its streams are too few to do so again: that needs no trial.
+    /// The path has carried more than this rate, and its streams are too few for that: no trial is needed.
     fn fill_room(&mut self, rate: f64) {
         let missing = self.carried / rate.max(1.0);
         let more = f64::from(self.wanted) * missing.clamp(ROOM_STEP.0, ROOM_STEP.1);

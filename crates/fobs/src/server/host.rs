@@ -1,14 +1,20 @@
 //! What a server does around the transfers of a connection.
 
 use super::{Policy, SessionFigures};
-use crate::control::message::Open;
-use crate::error::Result;
+use crate::control::message::{Open, PathRole};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
     /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
     /// the log name the request.
     fn judge(&mut self, open: &Open) -> Result<Policy>;
+
+    /// What paths of a request stand for. A daemon has neither homes nor a shell's patterns.
+    fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
+        let message = "this server expands no patterns; name the files, or their directory with -r";
+        Err(Error::new(ErrorKind::Usage, message))
+    }
 
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
     fn ended(&mut self, outcome: &Result<SessionFigures>);

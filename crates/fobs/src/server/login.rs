@@ -2,16 +2,26 @@
 
 use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, serve_session};
 use crate::cancel::CancelToken;
-use crate::control::message::Open;
+use crate::control::message::{Open, PathRole};
 use crate::control::ssh;
+use crate::direction::TransferDirection;
 use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
 use crate::secure::authorized_keys::Rights;
-use crate::storage::Base;
+use crate::storage::{Base, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+
+/// Why a session over standard input and output failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdioFailure {
+    /// It ended before the client could be told: only standard error is left.
+    Untold(Error),
+    /// The client has been sent it, and shows it.
+    Told(Error),
+}
 
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
 /// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
@@ -22,23 +32,14 @@ use std::sync::Arc;
 pub fn serve_stdio(
     restriction: Option<&Restriction>,
     cancel: &CancelToken,
-) -> std::result::Result<(), StdioError> {
-    let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
-    let channel = ssh::server_channel().map_err(StdioError::Untold)?;
+) -> std::result::Result<(), StdioFailure> {
+    let mut login = Login::new(restriction).map_err(StdioFailure::Untold)?;
+    let channel = ssh::server_channel().map_err(StdioFailure::Untold)?;
     match serve_session(channel, cancel, &mut login) {
         Ok(_) => Ok(()),
-        Err(error) if login.is_client_told => Err(StdioError::Told(error)),
-        Err(error) => Err(StdioError::Untold(error)),
+        Err(error) if login.is_client_told => Err(StdioFailure::Told(error)),
+        Err(error) => Err(StdioFailure::Untold(error)),
     }
-}
-
-/// Why [`serve_stdio`] failed, and who is to say so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StdioError {
-    /// The client was sent it and says it to its user.
-    Told(Error),
-    /// The client knows nothing of it: the session had not begun.
-    Untold(Error),
 }
 
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.
@@ -86,6 +87,24 @@ impl Host for Login {
             throttle: Throttle::default(),
             events: Arc::new(|_| ()),
         })
+    }
+
+    fn expand(&mut self, paths: &[Vec<u8>], role: PathRole) -> Result<Vec<Vec<u8>>> {
+        let direction = match role {
+            PathRole::Sources => TransferDirection::Pull,
+            PathRole::Destination => TransferDirection::Push,
+        };
+        let mut expanded = Vec::new();
+        for path in paths {
+            if let Some(rights) = &self.rights {
+                rights.allows(direction, path)?;
+            }
+            match role {
+                PathRole::Sources => expanded.extend(expand(&self.base, path)?),
+                PathRole::Destination => expanded.push(at_home(&self.base, path)?),
+            }
+        }
+        Ok(expanded)
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}

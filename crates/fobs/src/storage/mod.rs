@@ -10,6 +10,7 @@ mod beneath;
 mod chunk;
 mod compression;
 mod destination;
+mod expand;
 pub mod filter;
 mod identity;
 mod journal;
@@ -43,6 +44,8 @@ pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;
 pub use chunk::CHUNK_LEN_MAX;
+pub use expand::expand_here;
+pub(crate) use expand::{at_home, expand, may_stand_for, needs_expansion};
 #[cfg(test)]
 pub(crate) use identity::Identity;
 #[cfg(test)]

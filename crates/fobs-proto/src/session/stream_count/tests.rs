@@ -17,7 +17,7 @@ struct Path {
     room: u32,
     /// Whether `each` is what a window allows, and the kernel reports it.
     windows: bool,
-    /// Whether `each` is what random loss allows, and the kernel says that no queue stands.
+    /// Whether `each` is what random loss allows, and the kernel reports that no queue stands.
     losses: Option<Lossy>,
 }
 
