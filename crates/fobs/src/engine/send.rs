@@ -5,6 +5,7 @@ mod held;
 mod job;
 mod outbox;
 mod removal;
+mod steer;
 mod streams;
 mod telemetry;
 
@@ -43,6 +44,7 @@ use outbox::{Outbox, Put};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
+use steer::Steered;
 use streams::{FramesWait, Routing};
 use telemetry::Telemetry;
 
@@ -79,6 +81,7 @@ struct Sending {
     moves: u64,
     streams: Option<Outgoing>,
     routing: Routing,
+    steered: Steered,
     _throttle_end: ThrottleEnd,
 }
 
@@ -99,7 +102,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     while let Some(done) = sending.held.pop() {
         sending.settle(done);
     }
-    sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    sending.reporter.standing(&sending.standing());
     if sending.link.side() == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
@@ -149,6 +152,7 @@ impl Sending {
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
+        let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
@@ -184,6 +188,7 @@ impl Sending {
             moves: 0,
             streams,
             routing,
+            steered,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }
@@ -205,6 +210,7 @@ impl Sending {
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
             self.validate_path(now);
+            self.steer(now);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
@@ -236,15 +242,13 @@ impl Sending {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
-        self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
+        self.reporter.standing_to_peer(self.standing());
         self.reporter.tell_progress();
         if let Some(watch) = &mut self.control_watch {
             let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
             watch.check(now, &mut self.link, stake)?;
         }
-        if let Some(floor) = &mut self.floor {
-            floor.check(now, &self.reporter)?;
-        }
+        self.check_floor(now)?;
         self.cancel.check()
     }
 
@@ -252,6 +256,9 @@ impl Sending {
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
         let wake = heartbeat.min(self.telemetry.meter.due.at());
         let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
+        if self.steered.is_paused() {
+            return self.wait_paused(until);
+        }
         if !self.link.has_peer() {
             return self.pause(Wait::Answers, until, Interest::Readable);
         }
@@ -347,7 +354,7 @@ impl Sending {
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
@@ -372,6 +379,7 @@ impl Sending {
                 }
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
+            ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }
