@@ -53,6 +53,12 @@ impl Draw {
         Draw { generator: Pcg64::from_seed(generator.random()) }
     }
 
+    /// Normally distributed (Box and Muller 1958), in standard deviations from the mean.
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.fraction(), self.fraction());
+        (-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos()
+    }
+
     /// True with the given probability, 0 to 1. Consumes a draw even if the result is certain, so that the
     /// stream stays in step.
     pub fn chance(&mut self, probability: f64) -> bool {
@@ -77,6 +83,15 @@ impl Draw {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn normal_draws_have_mean_zero_and_deviation_one() {
+        let mut draw = Draw::new(1, Way::Forward, Purpose::Reorder);
+        let values: Vec<f64> = (0..20_000).map(|_| draw.normal()).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / values.len() as f64;
+        assert!(mean.abs() < 0.03 && (variance - 1.0).abs() < 0.05, "{mean}, {variance}");
+    }
 
     #[test]
     fn streams_depend_on_seed_and_purpose() {

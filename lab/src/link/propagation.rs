@@ -107,7 +107,13 @@ impl<T: Copy> Propagation<T> {
         let due = (at + self.delay + place.access_delay + extra).max(place.last_due);
         let held_back = self.reorder.filter(|reorder| self.reorder_draw.chance(reorder.share.fraction()));
         if let Some(reorder) = held_back {
-            let release = Release { item, bytes, integrity, due: due + reorder.delay.nanos() };
+            let spread = match reorder.spread.nanos() {
+                0 => 0.0,
+                spread => self.reorder_draw.normal() * spread as f64,
+            };
+            // A float below 0 becomes 0.
+            let late = (reorder.delay.nanos() as f64 + spread) as Nanos;
+            let release = Release { item, bytes, integrity, due: due + late };
             self.held_back_count += 1;
             self.held_back.push(Reverse(HeldBack { number: self.held_back_count, release }));
             return Order::HeldBack;

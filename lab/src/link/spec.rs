@@ -257,7 +257,7 @@ impl LinkSpec {
         let access = |side: &[HostSpec]| side.iter().map(|host| host.delay.nanos()).max().unwrap_or(0);
         let under_way = self.delay(way).nanos()
             + written.jitter.unwrap_or_default().nanos()
-            + written.reorder.map_or(0, |reorder| reorder.delay.nanos())
+            + written.reorder.map_or(0, |reorder| reorder.longest())
             + access(&self.hosts.west)
             + access(&self.hosts.east);
         let under_way = Time::from_nanos(under_way).unwrap_or_default();
@@ -343,9 +343,13 @@ impl LinkSpec {
         if self.link_rate(way).bits_per_second() > RATE_MAX_BITS {
             return refuse("rate is above 100Gbit, more than this emulator can be asked".into());
         }
-        let longest = [Some(self.delay(way)), written.jitter, written.reorder.map(|reorder| reorder.delay)];
+        let reorder =
+            written.reorder.map(|reorder| Time::from_nanos(reorder.longest()).unwrap_or(reorder.delay));
+        let longest = [Some(self.delay(way)), written.jitter, reorder];
         if longest.into_iter().flatten().any(|time| time.seconds() > DELAY_MAX_S) {
-            return refuse(format!("delay, jitter and reorder.delay must be at most {DELAY_MAX_S} s each"));
+            return refuse(format!(
+                "delay, jitter and reorder.delay (with eight times reorder.spread) must be at most {DELAY_MAX_S} s each"
+            ));
         }
         let udp = written.udp.clone().unwrap_or_default();
         if written.outages.len().max(udp.outages.len()) > OUTAGES_MAX || written.cross.len() > CROSS_MAX {

@@ -111,6 +111,20 @@ pub struct GilbertElliott {
 pub struct Reorder {
     pub share: Share,
     pub delay: Time,
+    /// Standard deviation of that delay, which is normally distributed and at least 0; 0 for a constant one.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub spread: Time,
+}
+
+impl Reorder {
+    /// The longest delay to reckon with, ns: eight standard deviations are never drawn.
+    pub fn longest(&self) -> u64 {
+        self.delay.nanos().saturating_add(self.spread.nanos().saturating_mul(8))
+    }
+}
+
+fn is_none(time: &Time) -> bool {
+    time.nanos() == 0
 }
 
 /// A time in which the link carries nothing.
