@@ -28,8 +28,8 @@ pub fn serve_stdio(
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
     match serve_session(channel, cancel, &mut login) {
         Ok(_) => Ok(()),
-        Err(error) if login.is_client_told => Err(StdioFailure::Told(error)),
-        Err(error) => Err(StdioFailure::Untold(error)),
+        Err(error) if login.is_client_told => Err(StdioError::Told(error)),
+        Err(error) => Err(StdioError::Untold(error)),
     }
 }
 
