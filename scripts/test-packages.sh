@@ -2,7 +2,8 @@
 # Installs every package of `make dist` into an empty root, copies a file with it, removes it again, and compares what
 # is there with what was there before. A package that cannot be tried on this machine is named.
 #   scripts/test-packages.sh [DIR]   (target/dist)
-set -euo pipefail
+set -Eeuo pipefail
+trap 'echo "FAILED: line $LINENO: $BASH_COMMAND" >&2' ERR
 cd "$(dirname "$0")/.."
 scripts/install-needs.sh packages
 dist=$(cd "${1:-${CARGO_TARGET_DIR:-target}/dist}" && pwd)
@@ -29,7 +30,7 @@ copy_with() {
     rm -rf "$place" && mkdir -p "$place/served" "$place/home"
     head -c 3000000 /dev/urandom >"$place/file"
     local fobs=(env "HOME=$place/home" "XDG_CONFIG_HOME=$place/home/config" "XDG_STATE_HOME=$place/home/state" "$@")
-    "${fobs[@]}" keygen >"$place/public" 2>/dev/null
+    "${fobs[@]}" keygen >"$place/public" 2>"$place/said" || fail "$* makes no key: $(cat "$place/said")"
     sed 's/^/read-write /' "$place/public" >"$place/keys"
     "${fobs[@]}" serve --listen "127.0.0.1:$port" --root "$place/served" --authorized-keys "$place/keys" 2>"$place/log" &
     daemon=$!
