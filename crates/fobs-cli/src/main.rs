@@ -53,7 +53,10 @@ fn run(command: Command) -> u8 {
             signals::install(&cancel).and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel))
         }
         Command::Keygen(args) => generate::key(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Explain(args) => match explain::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Doctor(args) => return doctor::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Clean(args) => clean::run(&args),

@@ -181,6 +181,7 @@ impl Client<'_> {
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
             throttle: Throttle::default(),
+            far_limit_bps: accept.limit_bps,
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),

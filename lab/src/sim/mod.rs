@@ -3,11 +3,13 @@
 //! ```text
 //!   run      a scenario: table, JSON, plot
 //!   swarm    random worlds, each checked at every step
+//!   explain  what `--explain` says against the truth by counterfactual
 //!   direct   a virtual transfer that recorded losses drive
 //!   sharing  several flows of `auto` on one link, or one beside TCP
 //! ```
 
 mod direct;
+mod explain;
 mod sharing;
 
 use std::fs;
@@ -27,7 +29,8 @@ Examples:
   fobs-lab sim swarm --seeds 500                   random worlds, each checked at every step
   fobs-lab sim swarm --seeds 1 --from 17           one of them again
   fobs-lab sim direct --loss-rate 0.00035 windows.jsonl.gz
-  fobs-lab sim sharing --mbit 100 --counts 2,4     several flows of auto on one link";
+  fobs-lab sim sharing --mbit 100 --counts 2,4     several flows of auto on one link
+  fobs-lab sim explain --cells 100                 is fobs explain right, by counterfactual";
 
 /// Run the protocol in virtual time.
 ///
@@ -47,6 +50,7 @@ enum Command {
     Swarm(SwarmArgs),
     Direct(direct::DirectArgs),
     Sharing(sharing::SharingArgs),
+    Explain(explain::ExplainArgs),
 }
 
 /// Run a scenario and print a table.
@@ -98,6 +102,7 @@ pub fn main(args: &Args) -> ExitCode {
         Command::Swarm(args) => run_swarm(args),
         Command::Direct(args) => direct::run(args),
         Command::Sharing(args) => sharing::run(args),
+        Command::Explain(args) => explain::run(args),
     })
 }
 

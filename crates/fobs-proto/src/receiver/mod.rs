@@ -7,6 +7,7 @@
 mod ack_policy;
 mod chunk;
 mod ledger;
+mod order;
 
 use crate::object::{BLOCK_PACKETS, RangeSet};
 use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport, RANGES_MAX};
@@ -14,6 +15,7 @@ use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use chunk::{Arriving, Progress, Taken};
 use ledger::DropLedger;
+use order::Order;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -129,6 +131,10 @@ pub struct ReceiverStats {
     pub acks: u64,
     /// Packets that came in frames and were taken or known.
     pub framed: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Longest time that one came after a later one.
+    pub behind_max: Duration,
 }
 
 /// The machine.
@@ -143,6 +149,7 @@ pub struct Receiver {
     ce: u32,
     socket_drops: u32,
     ledger: DropLedger,
+    order: Order,
     /// Chunks below are stored.
     base: ChunkId,
     chunks: VecDeque<Arriving>,
@@ -166,6 +173,7 @@ impl Receiver {
             ce: 0,
             socket_drops: 0,
             ledger: DropLedger::new(),
+            order: Order::default(),
             base: 0,
             chunks: VecDeque::new(),
             verified_below: 0,
@@ -187,7 +195,8 @@ impl Receiver {
 
     /// Counters.
     pub fn stats(&self) -> ReceiverStats {
-        self.stats
+        let (reordered, behind_max) = (self.order.packets, self.order.behind_max);
+        ReceiverStats { reordered, behind_max, ..self.stats }
     }
 
     /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not
@@ -407,6 +416,7 @@ impl Receiver {
             EcnCodepoint::Ce => self.ce = self.ce.wrapping_add(1),
         }
         self.ledger.on_packet(now, meta);
+        self.order.on_packet(meta.number, meta.arrived.min(now));
         self.policy.on_packet(now);
     }
 
