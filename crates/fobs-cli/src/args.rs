@@ -16,7 +16,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fobs::options::{
-    CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority, StreamAllotment, Transport,
+    CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority, StreamAllotment, TCP_BUFFER_RANGE,
+    Transport,
 };
 
 pub use self::clean::CleanArgs;
@@ -134,9 +135,21 @@ pub struct CpArgs {
     #[arg(long, value_name = "TRANSPORT", value_parser = str::parse::<Transport>, default_value_t = Transport::Auto)]
     pub transport: Transport,
 
-    /// How frames are given to TCP connections, for experiments
-    #[arg(long, value_name = "ALLOTMENT", value_parser = str::parse::<StreamAllotment>, hide = true,
-          default_value_t = StreamAllotment::NextFree)]
+    /// Congestion control of TCP connections that carry data [default: the sending host's]
+    ///
+    /// One that the sending host's kernel has loaded and permits: see net.ipv4.tcp_allowed_congestion_control.
+    #[arg(long, value_name = "NAME")]
+    pub tcp_cc: Option<String>,
+
+    /// Send and receive buffers of TCP connections that carry data [default: the kernels adapt them]
+    ///
+    /// Both kernels cut it to net.core.wmem_max and rmem_max. Units as in 64KiB or 4MiB.
+    #[arg(long, value_name = "BYTES", value_parser = parse_tcp_buffer)]
+    pub tcp_buffer: Option<u32>,
+
+    /// How data is given to TCP connections: next-free, or equal-parts fixed in advance to compare with
+    #[arg(long, value_name = "ALLOTMENT", value_parser = str::parse::<StreamAllotment>,
+          hide_short_help = true, default_value_t = StreamAllotment::NextFree)]
     pub stream_allotment: StreamAllotment,
 
     /// Priority of --cc auto on a shared link
@@ -315,6 +328,14 @@ fn parse_packet_size(text: &str) -> Result<u16, String> {
         .ok()
         .filter(|size| (smallest..=largest).contains(size))
         .ok_or_else(|| format!("a packet carries {smallest} to {largest} bytes"))
+}
+
+fn parse_tcp_buffer(text: &str) -> Result<u32, String> {
+    let (smallest, largest) = TCP_BUFFER_RANGE;
+    u32::try_from(parse_size(text)?)
+        .ok()
+        .filter(|size| (smallest..=largest).contains(size))
+        .ok_or_else(|| "a buffer holds 4KiB to 1GiB".to_owned())
 }
 
 #[cfg(test)]

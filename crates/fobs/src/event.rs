@@ -86,6 +86,8 @@ pub struct Progress {
     pub loss_rate: f64,
     /// (packets sent - packets needed) / packets needed, so far.
     pub waste: f64,
+    /// TCP connections that carry data now.
+    pub streams: u32,
 }
 
 /// The figures of a finished transfer: the `done` line of `--json`.

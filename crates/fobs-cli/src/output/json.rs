@@ -208,13 +208,24 @@ struct ProgressLine<'a> {
     loss_rate: f64,
     #[serde(serialize_with = "finite")]
     waste: f64,
+    streams: u32,
 }
 
 impl<'a> From<&'a Progress> for ProgressLine<'a> {
     fn from(progress: &'a Progress) -> Self {
         // Without `..`: a member added there must be added here.
-        let Progress { path, bytes, bytes_known, scan_complete, files, rate_bps, rtt_ms, loss_rate, waste } =
-            progress;
+        let Progress {
+            path,
+            bytes,
+            bytes_known,
+            scan_complete,
+            files,
+            rate_bps,
+            rtt_ms,
+            loss_rate,
+            waste,
+            streams,
+        } = progress;
         ProgressLine {
             path: path.as_deref().unwrap_or_default().into(),
             bytes: *bytes,
@@ -225,6 +236,7 @@ impl<'a> From<&'a Progress> for ProgressLine<'a> {
             rtt_ms: rtt_ms.unwrap_or(0.0),
             loss_rate: *loss_rate,
             waste: *waste,
+            streams: *streams,
         }
     }
 }

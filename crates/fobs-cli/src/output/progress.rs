@@ -114,6 +114,7 @@ mod tests {
         rtt_ms: Some(20.04),
         loss_rate: 0.001,
         waste: 0.0123,
+        streams: 0,
     };
 
     #[test]

@@ -3,7 +3,7 @@ use fobs::options::AddressFamily;
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{MinRate, StreamAllotment, Transport};
+use fobs::options::{MinRate, StreamAllotment, TcpTuning, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -77,6 +77,9 @@ fn flags_become_options() {
         ("-q -o A=b", |o| o.ssh.options = vec!["A=b".into(), "LogLevel=ERROR".into()]),
         ("--transport udp", |o| o.transport = Transport::Udp),
         ("--transport tcp:4", |o| o.transport = Transport::Tcp { count: Some(4) }),
+        ("--tcp-cc cubic --tcp-buffer 64KiB", |o| {
+            o.tcp = TcpTuning { congestion: Some("cubic".to_owned()), buffer: Some(64 << 10) };
+        }),
         ("--transport channel --stream-allotment equal-parts", |o| {
             (o.transport, o.stream_allotment) = (Transport::Channel, StreamAllotment::EqualParts);
         }),

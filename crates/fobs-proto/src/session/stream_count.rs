@@ -1,4 +1,4 @@
-//! How many streams carry frames (protocol 10.5): found while the transfer runs, by what one more or one less
+//! How many streams carry frames (protocol 9.7): found while the transfer runs, by what one more or one less
 //! is worth. A pure function of observations.
 
 use crate::Timestamp;

@@ -279,6 +279,10 @@ pub struct Sending {
     pub deadline: Option<Duration>,
     /// `--transport`.
     pub transport: Option<String>,
+    /// `--tcp-cc`.
+    pub tcp_cc: Option<String>,
+    /// `--tcp-buffer`, bytes.
+    pub tcp_buffer: Option<u32>,
 }
 
 /// How the session goes on.
@@ -333,6 +337,9 @@ pub struct Standing {
     /// Seconds by which the deadline is expected to be missed; `None` if it is expected to be met.
     #[serde(default)]
     pub late_seconds: Option<f64>,
+    /// TCP connections that carry data now.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub streams: u32,
 }
 
 /// The receiver's figures: the completion signal.

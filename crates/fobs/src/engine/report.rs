@@ -6,6 +6,7 @@ use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::{Measured, SenderSample};
+use crate::options::STREAMS_MAX;
 use crate::route::WayChange;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
 use crate::storage::{FileDone, Item, Suspended, show_path};
@@ -337,6 +338,7 @@ impl Reporter {
             state.progress.rtt_ms = standing.rtt_ms;
             state.progress.loss_rate = standing.loss_rate;
             state.progress.waste = standing.waste;
+            state.progress.streams = standing.streams.min(STREAMS_MAX);
         });
         let late = standing.late_seconds.filter(|late| late.is_finite() && *late > 0.0);
         if let Some(late) = late

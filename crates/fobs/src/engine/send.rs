@@ -99,7 +99,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     while let Some(done) = sending.held.pop() {
         sending.settle(done);
     }
-    sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    sending.reporter.standing(&sending.standing());
     if sending.link.side() == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
@@ -235,7 +235,7 @@ impl Sending {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
-        self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
+        self.reporter.standing_to_peer(self.standing());
         self.reporter.tell_progress();
         if let Some(watch) = &mut self.control_watch {
             let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };

@@ -159,8 +159,12 @@ fn others(steady: &[&Interval]) -> Signs {
     let there: Vec<f64> = steady.iter().map(|i| i.sender.forward_low_us as f64).collect();
     let growth = median(&grown).unwrap_or(0.0);
     let back = (growth - median(&there).unwrap_or(0.0)).max(0.0);
-    // Traces of older programs count no acks.
-    let (sent, came) = (received(|r| r.acks), steady.iter().map(|i| i.sender.acks as f64).sum::<f64>());
+    // Acks for each packet at both ends: the receiver's samples overlap, and their ratio does not mind. Traces of
+    // older programs count no acks.
+    let arrived: f64 =
+        steady.iter().map(|i| i.sender.packets_sent as f64 - i.sender.packets_lost as f64).sum();
+    let came = ratio_of(steady.iter().map(|i| i.sender.acks as f64).sum(), arrived);
+    let sent = ratio_of(received(|r| r.acks), received(|r| r.packets));
     let counted = steady.iter().any(|i| i.sender.acks > 0 && i.sender.rtt_low_us > 0);
     Signs {
         unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
@@ -286,6 +290,11 @@ fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
             && delivered(i) <= NO_MORE * typical_bps
             && lost >= (1.0 - typical_bps / sent) / 2.0
     })
+}
+
+/// Not bounded, and 0 without a whole.
+fn ratio_of(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {

@@ -32,7 +32,7 @@ fn events_become_lines() {
     let expected = [
         json!({"v": 1, "event": "start", "control": "tls", "transport": "udp", "cipher": "AES-128-GCM", "cc": "auto"}),
         json!({"v": 1, "event": "progress", "path": "a", "bytes": 1, "bytes_known": 0, "scan_complete": false,
-               "files": 0, "rate_bps": 0.0, "rtt_ms": 0.0, "loss_rate": 0.0, "waste": 0.0}),
+               "files": 0, "rate_bps": 0.0, "rtt_ms": 0.0, "loss_rate": 0.0, "waste": 0.0, "streams": 0}),
         json!({"v": 1, "event": "file", "path": "é", "bytes": 7, "root": "0f".repeat(32)}),
         json!({"v": 1, "event": "error", "path": "bad\u{fffd}", "path_base64": "YmFk/w==",
                "message": "no \"right\"\n"}),

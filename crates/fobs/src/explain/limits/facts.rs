@@ -138,7 +138,8 @@ impl<'a> Facts<'a> {
 
     /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
     pub(super) fn payload(&self) -> f64 {
-        let acked = self.sender().map_or(0, SenderSample::bytes_delivered);
+        // Of the whole transfer, as the file bytes are.
+        let acked = self.trace.journal.sender().last().map_or(0, |s| s.what.bytes_delivered());
         match &self.trace.end {
             End::Done { bytes, .. } if acked > 0 => (*bytes as f64 / acked as f64).min(1.0),
             _ => 1.0,

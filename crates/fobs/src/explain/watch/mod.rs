@@ -147,13 +147,15 @@ impl Watch {
         }
         let (bytes, seconds) = (self.account.moved(), self.account.seconds());
         if bytes < COPIED_MIN {
-            return Err(match () {
-                () if self.processes.denied() => WatchError::NotOurs(self.root),
-                () if (now - self.began) < SAMPLE_EVERY => {
-                    WatchError::TooShort((now - self.began).as_secs_f64())
-                }
-                () if self.processes.has_udp() => WatchError::Udp,
-                () => WatchError::NoConnection,
+            let seconds = (now - self.began).as_secs_f64();
+            return Err(if self.processes.denied() {
+                WatchError::NotOurs(self.root)
+            } else if self.processes.has_udp() {
+                WatchError::Udp
+            } else if now - self.began < SAMPLE_EVERY {
+                WatchError::TooShort(seconds)
+            } else {
+                WatchError::NoConnection
             });
         }
         let ssh = self.tools.iter().any(|name| name == "ssh");

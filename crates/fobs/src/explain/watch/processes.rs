@@ -194,9 +194,11 @@ impl Processes {
 fn has_udp(pid: u32, sockets: &HashSet<u64>) -> bool {
     ["udp", "udp6"].iter().any(|table| {
         let table = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
-        let inodes =
-            table.lines().skip(1).filter_map(|line| line.split_ascii_whitespace().nth(9)?.parse().ok());
-        inodes.into_iter().any(|inode: u64| sockets.contains(&inode))
+        let inodes = table
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_ascii_whitespace().nth(9)?.parse::<u64>().ok());
+        inodes.into_iter().any(|inode| sockets.contains(&inode))
     })
 }
 
@@ -215,6 +217,6 @@ fn state_of(pid: u32, tid: u32) -> Option<char> {
 fn account_of(pid: u32, tid: u32) -> Option<ThreadAccount> {
     let line = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
     let mut words = line.split_ascii_whitespace();
-    let mut number = || words.next()?.parse().ok();
+    let mut number = || words.next()?.parse::<u64>().ok();
     Some(ThreadAccount { run_ns: number()?, delay_ns: number()? })
 }
