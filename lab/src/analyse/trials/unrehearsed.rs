@@ -103,7 +103,7 @@ pub fn keys(drawn: &Drawn) -> String {
         keys.push(format!("jitter = '{jitter}ms'"));
     }
     if let (Some(at), Some(length)) = (drawn.outage_at_ms, drawn.outage_ms) {
-        keys.push(format!("outages = [{{ at = '{at}ms', length = '{length}ms', what = 'drop' }}]"));
+        keys.push(format!("outages = [{{ at = '{at}ms', for = '{length}ms', what = 'drop' }}]"));
     }
     if let (Some(rate), Some(on)) = (drawn.cross_mbit, drawn.on_ms) {
         keys.push(format!(

@@ -5,7 +5,7 @@ use super::processes::Worked;
 use super::tally::Moved;
 use super::*;
 use crate::explain::{Limit, explain};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 
@@ -164,11 +164,10 @@ fn a_child_with_many_connections_is_followed() {
     // A child of a child opens twenty and writes to each.
     let script = format!(
         "bash -c 'for i in {{1..20}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; fds+=($fd); done; sleep 0.3; \
-         for fd in \"${{fds[@]}}\"; do head -c 200000 /dev/zero >&$fd; done; sleep 0.3' & wait"
+         for fd in \"${{fds[@]}}\"; do head -c 50000 /dev/zero >&$fd; done; sleep 0.3' & wait"
     );
     let trace = watched(&mut shell(&script)).expect("it moved data");
     let End::Done { bytes, .. } = trace.end else { panic!("{:?}", trace.end) };
-    assert_eq!(taker.join().expect("it took all"), 4_000_000);
-    assert!(bytes >= 3_000_000, "{bytes}");
-    std::io::stderr().flush().expect("open");
+    assert_eq!(taker.join().expect("it took all"), 1_000_000);
+    assert!(bytes >= 900_000, "{bytes}");
 }
