@@ -61,7 +61,7 @@ pub(super) enum Audience {
 }
 
 /// Finds out whether the thread's process, or its host, stood still: stopped, swapped out, a virtual machine
-/// that was not scheduled. Such time is neither waiting that was asked for nor running nor being ready to run.
+/// that was not scheduled. Such time is neither waiting as planned nor running nor being ready to run.
 #[derive(Debug, Default)]
 struct StandstillMeter {
     /// Waiting since the last sample, no longer than it was asked for.

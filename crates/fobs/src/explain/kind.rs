@@ -1,14 +1,14 @@
 //! The kind of a path, with probabilities: how well the measurements of a stretch of time fit each kind.
 //!
-//! | kind | queue | delivery rate | loss | and |
-//! |---|---|---|---|---|
-//! | narrow | stands | steady while it stands | whatever the queue cannot hold | |
-//! | competing | stands, or comes and goes | unsteady while it stands | | `auto` competes |
-//! | reordering | none that stands | | none, or packets that come after all | packets come behind later ones |
-//! | return path | none on the way there | | | the round trip grows, or acks are lost, on the way back |
-//! | policed | none | | comes with the rate | |
-//! | lossy | none | | at any rate, as chance spreads it | |
-//! | untried | none | | none | |
+//! | kind | a queue | losses | and |
+//! |---|---|---|---|
+//! | narrow | stands | whatever it cannot hold | the delivery rate is steady |
+//! | competing | stands | | the delivery rate is not, or the queue moves without this flow |
+//! | reordering | does not stand | none, or late packets | packets come behind later ones |
+//! | return path | on the way back | | or acks are lost |
+//! | policed | does not stand | come with the rate | |
+//! | lossy | does not stand | at any rate, as by chance | |
+//! | untried | does not stand | none | |
 //!
 //! Each kind has a fit of 0 to 1, a product of grades; probabilities are the fits together with a rest for
 //! what nobody thought of. Grades and rest are chosen on the simulator's training seeds.
@@ -60,6 +60,9 @@ pub(super) struct Signs {
     pub(super) queued: f64,
     /// Relative spread of the delivery rate while a queue stood; 0 if too little is known.
     pub(super) unsteady: f64,
+    /// How far the queue moved without this flow's packets, as a part of the time: a queue of its own grows
+    /// and drains by what was sent beyond the delivery rate, and by nothing else. 0 if too little is known.
+    pub(super) drift: f64,
     /// Share of the time in which `auto` competed.
     pub(super) competed: f64,
     /// Share of the packets that were lost.
@@ -91,19 +94,20 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
 pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let queue = grade(signs.queued, (0.2, 0.45));
-    let unsteady = grade(signs.unsteady, (0.12, 0.3));
+    let unsteady = grade(signs.unsteady, (0.06, 0.14));
+    let drift = grade(signs.drift, (0.04, 0.1));
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
     let reordered = grade(signs.reordered, (0.002, 0.02)) * grade(signs.behind_ms, (0.2, 0.8));
     let way_back = grade(signs.way_back, (0.4, 0.7)) * grade(signs.way_back_growth, (0.05, 0.2));
     let returning = way_back.max(grade(signs.acks_lost, (0.05, 0.2)));
-    let others = unsteady.max(competed);
+    let others = unsteady.max(drift).max(competed);
     let there = 1.0 - returning;
     let fit = |kind| match kind {
         PathKind::Narrow => there * queue * (1.0 - others),
         PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5),
-        PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - unsteady)),
+        PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - others)),
         PathKind::ReturnPath => returning,
         PathKind::Changed => 0.0,
         PathKind::Policed => there * (1.0 - queue) * loss * with_rate * (1.0 - reordered),
@@ -132,6 +136,7 @@ mod tests {
             (plain, PathKind::Untried),
             (Signs { queued: 0.9, unsteady: 0.03, ..plain }, PathKind::Narrow),
             (Signs { queued: 0.9, unsteady: 0.5, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, drift: 0.2, ..plain }, PathKind::Competing),
             (Signs { queued: 0.9, competed: 0.8, ..plain }, PathKind::Competing),
             (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
             (Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, ..plain }, PathKind::ReturnPath),
@@ -149,7 +154,7 @@ mod tests {
 
     #[test]
     fn signs_between_two_kinds_are_sure_of_neither() {
-        let between = Signs { queued: 0.9, unsteady: 0.21, ..Signs::default() };
+        let between = Signs { queued: 0.9, unsteady: 0.1, ..Signs::default() };
         assert!(likeliest(&probabilities(&between)).1 < 0.6);
     }
 

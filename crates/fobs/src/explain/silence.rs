@@ -9,7 +9,7 @@ use fobs_proto::session::Wait;
 /// Shortest silence that counts, microseconds: three samples, beyond the 0.2 s for which TCP waits at least
 /// before it repeats something over the control channel.
 const SILENCE_MIN_US: u64 = 300_000;
-/// And at least so many round trips.
+/// And shortest silence in round trips.
 const SILENCE_ROUND_TRIPS: u64 = 3;
 /// Share of an interval for which the sender waited for the path: without that it had nothing to hear of.
 const WAITED: f64 = 0.5;

@@ -3,12 +3,34 @@
 
 use super::draw::{Case, Drawn, WIDE_MBIT, rounded};
 
+/// Draws between two bounds, rounded to a number of decimals.
+trait Uniform: FnMut(f64, f64, i32) -> f64 {}
+impl<T: FnMut(f64, f64, i32) -> f64> Uniform for T {}
+
+fn whole(value: f64) -> Option<u32> {
+    Some(value.floor() as u32)
+}
+
+/// Megabytes that take this many seconds.
+fn for_seconds(mbit: f64, seconds: f64) -> f64 {
+    rounded(mbit / 8.0 * seconds, 1)
+}
+
 /// The parameters of such a trial.
 pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Drawn {
-    let whole = |value: f64| Some(value.floor() as u32);
     let rtt_ms = whole(uniform(10.0, 50.0, 3));
     let wide = Drawn { rate_mbit: Some(WIDE_MBIT), rtt_ms, ..Drawn::default() };
-    let for_seconds = |mbit: f64, seconds: f64| rounded(mbit / 8.0 * seconds, 1);
+    match case {
+        Case::StoppedReceiver
+        | Case::StoppedSender
+        | Case::SmallTcpWindow
+        | Case::LossAndSlowDisk
+        | Case::TrafficAndStarvedReceiver => of_the_ends(case, wide, uniform),
+        _ => of_the_path(case, wide, uniform),
+    }
+}
+
+fn of_the_path(case: Case, wide: Drawn, uniform: &mut impl Uniform) -> Drawn {
     match case {
         Case::Reordering => Drawn {
             reorder_percent: Some(uniform(10.0, 50.0, 1)),
@@ -40,12 +62,6 @@ pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Draw
             megabytes: for_seconds(130.0, 3.0),
             ..wide
         },
-        Case::StoppedReceiver | Case::StoppedSender => Drawn {
-            off_ms: whole(uniform(250.0, 400.0, 3)),
-            every_ms: whole(uniform(450.0, 700.0, 3)),
-            megabytes: for_seconds(60.0, 3.0),
-            ..wide
-        },
         Case::RateStep => Drawn {
             rate_mbit: Some(100.0),
             step_mbit: Some(uniform(15.0, 35.0, 1)),
@@ -62,6 +78,26 @@ pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Draw
             megabytes: for_seconds(100.0, 2.5),
             ..wide
         },
+        _ => {
+            let rate = uniform(20.0, 80.0, 1);
+            Drawn {
+                rate_mbit: Some(rate),
+                jitter_ms: Some(uniform(1.0, 3.0, 2)),
+                megabytes: for_seconds(rate, 2.5),
+                ..wide
+            }
+        }
+    }
+}
+
+fn of_the_ends(case: Case, wide: Drawn, uniform: &mut impl Uniform) -> Drawn {
+    match case {
+        Case::StoppedReceiver | Case::StoppedSender => Drawn {
+            off_ms: whole(uniform(250.0, 400.0, 3)),
+            every_ms: whole(uniform(450.0, 700.0, 3)),
+            megabytes: for_seconds(60.0, 3.0),
+            ..wide
+        },
         Case::SmallTcpWindow => {
             Drawn { window_kib: whole(uniform(64.0, 256.0, 3)), megabytes: for_seconds(40.0, 2.0), ..wide }
         }
@@ -74,22 +110,13 @@ pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Draw
                 ..wide
             }
         }
-        Case::TrafficAndStarvedReceiver => Drawn {
+        _ => Drawn {
             cpu_share: Some(uniform(0.05, 0.1, 3)),
             cross_mbit: Some(uniform(0.1, 0.3, 2) * WIDE_MBIT),
             on_ms: whole(uniform(100.0, 400.0, 3)),
             megabytes: for_seconds(60.0, 3.0),
             ..wide
         },
-        _ => {
-            let rate = uniform(20.0, 80.0, 1);
-            Drawn {
-                rate_mbit: Some(rate),
-                jitter_ms: Some(uniform(1.0, 3.0, 2)),
-                megabytes: for_seconds(rate, 2.5),
-                ..wide
-            }
-        }
     }
 }
 

@@ -42,7 +42,7 @@ pub enum Cause {
     Neighbours(u32),
     /// Bits per second while on, and the mean time on and off.
     OnOff(u64, Nanos),
-    /// Every packet takes up to so much longer, and overtakes.
+    /// Every packet takes up to this much longer, and overtakes.
     Disorder(Nanos),
     /// Bits per second of the way back.
     NarrowBack(u64),

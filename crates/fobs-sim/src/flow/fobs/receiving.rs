@@ -2,7 +2,6 @@
 //! engine's `receive` in virtual time, with the same machine and the same policy.
 
 use super::kept::Bytes;
-use super::measured::{ReceiverMeasures, ThreadTime, stood};
 use super::object::Cut;
 use super::replay::Seen;
 use super::writer::{Letter, Writer, WriterEvent, outcome_of};
@@ -22,6 +21,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 mod frames;
+mod measures;
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;
@@ -482,22 +482,6 @@ impl Receiving {
         figures.durable = self.writer.durable(now);
         figures.chunks_open_max = self.assembly.open_max() as u64;
         figures.off_cpu = self.cpu.off();
-    }
-
-    /// What it measures of itself.
-    pub(super) fn measures(&self, now: Nanos) -> ReceiverMeasures {
-        ReceiverMeasures {
-            thread: ThreadTime {
-                ran: self.cpu.ran(),
-                off: self.cpu.off(),
-                stood: stood(&self.host.cpu, now),
-            },
-            writer: self.writer.worked(),
-            stats: self.machine.stats(),
-            socket_drops: self.socket.drops(),
-            buffer: self.host.receive_buffer,
-            backlog: self.machine.backlog(),
-        }
     }
 
     pub(super) fn describe(&self) -> String {

@@ -8,7 +8,7 @@ use crate::explain::words::{percent, rate};
 /// Best rate as a multiple of the usual one from which on it says how many flows share the bottleneck.
 const FLOWS_SHOWN: f64 = 1.5;
 
-/// How many equal flows would leave so much of the best rate.
+/// How many equal flows would leave the usual rate of the best one.
 fn equal_flows(best_bps: f64, typical_bps: f64) -> Option<f64> {
     (typical_bps > 0.0 && best_bps >= FLOWS_SHOWN * typical_bps).then(|| (best_bps / typical_bps).round())
 }
@@ -30,9 +30,10 @@ pub(super) const ROW: Row = Row {
         let signs = &facts.path.signs;
         let mut found = path_evidence(facts);
         found.push(format!(
-            "while a queue stood the delivery rate varied by {} of its median, which a queue of this copy alone \
-             does not do",
-            percent(signs.unsteady)
+            "while a queue stood the delivery rate varied by {} of its median, and the queue moved by {:.0} ms a \
+             second without this copy's packets, which a queue of its own does not do",
+            percent(signs.unsteady),
+            1e3 * signs.drift
         ));
         if signs.competed > 0.0 {
             let time = percent(signs.competed);

@@ -22,7 +22,7 @@ const SENDER_SHORT: f64 = 0.2;
 /// Window of a session's channel in OpenSSH, bytes (64 packets of 32 KiB, channels.h): what passes in a round
 /// trip.
 const CHANNEL_WINDOW: f64 = 2.0 * 1024.0 * 1024.0;
-/// A channel that carries so much of its window in a round trip is held back by that.
+/// Part of its window that a channel carries in a round trip where that holds it back.
 const CHANNEL_HELD: std::ops::Range<f64> = 0.5..1.4;
 
 /// Whether a host has the CPU that it needs.
