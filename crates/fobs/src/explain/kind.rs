@@ -95,7 +95,7 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let queue = grade(signs.queued, (0.2, 0.45));
     let unsteady = grade(signs.unsteady, (0.06, 0.14));
-    let drift = grade(signs.drift, (0.04, 0.1));
+    let drift = grade(signs.drift, (0.025, 0.07));
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };

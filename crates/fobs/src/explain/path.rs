@@ -135,7 +135,7 @@ impl PathProfile {
 /// A queue that stands for this share of the time, and a delivery rate that varies by less than that: the
 /// path's own rate.
 const QUEUE_OWN: f64 = 0.4;
-const STEADY: f64 = 0.08;
+const STEADY: f64 = 0.05;
 /// Late packets, as a share of those that stayed lost, from which on the path reorders and loses nothing.
 const LATE_EXPLAINS: f64 = 1.0;
 /// Fewest intervals with a queue that show how steady the delivery rate is.
