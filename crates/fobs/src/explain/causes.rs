@@ -8,11 +8,8 @@ use super::segment::segments;
 use super::trace::Trace;
 use serde::Serialize;
 
-/// How much larger than its share of the expected time a cause's probability is: a cause with twice the
-/// time of the next is four times as likely to be the one that cost most.
-const SHARPNESS: i32 = 2;
 /// From this probability on an answer is one.
-const CLEAR: f64 = 0.5;
+const CLEAR: f64 = 0.4;
 /// And from this distance to the next on.
 const AHEAD: f64 = 0.15;
 
@@ -133,15 +130,14 @@ fn rank(facts: &[Facts]) -> Vec<Cause> {
     }
     // What no kind explains counts as one more cause.
     let rest = (1.0 - expected.iter().sum::<f64>()).max(0.0);
-    let weight = |share: f64| share.max(0.0).powi(SHARPNESS);
-    let weights: f64 = expected.iter().map(|share| weight(*share)).sum::<f64>() + weight(rest);
+    let weights: f64 = expected.iter().map(|share| share.max(0.0)).sum::<f64>() + rest;
     let mut causes: Vec<Cause> = Limit::ALL
         .iter()
         .enumerate()
         .map(|(place, &limit)| Cause {
             limit,
             share: shares[place].clamp(0.0, 1.0),
-            probability: if weights > 0.0 { weight(expected[place]) / weights } else { 0.0 },
+            probability: if weights > 0.0 { expected[place].max(0.0) / weights } else { 0.0 },
         })
         .filter(|cause| cause.share >= SHARE_SHOWN || cause.probability >= SHARE_SHOWN)
         .collect();

@@ -82,7 +82,7 @@ pub(super) struct Signs {
 }
 
 /// Fit that is left for what none of the kinds is.
-const REST: f64 = 0.05;
+const REST: f64 = 0.15;
 /// Losses that no controller feels, and those that each does.
 const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
 
@@ -99,6 +99,9 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
+    // A queue most of the time leaves random loss no part; one at times does not.
+    let filled = grade(signs.queued, (0.4, 0.8));
+    let random = loss * (1.0 - with_rate) * (1.0 - filled);
     let reordered = grade(signs.reordered, (0.002, 0.02)) * grade(signs.behind_ms, (0.2, 0.8));
     let way_back = grade(signs.way_back, (0.4, 0.7)) * grade(signs.way_back_growth, (0.05, 0.2));
     let returning = way_back.max(grade(signs.acks_lost, (0.05, 0.2)));
@@ -106,12 +109,12 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let there = 1.0 - returning;
     let fit = |kind| match kind {
         PathKind::Narrow => there * queue * (1.0 - others),
-        PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5),
+        PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5) * (1.0 - 0.8 * random),
         PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - others)),
         PathKind::ReturnPath => returning,
         PathKind::Changed => 0.0,
         PathKind::Policed => there * (1.0 - queue) * loss * with_rate * (1.0 - reordered),
-        PathKind::Lossy => there * (1.0 - queue) * loss * (1.0 - with_rate) * (1.0 - reordered),
+        PathKind::Lossy => there * (1.0 - queue * (1.0 - others)) * random * (1.0 - reordered),
         PathKind::Untried => there * (1.0 - queue) * (1.0 - loss) * (1.0 - reordered),
     };
     let fits = PathKind::ALL.map(fit);

@@ -15,6 +15,8 @@ const SILENCE_ROUND_TRIPS: u64 = 3;
 const WAITED: f64 = 0.5;
 /// Share of a silence in which the receiver stood still, so that this explains it.
 const STOOD: f64 = 0.3;
+/// Packets that arrive in a silence from which on the way there was open.
+const ARRIVED_MIN: u64 = 50;
 /// Share of the earlier delivery rate at which the path counts as back.
 const BACK: f64 = 0.7;
 /// Intervals before a silence whose median is the earlier rate.
@@ -40,9 +42,17 @@ pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
         let heard_before = samples[at].what.bytes_delivered() > 0;
         // And a silence that never ends is that of the last answers.
         if heard_before && end < steps.len() && length >= SILENCE_MIN_US.max(rtt) {
-            let receiver = around(journal.receiver(), samples[at].at_us, samples[end].at_us);
-            let stood = receiver.map_or(0.0, |r| share(r.stood_us, length));
-            let stage = if stood >= STOOD { Stage::ReceiverPaused } else { Stage::Outage };
+            let receiver =
+                around(journal.receiver(), samples[at].at_us, samples[end].at_us).unwrap_or_default();
+            if arrived_within(journal, samples[at].at_us, samples[end].at_us) >= ARRIVED_MIN {
+                // The data came: it is the acks that did not.
+                at = end;
+                continue;
+            }
+            let stage = match share(receiver.stood_us, length) >= STOOD {
+                true => Stage::ReceiverPaused,
+                false => Stage::Outage,
+            };
             let back = end + recovery(&steps, at, end, length);
             found[at..back].fill(Some(stage));
             at = back;
@@ -51,6 +61,14 @@ pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
         }
     }
     found
+}
+
+/// Packets that arrived between the receiver's first and last sample within a stretch of time.
+fn arrived_within(journal: &Journal, from_us: u64, to_us: u64) -> u64 {
+    let mut within = journal.receiver().iter().filter(|at| at.at_us > from_us && at.at_us < to_us);
+    let first = within.next();
+    let last = within.last();
+    first.zip(last).map_or(0, |(first, last)| last.what.packets.saturating_sub(first.what.packets))
 }
 
 /// Whether the sender waited for the path, and nothing came.

@@ -28,9 +28,9 @@ const LASTS: (f64, f64) = (2.0, 6.0);
 const ENDS_FACTOR: u64 = 20;
 const ENDS_MORE: Nanos = 20 * SEC;
 /// Factor by which the link is relieved.
-const WIDER: u64 = 4;
+const WIDER: u64 = 2;
 /// Factor by which the round trip is relieved.
-const CLOSER: u64 = 4;
+const CLOSER: u64 = 2;
 
 /// Something that may limit a copy.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::FobsFlow;
 use crate::host::CpuConfig;
-use crate::time::Nanos;
+use crate::time::{MS, Nanos};
 use crate::world::World;
 use fobs_proto::receiver::ReceiverStats;
 use fobs_proto::recovery::Spread;
@@ -101,9 +101,13 @@ pub struct ReceiverMeasures {
     pub backlog: u16,
 }
 
-/// Time of the stalls of a host until now.
+/// Shortest stall that the engine notices between two samples.
+const STOOD_MIN: Nanos = 25 * MS;
+
+/// Time of the noticed stalls of a host until now.
 pub(super) fn stood(cpu: &CpuConfig, now: Nanos) -> Nanos {
-    cpu.stalls.iter().map(|(from, until)| (*until).min(now).saturating_sub(*from)).sum()
+    let noticed = cpu.stalls.iter().filter(|(from, until)| until - from >= STOOD_MIN);
+    noticed.map(|(from, until)| (*until).min(now).saturating_sub(*from)).sum()
 }
 
 impl FobsFlow {
