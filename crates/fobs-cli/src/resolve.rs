@@ -2,7 +2,7 @@
 
 use fobs::options::{
     Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Privileges,
-    Restriction, ServeOptions, SshOptions, TcpTuning, TransferOptions,
+    Restriction, ServeOptions, TcpTuning, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -147,7 +147,6 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         ack_every: args.ack_every,
         burst: args.burst,
         packet_size: args.packet_size,
-        ssh: SshOptions { verbose: args.verbose, ..SshOptions::default() },
         ..defaults
     });
     options.ssh.options.extend(quiet);

@@ -185,8 +185,8 @@ pub fn set_unsent_max(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// The largest window that a connection offers (`TCP_WINDOW_CLAMP`). The kernel fixes it by the receive buffer when
-/// the connection is made; a buffer that is set later needs this beside it.
+/// The largest window that a connection offers (`TCP_WINDOW_CLAMP`). The kernel fixes it by the receive
+/// buffer when the connection is made; a buffer that is set later needs this beside it.
 ///
 /// # Errors
 /// If the descriptor is no TCP socket.

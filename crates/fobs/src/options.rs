@@ -71,10 +71,25 @@ pub struct SshOptions {
     pub jump: Option<String>,
     /// `-o`, in order.
     pub options: Vec<String>,
-    /// How many `-v`.
-    pub verbose: u8,
     /// The program, `ssh` if none.
     pub program: Option<PathBuf>,
+    /// Whether a host without `fobs` is sent one.
+    pub push: PushBinary,
+    /// No `ssh` is run: this process's standard input and output lead to `fobs server` on the host with these
+    /// names. For one transfer of a process.
+    pub inherited: Option<Vec<String>>,
+}
+
+/// Whether a program is sent to a host that has none, into the user's cache directory there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PushBinary {
+    /// It is not.
+    #[default]
+    Never,
+    /// It is, where `fobs server` cannot be run there.
+    IfMissing,
+    /// Likewise, of a host that had none before: it is not tried in vain.
+    Expected,
 }
 
 /// The slowest transfer that is accepted.

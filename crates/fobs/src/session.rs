@@ -294,6 +294,7 @@ pub(crate) fn summary(
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
         files: complete.files,
+        others: complete.others,
         seconds,
         seconds_total: began.elapsed().as_secs_f64(),
         goodput_bps: if seconds > 0.0 { sane(moved as f64 * 8.0 / seconds) } else { 0.0 },

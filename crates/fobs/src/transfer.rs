@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 
 use crate::cancel::CancelToken;
 use crate::client;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Progress, Summary};
 use crate::options::{Location, TransferOptions};
@@ -47,6 +48,7 @@ pub struct TransferBuilder {
     options: TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
+    steering: Steering,
 }
 
 impl Transfer {
@@ -58,6 +60,7 @@ impl Transfer {
             options: TransferOptions::default(),
             events: Arc::new(|_: Event| ()),
             cancel: CancelToken::new(),
+            steering: Steering::new(),
         }
     }
 
@@ -127,6 +130,12 @@ impl TransferBuilder {
         self
     }
 
+    /// What changes the transfer while it runs.
+    pub fn steering(mut self, steering: Steering) -> TransferBuilder {
+        self.steering = steering;
+        self
+    }
+
     /// Starts the transfer in a new thread and returns its handle.
     ///
     /// # Errors
@@ -134,12 +143,12 @@ impl TransferBuilder {
     /// already, `Internal` if no thread can be started. What needs files or the network fails in
     /// [`Transfer::wait`].
     pub fn start(self) -> Result<Transfer> {
-        let TransferBuilder { sources, destination, options, events, cancel } = self;
+        let TransferBuilder { sources, destination, options, events, cancel, steering } = self;
         cancel.check()?;
         client::check(&sources, &destination, &options)?;
         let progress = Arc::new(ProgressTap { events, newest: Mutex::new(Progress::default()) });
         let (token, sink) = (cancel.clone(), progress.clone());
-        let run = move || client::copy(&sources, &destination, &options, sink, &token);
+        let run = move || client::copy(&sources, &destination, &options, sink, &token, steering);
         let thread = std::thread::Builder::new().name("fobs-transfer".to_owned()).spawn(run);
         let thread = thread.map_err(|error| {
             let message = format!(

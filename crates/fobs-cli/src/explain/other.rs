@@ -71,8 +71,3 @@ fn interrupts() -> Result<Arc<AtomicBool>> {
         .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot handle signals: {error}")))?;
     Ok(interrupted)
 }
-
-/// What fobs would make of the same path, in a line.
-pub fn fobs_would(_trace: &Trace) -> String {
-    String::new()
-}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fobs::event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
@@ -41,6 +41,12 @@ impl<W: Write> Json<W> {
     /// Writes to `out`, line by line.
     pub fn new(out: W) -> Json<W> {
         Json { state: Mutex::new(JsonWriter { out, last_progress: None, stage: Stage::Open }) }
+    }
+
+    /// What was written.
+    #[cfg(test)]
+    pub fn into_inner(self) -> W {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).out
     }
 }
 
@@ -246,6 +252,8 @@ struct DoneLine<'a> {
     bytes: u64,
     resumed_bytes: u64,
     files: u64,
+    #[serde(flatten)]
+    others: OtherEntries,
     #[serde(serialize_with = "finite")]
     seconds: f64,
     #[serde(serialize_with = "finite")]
@@ -290,6 +298,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             bytes,
             resumed_bytes,
             files,
+            others,
             seconds,
             seconds_total,
             goodput_bps,
@@ -318,6 +327,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             bytes: *bytes,
             resumed_bytes: *resumed_bytes,
             files: *files,
+            others: *others,
             seconds: *seconds,
             seconds_total: *seconds_total,
             goodput_bps: *goodput_bps,

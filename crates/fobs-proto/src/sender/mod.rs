@@ -38,6 +38,7 @@ mod rounds;
 mod route;
 mod schedule;
 mod stats;
+mod steer;
 mod supply;
 mod tally;
 mod timers;

@@ -6,7 +6,7 @@ use crate::cancel::CancelToken;
 use crate::control::message::{Accept, Bytes, DOCTOR, Message, Open, Resuming};
 use crate::direction::TransferDirection;
 use crate::doctor::{HostFacts, Nowhere, Zeros, clock_s};
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
 use crate::history::RememberedPath;
@@ -114,6 +114,7 @@ impl<'a> Ready<'a> {
             // The answer waited for an examination.
             answered: None,
             lessons: Lessons::of_the_user(&client.channel.peer),
+            steering: Steering::new(),
             peer_name: client.channel.peer.description,
             ports: link::ports_of(&accept),
         });
@@ -148,6 +149,7 @@ impl<'a> Ready<'a> {
             reporter,
             cancel: cancel.clone(),
             throttle: Throttle::default(),
+            steering: Steering::new(),
             peer_name: client.channel.peer.description,
             ports: link::ports_of(&accept),
         });

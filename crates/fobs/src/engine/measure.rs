@@ -128,6 +128,11 @@ impl SenderMeter {
         }
     }
 
+    /// From now on samples say that this is the user's cap, bits per second.
+    pub(super) fn set_cap(&mut self, cap_bps: u64) {
+        self.cap.bps = cap_bps;
+    }
+
     /// The thread waited for so long instead of as long as planned.
     pub(super) fn waited(&mut self, why: Wait, planned: Duration, took: Duration) {
         self.waits[why] += self.standstill.wait(planned, took);

@@ -5,6 +5,7 @@ mod held;
 mod job;
 mod outbox;
 mod removal;
+mod steer;
 mod streams;
 mod telemetry;
 
@@ -43,6 +44,7 @@ use outbox::{Outbox, Put};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
+use steer::Steered;
 use streams::{FramesWait, Routing};
 use telemetry::Telemetry;
 
@@ -79,6 +81,7 @@ struct Sending {
     moves: u64,
     streams: Option<Outgoing>,
     routing: Routing,
+    steered: Steered,
     _throttle_end: ThrottleEnd,
 }
 
@@ -148,6 +151,7 @@ impl Sending {
         let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
+        let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
@@ -183,6 +187,7 @@ impl Sending {
             moves: 0,
             streams,
             routing,
+            steered,
             _throttle_end: job.throttle.end_on_drop(),
         })
     }
@@ -204,6 +209,7 @@ impl Sending {
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
             self.validate_path(now);
+            self.steer(now);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
@@ -241,9 +247,7 @@ impl Sending {
             let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
             watch.check(now, &mut self.link, stake)?;
         }
-        if let Some(floor) = &mut self.floor {
-            floor.check(now, &self.reporter)?;
-        }
+        self.check_floor(now)?;
         self.cancel.check()
     }
 
@@ -251,6 +255,9 @@ impl Sending {
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
         let wake = heartbeat.min(self.telemetry.meter.due.at());
         let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
+        if self.steered.is_paused() {
+            return self.wait_paused(until);
+        }
         if !self.link.has_peer() {
             return self.pause(Wait::Answers, until, Interest::Readable);
         }
@@ -346,7 +353,7 @@ impl Sending {
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
@@ -371,6 +378,7 @@ impl Sending {
                 }
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
+            ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }

@@ -62,7 +62,7 @@ fn rest(
     before.inspect(|writer| writer.close());
     let _hook = cancel.on_cancel(kept.breaker());
     let mut lease = kept.lease();
-    match hear_request(&mut lease, REST_MAX) {
+    match hear_request(&mut lease, REST_MAX, host) {
         Ok(Heard::Request(request)) if leave() == StillThere::Yes => Some((lease, request)),
         Ok(_) | Err(_) => None,
     }

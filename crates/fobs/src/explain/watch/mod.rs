@@ -164,6 +164,7 @@ impl Watch {
             transport: "tcp".to_owned(),
             cipher: String::new(),
             cc: self.tools.first().cloned().unwrap_or_default(),
+            ..Head::default()
         };
         let end = End::Done { bytes, seconds, packet_size: 0, deadline_margin_s: None };
         Ok(Trace { head, journal: self.journal, end })
