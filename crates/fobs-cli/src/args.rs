@@ -325,11 +325,26 @@ pub struct CtlArgs {
     pub changes: Vec<String>,
 }
 
-/// Explain what limited the rate of a recorded copy.
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  fobs explain copy.jsonl                          a copy recorded with fobs cp --trace copy.jsonl
+  fobs explain -- rsync -a big host:               another program, while it runs
+  fobs explain --pid 4711                          one that runs already; Ctrl-C ends the watching";
+
+/// Explain what limited the rate of a copy: a recorded one, or that of another program.
 ///
-/// Reads a file written by fobs cp --trace and prints the explanation that fobs cp --explain prints.
+/// Reads a file written by fobs cp --trace and prints the explanation that fobs cp --explain prints. Or runs
+/// a COMMAND that copies over TCP (rsync, scp, sftp, curl), or watches a process that does, without changing
+/// it, and explains what limited that. What a program's processes do is shown to their user; of the far end
+/// only what its TCP says is known. Not for programs that use UDP. The explanation of a COMMAND goes to
+/// standard error, and the exit code is the command's.
 #[derive(Debug, Args)]
-#[command(args_override_self = true)]
+#[command(
+    override_usage = "fobs explain [OPTIONS] TRACE\n       fobs explain [OPTIONS] --pid PID\n       fobs explain \
+                      [OPTIONS] -- COMMAND...",
+    after_help = EXPLAIN_EXAMPLES,
+    args_override_self = true
+)]
 pub struct ExplainArgs {
     /// Also write a page with figures over time (self-contained HTML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -339,9 +354,21 @@ pub struct ExplainArgs {
     #[arg(long)]
     pub json: bool,
 
+    /// Watch this process and its children until it ends
+    #[arg(long, value_name = "PID", conflicts_with_all = ["trace", "command"])]
+    pub pid: Option<u32>,
+
+    /// Record what was measured of the watched program, as fobs cp --trace does
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "trace")]
+    pub record: Option<PathBuf>,
+
     /// Trace file
-    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
-    pub trace: PathBuf,
+    #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath, required_unless_present_any = ["pid", "command"])]
+    pub trace: Option<PathBuf>,
+
+    /// Program to run and watch, with its arguments
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "trace", value_hint = ValueHint::CommandWithArguments)]
+    pub command: Vec<OsString>,
 }
 
 /// Print or write the manual pages, in roff.

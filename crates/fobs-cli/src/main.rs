@@ -60,7 +60,10 @@ fn run(command: Command) -> u8 {
         Command::Server(args) => return server(&args),
         Command::SelfCheck { hash } => push::self_check(&hash),
         Command::Keygen(args) => generate::key(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Explain(args) => match explain::run(&args) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Doctor(args) => return doctor::run(&args),
         Command::Ctl(args) => ctl::run(&args),
         Command::Top(args) => top::run(&args),

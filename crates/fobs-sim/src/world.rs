@@ -160,7 +160,7 @@ pub enum End {
 pub struct World {
     config: Config,
     pub(crate) net: Net,
-    flows: Vec<Flow>,
+    pub(crate) flows: Vec<Flow>,
     flow_slots: Slot,
     schedule: Vec<(Nanos, Step)>,
     done_of_schedule: usize,

@@ -32,6 +32,14 @@ pub struct TcpInfo {
     pub window_limited: Duration,
     /// Of that, time in which the send buffer was full.
     pub buffer_limited: Duration,
+    /// Bytes that came.
+    pub bytes_received: u64,
+    /// Segments with data sent, those sent again included.
+    pub sent: u64,
+    /// Round-trip time as the receiver of data estimates it.
+    pub receiver_rtt: Duration,
+    /// Times that acks showed reordering.
+    pub reordered: u64,
 }
 
 /// The kernel's `struct tcp_info` (`linux/tcp.h`) up to the member that is used last. Kernels before 5.5
@@ -107,23 +115,65 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
-    let micros = |us: u32| Duration::from_micros(u64::from(us));
-    let segment = u64::from(raw.snd_mss);
-    Ok(TcpInfo {
-        rtt: micros(raw.rtt),
-        // Before the first sample the kernel reports "infinite".
-        rtt_min: if raw.min_rtt == u32::MAX { Duration::ZERO } else { micros(raw.min_rtt) },
-        congestion_window: u64::from(raw.snd_cwnd) * segment,
-        peer_window: u64::from(raw.snd_wnd),
-        in_flight: u64::from(raw.unacked) * segment,
-        unsent: u64::from(raw.notsent_bytes),
-        delivery_rate: raw.delivery_rate,
-        bytes_acked: raw.bytes_acked,
-        retransmitted: u64::from(raw.total_retrans),
-        busy: Duration::from_micros(raw.busy_time),
-        window_limited: Duration::from_micros(raw.rwnd_limited),
-        buffer_limited: Duration::from_micros(raw.sndbuf_limited),
-    })
+    Ok(TcpInfo::of(&raw))
+}
+
+impl TcpInfo {
+    /// From the bytes of a `struct tcp_info`, of which an older kernel gives fewer.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> TcpInfo {
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+            word.map_or(0, u32::from_ne_bytes)
+        };
+        let long = |at: usize| {
+            let long = bytes.get(at..at + 8).and_then(|long| long.try_into().ok());
+            long.map_or(0, u64::from_ne_bytes)
+        };
+        TcpInfo::of(&RawTcpInfo {
+            snd_mss: word(offset_of!(RawTcpInfo, snd_mss)),
+            unacked: word(offset_of!(RawTcpInfo, unacked)),
+            rtt: word(offset_of!(RawTcpInfo, rtt)),
+            snd_cwnd: word(offset_of!(RawTcpInfo, snd_cwnd)),
+            rcv_rtt: word(offset_of!(RawTcpInfo, rcv_rtt)),
+            total_retrans: word(offset_of!(RawTcpInfo, total_retrans)),
+            bytes_acked: long(offset_of!(RawTcpInfo, bytes_acked)),
+            bytes_received: long(offset_of!(RawTcpInfo, bytes_received)),
+            notsent_bytes: word(offset_of!(RawTcpInfo, notsent_bytes)),
+            min_rtt: word(offset_of!(RawTcpInfo, min_rtt)),
+            data_segs_out: word(offset_of!(RawTcpInfo, data_segs_out)),
+            delivery_rate: long(offset_of!(RawTcpInfo, delivery_rate)),
+            busy_time: long(offset_of!(RawTcpInfo, busy_time)),
+            rwnd_limited: long(offset_of!(RawTcpInfo, rwnd_limited)),
+            sndbuf_limited: long(offset_of!(RawTcpInfo, sndbuf_limited)),
+            reord_seen: word(offset_of!(RawTcpInfo, reord_seen)),
+            snd_wnd: word(offset_of!(RawTcpInfo, snd_wnd)),
+            ..RawTcpInfo::default()
+        })
+    }
+
+    fn of(raw: &RawTcpInfo) -> TcpInfo {
+        let micros = |us: u32| Duration::from_micros(u64::from(us));
+        let segment = u64::from(raw.snd_mss);
+        TcpInfo {
+            rtt: micros(raw.rtt),
+            // Before the first sample the kernel reports "infinite".
+            rtt_min: if raw.min_rtt == u32::MAX { Duration::ZERO } else { micros(raw.min_rtt) },
+            congestion_window: u64::from(raw.snd_cwnd) * segment,
+            peer_window: u64::from(raw.snd_wnd),
+            in_flight: u64::from(raw.unacked) * segment,
+            unsent: u64::from(raw.notsent_bytes),
+            delivery_rate: raw.delivery_rate,
+            bytes_acked: raw.bytes_acked,
+            retransmitted: u64::from(raw.total_retrans),
+            busy: Duration::from_micros(raw.busy_time),
+            window_limited: Duration::from_micros(raw.rwnd_limited),
+            buffer_limited: Duration::from_micros(raw.sndbuf_limited),
+            bytes_received: raw.bytes_received,
+            sent: u64::from(raw.data_segs_out),
+            receiver_rtt: micros(raw.rcv_rtt),
+            reordered: u64::from(raw.reord_seen),
+        }
+    }
 }
 
 /// A write takes no more, and the socket does not poll as writable, while this many bytes wait unsent

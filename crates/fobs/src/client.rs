@@ -192,9 +192,9 @@ impl Client<'_> {
         let open = self.open(TransferDirection::Push, vec![remote.path.clone()], resuming)?;
         let open = Open { shape: Some(source.shape()), ..open };
         let asked = Instant::now();
-        let accept = self
-            .ask(open)
-            .map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        let accept = self.ask(open);
+        let accept =
+            accept.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
         if accept.withholds {
             self.events.event(Event::Notice(WITHHELD.to_owned()));
@@ -225,6 +225,7 @@ impl Client<'_> {
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
             throttle: Throttle::default(),
+            far_limit_bps: accept.limit_bps,
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),
@@ -235,8 +236,7 @@ impl Client<'_> {
             .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
-        let outcome = outcome?;
-        let (began, errors) = (course.began, reporter.errors());
+        let (outcome, began, errors) = (outcome?, course.began, reporter.errors());
         let done = summary(Direction::Sender, &outcome.complete, &outcome.finished, cipher, began, errors);
         let done = Summary { deletions_left: reporter.all_deletions_left(), ..done };
         // What is learned is for the next transfer and no part of this one's time.

@@ -386,6 +386,7 @@ fn send_pull(
         writer: channel.writer,
         reporter: reporter.clone(),
         cancel: cancel.clone(),
+        far_limit_bps: policy.throttle.cap(None),
         throttle: policy.throttle,
         remembered: RememberedPath::of_the_user(&channel.peer),
         // The client sends the first datagram.

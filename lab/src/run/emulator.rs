@@ -119,20 +119,13 @@ impl Emulator {
             .map_err(|error| format!("the emulator's counters make no sense: {error}"))
     }
 
+    /// The socket at which [`ask`] finds it.
+    pub fn control(&self) -> &Path {
+        &self.control
+    }
+
     fn ask(&self, question: &Value) -> Result<Value, String> {
-        let failed = |error: std::io::Error| format!("the emulator does not answer: {error}");
-        let mut socket = UnixStream::connect(&self.control).map_err(failed)?;
-        socket.set_read_timeout(Some(ANSWER)).map_err(failed)?;
-        socket.set_write_timeout(Some(ANSWER)).map_err(failed)?;
-        socket.write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
-        let mut line = String::new();
-        BufReader::new(socket).take(LINE_BYTES).read_line(&mut line).map_err(failed)?;
-        let answer: Value = serde_json::from_str(&line)
-            .map_err(|error| format!("the emulator answered something unexpected: {error}"))?;
-        match answer.get("error").and_then(Value::as_str) {
-            Some(error) => Err(format!("the emulator refused {question}: {error}")),
-            None => Ok(answer),
-        }
+        ask(&self.control, question)
     }
 
     fn stop(&mut self) {
@@ -154,6 +147,23 @@ impl Emulator {
 impl Drop for Emulator {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// The answer of the emulator at a control socket.
+pub fn ask(control: &Path, question: &Value) -> Result<Value, String> {
+    let failed = |error: std::io::Error| format!("the emulator does not answer: {error}");
+    let mut socket = UnixStream::connect(control).map_err(failed)?;
+    socket.set_read_timeout(Some(ANSWER)).map_err(failed)?;
+    socket.set_write_timeout(Some(ANSWER)).map_err(failed)?;
+    socket.write_all(format!("{question}\n").as_bytes()).map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(socket).take(LINE_BYTES).read_line(&mut line).map_err(failed)?;
+    let answer: Value = serde_json::from_str(&line)
+        .map_err(|error| format!("the emulator answered something unexpected: {error}"))?;
+    match answer.get("error").and_then(Value::as_str) {
+        Some(error) => Err(format!("the emulator refused {question}: {error}")),
+        None => Ok(answer),
     }
 }
 

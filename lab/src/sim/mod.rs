@@ -3,12 +3,14 @@
 //! ```text
 //!   run      a scenario: table, JSON, plot
 //!   swarm    random worlds, each checked at every step
+//!   explain  what `--explain` says against the truth by counterfactual
 //!   direct   a virtual transfer that recorded losses drive
 //!   gauntlet random paths, each played by several controllers
 //!   sharing  several flows of `auto` on one link, or one beside TCP
 //! ```
 
 mod direct;
+mod explain;
 mod gauntlet;
 mod sharing;
 
@@ -30,7 +32,8 @@ Examples:
   fobs-lab sim swarm --seeds 1 --from 17           one of them again
   fobs-lab sim direct --loss-rate 0.00035 windows.jsonl.gz
   fobs-lab sim gauntlet --cells 200                random paths, every controller on the same
-  fobs-lab sim sharing --mbit 100 --counts 2,4     several flows of auto on one link";
+  fobs-lab sim sharing --mbit 100 --counts 2,4     several flows of auto on one link
+  fobs-lab sim explain --cells 100                 is fobs explain right, by counterfactual";
 
 /// Run the protocol in virtual time.
 ///
@@ -50,6 +53,7 @@ enum Command {
     Swarm(SwarmArgs),
     Direct(direct::DirectArgs),
     Sharing(sharing::SharingArgs),
+    Explain(explain::ExplainArgs),
     Gauntlet(gauntlet::GauntletArgs),
 }
 
@@ -102,6 +106,7 @@ pub fn main(args: &Args) -> ExitCode {
         Command::Swarm(args) => run_swarm(args),
         Command::Direct(args) => direct::run(args),
         Command::Sharing(args) => sharing::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Gauntlet(args) => gauntlet::run(args),
     })
 }

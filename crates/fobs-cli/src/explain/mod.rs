@@ -1,5 +1,6 @@
 //! Records a copy (`--explain`, `--trace`) and explains a recorded one (`fobs explain`).
 
+mod other;
 mod page;
 
 use std::ffi::{OsStr, OsString};
@@ -169,18 +170,29 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `fobs explain`.
+/// `fobs explain`: its exit code, which is that of the command that it ran.
 ///
 /// # Errors
-/// `NoSource` for a file that cannot be read as a trace, `FileIo` for one that cannot be written.
-pub fn run(args: &ExplainArgs) -> Result<()> {
-    let shown = args.trace.display();
-    let unreadable = |why: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::NoSource, format!("cannot read the trace {shown}: {why}"))
+/// `NoSource` for a file that cannot be read as a trace and a process that cannot be watched, `FileIo` for a
+/// file that cannot be written.
+pub fn run(args: &ExplainArgs) -> Result<u8> {
+    let (trace, code) = match (&args.trace, args.pid) {
+        (Some(path), _) => (read(path)?, 0),
+        (None, Some(pid)) => (other::watch(pid)?, 0),
+        (None, None) => match other::run(&args.command)? {
+            (Ok(trace), code) => (trace, code),
+            // The command's own exit code counts.
+            (Err(why), code) => {
+                eprintln!("fobs explain: {why}");
+                return Ok(code);
+            }
+        },
     };
-    let file = File::open(&args.trace).map_err(|error| unreadable(&error))?;
-    let trace = Trace::read(file).map_err(|error| unreadable(&error))?;
     let why = explain(&trace);
+    if let Some(path) = &args.record {
+        let TraceFile { path, file } = TraceFile::create(path)?;
+        trace.write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))?;
+    }
     if let Some(html) = &args.html {
         std::fs::write(html, page::page(&trace, &why)).map_err(|error| {
             let html = html.display();
@@ -191,13 +203,26 @@ pub fn run(args: &ExplainArgs) -> Result<()> {
         true => serde_json::to_string(&why).map(|line| line + "\n").map_err(io::Error::from),
         false => Ok(why.text()),
     };
-    let printed = text.and_then(|text| io::stdout().write_all(text.as_bytes()));
+    // The output of a command is its own.
+    let printed = text.and_then(|text| match args.command.is_empty() {
+        true => io::stdout().write_all(text.as_bytes()),
+        false => io::stderr().write_all(text.as_bytes()),
+    });
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::new(ErrorKind::FileIo, format!("cannot write to standard output: {error}")))
+            Err(Error::new(ErrorKind::FileIo, format!("cannot write the explanation: {error}")))
         }
-        _ => Ok(()),
+        _ => Ok(code),
     }
+}
+
+fn read(path: &Path) -> Result<Trace> {
+    let unreadable = |why: &dyn std::fmt::Display| {
+        let shown = path.display();
+        Error::new(ErrorKind::NoSource, format!("cannot read the trace {shown}: {why}"))
+    };
+    let file = File::open(path).map_err(|error| unreadable(&error))?;
+    Trace::read(file).map_err(|error| unreadable(&error))
 }
 
 #[cfg(test)]

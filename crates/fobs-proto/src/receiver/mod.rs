@@ -8,6 +8,7 @@ mod ack_policy;
 mod arrivals;
 mod chunk;
 mod ledger;
+mod order;
 
 use crate::object::BLOCK_PACKETS;
 use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport};
@@ -16,6 +17,7 @@ use ack_policy::AckPolicy;
 use arrivals::Arrivals;
 use chunk::{Arriving, Progress, Taken};
 use ledger::DropLedger;
+use order::Order;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -131,6 +133,10 @@ pub struct ReceiverStats {
     pub acks: u64,
     /// Packets that came in frames and were taken or known.
     pub framed: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Longest time that one came after a later one.
+    pub behind_max: Duration,
 }
 
 /// The machine.
@@ -145,6 +151,7 @@ pub struct Receiver {
     ce: u32,
     socket_drops: u32,
     ledger: DropLedger,
+    order: Order,
     /// Chunks below are stored.
     base: ChunkId,
     chunks: VecDeque<Arriving>,
@@ -168,6 +175,7 @@ impl Receiver {
             ce: 0,
             socket_drops: 0,
             ledger: DropLedger::new(),
+            order: Order::default(),
             base: 0,
             chunks: VecDeque::new(),
             verified_below: 0,
@@ -189,7 +197,8 @@ impl Receiver {
 
     /// Counters.
     pub fn stats(&self) -> ReceiverStats {
-        self.stats
+        let (reordered, behind_max) = (self.order.packets, self.order.behind_max);
+        ReceiverStats { reordered, behind_max, ..self.stats }
     }
 
     /// An authenticated data packet with `payload_len` bytes of payload. A rejected packet is not
@@ -405,6 +414,7 @@ impl Receiver {
             EcnCodepoint::Ce => self.ce = self.ce.wrapping_add(1),
         }
         self.ledger.on_packet(now, meta);
+        self.order.on_packet(meta.number, meta.arrived.min(now));
         self.policy.on_packet(now);
     }
 

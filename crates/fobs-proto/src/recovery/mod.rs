@@ -1,5 +1,6 @@
 //! Measurements of the path: round-trip time, losses, delivery rate and the size of packets that pass.
 
+mod delays;
 mod delivery_rate;
 mod in_flight;
 mod plpmtu;
@@ -11,6 +12,7 @@ mod rtt;
 /// of the path MTU wait until they have left.
 pub const FIRST_TRAIN_PACKETS: u64 = 64;
 
+pub use delays::{Delays, Spread};
 pub use delivery_rate::{DeliveryRate, RateSample, Slopes};
 pub use in_flight::{Acked, InFlight, Lost, Sent, SentKind};
 pub use plpmtu::{BASE_DATAGRAM, Plpmtu};

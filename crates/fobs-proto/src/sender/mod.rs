@@ -59,7 +59,7 @@ use crate::congestion::{
 };
 use crate::loss_cause::{Lesson, LossReport};
 use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
-use crate::recovery::{Acked, InFlight, Plpmtu, Rtt};
+use crate::recovery::{Acked, Delays, InFlight, Plpmtu, Rtt};
 use crate::wire::{Ack, DATA_OVERHEAD};
 use crate::{ChunkId, PacketNumber, Rate, Timestamp};
 use attribution::Attribution;
@@ -98,6 +98,7 @@ pub struct Sender {
     controller: Box<dyn Controller>,
     flight: Flight,
     rtt: Rtt,
+    delays: Delays,
     rate: RateSampler,
     rounds: Rounds,
     attribution: Attribution,
@@ -129,6 +130,7 @@ impl Sender {
                 stats: SenderStats::default(),
             },
             rtt: Rtt::default(),
+            delays: Delays::default(),
             rate: RateSampler::default(),
             rounds: Rounds::default(),
             attribution: Attribution::new(config.judge),
@@ -173,6 +175,11 @@ impl Sender {
     /// The round-trip estimator.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// Delays of the last stretches of time.
+    pub fn delays(&self) -> &Delays {
+        &self.delays
     }
 
     /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than
@@ -352,6 +359,7 @@ impl Sender {
             if Some(newest.number) == ack.largest && way == AckWay::Datagram {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
+                self.delays.on_ack(now, newest.sent.at, ack.receive_time_us);
             }
         }
         self.undo_losses(now, news.found);

@@ -293,6 +293,14 @@ impl Flow {
         }
     }
 
+    /// The flow, if it is a FOBS transfer.
+    pub(crate) fn fobs(&self) -> Option<&fobs::FobsFlow> {
+        match self {
+            Flow::Fobs(flow) => Some(flow),
+            Flow::Tcp(_) | Flow::Source(_) => None,
+        }
+    }
+
     pub(crate) fn outcome(&self) -> Outcome {
         match self {
             Flow::Fobs(flow) => flow.outcome(),

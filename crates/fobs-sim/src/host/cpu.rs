@@ -25,13 +25,14 @@ pub(crate) struct Cpu {
     /// CPU time used of the present slice.
     used: Nanos,
     off_until: Nanos,
-    /// Time kept off the CPU so far.
+    /// Time kept off the CPU so far, and time on it.
     off: Nanos,
+    ran: Nanos,
 }
 
 impl Cpu {
     pub(crate) fn new(config: CpuConfig, rng: Rng) -> Cpu {
-        Cpu { config, rng, used: 0, off_until: 0, off: 0 }
+        Cpu { config, rng, used: 0, off_until: 0, off: 0, ran: 0 }
     }
 
     /// The first moment from `now` on at which the thread is on its CPU.
@@ -48,6 +49,7 @@ impl Cpu {
     /// The thread runs from `now` on for `cost`; when it is done.
     pub(crate) fn run(&mut self, now: Nanos, cost: Nanos) -> Nanos {
         self.used += cost;
+        self.ran += cost;
         let done = now + cost;
         let contended =
             self.config.competitors_during.is_none_or(|(from, until)| (from..until).contains(&now));
@@ -64,6 +66,11 @@ impl Cpu {
     /// Time that competitors took so far.
     pub(crate) fn off(&self) -> Nanos {
         self.off
+    }
+
+    /// Time on the CPU so far.
+    pub(crate) fn ran(&self) -> Nanos {
+        self.ran
     }
 
     /// No more competitors and stalls from now on.

@@ -109,6 +109,7 @@ impl<'a> Ready<'a> {
             reporter,
             cancel: cancel.clone(),
             throttle: Throttle::default(),
+            far_limit_bps: accept.limit_bps,
             remembered: RememberedPath::of_the_user(&client.channel.peer),
             // The answer waited for an examination.
             answered: None,

@@ -40,6 +40,9 @@ pub(super) struct WorkMeter {
     /// As `active_us` and `since_us`, for the wait until the device has what was written.
     synced_us: AtomicU64,
     syncing_since_us: AtomicU64,
+    /// Likewise for the wait for a rate that sessions share.
+    throttled_us: AtomicU64,
+    throttled_since_us: AtomicU64,
 }
 
 impl WorkMeter {
@@ -54,6 +57,8 @@ impl WorkMeter {
             system_us: AtomicU64::new(0),
             synced_us: AtomicU64::new(0),
             syncing_since_us: AtomicU64::new(IDLE),
+            throttled_us: AtomicU64::new(0),
+            throttled_since_us: AtomicU64::new(IDLE),
         })
     }
 
@@ -88,6 +93,15 @@ impl WorkMeter {
         self.synced_us.fetch_add(took_us, Ordering::Relaxed);
     }
 
+    /// Counts the time of `wait`, which is for a rate that sessions share.
+    pub(super) fn throttled(&self, wait: impl FnOnce()) {
+        self.throttled_since_us.store(self.clock.now().as_micros(), Ordering::Relaxed);
+        wait();
+        let took_us = Self::underway_us(&self.throttled_since_us, self.clock.now());
+        self.throttled_since_us.store(IDLE, Ordering::Relaxed);
+        self.throttled_us.fetch_add(took_us, Ordering::Relaxed);
+    }
+
     /// Time since `since_us`, 0 for [`IDLE`].
     fn underway_us(since_us: &AtomicU64, now: Timestamp) -> u64 {
         match since_us.load(Ordering::Relaxed) {
@@ -113,6 +127,8 @@ impl WorkMeter {
             system_us: self.system_us.load(Ordering::Relaxed),
             syncing_us: self.synced_us.load(Ordering::Relaxed)
                 + Self::underway_us(&self.syncing_since_us, now),
+            throttled_us: self.throttled_us.load(Ordering::Relaxed)
+                + Self::underway_us(&self.throttled_since_us, now),
         }
     }
 }

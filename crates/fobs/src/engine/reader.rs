@@ -34,7 +34,7 @@ pub(super) fn start(
                 .and_then(|()| meter.at_work(|| source.next_chunk(&mut buffer, data_max)));
             let letter = match filled {
                 Ok(chunk) => {
-                    throttle.pass(chunk.len);
+                    meter.throttled(|| throttle.pass(chunk.len));
                     let (root, removal) = match chunk.is_final {
                         true => (Some(source.root()), source.take_removal()),
                         false => (None, None),

@@ -228,7 +228,7 @@ impl Receiving {
             let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
             let began = self.link.clock().now();
             self.link.wait(until - began, Interest::Readable)?;
-            self.meter.waited(self.link.clock().now() - began);
+            self.meter.waited(until - began, self.link.clock().now() - began);
         }
     }
 
@@ -292,6 +292,9 @@ impl Receiving {
             backlog: u64::from(self.machine.backlog()),
             interface_drops: self.host.drops().interface,
             backlog_drops: self.host.drops().backlog,
+            acks: stats.acks,
+            reordered: stats.reordered,
+            behind_max_us: u64::try_from(stats.behind_max.as_micros()).unwrap_or(u64::MAX),
             ..self.meter.sample(self.link.clock().now())
         };
         self.reporter.here(Measured::Receiver(sample), audience);

@@ -16,7 +16,7 @@ use super::endurance::{ControlWatch, Floor, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, unasked};
 use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender, forward_control};
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
-use super::measure::{Audience, SenderMeter};
+use super::measure::{Audience, Cap, SenderMeter};
 use super::meter::WorkMeter;
 use super::streams::Outgoing;
 use super::survey::{Docket, Listing, Routed};
@@ -151,7 +151,7 @@ impl Sending {
         reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
-        let (cap, began) = (chosen_rate(&config), link.clock().now());
+        let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
@@ -179,7 +179,7 @@ impl Sending {
             writer: job.writer,
             peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
             telemetry: Telemetry {
-                meter: SenderMeter::new(reading, cap.map_or(0, |rate| rate.as_bytes().saturating_mul(8))),
+                meter: SenderMeter::new(reading, cap),
                 causes: Causes::new(learned_from),
                 reporter: job.reporter,
                 began,
@@ -299,7 +299,7 @@ impl Sending {
         }
         let began = self.link.clock().now();
         self.link.wait(until - began, interest)?;
-        self.telemetry.meter.waited(why, self.link.clock().now() - began);
+        self.telemetry.meter.waited(why, until - began, self.link.clock().now() - began);
         Ok(())
     }
 
@@ -448,10 +448,13 @@ impl Sending {
     }
 }
 
-/// The user's cap on the rate, if any.
-fn chosen_rate(config: &SenderConfig) -> Option<Rate> {
-    match config.controller.rate_source() {
+/// The cap on the rate, and the far end's.
+fn cap_of(config: &SenderConfig, far_bps: Option<u64>) -> Cap {
+    let bits = |rate: Rate| rate.as_bytes().saturating_mul(8);
+    let chosen = match config.controller.rate_source() {
         RateSource::User => config.controller.pacing_rate(),
         RateSource::Path | RateSource::Host => config.rate_limit,
-    }
+    };
+    let far = far_bps.map(Rate::bits_per_second);
+    Cap { bps: chosen.map_or(0, bits), far_bps: far.map_or(0, bits) }
 }

@@ -89,7 +89,7 @@ fn start_with(
                         break;
                     }
                     // Afterwards, so that no verdict waits: the next chunk of the credit does.
-                    throttle.pass(len);
+                    meter.throttled(|| throttle.pass(len));
                 }
                 ToWriter::Finish => {
                     writer.finish();

@@ -49,7 +49,11 @@ impl Budget {
 
     fn add(&mut self, interval: &Interval) {
         let (sender, waits) = (&interval.sender, &interval.sender.waits);
-        let all = seconds(sender.time_us);
+        let stood = seconds(sender.stood_us.min(sender.time_us));
+        self.put(Stage::SenderPaused, stood);
+        let unseen = seconds(sender.unseen_us).min(seconds(sender.time_us) - stood);
+        self.put(Stage::Unseen, unseen);
+        let all = seconds(sender.time_us) - stood - unseen;
         let waited: f64 = Wait::ALL.map(|wait| seconds(waits.us(wait))).iter().sum();
         let starved = share(sender.cpu.delay_us, sender.time_us);
         // A thread that wants a CPU counts as waiting or as working: both lose the same share.
@@ -68,6 +72,10 @@ impl Budget {
     fn put_wait(&mut self, wait: Wait, time: f64, interval: &Interval) {
         let receiver = interval.receiver.as_ref();
         match (wait, interval.brake) {
+            (Wait::Answers | Wait::Streams, Brake::Host(stage @ (Stage::Outage | Stage::ReceiverPaused))) => {
+                self.put(stage, time);
+            }
+            (Wait::Cap, _) if interval.sender.cap_far_bps > 0 => self.put(Stage::RemoteLimit, time),
             (Wait::Source, _) => {
                 let stages = [Stage::Reading, Stage::SenderCpu, Stage::Hashing];
                 self.put_work(time, &interval.sender.reader, stages);
@@ -103,13 +111,15 @@ impl Budget {
         let user = if cpu > 0 { work.user_us as f64 / cpu as f64 } else { 0.0 };
         let (blocked, run, delay) =
             (work.blocked_us() as f64, work.cpu.run_us as f64, work.cpu.delay_us as f64);
-        let all = blocked + run + delay;
+        let throttled = work.throttled_us as f64;
+        let all = blocked + run + delay + throttled;
         if all <= 0.0 {
             return self.put(io, time);
         }
         let syncing = (work.syncing_us as f64).min(blocked);
         self.put(Stage::Syncing, time * syncing / all);
         self.put(io, time * (blocked - syncing + run * (1.0 - user)) / all);
+        self.put(Stage::RemoteLimit, time * throttled / all);
         self.put(starved, time * delay / all);
         self.put(computing, time * run * user / all);
     }

@@ -1,6 +1,8 @@
 //! The explanation of a transfer: its limit in a sentence, with evidence, a fix and a prediction.
 
-use super::limits::{Facts, Limit, Place, Stage, spare};
+use super::causes::{Cause, Causes, Certainty, Stretch};
+use super::decide::decide;
+use super::limits::{Facts, Limit, Place, Stage, goodput_bps, spare};
 use super::losses::{LossCause, losses};
 use super::remedies;
 use super::trace::{End, Trace};
@@ -21,12 +23,24 @@ pub struct Explanation {
     pub limit: Option<Limit>,
     /// For which part, 0 to 1.
     pub share: f64,
+    /// Probability that it is the one that cost most, 0 to 1.
+    pub probability: f64,
+    /// Whether that is an answer.
+    pub certainty: Certainty,
     /// The limit in one sentence.
     pub sentence: String,
     /// What would help; empty if nothing was measured.
     pub fix: String,
     /// The rate that the fix would give at most, file bits per second; `None` where that is unknown.
     pub predicted_bps: Option<f64>,
+    /// What would decide, where it is unclear.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decide: Option<String>,
+    /// Every limit that came into question, the one that cost most first.
+    pub causes: Vec<Cause>,
+    /// What limited when; empty where one limit did all the time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stretches: Vec<Stretch>,
     /// File bits per second reached.
     pub goodput_bps: f64,
     /// Seconds by which the deadline was met, below 0 if it was missed; `None` without a deadline.
@@ -58,41 +72,59 @@ pub struct Spent {
 
 /// Explains a transfer: a pure function of its record.
 pub fn explain(trace: &Trace) -> Explanation {
-    let facts = Facts::of(trace);
-    let (top, share) = largest(&facts);
-    let limit = (share > 0.0).then_some(top);
-    let predicted_bps = limit.and_then(|limit| predicted(&facts, limit, share));
+    let found = Causes::of(trace);
+    let Some(cause) = found.causes.first().copied() else { return nothing(trace) };
+    let Some(facts) = found.segment_of(cause.limit) else { return nothing(trace) };
+    let (limit, share) = (cause.limit, cause.share);
+    let certainty = found.certainty();
+    let predicted_bps = predicted(facts, limit, share);
+    let second = found.causes.get(1).copied();
     Explanation {
-        limit,
+        limit: Some(limit),
         share,
-        sentence: match limit {
-            Some(limit) => sentence(&facts, limit, share),
-            None => "Nothing was measured: the copy was over too soon.".to_owned(),
+        probability: cause.probability,
+        certainty,
+        sentence: match certainty {
+            Certainty::Clear => sentence(facts, limit, share),
+            Certainty::Unclear => unclear(cause, second),
         },
-        fix: limit.map_or_else(String::new, |limit| fix(&facts, limit, predicted_bps)),
+        fix: fix(facts, limit, predicted_bps),
         predicted_bps,
+        decide: (certainty == Certainty::Unclear)
+            .then(|| decide(limit, second.map(|second| second.limit)).to_owned()),
+        evidence: facts.sender().map_or_else(Vec::new, |sender| (limit.row().evidence)(facts, sender)),
+        budget: spent(&found.facts),
+        stretches: if found.stretches.len() > 1 { found.stretches.clone() } else { Vec::new() },
+        causes: found.causes.clone(),
         goodput_bps: facts.goodput_bps,
+        ..nothing(trace)
+    }
+}
+
+/// The explanation of a transfer of which nothing was measured.
+fn nothing(trace: &Trace) -> Explanation {
+    Explanation {
+        limit: None,
+        share: 0.0,
+        probability: 0.0,
+        certainty: Certainty::Unclear,
+        sentence: "Nothing was measured: the copy was over too soon.".to_owned(),
+        fix: String::new(),
+        predicted_bps: None,
+        decide: None,
+        causes: Vec::new(),
+        stretches: Vec::new(),
+        goodput_bps: goodput_bps(trace),
         deadline_margin_s: match trace.end {
             End::Done { deadline_margin_s, .. } => deadline_margin_s,
             End::Failed { .. } => None,
         },
-        evidence: limit
-            .zip(facts.sender())
-            .map_or_else(Vec::new, |(limit, sender)| (limit.row().evidence)(&facts, sender)),
-        budget: spent(&facts),
+        evidence: Vec::new(),
+        budget: Vec::new(),
         losses: losses(&trace.journal),
         remedies: remedies::lines(trace.journal.remedies()),
         ways: trace.journal.ways().iter().take(WAYS_SHOWN_MAX).map(|at| at.what.to_string()).collect(),
     }
-}
-
-/// The limit with the largest share of the time, and the share.
-fn largest(facts: &Facts) -> (Limit, f64) {
-    let share =
-        |limit: Limit| (limit.row().stages)(facts).iter().map(|&stage| facts.budget.share(stage)).sum();
-    let shares = Limit::ALL.iter().map(|&limit| (limit, share(limit)));
-    shares
-        .fold((Limit::RoundTrips, 0.0), |best, next: (Limit, f64)| if next.1 > best.1 { next } else { best })
 }
 
 fn sentence(facts: &Facts, limit: Limit, share: f64) -> String {
@@ -102,6 +134,17 @@ fn sentence(facts: &Facts, limit: Limit, share: f64) -> String {
         Place::Network => String::new(),
     };
     format!("{} of the time {}{spare}.", percent(share), (row.phrase)(facts))
+}
+
+/// The sentence where the measurements do not tell the first two apart.
+fn unclear(first: Cause, second: Option<Cause>) -> String {
+    let shown = |cause: Cause| format!("{} ({})", cause.limit.description(), percent(cause.probability));
+    match second {
+        Some(second) => {
+            format!("What limited the copy is unclear: it may be {}, or {}.", shown(first), shown(second))
+        }
+        None => format!("What limited the copy is unclear: it may be {}.", shown(first)),
+    }
 }
 
 fn predicted(facts: &Facts, limit: Limit, share: f64) -> Option<f64> {
@@ -119,14 +162,29 @@ fn fix(facts: &Facts, limit: Limit, predicted_bps: Option<f64>) -> String {
     format!("{}{up_to}.", (limit.row().fix)(facts))
 }
 
-fn spent(facts: &Facts) -> Vec<Spent> {
-    let budget = &facts.budget;
-    let all = Stage::ALL.iter().map(|&stage| Spent {
-        stage,
-        seconds: budget.seconds(stage),
-        share: budget.share(stage),
+/// Where the time of all segments went.
+fn spent(segments: &[Facts]) -> Vec<Spent> {
+    let total: f64 = segments.iter().map(|facts| facts.budget.total()).sum();
+    let all = Stage::ALL.iter().map(|&stage| {
+        let seconds: f64 = segments.iter().map(|facts| facts.budget.seconds(stage)).sum();
+        let share = if total > 0.0 { (seconds / total).clamp(0.0, 1.0) } else { 0.0 };
+        Spent { stage, seconds, share }
     });
     all.filter(|spent| spent.share >= SHARE_SHOWN).collect()
+}
+
+/// What limited when, in a line: `until 2.5 s the bottleneck of the path; then ...`.
+fn course(stretches: &[Stretch]) -> String {
+    let mut text = String::new();
+    for (place, stretch) in stretches.iter().enumerate() {
+        let what = stretch.limit.description();
+        text += &match (place, place + 1 == stretches.len()) {
+            (0, _) => format!("until {:.1} s {what}", stretch.to_s),
+            (_, false) => format!("; until {:.1} s {what}", stretch.to_s),
+            (_, true) => format!("; since then {what}"),
+        };
+    }
+    text
 }
 
 impl Explanation {
@@ -136,6 +194,12 @@ impl Explanation {
         if let Some(margin) = self.deadline_margin_s {
             let (outcome, side) = if margin < 0.0 { ("missed", "late") } else { ("met", "to spare") };
             text += &format!("The deadline was {outcome}, with {:.1} s {side}.\n", margin.abs());
+        }
+        if let Some(decide) = &self.decide {
+            text += &format!("To decide: {decide}.\n");
+        }
+        if !self.stretches.is_empty() {
+            text += &format!("Over time: {}.\n", course(&self.stretches));
         }
         if !self.fix.is_empty() {
             text += &format!("What would help: {}\n", self.fix);

@@ -3,6 +3,7 @@
 use super::journal::{At, Journal};
 use super::limits::Stage;
 use super::sample::{ReceiverSample, SenderSample};
+use super::silence;
 
 /// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like
 /// delay of the path to the sender. Measured: 0.4 to 0.96 with a quota of a fifth of a core while it binds;
@@ -20,6 +21,9 @@ const DROPS_FELT: f64 = 1e-3;
 /// A receiver that waits for a CPU for more than this share of an interval may itself have lengthened the
 /// round trip.
 const DELAY_DOUBTFUL: f64 = 0.1;
+/// A receiver that stood still for this share of an interval and the samples around it held the sender up: a
+/// stopped process, a virtual machine that was not scheduled.
+const STOOD_FELT: f64 = 0.05;
 /// How long after a drop a controller still sends slower because of it, microseconds.
 const DROPS_LINGER_US: u64 = 1_000_000;
 
@@ -35,6 +39,9 @@ pub(super) enum Brake {
 /// What happened between two samples of the sender, and at the receiver in about the same time.
 #[derive(Debug, Clone)]
 pub(super) struct Interval {
+    /// Its beginning and end by the sender's clock, seconds.
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
     pub(super) sender: SenderSample,
     pub(super) receiver: Option<ReceiverSample>,
     /// Share of the packets of the last second that the receiver's socket dropped.
@@ -53,6 +60,9 @@ impl Interval {
     fn evidence(&self) -> Option<Brake> {
         let mut doubtful = false;
         if let Some(receiver) = &self.receiver {
+            if share(receiver.stood_us, receiver.time_us) >= STOOD_FELT {
+                return Some(Brake::Host(Stage::ReceiverPaused));
+            }
             let delayed = share(receiver.cpu.delay_us, receiver.time_us);
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
             if delayed >= RECEIVER_STARVED || saturated {
@@ -75,7 +85,8 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
     let samples = journal.sender();
     let mut found = Vec::with_capacity(samples.len());
     let mut brake = Brake::Network;
-    for pair in samples.windows(2) {
+    let silences = silence::outages(journal);
+    for (place, pair) in samples.windows(2).enumerate() {
         let [from, to] = pair else { continue };
         let recent = samples
             .partition_point(|s| s.at_us.saturating_add(DROPS_LINGER_US) < to.at_us)
@@ -88,6 +99,8 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
         let receiver = around(journal.receiver(), from.at_us, to.at_us);
         let seen = receiver.as_ref().map_or(0.0, |r| share(r.socket_drops, r.packets));
         let mut interval = Interval {
+            from_s: seconds(from.what.time_us),
+            to_s: seconds(to.what.time_us),
             on_pace: pacing_bps > 0.0 && sent_bps >= ON_PACE * pacing_bps,
             sender,
             drops: share(last_second.socket_drops, last_second.packets_sent).max(seen),
@@ -95,14 +108,17 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
             brake,
         };
         brake = interval.evidence().unwrap_or(brake);
-        interval.brake = brake;
+        interval.brake = match silences.get(place) {
+            Some(Some(stage)) => Brake::Host(*stage),
+            _ => brake,
+        };
         found.push(interval);
     }
     found
 }
 
 /// What the receiver did from its last sample before `from_us` to its first one after `to_us`.
-fn around(samples: &[At<ReceiverSample>], from_us: u64, to_us: u64) -> Option<ReceiverSample> {
+pub(super) fn around(samples: &[At<ReceiverSample>], from_us: u64, to_us: u64) -> Option<ReceiverSample> {
     let first = samples.partition_point(|s| s.at_us <= from_us).saturating_sub(1);
     let last = samples.partition_point(|s| s.at_us < to_us).min(samples.len().checked_sub(1)?);
     // At the ends of the record: the nearest two samples.

@@ -6,34 +6,46 @@
 //!   recorder     makes a record of a transfer's events
 //!   trace        a record as a file, written and read
 //!   interval     a record as intervals, each with what held the controller's rate down
-//!   path         the kind of path: narrow, policed, lossy
+//!   silence      stretches in which nothing came back
+//!   segment      stretches of time in which one thing limited
+//!   path, kind   what the path showed in one, and how well that fits each kind of path
 //!   budget       where the sender's time went, by stages
 //!   limits       the table of limits: which stages each accounts for, and what to say of it
 //!   losses       what lost the packets
 //!   remedies     what was done about losses at the receiver
+//!   causes       limits with their time and probability, over all segments
+//!   decide       what would decide between two limits
 //!   explanation  the limit in a sentence, with evidence, fix and prediction
 //!   words        figures in sentences
+//!   watch/       programs of another make, recorded in the same way
 //! ```
 //!
 //! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same
 //! text on every host.
 
 mod budget;
+mod causes;
+mod decide;
 mod explanation;
 mod interval;
 mod journal;
+mod kind;
 mod limits;
 mod losses;
 mod path;
 mod recorder;
 mod remedies;
 mod sample;
+mod segment;
+mod silence;
 mod trace;
+pub mod watch;
 pub(crate) mod words;
 
 #[cfg(test)]
 mod tests;
 
+pub use causes::{Cause, Certainty, Stretch};
 pub use explanation::{Explanation, Spent, explain};
 pub use journal::{At, Journal, LOSSES_MAX, Measured, REMEDIES_MAX, SAMPLES_MAX};
 pub(crate) use limits::{FASTER_DESTINATION, FASTER_SOURCE, LARGER_BUFFER};

@@ -41,10 +41,30 @@ pub struct SenderSample {
     pub rtt_us: u64,
     /// Smallest so far, 0 if unknown.
     pub rtt_min_us: u64,
+    /// Smallest and largest of about the last 0.1 s, 0 if unknown.
+    pub rtt_low_us: u64,
+    /// Likewise.
+    pub rtt_high_us: u64,
+    /// Delay on the way there beyond the smallest so far: smallest and largest of about the last 0.1 s.
+    pub forward_low_us: u64,
+    /// Likewise.
+    pub forward_high_us: u64,
+    /// Acks that came in datagrams, or by streams.
+    pub acks: u64,
+    /// Data packets that arrived after they had been declared lost.
+    pub packets_late: u64,
+    /// Time that the process or its host stood still: its thread neither ran nor was ready to run, and had
+    /// not asked to wait.
+    pub stood_us: u64,
+    /// Time that nothing at this end accounts for: of programs of another make that receive.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unseen_us: u64,
     /// Pacing rate at present, bits per second; 0 if nothing paces.
     pub pacing_bps: u64,
-    /// The user's cap, bits per second; 0 for none.
+    /// The cap, bits per second; 0 for none.
     pub cap_bps: u64,
+    /// The far end's cap, bits per second, where that is the one in force; 0 for none.
+    pub cap_far_bps: u64,
     /// The controller's window, datagram bytes.
     pub window_bytes: u64,
     /// The controller's state, a word of its own.
@@ -165,6 +185,14 @@ pub struct ReceiverSample {
     /// Packets of any program that the backlogs of the host's CPUs dropped, as last read; the interface may
     /// count the same packets.
     pub backlog_drops: u64,
+    /// Acks sent in datagrams.
+    pub acks: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Longest time that one came after a later one, microseconds.
+    pub behind_max_us: u64,
+    /// As [`SenderSample::stood_us`].
+    pub stood_us: u64,
 }
 
 /// What the kernel reports of the streams that carry data (`TCP_INFO`), all together.
@@ -197,6 +225,11 @@ pub struct StreamsSample {
     pub rtt_min_us: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(us: &u64) -> bool {
+    *us == 0
+}
+
 /// The scheduler's account of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -221,6 +254,8 @@ pub struct Work {
     pub system_us: u64,
     /// Time spent waiting until the device had what was written.
     pub syncing_us: u64,
+    /// Time spent waiting for the rate that a daemon gives its clients.
+    pub throttled_us: u64,
 }
 
 impl SenderSample {
@@ -246,6 +281,10 @@ impl SenderSample {
             socket_drops: a(self.socket_drops, earlier.socket_drops),
             bytes_sent: a(self.bytes_sent, earlier.bytes_sent),
             bytes_acked: a(self.bytes_acked, earlier.bytes_acked),
+            acks: a(self.acks, earlier.acks),
+            packets_late: a(self.packets_late, earlier.packets_late),
+            stood_us: a(self.stood_us, earlier.stood_us),
+            unseen_us: a(self.unseen_us, earlier.unseen_us),
             ..self.clone()
         }
     }
@@ -265,6 +304,10 @@ impl SenderSample {
             socket_drops: d(self.socket_drops, earlier.socket_drops),
             bytes_sent: d(self.bytes_sent, earlier.bytes_sent),
             bytes_acked: d(self.bytes_acked, earlier.bytes_acked),
+            acks: d(self.acks, earlier.acks),
+            packets_late: d(self.packets_late, earlier.packets_late),
+            stood_us: d(self.stood_us, earlier.stood_us),
+            unseen_us: d(self.unseen_us, earlier.unseen_us),
             bytes_framed: d(self.bytes_framed, earlier.bytes_framed),
             bytes_frames_delivered: d(self.bytes_frames_delivered, earlier.bytes_frames_delivered),
             streams: self.streams.since(&earlier.streams),
@@ -316,6 +359,9 @@ impl ReceiverSample {
             packets: a(self.packets, earlier.packets),
             bytes: a(self.bytes, earlier.bytes),
             socket_drops: a(self.socket_drops, earlier.socket_drops),
+            acks: a(self.acks, earlier.acks),
+            reordered: a(self.reordered, earlier.reordered),
+            stood_us: a(self.stood_us, earlier.stood_us),
             ..self.clone()
         }
     }
@@ -335,6 +381,10 @@ impl ReceiverSample {
             backlog: self.backlog,
             interface_drops: d(self.interface_drops, earlier.interface_drops),
             backlog_drops: d(self.backlog_drops, earlier.backlog_drops),
+            acks: d(self.acks, earlier.acks),
+            reordered: d(self.reordered, earlier.reordered),
+            behind_max_us: self.behind_max_us,
+            stood_us: d(self.stood_us, earlier.stood_us),
         }
     }
 }
@@ -370,6 +420,7 @@ impl Work {
             user_us: self.user_us.saturating_add(earlier.user_us),
             system_us: self.system_us.saturating_add(earlier.system_us),
             syncing_us: self.syncing_us.saturating_add(earlier.syncing_us),
+            throttled_us: self.throttled_us.saturating_add(earlier.throttled_us),
         }
     }
 
@@ -380,6 +431,7 @@ impl Work {
             user_us: self.user_us.saturating_sub(earlier.user_us),
             system_us: self.system_us.saturating_sub(earlier.system_us),
             syncing_us: self.syncing_us.saturating_sub(earlier.syncing_us),
+            throttled_us: self.throttled_us.saturating_sub(earlier.throttled_us),
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn trace_of(cc: &str, scene: impl Fn(u64, &mut SenderSample, &mut Rec
     Trace { head, journal, end }
 }
 
-fn send(sender: &mut SenderSample, packets: u64, lost: u64) {
+pub(super) fn send(sender: &mut SenderSample, packets: u64, lost: u64) {
     sender.packets_sent += packets;
     sender.packets_lost += lost;
     sender.bytes_sent += packets * PACKET;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::disturbance::{Flows, Step};
 use super::draw::{Case, Drawn};
 use super::limits::{CpuQuota, Pauses, ReceiveBuffers, SlowDisk};
 use super::matrix::Line;
@@ -88,13 +89,12 @@ struct Network {
     hosts: [Host; 2],
     namespaces: [Namespace; 2],
     /// Removed after the hosts are done with it.
-    _joined: Joined,
+    joined: Joined,
 }
 
-#[expect(dead_code, reason = "held for what dropping it takes down")]
 enum Joined {
     Emulated(Emulator),
-    Wire(Pair),
+    Wire(#[expect(dead_code, reason = "held for what dropping it takes down")] Pair),
 }
 
 impl Network {
@@ -114,7 +114,25 @@ impl Network {
             }
         };
         let namespaces = [Namespace::open(&hosts[0].namespace)?, Namespace::open(&hosts[1].namespace)?];
-        Ok(Network { hosts, namespaces, _joined: joined })
+        Ok(Network { hosts, namespaces, joined })
+    }
+}
+
+impl Network {
+    /// The clock of the outages starts now.
+    fn reset(&self) -> Result<(), String> {
+        match &self.joined {
+            Joined::Emulated(emulator) => emulator.reset(),
+            Joined::Wire(_) => Ok(()),
+        }
+    }
+
+    /// The emulator's socket, if there is an emulator.
+    fn control(&self) -> Option<PathBuf> {
+        match &self.joined {
+            Joined::Emulated(emulator) => Some(emulator.control().to_owned()),
+            Joined::Wire(_) => None,
+        }
     }
 }
 
@@ -147,14 +165,23 @@ impl Trial {
             (Case::SourceDisk, Some(disk)) => {
                 source = disk.folder.join(source.file_name().unwrap_or_default());
             }
-            (Case::DestinationDisk, Some(disk)) => destination.clone_from(&disk.folder),
+            (Case::DestinationDisk | Case::LossAndSlowDisk, Some(disk)) => {
+                destination.clone_from(&disk.folder)
+            }
             _ => {}
         }
         let options = self.options(common, limit)?;
         let task = self.task((common.programs, &options), &network, (source, destination), folder);
         let mut launch = by_name("fobs").ok_or("there is no tool fobs")?.launch(&task)?;
         let _buffers = self.small_buffers(limit, &mut launch)?;
+        self.small_windows(&network)?;
+        let group = Group::new("traffic");
+        let [sender, receiver] = self.direction.places();
+        let namespaces = [&network.namespaces[sender], &network.namespaces[receiver]];
+        let flows =
+            self.drawn.flows.map(|count| Flows::start(count, &task, namespaces, &group)).transpose()?;
         let output = self.copy(common, &network, &launch)?;
+        drop(flows);
         Ok(self.outcome(&output))
     }
 
@@ -179,10 +206,13 @@ impl Trial {
         }
         let mut options = Options::new();
         options.insert("call".to_owned(), self.direction.name().into());
-        options.insert("args".to_owned(), arguments.into());
         if let Some(rate) = self.drawn.cap_mbit {
             options.insert("rate".to_owned(), format!("{rate}Mbit").into());
         }
+        if self.drawn.window_kib.is_some() {
+            options.insert("transport".to_owned(), "tcp:1".into());
+        }
+        options.insert("args".to_owned(), arguments.into());
         if let Some(cc) = &self.drawn.cc {
             options.insert("cc".to_owned(), cc.clone().into());
         }
@@ -227,13 +257,23 @@ impl Trial {
         ReceiveBuffers::new(if limit == TrialLimit::Injected { small } else { AMPLE_BUFFER }).map(Some)
     }
 
+    /// A small window of TCP at the receiver, where one is drawn.
+    fn small_windows(&self, network: &Network) -> Result<(), String> {
+        let Some(kib) = self.drawn.window_kib else { return Ok(()) };
+        let [_, receiver] = self.direction.places();
+        // The kernel's overhead takes half of the buffer.
+        let bytes = u64::from(kib) << 11;
+        let value = format!("4096 {bytes} {bytes}");
+        network.namespaces[receiver].set_sysctls(&[("net/ipv4/tcp_rmem", value)])
+    }
+
     /// Starts both ends and waits for the client.
     fn copy(&self, common: &Common, network: &Network, launch: &Launch) -> Result<Output, String> {
         let [sender, receiver] = self.direction.places();
         let namespace = |side| &network.namespaces[if side == Side::Sender { sender } else { receiver }];
         let starved = match self.case {
             Case::SenderCpu => Some(Side::Sender),
-            Case::ReceiverCpu => Some(Side::Receiver),
+            Case::ReceiverCpu | Case::TrafficAndStarvedReceiver => Some(Side::Receiver),
             _ => None,
         };
         let quota = self.drawn.cpu_share.map(CpuQuota::new).transpose()?;
@@ -249,9 +289,12 @@ impl Trial {
         let server = launch.servers.first().ok_or("no daemon")?;
         let mut daemon = start(&server.program, server.side)?;
         wait_ready(&mut daemon, server.ready)?;
+        network.reset()?;
         let started = Instant::now();
         let mut client = start(&launch.client, launch.side)?;
-        let paused = if launch.side == Side::Receiver { &client } else { &daemon };
+        let step = network.control().and_then(|control| Step::start(&self.drawn, control, started));
+        let stops = if self.case == Case::StoppedSender { Side::Sender } else { Side::Receiver };
+        let paused = if launch.side == stops { &client } else { &daemon };
         let pauses = match (self.drawn.off_ms, self.drawn.every_ms) {
             (Some(off), Some(every)) => {
                 let [off, every] = [off, every].map(|ms| Duration::from_millis(u64::from(ms)));
@@ -266,7 +309,7 @@ impl Trial {
         {
             wait_any(&[client.end_fd()], deadline.min(Instant::now() + ATTENTION));
         }
-        drop(pauses);
+        drop((pauses, step));
         if client.ended().is_none() {
             return Err(format!("the copy was not done within {} s", TIMEOUT.as_secs()));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Payload of a full packet, bytes.
 const PAYLOAD_BYTES: f64 = 1472.0;
 /// Rate of the link beside what limits it, Mbit/s.
-const WIDE_MBIT: f64 = 300.0;
+pub(super) const WIDE_MBIT: f64 = 300.0;
 
 /// What is made scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,25 @@ pub enum Case {
     RandomLoss,
     Policer,
     RateCap,
+    Reordering,
+    Outage,
+    CubicFlows,
+    OnOffTraffic,
+    NarrowWayBack,
+    AckLoss,
+    StoppedReceiver,
+    StoppedSender,
+    RateStep,
+    DelayStep,
+    SmallTcpWindow,
+    LossAndSlowDisk,
+    TrafficAndStarvedReceiver,
+    JitterOnNarrowLink,
 }
 
 /// The cases, in the order of the tables: each with its name and with the word by which `explain.limit` names
 /// it.
-pub const CASES: [(Case, &str, &str); 9] = [
+pub const CASES: [(Case, &str, &str); 23] = [
     (Case::SourceDisk, "slow source disk", "source"),
     (Case::DestinationDisk, "slow destination disk", "destination"),
     (Case::ReceiverCpu, "starved receiver CPU", "receiver_cpu"),
@@ -35,6 +49,20 @@ pub const CASES: [(Case, &str, &str); 9] = [
     (Case::RandomLoss, "random loss", "random_loss"),
     (Case::Policer, "policer", "policer"),
     (Case::RateCap, "rate cap", "rate_cap"),
+    (Case::Reordering, "reordering", "reordering"),
+    (Case::Outage, "outage", "outage"),
+    (Case::CubicFlows, "cubic flows", "competing_traffic"),
+    (Case::OnOffTraffic, "on off traffic", "competing_traffic"),
+    (Case::NarrowWayBack, "narrow way back", "return_path"),
+    (Case::AckLoss, "lost acks", "return_path"),
+    (Case::StoppedReceiver, "stopped receiver", "receiver_paused"),
+    (Case::StoppedSender, "stopped sender", "sender_paused"),
+    (Case::RateStep, "rate step", "route_change"),
+    (Case::DelayStep, "delay step", "route_change"),
+    (Case::SmallTcpWindow, "small tcp window", "stream_window"),
+    (Case::LossAndSlowDisk, "loss and slow disk", "destination"),
+    (Case::TrafficAndStarvedReceiver, "traffic and starved receiver", "receiver_cpu"),
+    (Case::JitterOnNarrowLink, "jitter on a narrow link", "narrow_path"),
 ];
 
 impl Case {
@@ -59,6 +87,11 @@ impl Case {
     /// What `explain.limit` should say.
     pub fn expected(self) -> &'static str {
         self.row().2
+    }
+
+    /// Whether the ways of its path differ, so that the data must go the one way.
+    pub fn is_pushed_only(self) -> bool {
+        matches!(self, Case::NarrowWayBack | Case::AckLoss | Case::CubicFlows | Case::SmallTcpWindow)
     }
 
     /// Whether the limit is not certain: then the trial is run again without it, and must be faster.
@@ -103,6 +136,42 @@ pub struct Drawn {
     pub off_ms: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub every_ms: Option<u32>,
+    /// Held back by up to `behind_ms`, so that later packets overtake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder_percent: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind_ms: Option<f64>,
+    /// The delay varies by so much; packets keep their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter_ms: Option<f64>,
+    /// After the path's beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_at_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_ms: Option<u32>,
+    /// Competing TCP flows (CUBIC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flows: Option<u32>,
+    /// Competing on/off traffic, Mbit/s while on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cross_mbit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_ms: Option<u32>,
+    /// Of the way back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back_kbit: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub back_loss_percent: Option<f64>,
+    /// What the link is from a moment of the copy on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_mbit: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_rtt_ms: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_at_ms: Option<u32>,
+    /// Largest window of TCP at the receiver, KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_kib: Option<u32>,
     /// To copy.
     pub megabytes: f64,
 }
@@ -169,6 +238,7 @@ impl Drawn {
                 let rate = uniform(30.0, 300.0, 1);
                 Drawn { cap_mbit: Some(rate), megabytes: rounded(rate / 8.0 * 2.5, 1), ..Drawn::default() }
             }
+            _ => super::unrehearsed::drawn(case, &mut uniform),
         }
     }
 
@@ -184,6 +254,7 @@ impl Drawn {
                 spec += &format!("{way} = {{ policer = {{ rate = '{rate}Mbit', burst = '{burst}KiB' }} }}\n");
             }
         }
+        spec += &super::unrehearsed::keys(self);
         Some(spec)
     }
 
@@ -193,7 +264,7 @@ impl Drawn {
     }
 }
 
-fn rounded(value: f64, decimals: i32) -> f64 {
+pub(super) fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale
 }
@@ -215,7 +286,8 @@ mod tests {
                     "{case:?} {number}: {drawn:?}"
                 );
                 assert!(drawn.rmem_max.is_none_or(|bytes| (8 << 10..32 << 10).contains(&bytes)));
-                assert!(drawn.off_ms.is_none_or(|off| (4..8).contains(&off)));
+                let stopped = matches!(case, Case::StoppedReceiver | Case::StoppedSender);
+                assert!(stopped || drawn.off_ms.is_none_or(|off| (4..8).contains(&off)));
             }
         }
     }

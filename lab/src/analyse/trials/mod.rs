@@ -18,9 +18,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::tool::Programs;
 
 mod copy;
+mod disturbance;
 mod draw;
 mod limits;
 mod matrix;
+mod unrehearsed;
 
 use copy::{Common, Direction, Trial, TrialLimit};
 use draw::{CASES, Case, Drawn};
@@ -110,7 +112,8 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
     let common = Common { programs, traces: args.traces.as_deref(), interrupted: &interrupted };
     for number in args.first..args.first.saturating_add(args.trials) {
         for case in cases {
-            let (direction, drawn) = (args.direction.of(number), Drawn::of(*case, number));
+            let direction = if case.is_pushed_only() { Direction::Push } else { args.direction.of(number) };
+            let drawn = Drawn::of(*case, number);
             let trial = Trial { case: *case, number, direction, drawn };
             let line = made(&trial, &common);
             if interrupted.load(Ordering::Relaxed) {

@@ -11,6 +11,7 @@ mod audit;
 mod framing;
 mod kept;
 mod lives;
+mod measured;
 mod object;
 mod observed;
 mod reading;
@@ -22,6 +23,7 @@ mod writer;
 
 pub use fobs_proto::session::CHUNKS_MAX;
 pub use kept::{Dies, Journaling, Kill};
+pub use measured::{ReceiverMeasures, SenderMeasures, ThreadTime, Worked};
 pub use object::{BYTES_MAX, Object};
 pub use streams::{StreamFaults, StreamsConfig};
 

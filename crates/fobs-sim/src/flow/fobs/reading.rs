@@ -1,5 +1,6 @@
 //! The reading thread: fills chunks from the disk and hashes them; the engine's `reader` in virtual time.
 
+use super::measured::Worked;
 use super::object::Cut;
 use super::{Identity, Role};
 use crate::host::{HostConfig, work_time};
@@ -13,6 +14,7 @@ pub(super) struct Reading {
     grants: VecDeque<u32>,
     current: Option<ChunkRead>,
     filled: VecDeque<ChunkRead>,
+    worked: Worked,
 }
 
 impl Reading {
@@ -29,13 +31,20 @@ impl Reading {
         let Some(chunk) = self.grants.pop_front().and_then(|data_max| cut.next(data_max)) else { return };
         self.current = Some(chunk);
         let len = u64::from(chunk.len);
-        let time = work_time(len, host.disk.rate) + work_time(len, host.hash_rate);
-        net.agenda.set(me.slot(Role::Read), Some(net.now + time));
+        let (device, computing) = (work_time(len, host.disk.rate), work_time(len, host.hash_rate));
+        self.worked.device += device;
+        self.worked.computing += computing;
+        net.agenda.set(me.slot(Role::Read), Some(net.now + device + computing));
     }
 
     /// The chunk is read.
     pub(super) fn on_done(&mut self) {
         self.filled.extend(self.current.take());
+    }
+
+    /// Its work so far, with the chunk that is being read.
+    pub(super) fn worked(&self) -> Worked {
+        self.worked
     }
 
     /// A chunk for the sending thread.

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 mod frames;
+mod measures;
 
 /// Datagrams that the thread takes at once.
 const BATCH: usize = 64;

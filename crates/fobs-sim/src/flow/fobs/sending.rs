@@ -3,6 +3,7 @@
 
 use super::audit::Audit;
 use super::kept::Trace;
+use super::measured::{SenderMeasures, ThreadTime, Waiting, stood};
 use super::object::Cut;
 use super::observed::Observed;
 use super::reading::Reading;
@@ -18,7 +19,7 @@ use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
 use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence};
+use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence, Wait};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(super) struct Sending {
     ledger: PacketLedger,
     audit: Audit,
     observed: Observed,
+    waiting: Waiting,
     session: u32,
     /// What the transfer's next attempt may not repeat, where there may be one.
     trace: Option<Trace>,
@@ -93,6 +95,7 @@ impl Sending {
             ledger: PacketLedger::default(),
             audit: Audit::new(schedule == ScheduleKind::LossDriven, config.receiver_chunks),
             observed: Observed::default(),
+            waiting: Waiting::default(),
             session: 0,
             trace: None,
         }
@@ -174,6 +177,7 @@ impl Sending {
     /// The thread runs: acks, chunks, timers, one burst.
     pub(super) fn on_due(&mut self, net: &mut Net, cut: &mut Cut) {
         let now = net.now;
+        self.waiting.end(now);
         let ready = self.cpu.ready(now);
         if ready > now {
             return self.wake_at(net, ready);
@@ -197,7 +201,10 @@ impl Sending {
         self.busy_until = self.cpu.run(now, self.host.packet_cost * (acks + sent));
         let next = match next {
             Next::Again => self.busy_until,
-            Next::At(at) => at.max(self.busy_until).saturating_add(self.late()),
+            Next::At(at, why) => {
+                self.waiting.begin(why, self.busy_until);
+                at.max(self.busy_until).saturating_add(self.late())
+            }
         };
         let timer = self.machine.poll_timeout().map(|at| at.as_nanos().max(self.busy_until));
         let next = timer.map_or(next, |at| next.min(at));
@@ -211,7 +218,7 @@ impl Sending {
         let now = net.now;
         let waits = self.host.full_queue == FullQueue::Waits;
         if let Some(at) = net.room_at(self.me.id, Way::Data, self.host.send_buffer).filter(|_| waits) {
-            return Next::At(at);
+            return Next::At(at, Wait::Socket);
         }
         let mut out = std::mem::take(&mut self.out);
         let wanted = self.machine.poll_transmit(stamp(now), &mut out);
@@ -222,9 +229,9 @@ impl Sending {
             }
             Transmit::WaitUntil(at) => {
                 rule!(net, at > stamp(now), "no wait for the past", "{at:?}");
-                Next::At(at.as_nanos().max(now + self.host.pace_grain))
+                Next::At(at.as_nanos().max(now + self.host.pace_grain), self.policy.wait(&self.machine))
             }
-            Transmit::Wait => Next::At(Nanos::MAX),
+            Transmit::Wait => Next::At(Nanos::MAX, self.policy.wait(&self.machine)),
         };
         self.out = out;
         next
@@ -363,6 +370,26 @@ impl Sending {
         figures.datagram = self.machine.payload_size() + DATA_OVERHEAD as u16;
     }
 
+    /// What it measures of itself.
+    pub(super) fn measures(&self, now: Nanos) -> SenderMeasures {
+        let (delays, rtt) = (self.machine.delays(), self.machine.rtt());
+        SenderMeasures {
+            waits: self.waiting.times(now),
+            thread: ThreadTime {
+                ran: self.cpu.ran(),
+                off: self.cpu.off(),
+                stood: stood(&self.host.cpu, now),
+            },
+            reader: self.reading.worked(),
+            stats: self.machine.stats(),
+            rtt: (rtt.latest(), rtt.min_ever()),
+            delays: (delays.rtt(stamp(now)), delays.forward(stamp(now))),
+            pacing: self.machine.pacing_rate().map(|rate| rate.as_bytes()),
+            window: self.machine.controller().congestion_window(),
+            state: self.machine.controller().state(),
+        }
+    }
+
     pub(super) fn modes(&self) -> &[ModeChange] {
         &self.observed.modes
     }
@@ -422,8 +449,8 @@ fn make(me: Identity, config: &FobsConfig) -> (Sender, SendPolicy, ScheduleKind)
 enum Next {
     /// It runs again as soon as this turn's work is done.
     Again,
-    /// It sleeps until then, or until it is woken.
-    At(Nanos),
+    /// It waits for this until then, or until it is woken.
+    At(Nanos, Wait),
 }
 
 fn decode(bytes: &[u8]) -> Option<(u32, Ack)> {

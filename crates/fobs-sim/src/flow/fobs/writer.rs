@@ -1,6 +1,7 @@
 //! The thread that verifies and stores: chunks come as they complete, are verified at once, and stored in
 //! order; the engine's `writer` in virtual time.
 
+use super::measured::Worked;
 use crate::flow::Outcome;
 use crate::host::{Disk, HostConfig, StoreError, work_time};
 use crate::time::Nanos;
@@ -39,6 +40,7 @@ pub(super) struct Writer {
     work: Option<Work>,
     finishing: bool,
     synced: bool,
+    worked: Worked,
 }
 
 impl Writer {
@@ -52,6 +54,7 @@ impl Writer {
             work: None,
             finishing: false,
             synced: false,
+            worked: Worked::default(),
         }
     }
 
@@ -99,11 +102,15 @@ impl Writer {
         }
         if let Some(len) = self.held.remove(&self.next) {
             self.work = Some(Work::Store { chunk: self.next });
-            return self.disk.write(now, u64::from(len)).map(Some);
+            let done = self.disk.write(now, u64::from(len))?;
+            self.worked.device += done - now;
+            return Ok(Some(done));
         }
         if let Some((chunk, len, matches)) = self.arrived.pop_front() {
             self.work = Some(Work::Verify { chunk, len, matches });
-            return Ok(Some(now + work_time(u64::from(len), self.hash_rate)));
+            let takes = work_time(u64::from(len), self.hash_rate);
+            self.worked.computing += takes;
+            return Ok(Some(now + takes));
         }
         if self.finishing && !self.synced {
             self.work = Some(Work::Sync);
@@ -130,6 +137,11 @@ impl Writer {
                 None
             }
         }
+    }
+
+    /// Its work so far, with what it has begun.
+    pub(super) fn worked(&self) -> Worked {
+        self.worked
     }
 
     /// Bytes that a crash would not lose.

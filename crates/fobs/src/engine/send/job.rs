@@ -32,6 +32,9 @@ pub(crate) struct SendJob {
     pub(crate) cancel: CancelToken,
     /// What the session may move at most.
     pub(crate) throttle: Throttle,
+    /// The rate that the daemon at one of the ends gives this client, bits per second; the machine's cap is
+    /// no higher.
+    pub(crate) far_limit_bps: Option<u64>,
     /// Time left until the deadline, and the highest priority that may be used to meet it.
     pub(crate) deadline: Option<(Duration, Priority)>,
     /// The path to the peer, as earlier transfers found it.

@@ -57,7 +57,7 @@ impl Sending {
     pub(super) fn wait_paused(&mut self, until: Timestamp) -> Result<()> {
         let began = self.link.clock().now();
         self.link.wait(until - began, Interest::Readable)?;
-        self.telemetry.meter.waited(Wait::Cap, self.link.clock().now() - began);
+        self.telemetry.meter.waited(Wait::Cap, until - began, self.link.clock().now() - began);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Telemetry {
 impl Telemetry {
     /// Takes a sample.
     pub(super) fn measure(
-        &self,
+        &mut self,
         now: Timestamp,
         machine: &Sender,
         streams: StreamsSample,

@@ -169,6 +169,7 @@ impl Session {
             deadline: None,
             reporter: at_sender.reporter(&sender_channel),
             throttle: Throttle::default(),
+            far_limit_bps: None,
             cancel: CancelToken::new(),
             reader: sender_channel.reader,
             writer: sender_channel.writer.clone(),

@@ -1,9 +1,13 @@
-//! What is known of a transfer, as the limits' rows need it.
+//! What is known of a segment of a transfer, as the limits' rows need it.
 
 use crate::explain::budget::Budget;
-use crate::explain::interval::{Brake, Interval, intervals, seconds, share};
-use crate::explain::path::{PathKind, PathProfile};
+#[cfg(test)]
+use crate::explain::interval::intervals;
+use crate::explain::interval::{Brake, Interval, around, seconds, share};
+use crate::explain::kind::PathKind;
+use crate::explain::path::PathProfile;
 use crate::explain::sample::{ReceiverSample, SenderSample};
+use crate::explain::segment::{Began, Segment};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{bytes, percent, rate};
 use fobs_proto::congestion::CongestionControl;
@@ -14,6 +18,12 @@ use fobs_proto::session::{STREAMS_HELD, STREAMS_QUEUED};
 const RECEIVER_SHORT: f64 = 0.1;
 /// A sender of which one thread waits for a CPU for this share of the time is short of it.
 const SENDER_SHORT: f64 = 0.2;
+
+/// Window of a session's channel in OpenSSH, bytes (64 packets of 32 KiB, channels.h): what passes in a round
+/// trip.
+const CHANNEL_WINDOW: f64 = 2.0 * 1024.0 * 1024.0;
+/// Part of its window that a channel carries in a round trip where that holds it back.
+const CHANNEL_HELD: std::ops::Range<f64> = 0.5..1.4;
 
 /// Whether a host has the CPU that it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,53 +41,105 @@ pub(super) enum StreamBrake {
     PeerWindow,
     /// The send buffer.
     SendBuffer,
+    /// The window of the ssh channel.
+    ChannelWindow,
     /// The congestion window, and so the path.
     Path,
 }
 
-/// A transfer's record and what follows from it.
+/// A segment of a transfer's record, and what follows from it.
 pub(in crate::explain) struct Facts<'a> {
     pub(in crate::explain) trace: &'a Trace,
     pub(in crate::explain) budget: Budget,
     pub(in crate::explain) path: PathProfile,
-    /// File bits per second.
+    /// The path before the step that began this segment.
+    pub(super) before: Option<PathProfile>,
+    /// Beginning and end by the sender's clock, seconds.
+    pub(in crate::explain) from_s: f64,
+    pub(in crate::explain) to_s: f64,
+    /// From when until when nothing came back.
+    pub(super) outages: Vec<(f64, f64)>,
+    /// What both ends measured from its beginning to its end.
+    sender: Option<SenderSample>,
+    receiver: Option<ReceiverSample>,
+    /// Of the whole transfer, file bits per second.
     pub(in crate::explain) goodput_bps: f64,
     /// The congestion controller; `None` for one of another version that this one does not know.
     pub(super) controller: Option<CongestionControl>,
 }
 
 impl<'a> Facts<'a> {
+    /// A whole transfer as one segment.
+    #[cfg(test)]
     pub(in crate::explain) fn of(trace: &'a Trace) -> Facts<'a> {
         let all = intervals(&trace.journal);
-        let charge: Vec<&Interval> = all.iter().filter(|i| i.brake == Brake::Network).collect();
-        let path = PathProfile::of(&all, &charge);
-        let goodput_bps = match &trace.end {
-            End::Done { bytes, seconds, .. } if *seconds > 0.0 => *bytes as f64 * 8.0 / seconds,
-            End::Done { .. } => 0.0,
-            End::Failed { .. } => match trace.journal.sender() {
-                [.., last] if last.what.time_us > 0 => {
-                    last.what.bytes_delivered() as f64 * 8.0 / seconds(last.what.time_us)
-                }
-                _ => 0.0,
-            },
-        };
-        let controller = trace.head.cc.parse().ok();
-        Facts { trace, budget: Budget::of(&all), path, goodput_bps, controller }
+        let whole = Segment { intervals: 0..all.len(), began: Began::Otherwise };
+        Facts::of_segment(trace, &all, &whole, None)
     }
 
-    /// The sender's last sample.
-    pub(in crate::explain) fn sender(&self) -> Option<&'a SenderSample> {
-        self.trace.journal.sender().last().map(|s| &s.what)
+    /// One segment of all intervals of a transfer; `before` is the path of the segment before.
+    pub(in crate::explain) fn of_segment(
+        trace: &'a Trace,
+        all: &[Interval],
+        segment: &Segment,
+        before: Option<PathProfile>,
+    ) -> Facts<'a> {
+        let own = &all[segment.intervals.clone()];
+        let charge: Vec<&Interval> = own.iter().filter(|i| i.brake == Brake::Network).collect();
+        let path = PathProfile::of(all, &charge);
+        let worse = segment.began == Began::WorsePath && path.kind.is_changed_by_a_step();
+        let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
+        let samples = trace.journal.sender();
+        let first = samples.get(segment.intervals.start);
+        let last = samples.get(segment.intervals.end).or(samples.last());
+        let receiver = first
+            .zip(last)
+            .and_then(|(first, last)| around(trace.journal.receiver(), first.at_us, last.at_us));
+        Facts {
+            trace,
+            budget: Budget::of(own),
+            path,
+            before,
+            from_s: own.first().map_or(0.0, |i| i.from_s),
+            to_s: own.last().map_or(0.0, |i| i.to_s),
+            outages: outages(own),
+            sender: first.zip(last).map(|(first, last)| last.what.since(&first.what)),
+            receiver: receiver.or_else(|| trace.journal.receiver().last().map(|r| r.what.clone())),
+            goodput_bps: goodput_bps(trace),
+            controller: trace.head.cc.parse().ok(),
+        }
     }
 
-    /// The receiver's last sample.
-    pub(super) fn receiver(&self) -> Option<&'a ReceiverSample> {
-        self.trace.journal.receiver().last().map(|s| &s.what)
+    /// What the sender measured in it; members that are no counters are as at its end.
+    pub(in crate::explain) fn sender(&self) -> Option<&SenderSample> {
+        self.sender.as_ref()
+    }
+
+    /// Likewise the receiver.
+    pub(super) fn receiver(&self) -> Option<&ReceiverSample> {
+        self.receiver.as_ref()
+    }
+
+    /// What the ssh channel carried, bits per second on the wire.
+    pub(super) fn channel_bps(&self) -> f64 {
+        self.sender().map_or(0.0, |s| s.bytes_frames_delivered as f64 * 8e6 / s.time_us.max(1) as f64)
+    }
+
+    /// A round trip, milliseconds.
+    pub(super) fn channel_rtt_ms(&self) -> f64 {
+        self.sender().map_or(0.0, |s| s.rtt_min_us as f64 / 1e3)
+    }
+
+    /// Whether the ssh channel was full.
+    fn channel_is_full(&self) -> bool {
+        let carried = self.channel_bps() / 8.0 * self.channel_rtt_ms() / 1e3;
+        self.trace.head.control == "ssh" && CHANNEL_HELD.contains(&(carried / CHANNEL_WINDOW))
     }
 
     /// File bits for each datagram bit, 0 to 1: what a rate on the wire means to the user.
     pub(super) fn payload(&self) -> f64 {
-        let acked = self.sender().map_or(0, SenderSample::bytes_delivered);
+        // Of the whole transfer, as the file bytes are.
+        let acked = self.trace.journal.sender().last().map_or(0, |s| s.what.bytes_delivered());
         match &self.trace.end {
             End::Done { bytes, .. } if acked > 0 => (*bytes as f64 / acked as f64).min(1.0),
             _ => 1.0,
@@ -112,6 +174,10 @@ impl<'a> Facts<'a> {
     /// What held the streams back.
     pub(super) fn stream_brake(&self) -> StreamBrake {
         let Some(streams) = self.sender().map(|s| &s.streams) else { return StreamBrake::Path };
+        // TCP_INFO is there for each stream but the ssh channel.
+        if streams.busy_us == 0 && self.channel_is_full() {
+            return StreamBrake::ChannelWindow;
+        }
         // Windows that are full while a queue stands only say that the path has what it carries.
         if streams.rtt_us as f64 > STREAMS_QUEUED * streams.rtt_min_us as f64 {
             return StreamBrake::Path;
@@ -131,6 +197,32 @@ impl<'a> Facts<'a> {
         let delay = self.receiver().map_or(0.0, delay);
         if delay >= RECEIVER_SHORT { CpuSupply::Short } else { CpuSupply::Enough }
     }
+}
+
+/// File bits per second of a whole transfer.
+pub(in crate::explain) fn goodput_bps(trace: &Trace) -> f64 {
+    match &trace.end {
+        End::Done { bytes, seconds, .. } if *seconds > 0.0 => *bytes as f64 * 8.0 / seconds,
+        End::Done { .. } => 0.0,
+        End::Failed { .. } => match trace.journal.sender() {
+            [.., last] if last.what.time_us > 0 => {
+                last.what.bytes_delivered() as f64 * 8.0 / seconds(last.what.time_us)
+            }
+            _ => 0.0,
+        },
+    }
+}
+
+/// Stretches of intervals in which nothing came back, with the recovery, seconds.
+fn outages(own: &[Interval]) -> Vec<(f64, f64)> {
+    let mut found: Vec<(f64, f64)> = Vec::new();
+    for interval in own.iter().filter(|i| i.brake == Brake::Host(super::Stage::Outage)) {
+        match found.last_mut() {
+            Some((_, to)) if interval.from_s <= *to => *to = interval.to_s,
+            _ => found.push((interval.from_s, interval.to_s)),
+        }
+    }
+    found
 }
 
 /// The stages of the controller's rate, if the path is of this kind.

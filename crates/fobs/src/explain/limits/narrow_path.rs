@@ -2,7 +2,7 @@
 
 use super::facts::{paced, path_evidence, unknown};
 use super::{Place, Row};
-use crate::explain::path::PathKind;
+use crate::explain::kind::PathKind;
 use crate::explain::words::rate;
 
 pub(super) const ROW: Row = Row {
@@ -10,8 +10,11 @@ pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Narrow),
     place: Place::Network,
     phrase: |facts| {
-        let carried_bps = facts.path.typical_bps * facts.payload();
-        format!("the network was the limit: the path carries {}", rate(carried_bps))
+        let carried = rate(facts.path.typical_bps * facts.payload());
+        match facts.path.shows_its_rate() {
+            true => format!("the network was the limit: the path carries {carried}"),
+            false => format!("the network was the limit: at least {carried} was delivered"),
+        }
     },
     evidence: |facts, _| path_evidence(facts),
     fix: |_| "nothing at the two ends, except -C if the content compresses".to_owned(),

@@ -2,7 +2,7 @@
 
 use super::facts::{paced, path_evidence};
 use super::{Place, Row};
-use crate::explain::path::PathKind;
+use crate::explain::kind::PathKind;
 use crate::explain::words::{rate, word};
 
 /// How far below a policer's rate to stay: its bucket must refill after a burst.

@@ -2,7 +2,7 @@
 
 use super::facts::{paced, path_evidence, time_for_data};
 use super::{Place, Row};
-use crate::explain::path::PathKind;
+use crate::explain::kind::PathKind;
 use crate::explain::words::percent;
 use fobs_proto::congestion::CongestionControl;
 

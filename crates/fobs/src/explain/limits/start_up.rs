@@ -2,7 +2,7 @@
 
 use super::facts::{paced, path_evidence, unknown};
 use super::{Place, Row};
-use crate::explain::path::PathKind;
+use crate::explain::kind::PathKind;
 
 pub(super) const ROW: Row = Row {
     waits: &[],

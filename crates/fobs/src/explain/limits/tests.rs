@@ -2,12 +2,10 @@
 
 use super::*;
 use crate::explain::interval::intervals;
-use crate::explain::path::PathKind;
+use crate::explain::kind::PathKind;
 use crate::explain::tests::{STEP_US, trace_of};
 use crate::explain::{Trace, budget::Budget, explain};
 use std::collections::BTreeSet;
-
-const KINDS: [PathKind; 4] = [PathKind::Narrow, PathKind::Policed, PathKind::Lossy, PathKind::Untried];
 
 /// A transfer whose sender waits for one thing; the receiver wants a CPU for a share of the time, in percent.
 fn waiting(wait: Wait, delayed: u64) -> Trace {
@@ -40,7 +38,7 @@ fn no_wait_belongs_to_two_rows() {
 
 #[test]
 fn every_stage_has_exactly_one_limit() {
-    for (kind, delayed) in KINDS.into_iter().flat_map(|kind| [(kind, 0), (kind, 50)]) {
+    for (kind, delayed) in PathKind::ALL.into_iter().flat_map(|kind| [(kind, 0), (kind, 50)]) {
         let trace = waiting(Wait::Pacer, delayed);
         let mut facts = Facts::of(&trace);
         facts.path.kind = kind;

@@ -1,0 +1,172 @@
+//! The kind of a path, with probabilities: how well the measurements of a stretch of time fit each kind.
+//!
+//! | kind | a queue | losses | and |
+//! |---|---|---|---|
+//! | narrow | stands | whatever it cannot hold | the delivery rate is steady |
+//! | competing | stands | | the delivery rate is not, or the queue moves without this flow |
+//! | reordering | does not stand | none, or late packets | packets come behind later ones |
+//! | return path | on the way back | | or acks are lost |
+//! | policed | does not stand | come with the rate | |
+//! | lossy | does not stand | at any rate, as by chance | |
+//! | untried | does not stand | none | |
+//!
+//! Each kind has a fit of 0 to 1, a product of grades; probabilities are the fits together with a rest for
+//! what nobody thought of. Grades and rest are chosen on the simulator's training seeds.
+
+/// The kind of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathKind {
+    /// Its rate was reached.
+    Narrow,
+    /// Others share its bottleneck.
+    Competing,
+    /// It delivers packets out of order.
+    Reordering,
+    /// The way back delays or loses the acks.
+    ReturnPath,
+    /// It is worse than it was earlier in the transfer.
+    Changed,
+    /// It drops what exceeds a rate, without a queue.
+    Policed,
+    /// It loses packets at any rate.
+    Lossy,
+    /// No sign that its rate was reached.
+    Untried,
+}
+
+impl PathKind {
+    /// Every kind.
+    pub(super) const ALL: [PathKind; 8] = [
+        PathKind::Narrow,
+        PathKind::Competing,
+        PathKind::Reordering,
+        PathKind::ReturnPath,
+        PathKind::Changed,
+        PathKind::Policed,
+        PathKind::Lossy,
+        PathKind::Untried,
+    ];
+
+    /// Whether a step of the path explains it: the copy would be faster on the path as it was.
+    pub(super) fn is_changed_by_a_step(self) -> bool {
+        matches!(self, PathKind::Narrow | PathKind::Untried | PathKind::Competing)
+    }
+}
+
+/// What is measured of a stretch of time, as far as it shows the kind of path.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Signs {
+    /// Share of the time in which a queue stood, 0 to 1.
+    pub(super) queued: f64,
+    /// Relative spread of the delivery rate while a queue stood; 0 if too little is known.
+    pub(super) unsteady: f64,
+    /// How far the queue moved without this flow's packets, as a part of the time: a queue of its own grows
+    /// and drains by what was sent beyond the delivery rate, and by nothing else. 0 if too little is known.
+    pub(super) drift: f64,
+    /// Share of the time in which `auto` competed.
+    pub(super) competed: f64,
+    /// Share of the packets that were lost.
+    pub(super) loss: f64,
+    /// Whether losses come with the rate.
+    pub(super) with_rate: bool,
+    /// Share of the packets that came behind later ones.
+    pub(super) reordered: f64,
+    /// How far behind at most, milliseconds.
+    pub(super) behind_ms: f64,
+    /// Part of the round trip's growth that arose on the way back, 0 to 1.
+    pub(super) way_back: f64,
+    /// That growth on the way back, as a part of the base round trip.
+    pub(super) way_back_growth: f64,
+    /// Share of the acks that were lost.
+    pub(super) acks_lost: f64,
+}
+
+/// Fit that is left for what none of the kinds is.
+const REST: f64 = 0.15;
+/// Losses that no controller feels, and those that each does.
+const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
+
+/// How far `value` is on the way from the first to the second, 0 to 1.
+fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
+    if value.is_finite() { ((value - none) / (full - none)).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
+pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
+    let queue = grade(signs.queued, (0.2, 0.45));
+    let unsteady = grade(signs.unsteady, (0.06, 0.14));
+    let drift = grade(signs.drift, (0.025, 0.07));
+    let competed = grade(signs.competed, (0.1, 0.4));
+    let loss = grade(signs.loss, LOSS_FELT);
+    let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
+    // A queue most of the time leaves random loss no part; one at times does not.
+    let filled = grade(signs.queued, (0.4, 0.8));
+    let random = loss * (1.0 - with_rate) * (1.0 - filled);
+    let reordered = grade(signs.reordered, (0.002, 0.02)) * grade(signs.behind_ms, (0.2, 0.8));
+    let way_back = grade(signs.way_back, (0.4, 0.7)) * grade(signs.way_back_growth, (0.05, 0.2));
+    let returning = way_back.max(grade(signs.acks_lost, (0.05, 0.2)));
+    let others = unsteady.max(drift).max(competed);
+    let there = 1.0 - returning;
+    let fit = |kind| match kind {
+        PathKind::Narrow => there * queue * (1.0 - others),
+        PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5) * (1.0 - 0.8 * random),
+        PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - others)),
+        PathKind::ReturnPath => returning,
+        PathKind::Changed => 0.0,
+        PathKind::Policed => there * (1.0 - queue) * loss * with_rate * (1.0 - reordered),
+        PathKind::Lossy => there * (1.0 - queue * (1.0 - others)) * random * (1.0 - reordered),
+        PathKind::Untried => there * (1.0 - queue) * (1.0 - loss) * (1.0 - reordered),
+    };
+    let fits = PathKind::ALL.map(fit);
+    let all: f64 = fits.iter().sum::<f64>() + REST;
+    fits.map(|fit| fit / all)
+}
+
+/// The likeliest kind, and its probability.
+pub(super) fn likeliest(probabilities: &[f64; 8]) -> (PathKind, f64) {
+    let all = PathKind::ALL.into_iter().zip(*probabilities);
+    all.max_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((PathKind::Untried, 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_found_by_its_own_signs() {
+        let plain = Signs::default();
+        let table = [
+            (plain, PathKind::Untried),
+            (Signs { queued: 0.9, unsteady: 0.03, ..plain }, PathKind::Narrow),
+            (Signs { queued: 0.9, unsteady: 0.5, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, drift: 0.2, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, competed: 0.8, ..plain }, PathKind::Competing),
+            (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
+            (Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, ..plain }, PathKind::ReturnPath),
+            (Signs { acks_lost: 0.4, ..plain }, PathKind::ReturnPath),
+            (Signs { loss: 0.02, with_rate: true, ..plain }, PathKind::Policed),
+            (Signs { loss: 0.02, ..plain }, PathKind::Lossy),
+        ];
+        for (signs, expected) in table {
+            let found = probabilities(&signs);
+            let (kind, probability) = likeliest(&found);
+            assert_eq!(kind, expected, "{signs:?}: {found:?}");
+            assert!(probability > 0.8 && found.iter().sum::<f64>() <= 1.0, "{signs:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn signs_between_two_kinds_are_sure_of_neither() {
+        let between = Signs { queued: 0.9, unsteady: 0.1, ..Signs::default() };
+        assert!(likeliest(&probabilities(&between)).1 < 0.6);
+    }
+
+    #[test]
+    fn absurd_signs_give_finite_probabilities() {
+        for value in [f64::NAN, f64::INFINITY, -1e300] {
+            let signs =
+                Signs { queued: value, unsteady: value, loss: value, way_back: value, ..Signs::default() };
+            assert!(probabilities(&signs).iter().all(|p| (0.0..=1.0).contains(p)));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a program's connections did between two looks, and how they stood at them.
+
+use fobs_sys::{Connection, TcpInfo};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// Most connections that are remembered.
+const CONNECTIONS_MAX: usize = 1024;
+/// Bytes that came and were not read, from which on the program is late to read them: more than one record.
+const UNREAD_FELT: u64 = 64 << 10;
+
+/// What happened since the last sample, all connections together.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Moved {
+    /// Bytes that the far end acknowledged, and that came from it.
+    pub(super) acked: u64,
+    pub(super) received: u64,
+    /// Segments sent, and of those sent again.
+    pub(super) sent: u64,
+    pub(super) retransmitted: u64,
+    /// Of the connections that moved data: the mean time with something to send, and of that the time in
+    /// which the far end's window and the send buffer were full.
+    pub(super) busy: Duration,
+    pub(super) window_limited: Duration,
+    pub(super) buffer_limited: Duration,
+    /// Share of the looks at which nothing waited unsent, and at which something waited unread, 0 to 1.
+    pub(super) idle: f64,
+    pub(super) unread: f64,
+    /// Round trip now, the smallest at a look, and the smallest ever; zero if unknown.
+    pub(super) rtt: Duration,
+    pub(super) rtt_low: Duration,
+    pub(super) rtt_high: Duration,
+    pub(super) rtt_min: Duration,
+    /// Congestion windows and the far end's windows, bytes.
+    pub(super) congestion_window: u64,
+    pub(super) peer_window: u64,
+    /// Smallest of the far end's windows as a part of the largest so far, 0 to 1.
+    pub(super) window_left: f64,
+    /// Connections that moved data.
+    pub(super) open: u64,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    /// At the last sample, and now.
+    before: TcpInfo,
+    now: TcpInfo,
+    peer_window_max: u64,
+    peer_window_min: u64,
+    looks: u32,
+    idle: u32,
+    unread: u32,
+    rtt_low: Option<Duration>,
+    rtt_high: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    connections: HashMap<u64, Watched>,
+}
+
+impl Tally {
+    /// Takes what the kernel reports of the connections with these sockets.
+    pub(super) fn look(&mut self, all: &[Connection], sockets: &HashSet<u64>) {
+        for connection in all.iter().filter(|c| sockets.contains(&c.inode)) {
+            if self.connections.len() >= CONNECTIONS_MAX && !self.connections.contains_key(&connection.inode)
+            {
+                continue;
+            }
+            let it = self.connections.entry(connection.inode).or_default();
+            let info = connection.info;
+            it.now = info;
+            it.looks += 1;
+            it.idle += u32::from(info.unsent == 0);
+            it.unread += u32::from(connection.unread >= UNREAD_FELT);
+            it.peer_window_max = it.peer_window_max.max(info.peer_window);
+            it.peer_window_min = it.peer_window_min.min(info.peer_window);
+            it.rtt_low = Some(it.rtt_low.map_or(info.rtt, |low| low.min(info.rtt)));
+            it.rtt_high = it.rtt_high.max(info.rtt);
+        }
+    }
+
+    /// What happened since the last call. Connections that are gone are forgotten.
+    pub(super) fn take(&mut self) -> Moved {
+        let mut moved = Moved::default();
+        let (mut weights, mut window_left) = (0.0, 1.0f64);
+        let mut main = 0;
+        for it in self.connections.values() {
+            let (now, before) = (&it.now, &it.before);
+            let acked = now.bytes_acked.saturating_sub(before.bytes_acked);
+            let received = now.bytes_received.saturating_sub(before.bytes_received);
+            moved.acked += acked;
+            moved.received += received;
+            moved.sent += now.sent.saturating_sub(before.sent);
+            moved.retransmitted += now.retransmitted.saturating_sub(before.retransmitted);
+            let busy = now.busy.saturating_sub(before.busy);
+            if acked.max(received) == 0 && busy.is_zero() {
+                continue;
+            }
+            moved.open += 1;
+            moved.busy += busy;
+            moved.window_limited += now.window_limited.saturating_sub(before.window_limited);
+            moved.buffer_limited += now.buffer_limited.saturating_sub(before.buffer_limited);
+            moved.congestion_window += now.congestion_window;
+            moved.peer_window += now.peer_window;
+            // A connection counts by what it moved, and a little if it tried.
+            let weight = acked.max(received).max(1) as f64;
+            weights += weight;
+            moved.idle += weight * f64::from(it.idle) / f64::from(it.looks.max(1));
+            moved.unread += weight * f64::from(it.unread) / f64::from(it.looks.max(1));
+            if acked.max(received) >= main {
+                main = acked.max(received);
+                (moved.rtt, moved.rtt_min) = (now.rtt, now.rtt_min);
+                (moved.rtt_low, moved.rtt_high) = (it.rtt_low.unwrap_or(now.rtt), it.rtt_high);
+                let max = it.peer_window_max.max(1) as f64;
+                window_left = it.peer_window_min as f64 / max;
+            }
+        }
+        if weights > 0.0 {
+            (moved.idle, moved.unread) = (moved.idle / weights, moved.unread / weights);
+        } else {
+            moved.idle = 1.0;
+        }
+        let open = u32::try_from(moved.open).unwrap_or(u32::MAX).max(1);
+        moved.busy /= open;
+        moved.window_limited /= open;
+        moved.buffer_limited /= open;
+        moved.window_left = window_left;
+        self.connections.retain(|_, it| it.looks > 0);
+        for it in self.connections.values_mut() {
+            *it = Watched {
+                before: it.now,
+                now: it.now,
+                peer_window_max: it.peer_window_max,
+                peer_window_min: it.now.peer_window,
+                ..Watched::default()
+            };
+        }
+        moved
+    }
+}
