@@ -67,7 +67,7 @@ pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
 fn arrived_within(journal: &Journal, from_us: u64, to_us: u64) -> u64 {
     let mut within = journal.receiver().iter().filter(|at| at.at_us > from_us && at.at_us < to_us);
     let first = within.next();
-    let last = within.last();
+    let last = within.next_back();
     first.zip(last).map_or(0, |(first, last)| last.what.packets.saturating_sub(first.what.packets))
 }
 
