@@ -26,6 +26,7 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 .PHONY: test
 test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
 	$(CARGO) test --workspace --locked
+	scripts/test-bindings.sh
 
 .PHONY: test-long
 test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
@@ -67,6 +68,15 @@ bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes a
 	$(CARGO) build --release --locked -p fobs --example ceiling
 	$(LAB) bench --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling \
 		--out $(TARGET)/bench/$$(date -u +%Y%m%dT%H%M%SZ).jsonl
+
+.PHONY: install-c
+install-c: ## install the C library, its header and its pkg-config file under PREFIX
+	$(CARGO) build --release --locked -p fobs-c
+	install -D -m 755 $(TARGET)/release/libfobs_c.so $(DESTDIR)$(PREFIX)/lib/libfobs_c.so
+	install -D -m 644 bindings/c/include/fobs.h $(DESTDIR)$(PREFIX)/include/fobs.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n '/workspace.package/,/version/s/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
+		bindings/c/fobs.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/fobs.pc
 
 .PHONY: needs
 needs:

@@ -11,7 +11,6 @@ mod endurance;
 mod exit;
 mod explain;
 mod generate;
-mod location;
 mod log;
 mod moment;
 mod moved;
@@ -25,6 +24,7 @@ mod systemd;
 mod units;
 mod usage;
 
+use fobs::location;
 use std::process::ExitCode;
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 mod dial;
 mod direct;
 mod ends;
+mod files;
 pub(crate) mod line;
 mod link;
 mod persist;
@@ -15,7 +16,7 @@ use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{Hello, Open, Reuse};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use crate::engine::{self, RateControl, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
@@ -31,6 +32,7 @@ use crate::storage::{Sink, Source, top_names};
 use direct::object_of;
 use ends::{LocalSources, local_sources, open_source, remote_sources};
 pub(crate) use ends::{check, make_sink, make_source, sender_options};
+use line::Manner;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::sync::Arc;
@@ -48,13 +50,15 @@ pub(crate) fn copy(
     options: &TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: &CancelToken,
+    rate: &RateControl,
 ) -> Outcome {
     let mut course = Course::new(transfer_id(), repeatable(sources, destination));
     let made = directory_to_make(destination);
     let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
     let done = persist(options.timeout, cancel, tell, || {
         let left = course.left(options);
-        let outcome = copy_once(sources, destination, &left, events.clone(), cancel, &mut course);
+        let manner = Manner { options: &left, events: &events, cancel, rate };
+        let outcome = copy_once(sources, destination, manner, &mut course);
         course.attempt(outcome)
     });
     if let (Err(_), Some(directory)) = (&done, made) {
@@ -70,11 +74,10 @@ pub(crate) fn copy(
 fn copy_once(
     sources: &[Location],
     destination: &Location,
-    options: &TransferOptions,
-    events: Arc<dyn EventSink>,
-    cancel: &CancelToken,
+    manner: Manner<'_>,
     course: &mut Course,
 ) -> Result<Done> {
+    let Manner { options, events, cancel, rate } = manner;
     match destination {
         Location::Remote(remote) => {
             let source = open_source(local_sources(sources)?, options)?;
@@ -82,12 +85,13 @@ fn copy_once(
                 LocalSources::Paths(paths) => top_names(&paths),
                 LocalSources::Stdin => Vec::new(),
             };
-            Client::call(remote, options, events, cancel)?.push(source, names, remote, course)
+            Client::call(remote, options, events.clone(), cancel, rate.throttle())?
+                .push(source, names, remote, course)
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
             let sink = open_sink(&paths, destination, remote, options, course.id)?;
-            Client::call(remote, options, events, cancel)?.pull(paths, sink, course)
+            Client::call(remote, options, events.clone(), cancel, rate.throttle())?.pull(paths, sink, course)
         }
     }
 }
@@ -126,6 +130,8 @@ struct Client<'a> {
     hook: Option<CancelHook>,
     /// What is asked of a server that keeps the connection.
     reuse: Reuse,
+    /// What the transfer may move at most.
+    throttle: Throttle,
 }
 
 /// The figures of a complete transfer, and when it was complete.
@@ -180,7 +186,7 @@ impl Client<'_> {
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
-            throttle: Throttle::default(),
+            throttle: self.throttle,
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),
@@ -239,7 +245,7 @@ impl Client<'_> {
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
-            throttle: Throttle::default(),
+            throttle: self.throttle,
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };

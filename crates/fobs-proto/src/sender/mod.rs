@@ -170,6 +170,11 @@ impl Sender {
         &self.rtt
     }
 
+    /// The user's highest rate from now on.
+    pub fn set_rate_limit(&mut self, rate: Option<Rate>) {
+        self.pace.set_cap(rate);
+    }
+
     /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than
     /// that takes, at most `most`. Only `auto` supports that. The driver reports what is left with
     /// [`expect`](Self::expect).

@@ -18,6 +18,11 @@ impl Pace {
         Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now) }
     }
 
+    /// The user's cap from now on.
+    pub(super) fn set_cap(&mut self, cap: Option<Rate>) {
+        self.cap = cap;
+    }
+
     /// The lowest of the cap, the controller's rate and the receiver's drain rate.
     pub(super) fn rate(&self, controller: Option<Rate>, drain: Option<Rate>) -> Option<Rate> {
         [controller, self.cap, drain].into_iter().flatten().min()

@@ -4,6 +4,7 @@ use super::Client;
 use crate::cancel::CancelToken;
 use crate::control::message::Reuse;
 use crate::control::{self, ControlChannel, ssh, tls};
+use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::{Carrier, DEFAULT_TCP_PORT, Remote, TransferOptions};
@@ -19,6 +20,7 @@ impl<'a> Client<'a> {
         options: &'a TransferOptions,
         events: Arc<dyn EventSink>,
         cancel: &'a CancelToken,
+        throttle: Throttle,
     ) -> Result<Client<'a>> {
         match remote.carrier {
             Carrier::Ssh => {
@@ -43,6 +45,7 @@ impl<'a> Client<'a> {
                     cancel,
                     hook,
                     reuse: Reuse::default(),
+                    throttle,
                 })
             }
             Carrier::Daemon => {
@@ -64,6 +67,7 @@ impl<'a> Client<'a> {
                     cancel,
                     hook,
                     reuse: Reuse::default(),
+                    throttle,
                 })
             }
         }

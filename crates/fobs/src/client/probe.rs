@@ -56,7 +56,8 @@ impl<'a> Ready<'a> {
         events: Arc<dyn EventSink>,
         cancel: &'a CancelToken,
     ) -> Result<(Ready<'a>, Option<Examined>)> {
-        let mut client = Client::call(probe.remote, probe.options, events, cancel)?;
+        let throttle = Throttle::default();
+        let mut client = Client::call(probe.remote, probe.options, events, cancel, throttle)?;
         if !client.hello.has(DOCTOR) {
             let peer = &client.channel.peer.description;
             let message =

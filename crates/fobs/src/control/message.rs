@@ -1,6 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
 //! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
+use super::files::{FileRequest, WireEntry};
 use super::wire;
 use crate::cause::{LossWindow, Remedy};
 use crate::direction::TransferDirection;
@@ -31,8 +32,10 @@ pub const SYNC: &str = "sync";
 pub const STREAMS: &str = "streams";
 /// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
 pub const REUSE: &str = "reuse";
+/// The feature of a program that answers about files by name (protocol 2.9).
+pub const FILES: &str = "files";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 6] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS];
+pub const FEATURES: [&str; 7] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, FILES];
 
 /// Everything a control channel carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,6 +54,15 @@ pub enum Message {
     },
     /// Server: what it found.
     Examined(Box<HostFacts>),
+    /// Client, in place of its request: something about files by name.
+    Files(FileRequest),
+    /// Server: what it found, perhaps in several messages; nothing where something was to be done.
+    Answer {
+        /// A part of what it found.
+        entries: Vec<WireEntry>,
+        /// Whether no more follow.
+        last: bool,
+    },
     /// Sender: a batch of the entries that it would send (protocol 7.8).
     Listing {
         /// Rows listed before.

@@ -40,4 +40,5 @@ pub(crate) use receive::{ReceiveJob, receive};
 pub(crate) use remedy::RemedyPolicy;
 pub(crate) use report::{Counted, Crawls, Reporter};
 pub(crate) use send::{SendJob, send};
+pub use throttle::RateControl;
 pub(crate) use throttle::{SharedRate, Throttle};

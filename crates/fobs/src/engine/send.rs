@@ -19,7 +19,7 @@ use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
 use super::streams::Outgoing;
 use super::survey::{Docket, Listing, Routed};
-use super::throttle::ThrottleEnd;
+use super::throttle::{Throttle, ThrottleEnd};
 use super::{Link, Reporter, reader, thread};
 use crate::cancel::CancelToken;
 use crate::control::ControlWriter;
@@ -79,7 +79,10 @@ struct Sending {
     moves: u64,
     streams: Option<Outgoing>,
     routing: Routing,
+    throttle: Throttle,
     _throttle_end: ThrottleEnd,
+    /// The rate that the machine had at first, where no other is set.
+    first_cap: Option<Rate>,
 }
 
 /// Sends the object; returns after the completion signal.
@@ -146,6 +149,7 @@ impl Sending {
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (chosen_rate(&config), link.clock().now());
+        let first_cap = config.rate_limit;
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
         let mut machine = Sender::new(began, config);
@@ -184,6 +188,8 @@ impl Sending {
             streams,
             routing,
             _throttle_end: job.throttle.end_on_drop(),
+            throttle: job.throttle,
+            first_cap,
         })
     }
 
@@ -232,6 +238,7 @@ impl Sending {
     }
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
+        self.machine.set_rate_limit(self.throttle.limit().map(Rate::bits_per_second).or(self.first_cap));
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);

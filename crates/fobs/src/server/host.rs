@@ -1,17 +1,19 @@
 //! What a server does around the transfers of a connection.
 
-use super::{Policy, SessionFigures};
-use crate::control::message::Open;
+use super::{Policy, SessionFigures, Wanted};
 use crate::error::Result;
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
     /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
     /// the log name the request.
-    fn judge(&mut self, open: &Open) -> Result<Policy>;
+    fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
 
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
     fn ended(&mut self, outcome: &Result<SessionFigures>);
+
+    /// A request about files by name is answered, or refused.
+    fn answered(&mut self, outcome: &Result<()>);
 
     /// A place for the connection while it rests, until what is returned is dropped, or called when a request
     /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.

@@ -1,8 +1,7 @@
 //! One connection of a user over ssh: `fobs server`.
 
-use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, serve_session};
+use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, Wanted, serve_session};
 use crate::cancel::CancelToken;
-use crate::control::message::Open;
 use crate::control::ssh;
 use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +42,7 @@ struct Login {
 }
 
 impl Host for Login {
-    fn judge(&mut self, _open: &Open) -> Result<Policy> {
+    fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         let base = self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the directory cannot be opened again: {error}"))
         })?;
@@ -65,6 +64,8 @@ impl Host for Login {
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
+
+    fn answered(&mut self, _outcome: &Result<()>) {}
 
     /// The process ends with its ssh connection.
     fn rest(&mut self, _hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {

@@ -14,6 +14,7 @@ pub mod filter;
 mod identity;
 mod journal;
 mod leftovers;
+pub(crate) mod names;
 mod open_file;
 mod path;
 mod record;
