@@ -45,8 +45,8 @@ c_tests() {
     local work
     work=$(mktemp -d)
     trap 'rm -rf "$work"; [ -z "${server:-}" ] || kill "$server"' RETURN
-    "$FOBS" keygen --out "$work/client" >/dev/null
-    { printf 'read-write '; cat "$work/client.pub"; } >"$work/authorized_keys"
+    "$FOBS" keygen --out "$work/client" | sed -n '/fobs-ed25519/s/^/read-write /p' >"$work/authorized_keys"
+    chmod go-w "$work/authorized_keys"
     mkdir "$work/root"
     local port=$((30000 + $$ % 10000))
     "$FOBS" serve --listen "127.0.0.1:$port" --root "$work/root" --authorized-keys "$work/authorized_keys" \

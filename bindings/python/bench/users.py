@@ -147,8 +147,9 @@ def prepare(data: Path) -> None:
 
 def serve(namespace: str, address: str, fobs: str, work: Path) -> tuple[list[subprocess.Popen[bytes]], dict[str, Any]]:
     inside = ["ip", "netns", "exec", namespace]
-    subprocess.run([fobs, "keygen", "--out", work / "client"], check=True, capture_output=True)
-    (work / "authorized_keys").write_text("read-write " + (work / "client.pub").read_text())
+    made = subprocess.run([fobs, "keygen", "--out", work / "client"], check=True, stdout=subprocess.PIPE, text=True)
+    public = next(line for line in made.stdout.splitlines() if "fobs-ed25519" in line)
+    (work / "authorized_keys").write_text(f"read-write {public}\n")
     for key in ("host_key", "user_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-N", "", "-f", work / key], check=True)
     (work / "sshd_config").write_text(

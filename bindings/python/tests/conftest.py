@@ -28,7 +28,10 @@ class Served:
         self.directory = directory
         self.root = directory / "root"
         self.root.mkdir()
-        subprocess.run([FOBS, "keygen", "--out", directory / "client"], check=True, capture_output=True)
+        made = subprocess.run(
+            [FOBS, "keygen", "--out", directory / "client"], check=True, stdout=subprocess.PIPE, text=True
+        )
+        self.public = next(line for line in made.stdout.splitlines() if "fobs-ed25519" in line)
         self.authorize("read-write")
         self.port = free_port()
         self.process = self.start()
@@ -52,8 +55,7 @@ class Served:
         self.process = self.start()
 
     def authorize(self, options: str) -> None:
-        public = (self.directory / "client.pub").read_text().strip()
-        (self.directory / "authorized_keys").write_text(f"{options} {public}\n")
+        (self.directory / "authorized_keys").write_text(f"{options} {self.public}\n")
 
     def open(self, **options: Any) -> fobs.Session:
         return fobs.Session(self.url, **{**self.keys, **options})

@@ -2,6 +2,8 @@
 
 from typing import Any, Final, final
 
+__all__ = ["VERSION", "Core", "Job", "copy"]
+
 VERSION: Final[str]
 
 _Options = list[tuple[str, str]]
