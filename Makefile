@@ -33,6 +33,7 @@ test-long: test msrv deny ## also run the release tests: swarms, whole grids, ma
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
+	$(MAKE) bench-python
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)
@@ -77,6 +78,11 @@ install-c: ## install the C library, its header and its pkg-config file under PR
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n '/workspace.package/,/version/s/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
 		bindings/c/fobs.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/fobs.pc
+
+.PHONY: bench-python
+bench-python: build lab ## measure users of fsspec over an emulated path beside SFTP (root; after make test)
+	$(TARGET)/python-venv/bin/pip install --quiet -r bindings/python/bench/requirements.txt
+	$(TARGET)/python-venv/bin/python bindings/python/bench/users.py --lab $(LAB) --fobs $(FOBS)
 
 .PHONY: needs
 needs:

@@ -6,6 +6,7 @@ The table stands between the two marks; the package must be importable.
 """
 
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -18,6 +19,7 @@ BEGIN, END = "<!-- api: written by scripts/python-api.py -->\n", "<!-- api end -
 
 def first_sentence(thing: object) -> str:
     text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+    text = re.sub(r":\w+:`([^`]*)`", r"`\1`", text).replace("``", "`")
     return text.replace("|", "\\|")
 
 
@@ -27,7 +29,9 @@ def signature(thing: object) -> str:
     except (TypeError, ValueError):
         return ""
     parameters = [p for p in shown.parameters.values() if p.name not in ("self", "cls")]
-    return str(shown.replace(parameters=parameters)).replace("|", "\\|")
+    # Annotations are kept as text.
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(shown.replace(parameters=parameters)))
+    return text.replace("|", "\\|")
 
 
 def members(kind: type) -> list[tuple[str, object]]:

@@ -2,12 +2,12 @@
 # Builds and tests the Python package and the C library: bindings/python in a virtual environment below the
 # target directory, bindings/c with gcc's sanitizers. Without python3 (3.11 or newer) or a C compiler that part
 # is skipped by name. The arguments go to pytest.
-#   FOBS_BINDINGS_LONG=1   also the users of fsspec beside SFTP over an emulated path (bench/, root)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
-cargo build --locked -p fobs-cli -p fobs-c -p fobs-python
+# The whole workspace, so that dependencies have the features with which the tests were built.
+"${CARGO:-cargo}" build --locked --workspace
 export FOBS=$built/fobs
 
 python_tests() {

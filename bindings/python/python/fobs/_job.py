@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import weakref
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from . import _fobs
@@ -62,10 +63,7 @@ class Job(Generic[T]):
             raise
         if not self._raw.done():
             raise TimeoutError(f"the job has not ended within {timeout} s; it goes on")
-        value = self._settle()
-        if progress is not None:
-            progress(self.progress)
-        return value
+        return self._told(self._settle(), progress)
 
     async def _wait_async(self, progress: OnProgress | None = None) -> T:
         loop = asyncio.get_running_loop()
@@ -94,7 +92,17 @@ class Job(Generic[T]):
                     break
                 await asyncio.sleep(_LOOK_EVERY)
             raise
-        return self._settle()
+        return self._told(self._settle(), progress)
+
+    def _told(self, value: T, progress: OnProgress | None) -> T:
+        """Tells the last progress: the transfer's figures, which a short one may never have reported before."""
+        if progress is not None:
+            last = self.progress
+            if isinstance(value, Result):
+                whole = {"bytes": value.bytes, "bytes_known": value.bytes, "files": value.files}
+                last = replace(last, scan_complete=True, **whole)
+            progress(last)
+        return value
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._wait_async().__await__()
