@@ -2,7 +2,7 @@
 
 use crate::lent::Lent;
 use crate::values::{Value, progress_of, raise};
-use fobs::{CancelToken, Error, ErrorKind, Event, EventSink, Progress, RateControl, Recorder, Result};
+use fobs::{CancelToken, Error, ErrorKind, Event, EventSink, Progress, Recorder, Result, Steering};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ const WAIT_MAX: f64 = 3600.0;
 pub(crate) struct Job {
     shared: Arc<Shared>,
     cancel: CancelToken,
-    rate: RateControl,
+    steering: Steering,
     /// The process that started it: after a fork there is no thread.
     process: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -95,7 +95,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Tools {
     pub(crate) events: Arc<Shared>,
     pub(crate) cancel: CancelToken,
-    pub(crate) rate: RateControl,
+    pub(crate) steering: Steering,
 }
 
 impl Job {
@@ -106,8 +106,8 @@ impl Job {
         act: impl FnOnce(Tools) -> Result<Value> + Send + 'static,
     ) -> PyResult<Job> {
         let shared = Arc::new(Shared::default());
-        let (cancel, rate) = (CancelToken::new(), RateControl::new());
-        let tools = Tools { events: shared.clone(), cancel: cancel.clone(), rate: rate.clone() };
+        let (cancel, steering) = (CancelToken::new(), Steering::new());
+        let tools = Tools { events: shared.clone(), cancel: cancel.clone(), steering: steering.clone() };
         let (ending, loan) = (shared.clone(), lent.as_ref().map(|lent| lent.loan.clone()));
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| act(tools))).unwrap_or_else(|_| {
@@ -126,7 +126,7 @@ impl Job {
         Ok(Job {
             shared,
             cancel,
-            rate,
+            steering,
             process: std::process::id(),
             thread: Mutex::new(Some(thread)),
             lent: Mutex::new(lent),
@@ -224,7 +224,7 @@ impl Job {
     /// Changes the highest rate, bits per second.
     #[pyo3(signature = (bits_per_second))]
     fn set_rate(&self, bits_per_second: Option<u64>) {
-        self.rate.set(bits_per_second);
+        self.steering.set_rate(bits_per_second);
     }
 
     /// A descriptor that is readable once it has ended, for an event loop.

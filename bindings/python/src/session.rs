@@ -179,7 +179,7 @@ impl Core {
         let session = self.session().map_err(|error| raise(py, &error))?;
         Job::start(py, lent, move |tools| {
             let call = session.call().options(options).events(tools.events);
-            act(call.cancel_token(tools.cancel).rate_control(tools.rate))
+            act(call.cancel_token(tools.cancel).steering(tools.steering))
         })
     }
 
@@ -263,7 +263,7 @@ pub(crate) fn copy(
     })();
     let builder = made.map_err(|error: Error| raise(py, &error))?;
     Job::start(py, None, move |tools| {
-        let builder = builder.events(tools.events).cancel_token(tools.cancel).rate_control(tools.rate);
+        let builder = builder.events(tools.events).cancel_token(tools.cancel).steering(tools.steering);
         builder.start()?.wait().map(summary)
     })
 }

@@ -3,6 +3,7 @@
 mod clean;
 pub mod config;
 pub mod doctor;
+mod far;
 mod resume;
 mod route;
 mod serve;
@@ -16,7 +17,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fobs::options::{
-    CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority, StreamAllotment, Transport,
+    CongestionControl, JudgeMethod, MinRate, PACKET_SIZE_RANGE, Priority, StreamAllotment, TCP_BUFFER_RANGE,
+    Transport,
 };
 
 pub use self::clean::CleanArgs;
@@ -41,6 +43,13 @@ Examples:
   fobs cp --cc fixed --rate 2Gbit x host:      at exactly 2 Gbit/s, on reserved capacity
   fobs cp --transport ssh x host:              through the ssh connection alone";
 
+/// Examples of `fobs ctl`.
+pub const CTL_EXAMPLES: &str = "\
+Examples:
+  fobs ctl 4711 rate=200M             at most 200 Mbit/s from now on
+  fobs ctl 4711 priority=scavenger    gives way to all other traffic
+  fobs ctl 4711 pause                 sends nothing until fobs ctl 4711 resume";
+
 /// Copies files and directory trees between hosts at the rate the path can carry.
 ///
 /// Data is sent over UDP, or over TCP where UDP does not get through; it is encrypted, and every byte is
@@ -64,11 +73,22 @@ pub enum Command {
     Explain(ExplainArgs),
     Config(config::ConfigArgs),
     Doctor(Box<doctor::DoctorArgs>),
+    Ctl(CtlArgs),
+    Top(TopArgs),
     Clean(CleanArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]
     Server(ServerArgs),
+    /// A copy that another host has started here: its request comes on standard input.
+    #[command(hide = true)]
+    FarCopy,
+    /// Whether this program has the BLAKE3 hash HASH, by its exit code.
+    #[command(hide = true)]
+    SelfCheck {
+        /// 64 hexadecimal digits.
+        hash: String,
+    },
     /// Moved to fobs-lab sim: build it with cargo build --release -p fobs-lab.
     #[command(hide = true)]
     Sim(MovedArgs),
@@ -83,7 +103,9 @@ pub enum Command {
 /// SSH; fobs://host[:port]/path below the directory that a daemon serves; '-' for standard input or output.
 /// Over SSH, a path that does not start with '/' is relative to the home directory; in the URL, an absolute
 /// path needs a second slash. Write an IPv6 address in brackets, and a local name with a colon as ./a:b. In
-/// URLs, %XX stands for a byte. Exactly one side is on another host. fobs --help lists the exit codes.
+/// URLs, %XX stands for a byte. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which the
+/// other host expands. Sources may be on several hosts, and both sides on others: then the data goes directly
+/// between them. fobs --help lists the exit codes.
 #[derive(Debug, Args)]
 #[command(override_usage = "fobs cp [OPTIONS] SRC... DST", after_help = CP_EXAMPLES, args_override_self = true)]
 pub struct CpArgs {
@@ -99,7 +121,7 @@ pub struct CpArgs {
     #[arg(short = 'q', long)]
     pub quiet: bool,
 
-    /// Verbose: print a line for every file; repeat for more messages from ssh
+    /// Verbose: print a line for every file; ssh's own messages come with -o LogLevel=DEBUG
     #[arg(short = 'v', long, action = ArgAction::Count)]
     pub verbose: u8,
 
@@ -116,6 +138,13 @@ pub struct CpArgs {
 
     #[command(flatten)]
     pub route: RouteArgs,
+
+    /// Between two other hosts, send the data through this one
+    ///
+    /// Without it, data goes from one to the other where a way is open, and only otherwise through here. Either
+    /// way, this host needs ssh to both of them, and they need none to each other.
+    #[arg(short = '3', long)]
+    pub through_here: bool,
 
     /// Maximum rate in Kbit/s (1000 bits per second), as --rate
     #[arg(short = 'l', value_name = "KBIT", value_parser = clap::value_parser!(u64).range(1..=KBIT_MAX),
@@ -134,9 +163,21 @@ pub struct CpArgs {
     #[arg(long, value_name = "TRANSPORT", value_parser = str::parse::<Transport>, default_value_t = Transport::Auto)]
     pub transport: Transport,
 
-    /// How frames are given to TCP connections, for experiments
-    #[arg(long, value_name = "ALLOTMENT", value_parser = str::parse::<StreamAllotment>, hide = true,
-          default_value_t = StreamAllotment::NextFree)]
+    /// Congestion control of TCP connections that carry data [default: the sending host's]
+    ///
+    /// One that the sending host's kernel has loaded and permits: net.ipv4.tcp_allowed_congestion_control.
+    #[arg(long, value_name = "NAME")]
+    pub tcp_cc: Option<String>,
+
+    /// Send and receive buffers of TCP connections that carry data [default: the kernels adapt them]
+    ///
+    /// Both kernels cut it to net.core.wmem_max and rmem_max. Units as in 64KiB or 4MiB.
+    #[arg(long, value_name = "BYTES", value_parser = parse_tcp_buffer)]
+    pub tcp_buffer: Option<u32>,
+
+    /// How data is given to TCP connections: next-free, or equal-parts fixed in advance to compare with
+    #[arg(long, value_name = "ALLOTMENT", value_parser = str::parse::<StreamAllotment>,
+          hide_short_help = true, default_value_t = StreamAllotment::NextFree)]
     pub stream_allotment: StreamAllotment,
 
     /// Priority of --cc auto on a shared link
@@ -240,6 +281,41 @@ pub struct KeygenArgs {
     /// File to write the private key to, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub out: Option<PathBuf>,
+
+    /// Print the public key of a key that exists, and make none: the default one, or that in FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", conflicts_with = "out",
+          value_hint = ValueHint::FilePath)]
+    pub show: Option<PathBuf>,
+}
+
+/// Show the copies that run on this host, and change them.
+///
+/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the copies of
+/// all users.
+#[derive(Debug, Args)]
+pub struct TopArgs {
+    /// Print the copies once, and end
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print the copies once, one JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Change a copy that runs on this host.
+///
+/// Only its user and root may. A change takes effect within two round trips.
+#[derive(Debug, Args)]
+#[command(after_help = CTL_EXAMPLES)]
+pub struct CtlArgs {
+    /// The copy's number: that of its process, as fobs top shows it
+    #[arg(value_name = "ID")]
+    pub id: u32,
+
+    /// rate=RATE or rate=none, priority=PRIORITY, pause, resume, cancel
+    #[arg(value_name = "CHANGE", required = true)]
+    pub changes: Vec<String>,
 }
 
 /// Explain what limited the rate of a recorded copy.
@@ -288,6 +364,14 @@ fn parse_packet_size(text: &str) -> Result<u16, String> {
         .ok()
         .filter(|size| (smallest..=largest).contains(size))
         .ok_or_else(|| format!("a packet carries {smallest} to {largest} bytes"))
+}
+
+fn parse_tcp_buffer(text: &str) -> Result<u32, String> {
+    let (smallest, largest) = TCP_BUFFER_RANGE;
+    u32::try_from(parse_size(text)?)
+        .ok()
+        .filter(|size| (smallest..=largest).contains(size))
+        .ok_or_else(|| "a buffer holds 4KiB to 1GiB".to_owned())
 }
 
 #[cfg(test)]

@@ -18,14 +18,14 @@ fn meaning(kind: ErrorKind) -> &'static str {
         ErrorKind::Internal => "a bug in fobs; please report it",
         ErrorKind::Socket => "a socket could not be created, bound or used",
         ErrorKind::FileIo => "reading or writing a file failed, which ended the copy",
-        ErrorKind::Interrupted => "interrupted by a signal (Ctrl-C); incomplete files were removed",
+        ErrorKind::Interrupted => "interrupted by a signal (Ctrl-C); the same command continues the copy",
         ErrorKind::Partial => "some files were not copied, all others were",
         ErrorKind::DeleteLimit => {
             "--max-delete left some of what a sync would have deleted; the rest was done"
         }
         ErrorKind::Timeout => "no progress for too long",
         ErrorKind::Connect => {
-            "the other host is unreachable or full, UDP is blocked, or the connection broke"
+            "the other host is unreachable or full, nothing carries the data, or the connection broke"
         }
         ErrorKind::Ssh => "ssh itself failed",
     }

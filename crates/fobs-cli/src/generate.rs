@@ -18,11 +18,14 @@ const NAME: &str = "fobs";
 /// `fobs keygen`.
 ///
 /// # Errors
-/// Those of [`fobs::keygen`], and `FileIo` if the public key cannot be printed.
+/// Those of [`fobs::keygen`] and [`fobs::show_key`], and `FileIo` if the public key cannot be printed.
 pub fn key(args: &KeygenArgs) -> Result<()> {
-    let made = fobs::keygen(args.out.as_deref())?;
-    print(format!("{}\n", made.public_line).as_bytes())?;
-    output::note(&format!("the key is in {}, its fingerprint is {}", made.path.display(), made.fingerprint));
+    let key = match args.show.as_deref() {
+        None => fobs::keygen(args.out.as_deref())?,
+        Some(path) => fobs::show_key((!path.as_os_str().is_empty()).then_some(path))?,
+    };
+    print(format!("{}\n", key.public_line).as_bytes())?;
+    output::note(&format!("the key is in {}, its fingerprint is {}", key.path.display(), key.fingerprint));
     Ok(())
 }
 

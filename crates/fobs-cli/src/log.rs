@@ -3,7 +3,7 @@
 //! What is said stands in the library ([`fobs::Server`]); here it is only written.
 
 use std::fmt::{self, Debug};
-use std::io::{self, IsTerminal};
+use std::io;
 
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -17,13 +17,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::output::printable;
 
-/// Set by systemd where standard error goes to its journal, which notes the time itself.
+/// Set by systemd where standard error goes to its journal, which records the time itself.
 const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
 
 /// The form of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogForm {
-    /// `TIME fobs: SENTENCE`; without the time on a terminal and in a journal.
+    /// `TIME fobs: SENTENCE`; without the time in a journal.
     Text,
     /// `{"timestamp": ..., "level": ..., "message": SENTENCE, "event": ..., ...}`.
     Json,
@@ -40,11 +40,18 @@ pub fn install(form: LogForm) {
             tracing::subscriber::set_global_default(ours().with(json))
         }
         LogForm::Text => {
-            let in_journal = std::env::var_os(JOURNAL_VARIABLE).is_some();
-            let text = Text { has_time: !in_journal && !io::stderr().is_terminal() };
+            let text = Text { has_time: !is_journal(std::env::var(JOURNAL_VARIABLE).ok().as_deref()) };
             tracing::subscriber::set_global_default(ours().with(base.event_format(text)))
         }
     };
+}
+
+/// Whether standard error is the stream of systemd's journal: the variable holds its device and inode, and is
+/// inherited by processes whose standard error is another one.
+fn is_journal(variable: Option<&str>) -> bool {
+    let Some((device, inode)) = variable.and_then(|text| text.split_once(':')) else { return false };
+    rustix::fs::fstat(io::stderr())
+        .is_ok_and(|stat| stat.st_dev.to_string() == device && stat.st_ino.to_string() == inode)
 }
 
 struct Text {
@@ -79,6 +86,22 @@ impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
             self.0 = format!("{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_journals_own_stream_is_without_times() {
+        let stat = rustix::fs::fstat(io::stderr()).expect("standard error");
+        let ours = format!("{}:{}", stat.st_dev, stat.st_ino);
+        let another = format!("{}:{}", stat.st_dev, stat.st_ino ^ 1);
+        assert!(is_journal(Some(&ours)));
+        for variable in [None, Some(""), Some("8"), Some(&*another)] {
+            assert!(!is_journal(variable), "{variable:?}");
         }
     }
 }

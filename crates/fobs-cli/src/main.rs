@@ -4,34 +4,44 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod between;
 mod clean;
 mod config;
+mod ctl;
 mod doctor;
 mod endurance;
 mod exit;
 mod explain;
 mod generate;
+mod live;
 mod log;
 mod moment;
 mod moved;
 mod output;
+mod parts;
 mod ports;
+mod push;
 mod resolve;
 mod serve;
 mod signals;
 mod sync;
 mod systemd;
+mod top;
 mod units;
 mod usage;
 
 use fobs::location;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use args::{Command, CpArgs};
+use args::{Command, CpArgs, ServerArgs};
 use config::Refusal;
-use explain::{Meanwhile, TraceFile};
-use fobs::{CancelToken, Result, Transfer};
+use explain::{Meanwhile, Recording, TraceFile};
+use fobs::options::TransferOptions;
+use fobs::{CancelToken, ErrorKind, EventSink, Result, StdioFailure, Steering, Summary, Transfer};
+use live::Snapshot;
+use parts::Part;
 
 fn main() -> ExitCode {
     let code = match config::parse() {
@@ -44,17 +54,17 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> u8 {
     let done = match command {
-        Command::Cp(args) => return copy(&args),
+        Command::Cp(args) => return copy(&args, Caller::User),
+        Command::FarCopy => return far_copy(),
         Command::Sync(args) => return sync::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Server(args) => {
-            let cancel = CancelToken::new();
-            let restriction = resolve::server(&args);
-            signals::install(&cancel).and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel))
-        }
+        Command::Server(args) => return serve_peer(&args),
+        Command::SelfCheck { hash } => push::self_check(&hash),
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Clean(args) => clean::run(&args),
         Command::Man(args) => generate::man(&args),
@@ -65,39 +75,146 @@ fn run(command: Command) -> u8 {
     ended(&done)
 }
 
-fn copy(args: &CpArgs) -> u8 {
-    let reporter = output::of_copy(args.json, args.quiet, args.verbose);
+/// One session for a client that ssh has started this process for. What the client is told is not printed
+/// too: ssh would show it beside the client's own message.
+fn serve_peer(args: &ServerArgs) -> u8 {
+    let (cancel, by_hand) = (CancelToken::new(), io::stdin().is_terminal());
+    if let Err(error) = signals::install(&cancel) {
+        return ended(&Err(error));
+    }
+    match fobs::serve_stdio(resolve::server(args).as_ref(), &cancel) {
+        Ok(()) => exit::SUCCESS,
+        Err(StdioFailure::Told(error)) if !by_hand => error.kind.exit_code(),
+        Err(StdioFailure::Told(error) | StdioFailure::Untold(error)) => ended(&Err(error)),
+    }
+}
+
+/// For whom a copy runs.
+enum Caller {
+    /// Whoever started this process.
+    User,
+    /// Another host, whose user sees the events; standard input and output lead to a host with these names.
+    FarUser(Vec<String>),
+}
+
+fn far_copy() -> u8 {
+    match between::requested() {
+        Ok((args, hosts)) => copy(&args, Caller::FarUser(hosts)),
+        Err(error) => {
+            // A failure to write the line does not change the exit code.
+            let _ = output::of_far_copy().finish(&Err(error.clone()), None);
+            error.kind.exit_code()
+        }
+    }
+}
+
+fn copy(args: &CpArgs, caller: Caller) -> u8 {
+    let reporter = match &caller {
+        Caller::User => {
+            let name = args.paths.first().map(|source| location::file_name(source)).unwrap_or_default();
+            output::of_copy(args.json, args.quiet, args.verbose, &name)
+        }
+        Caller::FarUser(_) => output::of_far_copy(),
+    };
     let meanwhile = if args.explain { Meanwhile::Explain } else { Meanwhile::Silent };
-    let recording = Arc::new(explain::Recording::new(reporter.clone(), meanwhile));
+    let recording = Arc::new(Recording::new(reporter.clone(), meanwhile));
+    if let [sources @ .., destination] = args.paths.as_slice() {
+        recording.describe(sources, destination);
+    }
     let mut trace = None;
-    let outcome = resolve::copy(args).and_then(|copy| {
+    let outcome = resolve::copy(args).and_then(|mut copy| {
         trace = args.trace.as_deref().map(TraceFile::create).transpose()?;
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
-        let (events, asked) = (recording.clone(), recording.clone());
+        let asked = recording.clone();
         signals::show_status(move || asked.show_status())?;
-        Transfer::builder(copy.sources, copy.destination)
-            .options(copy.options)
-            .events(events)
-            .cancel_token(cancel)
-            .start()?
-            .wait()
+        if let Caller::FarUser(hosts) = &caller {
+            copy.options.ssh.inherited = Some(hosts.clone());
+        }
+        run_copy(args, &copy, &recording, &cancel)
     });
     let traced = trace.map_or(Ok(()), |file| recording.write_trace(file, &outcome));
     // `--json` always contains it.
     let why = (args.explain || args.json).then(|| recording.explanation(&outcome));
     let reported = reporter.finish(&outcome, why.as_ref()).and(traced);
     // The copy's exit code takes precedence over a failure to report it.
-    match (output::exit_code(&outcome), &outcome) {
-        (code, Err(error)) => {
+    match (output::exit_code(&outcome), &outcome, caller) {
+        // Its user has read the last line.
+        (code, _, Caller::FarUser(_)) => code,
+        (code, Err(error), Caller::User) => {
             output::complain(error);
+            if let (ErrorKind::Ssh | ErrorKind::Connect | ErrorKind::Usage, Some(hint)) =
+                (error.kind, location::mistaken(&args.paths))
+            {
+                output::note(&hint);
+            }
             code
         }
-        (exit::SUCCESS, Ok(_)) => ended(&reported),
-        (code, Ok(_)) => {
+        (exit::SUCCESS, Ok(_), Caller::User) => ended(&reported),
+        (code, Ok(_), Caller::User) => {
             ended(&reported);
             code
         }
+    }
+}
+
+/// Runs the parts of a copy, with a socket for those who ask about it meanwhile.
+fn run_copy(
+    args: &CpArgs,
+    copy: &resolve::Copy,
+    recording: &Arc<Recording>,
+    cancel: &CancelToken,
+) -> Result<Summary> {
+    let steering = Steering::new();
+    let _seat = live::Seat::take(answer(recording, &steering, &copy.options, cancel));
+    let parts = parts::of(&copy.sources, &copy.destination)?;
+    let run = |part: &Part, options: &TransferOptions| match part {
+        Part::Between { from, paths, to } => {
+            steering.reaches_nobody();
+            let events: Arc<dyn EventSink> = recording.clone();
+            between::run(args, (from, paths, to), options, &events, cancel)
+        }
+        Part::Here { sources, destination } => Transfer::builder(sources.clone(), destination.clone())
+            .options(options.clone())
+            .events(recording.clone())
+            .cancel_token(cancel.clone())
+            .steering(steering.clone())
+            .start()?
+            .wait(),
+    };
+    let mut sum: Option<Summary> = None;
+    for part in &parts {
+        let done = match part {
+            Part::Between { .. } => run(part, &copy.options)?,
+            Part::Here { .. } => {
+                push::with_consent(&args.route, &part.remotes(), copy.options.clone(), |options| {
+                    run(part, &options)
+                })?
+            }
+        };
+        sum = Some(match sum.take() {
+            Some(sum) => parts::add_up(sum, done),
+            None => done,
+        });
+    }
+    Ok(sum.unwrap_or_default())
+}
+
+/// What the running copy answers on its socket.
+fn answer(
+    recording: &Arc<Recording>,
+    steering: &Steering,
+    options: &TransferOptions,
+    cancel: &CancelToken,
+) -> impl Fn(live::Ask) -> live::Answer + Send + 'static {
+    let (recording, steering, cancel) = (recording.clone(), steering.clone(), cancel.clone());
+    let cc = options.congestion_control;
+    move |ask| match ask {
+        live::Ask::Status => {
+            let snapshot = recording.snapshot();
+            live::Answer::Status(Box::new(Snapshot { paused: steering.is_paused(), ..snapshot }))
+        }
+        live::Ask::Change(change) => ctl::apply(&change, &steering, cc, &cancel),
     }
 }
 

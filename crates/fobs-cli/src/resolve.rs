@@ -2,7 +2,7 @@
 
 use fobs::options::{
     Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Privileges,
-    Restriction, ServeOptions, SshOptions, TransferOptions,
+    Restriction, ServeOptions, TcpTuning, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -136,6 +136,7 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         checksum: args.resume.checksum,
         congestion_control,
         transport: args.transport,
+        tcp: TcpTuning { congestion: args.tcp_cc.clone(), buffer: args.tcp_buffer },
         stream_allotment: args.stream_allotment,
         priority: args.priority,
         deadline: args.deadline,
@@ -146,7 +147,6 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         ack_every: args.ack_every,
         burst: args.burst,
         packet_size: args.packet_size,
-        ssh: SshOptions { verbose: args.verbose, ..SshOptions::default() },
         ..defaults
     });
     options.ssh.options.extend(quiet);

@@ -49,8 +49,20 @@ fn codes_in(table: &str) -> BTreeSet<u8> {
     table.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-const COMMANDS: [&str; 10] =
-    ["cp", "sync", "serve", "keygen", "explain", "config", "doctor", "clean", "man", "completions"];
+const COMMANDS: [&str; 12] = [
+    "cp",
+    "sync",
+    "serve",
+    "keygen",
+    "explain",
+    "config",
+    "doctor",
+    "ctl",
+    "top",
+    "clean",
+    "man",
+    "completions",
+];
 
 /// The flags of a help text: `-r`, `--rate`, ...
 fn flags_in_help(help: &str) -> BTreeSet<String> {
@@ -82,9 +94,9 @@ fn version_is_that_of_the_package() {
 #[test]
 fn help_of_cp_lists_all_flags() {
     let flags = flags_in_help(&printed(&["cp", "--help"]));
-    let expected = "-r -p -q -v -C -l -P -i -F -J -o -4 -6 -S --recursive --preserve --quiet --verbose --compress --port \
+    let expected = "-r -p -q -v -C -l -P -i -F -J -o -3 -4 -6 -S --through-here --push-binary --no-push-binary --recursive --preserve --quiet --verbose --compress --port \
                     --identity --ssh-config --jump --ssh-option --ipv4 --ipv6 --cc --rate --ack-every --burst --packet-size --udp-ports \
-                    --fobs-path --json --known-hosts --ssh --transport --priority --deadline --loss-cause --explain --trace --fsync --timeout --min-rate \
+                    --fobs-path --json --known-hosts --ssh --transport --tcp-cc --tcp-buffer --stream-allotment --priority --deadline --loss-cause --explain --trace --fsync --timeout --min-rate \
                     --no-partial --append-verify --checksum -h --help";
     assert_eq!(flags, expected.split(' ').map(str::to_owned).collect());
 }
@@ -169,8 +181,8 @@ const INVALID: [(&[&str], &str); 27] = [
     (&["cp", "--nonsense", "a", "h:"], "unexpected argument '--nonsense'"),
     (&["cp", "a", "b"], "both on this host: use cp"),
     (&["cp", "-", "-"], "both on this host: use cp"),
-    (&["cp", "h:a", "i:b"], "copies between two other hosts are not supported: run fobs on one of them"),
-    (&["cp", "h:a", "i:b", "."], "run one copy per host"),
+    (&["cp", "fobs://h/a", "i:b"], "needs ssh to both"),
+    (&["sync", "h:a", "i:b", "."], "run one sync per host"),
     (&["cp", "-", "a", "h:"], "together with other sources"),
     (&["cp", "a", "ssh:///x"], "the host name is missing"),
     (&["cp", "--", "a", "-oProxyCommand=id:"], "cannot start with '-'"),
@@ -343,6 +355,10 @@ fn keygen_prints_the_public_key_and_the_file() {
     assert!(run.stdout.lines().count() == 1 && run.stdout.ends_with('\n'), "{:?}", run.stdout);
     assert!(run.stderr.starts_with(&format!("fobs: the key is in {}, ", key.display())), "{}", run.stderr);
     assert!(key.is_file());
+    let shown = fobs(&["keygen", "--show", key.to_str().expect("UTF-8")]);
+    assert_eq!((shown.code, &shown.stdout, &shown.stderr), (Some(0), &run.stdout, &run.stderr));
+    let none = fobs(&["keygen", "--show", directory.path().join("none").to_str().expect("UTF-8")]);
+    assert_eq!(none.code, Some(5), "{}", none.stderr);
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;
-pub use tcp::{TcpInfo, set_unsent_max, tcp_info};
+pub use tcp::{TcpInfo, set_unsent_max, set_window_max, tcp_info};
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_times};

@@ -132,14 +132,27 @@ pub fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
 /// # Errors
 /// If the descriptor is no TCP socket.
 pub fn set_unsent_max(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
+/// The largest window that a connection offers (`TCP_WINDOW_CLAMP`). The kernel fixes it by the receive
+/// buffer when the connection is made; a buffer that is set later needs this beside it.
+///
+/// # Errors
+/// If the descriptor is no TCP socket.
+pub fn set_window_max(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    set(socket, libc::TCP_WINDOW_CLAMP, bytes)
+}
+
+fn set(socket: &impl AsFd, option: libc::c_int, value: u32) -> io::Result<()> {
     // SAFETY: the option's value is an unsigned integer of four bytes, which outlives the call; the
     // descriptor is open for its duration.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            (&raw const bytes).cast(),
+            option,
+            (&raw const value).cast(),
             size_of::<u32>() as libc::socklen_t,
         )
     };

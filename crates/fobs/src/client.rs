@@ -13,10 +13,10 @@ mod resume;
 mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Hello, Open, Reuse};
+use crate::control::message::{Hello, Open, PathRole, REUSE, Reuse, STEER};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, RateControl, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Outcome, Summary};
 use crate::history::RememberedPath;
@@ -28,11 +28,10 @@ use crate::session::{
     sync_checksums,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Sink, Source, top_names};
-use direct::object_of;
-use ends::{LocalSources, local_sources, open_source, remote_sources};
+use crate::storage::{Sink, Source, needs_expansion, top_names};
+use direct::{COPY_ROOM, copy_may_be_direct, object_of, small_object};
+use ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
 pub(crate) use ends::{check, make_sink, make_source, sender_options};
-use line::Manner;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::sync::Arc;
@@ -50,15 +49,20 @@ pub(crate) fn copy(
     options: &TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: &CancelToken,
-    rate: &RateControl,
+    steering: Steering,
 ) -> Outcome {
-    let mut course = Course::new(transfer_id(), repeatable(sources, destination));
+    let repeatable = match options.ssh.inherited {
+        // There is one such channel.
+        Some(_) => Remedy::None,
+        None => repeatable(sources, destination),
+    };
+    let mut course = Course::new(transfer_id(), repeatable);
+    course.steering = steering;
     let made = directory_to_make(destination);
     let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
     let done = persist(options.timeout, cancel, tell, || {
         let left = course.left(options);
-        let manner = Manner { options: &left, events: &events, cancel, rate };
-        let outcome = copy_once(sources, destination, manner, &mut course);
+        let outcome = copy_once(sources, destination, &left, events.clone(), cancel, &mut course);
         course.attempt(outcome)
     });
     if let (Err(_), Some(directory)) = (&done, made) {
@@ -74,10 +78,11 @@ pub(crate) fn copy(
 fn copy_once(
     sources: &[Location],
     destination: &Location,
-    manner: Manner<'_>,
+    options: &TransferOptions,
+    events: Arc<dyn EventSink>,
+    cancel: &CancelToken,
     course: &mut Course,
 ) -> Result<Done> {
-    let Manner { options, events, cancel, rate } = manner;
     match destination {
         Location::Remote(remote) => {
             let source = open_source(local_sources(sources)?, options)?;
@@ -85,15 +90,37 @@ fn copy_once(
                 LocalSources::Paths(paths) => top_names(&paths),
                 LocalSources::Stdin => Vec::new(),
             };
-            Client::call(remote, options, events.clone(), cancel, rate.throttle())?
-                .push(source, names, remote, course)
+            let mut client = Client::call(remote, options, events, cancel)?;
+            let remote = client.destination(remote)?;
+            if client.hello.has(REUSE)
+                && let Some((object, shape)) = small_object(sources, options)?
+            {
+                return client.push_direct(object, shape, names, remote.path, course);
+            }
+            client.push(source, names, &remote, course)
         }
         Location::Local(_) | Location::Stdio => {
             let (remote, paths) = remote_sources(sources)?;
-            let sink = open_sink(&paths, destination, remote, options, course.id)?;
-            Client::call(remote, options, events.clone(), cancel, rate.throttle())?.pull(paths, sink, course)
+            let paths = course.expanded.clone().unwrap_or(paths);
+            if course.expanded.is_some() || !expands(remote, &paths) {
+                let sink = open_sink(&paths, destination, remote, options, course.id)?;
+                return Client::call(remote, options, events, cancel)?.pull(paths, sink, course);
+            }
+            // What the destination is for depends on how many sources there are.
+            let mut client = Client::call(remote, options, events, cancel)?;
+            let paths = client.expand(&paths, PathRole::Sources)?;
+            distinct(&paths)?;
+            course.expanded = Some(paths.clone());
+            let sink = open_sink(&paths, destination, remote, options, course.id)
+                .inspect_err(|error| tell_abort(&client.channel.writer, error))?;
+            client.pull(paths, sink, course)
         }
     }
+}
+
+/// Whether the other host is to expand these paths. A daemon has neither homes nor patterns.
+fn expands(remote: &Remote, paths: &[Vec<u8>]) -> bool {
+    remote.carrier == Carrier::Ssh && paths.iter().any(|path| needs_expansion(path))
 }
 
 /// Whether another attempt can read the sources and write the destination again.
@@ -130,14 +157,22 @@ struct Client<'a> {
     hook: Option<CancelHook>,
     /// What is asked of a server that keeps the connection.
     reuse: Reuse,
-    /// What the transfer may move at most.
-    throttle: Throttle,
 }
 
 /// The figures of a complete transfer, and when it was complete.
 type Done = (Summary, SystemTime);
 
 impl Client<'_> {
+    /// A destination, of which a home is to be looked up there.
+    fn destination(&mut self, remote: &Remote) -> Result<Remote> {
+        let path = remote.path.clone();
+        if !path.starts_with(b"~") || !expands(remote, std::slice::from_ref(&path)) {
+            return Ok(remote.clone());
+        }
+        let mut paths = self.expand(&[path], PathRole::Destination)?;
+        Ok(Remote { path: paths.swap_remove(0), ..remote.clone() })
+    }
+
     fn push(
         mut self,
         mut source: Source,
@@ -182,11 +217,12 @@ impl Client<'_> {
             config,
             endurance: course.endurance(self.options),
             deadline: pursuit(&sending),
+            steering: course.steering.clone(),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
-            throttle: self.throttle,
+            throttle: Throttle::default(),
             remembered: RememberedPath::of_the_user(&self.channel.peer),
             answered,
             lessons: lessons.clone(),
@@ -220,6 +256,9 @@ impl Client<'_> {
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());
+        if !self.reuse.keep && copy_may_be_direct(self.options) && sink.history().is_none() {
+            self.reuse.room = Some(COPY_ROOM);
+        }
         let open = self.open(TransferDirection::Pull, paths, resuming)?;
         let cc = self.options.congestion_control.name();
         let (asked, has_room) = (Instant::now(), open.reuse.room.is_some());
@@ -230,6 +269,9 @@ impl Client<'_> {
             return self.take_direct(&object, sink, asked, course);
         }
         let (link, cipher, streams) = self.data_plane(&accept, Direction::Receiver, None)?;
+        if !self.hello.has(STEER) {
+            course.steering.is_in_vain();
+        }
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -241,11 +283,12 @@ impl Client<'_> {
             config: receiver_config(self.options.ack_every),
             endurance: course.endurance(self.options),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
+            steering: course.steering.clone(),
             reader: self.channel.reader,
             writer: self.channel.writer.clone(),
             reporter: reporter.clone(),
             cancel: self.cancel.clone(),
-            throttle: self.throttle,
+            throttle: Throttle::default(),
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };

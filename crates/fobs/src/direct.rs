@@ -109,6 +109,7 @@ pub(crate) fn completion(summary: &SinkSummary) -> Complete {
         root: hex(&summary.root),
         files: summary.files,
         bytes: summary.bytes,
+        others: summary.others,
         cpu_seconds: usage.cpu_seconds,
         max_rss_bytes: usage.max_rss_bytes,
         ..Complete::default()

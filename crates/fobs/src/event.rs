@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::explain::Measured;
+use serde::{Deserialize, Serialize};
 
 /// Something that happened in a running transfer or server; delivered through [`EventSink`].
 #[derive(Debug, Clone, PartialEq)]
@@ -10,9 +11,10 @@ pub enum Event {
     Started {
         /// `ssh` or `tls`.
         control: &'static str,
-        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel.
+        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel; `control` for a small object
+        /// that is in a message of it.
         transport: &'static str,
-        /// `AES-128-GCM` or `ChaCha20-Poly1305`.
+        /// `AES-128-GCM` or `ChaCha20-Poly1305`; empty where nothing is sealed for itself.
         cipher: &'static str,
         /// Name of the congestion controller.
         cc: &'static str,
@@ -86,6 +88,8 @@ pub struct Progress {
     pub loss_rate: f64,
     /// (packets sent - packets needed) / packets needed, so far.
     pub waste: f64,
+    /// TCP connections that carry data now.
+    pub streams: u32,
 }
 
 /// The figures of a finished transfer: the `done` line of `--json`.
@@ -97,6 +101,8 @@ pub struct Summary {
     pub resumed_bytes: u64,
     /// Files complete.
     pub files: u64,
+    /// What else is in place.
+    pub others: OtherEntries,
     /// Duration of the data phase, seconds: from the first data packet to the last verified chunk.
     pub seconds: f64,
     /// Duration from the start of the transfer to its end, seconds.
@@ -144,6 +150,18 @@ pub struct Summary {
     pub deletions_left: u64,
     /// Files that were not moved.
     pub errors: Vec<FileError>,
+}
+
+/// Entries that a transfer put in place beside files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherEntries {
+    /// Directories, those that existed included.
+    pub directories: u64,
+    /// Symbolic links, and further names of files.
+    pub links: u64,
+    /// Devices, fifos and sockets.
+    pub devices: u64,
 }
 
 /// Receives [`Event`]s. Closures are sinks.

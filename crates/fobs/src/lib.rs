@@ -89,6 +89,7 @@ mod keygen;
 mod lessons;
 mod listing;
 mod object;
+mod program;
 mod restrict;
 mod secure;
 mod server;
@@ -104,19 +105,22 @@ mod served;
 mod tests;
 
 pub use cancel::CancelToken;
+pub use control::ssh::{FarRequest, copy_between};
 pub use daemon::{Server, ServerHandle, serve};
-pub use engine::RateControl;
+pub use engine::Steering;
 pub use error::{Error, ErrorKind, Result};
-pub use event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
-pub use keygen::{KeygenOutcome, keygen};
+pub use keygen::{KeygenOutcome, keygen, show_key};
 pub use listing::{Entry, EntryKind};
 pub use object::{Call, Session, SessionBuilder};
 pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
-    Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
+    PushBinary, Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
 };
-pub use server::serve_stdio;
+pub use program::program_hash;
+pub use server::{StdioFailure, serve_stdio};
+pub use storage::expand_here;
 pub use storage::filter;
 pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use transfer::{Transfer, TransferBuilder};

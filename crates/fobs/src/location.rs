@@ -2,8 +2,8 @@
 //!
 //! The rules are those of scp. Paths are raw bytes.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -45,20 +45,64 @@ pub fn host(argument: &OsStr) -> Result<Remote> {
     }
 }
 
-/// Checks that the copy is between this host and one other host.
+/// What to add to an error where a name that was taken for `host:path` is that of a file here.
+pub fn mistaken(arguments: &[OsString]) -> Option<String> {
+    let is_here = |argument: &&OsString| {
+        let is_remote = scheme(argument.as_bytes()).is_none() && host_colon(argument.as_bytes()).is_some();
+        is_remote && std::fs::symlink_metadata(argument).is_ok()
+    };
+    let name = arguments.iter().find(is_here)?.to_string_lossy();
+    Some(format!("if the file '{name}' on this host is meant, write './{name}'"))
+}
+
+/// The last component of a source or destination: what a line about it has room for.
+pub fn file_name(argument: &OsStr) -> Vec<u8> {
+    let path = match parse(argument) {
+        Ok(Location::Local(path)) => path.into_os_string().into_vec(),
+        Ok(Location::Remote(remote)) => remote.path,
+        Ok(Location::Stdio) => b"-".to_vec(),
+        Err(_) => Vec::new(),
+    };
+    let mut components = path.rsplit(|&byte| byte == b'/');
+    components.find(|name| !matches!(*name, b"" | b"." | b"..")).unwrap_or_default().to_vec()
+}
+
+/// Checks that a sync is between this host and one other host.
+///
+/// # Errors
+/// `Usage`, with what to do instead.
+pub fn check_pair(sources: &[Location], destination: &Location) -> Result<()> {
+    check_route(sources, destination)?;
+    let remotes: Vec<&Remote> = sources.iter().filter_map(remote).collect();
+    if remote(destination).is_some() && !remotes.is_empty() {
+        return Err(usage("a sync between two other hosts is not supported: run fobs on one of them"));
+    }
+    if remotes.iter().any(|other| !same_host(remotes[0], other)) {
+        return Err(usage("the sources are on different hosts: run one sync per host"));
+    }
+    Ok(())
+}
+
+/// Checks that a copy goes from some host to another one.
 ///
 /// # Errors
 /// `Usage`, with what to do instead.
 pub fn check_route(sources: &[Location], destination: &Location) -> Result<()> {
     let remotes: Vec<&Remote> = sources.iter().filter_map(remote).collect();
+    let is_daemon = |remote: &&Remote| remote.carrier == Carrier::Daemon;
     if sources.len() > 1 && sources.contains(&Location::Stdio) {
         return Err(usage(
             "'-' (standard input) cannot be copied together with other sources: run one copy for each",
         ));
     }
     match destination {
-        Location::Remote(_) if !remotes.is_empty() => {
-            Err(usage("copies between two other hosts are not supported: run fobs on one of them"))
+        Location::Remote(to) if !remotes.is_empty() => {
+            match remotes.into_iter().chain([to]).find(is_daemon) {
+                Some(_) => Err(usage(
+                    "a copy between two other hosts needs ssh to both, and fobs:// has none: run fobs on one of them",
+                )),
+                None => Ok(()),
+            }
         }
         Location::Remote(_) => Ok(()),
         _ if remotes.is_empty() => Err(usage(
@@ -66,9 +110,6 @@ pub fn check_route(sources: &[Location], destination: &Location) -> Result<()> {
         )),
         _ if remotes.len() < sources.len() => {
             Err(usage("some sources are on this host and some on another: use cp for the local ones"))
-        }
-        _ if remotes.iter().any(|other| !same_host(remotes[0], other)) => {
-            Err(usage("the sources are on different hosts: run one copy per host"))
         }
         Location::Stdio if sources.len() > 1 => Err(usage(
             "only one source can be written to '-' (standard output): give a directory or one source",
@@ -88,7 +129,8 @@ fn remote(location: &Location) -> Option<&Remote> {
     }
 }
 
-fn same_host(a: &Remote, b: &Remote) -> bool {
+/// Whether two locations are on one host, by the same way and as the same user.
+pub fn same_host(a: &Remote, b: &Remote) -> bool {
     (a.carrier, &a.user, &a.host, a.port) == (b.carrier, &b.user, &b.host, b.port)
 }
 

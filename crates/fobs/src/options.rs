@@ -13,7 +13,7 @@ pub use crate::secure::authorized_keys::DirectionRights;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::ANSWER_WAIT;
-pub use transport::{STREAMS_MAX, StreamAllotment, Transport};
+pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 
 /// One end of a transfer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,10 +72,25 @@ pub struct SshOptions {
     pub jump: Option<String>,
     /// `-o`, in order.
     pub options: Vec<String>,
-    /// How many `-v`.
-    pub verbose: u8,
     /// The program, `ssh` if none.
     pub program: Option<PathBuf>,
+    /// Whether a host without `fobs` is sent one.
+    pub push: PushBinary,
+    /// No `ssh` is run: this process's standard input and output lead to `fobs server` on the host with these
+    /// names. For one transfer of a process.
+    pub inherited: Option<Vec<String>>,
+}
+
+/// Whether a program is sent to a host that has none, into the user's cache directory there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PushBinary {
+    /// It is not.
+    #[default]
+    Never,
+    /// It is, where `fobs server` cannot be run there.
+    IfMissing,
+    /// Likewise, of a host that had none before: it is not tried in vain.
+    Expected,
 }
 
 /// The slowest transfer that is accepted.
@@ -129,6 +144,8 @@ pub struct TransferOptions {
     pub packet_size: Option<u16>,
     /// `--transport`: what carries the data.
     pub transport: Transport,
+    /// `--tcp-cc`, `--tcp-buffer`: how TCP connections that carry data are set up.
+    pub tcp: TcpTuning,
     /// How a transfer to another host gives its data to streams.
     pub stream_allotment: StreamAllotment,
     /// `--udp-ports`: first and last UDP port that the server may bind; `None` leaves it to the server.
@@ -170,6 +187,7 @@ impl Default for TransferOptions {
             burst: None,
             packet_size: None,
             transport: Transport::Auto,
+            tcp: TcpTuning::default(),
             stream_allotment: StreamAllotment::NextFree,
             udp_ports: None,
             address_family: AddressFamily::Any,
@@ -190,6 +208,8 @@ pub const DEFAULT_UDP_PORTS: (u16, u16) = (45601, 45664);
 /// Shortest and longest [`TransferOptions::timeout`]: below, a short outage ends a transfer; a week is longer
 /// than a person waits.
 pub const TIMEOUT_RANGE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(7 * 24 * 3600));
+/// Smallest and largest [`TcpTuning::buffer`], bytes: a window of a few packets, and what `tcp_mem` bears.
+pub const TCP_BUFFER_RANGE: (u32, u32) = (4 << 10, 1 << 30);
 /// Smallest and largest [`TransferOptions::packet_size`], data bytes. Below, headers outweigh data; the upper
 /// bound is the largest UDP payload over IPv4 (65,507) less header and tag (28), rounded down.
 pub const PACKET_SIZE_RANGE: (u16, u16) = (512, 65_000);

@@ -9,7 +9,7 @@ mod request;
 mod streams;
 
 pub(crate) use host::{Host, Leave, StillThere};
-pub use login::serve_stdio;
+pub use login::{StdioFailure, serve_stdio};
 pub(crate) use request::Wanted;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
@@ -21,8 +21,8 @@ use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
 use crate::engine::streams::StreamSetup;
 use crate::engine::{
-    self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle,
-    tell_abort,
+    self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering,
+    Throttle, tell_abort,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
@@ -116,7 +116,7 @@ pub(crate) fn serve_session(
         move || writer.close()
     });
     let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
-    let request = hear_request(&mut channel, OPEN_WAIT).map_err(|error| cancel.explain(error));
+    let request = hear_request(&mut channel, OPEN_WAIT, host).map_err(|error| cancel.explain(error));
     // From here on the engine ends a cancelled session and sends the reason.
     drop(hook);
     let outcome = request.and_then(|heard| match heard {
@@ -125,7 +125,10 @@ pub(crate) fn serve_session(
         }
         heard => kept::serve(channel, heard, &hello, cancel, host),
     });
-    let outcome = outcome.inspect_err(|error| tell_abort(&writer, error));
+    let outcome = outcome.inspect_err(|error| {
+        tell_abort(&writer, error);
+        host.told();
+    });
     writer.close();
     outcome
 }
@@ -326,6 +329,7 @@ fn receive_push(
         reporter: reporter.clone(),
         cancel: cancel.clone(),
         throttle: policy.throttle,
+        steering: Steering::new(),
         peer_name: channel.peer.description,
         ports,
     })?;
@@ -388,6 +392,7 @@ fn send_pull(
         // The client sends the first datagram.
         answered: None,
         lessons: lessons.clone(),
+        steering: Steering::new(),
         peer_name: channel.peer.description,
         ports,
     })?;

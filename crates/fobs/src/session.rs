@@ -3,11 +3,12 @@
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
 use crate::direction::TransferDirection;
+use crate::engine::streams::permitted;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::sync::{Compare, SyncOptions};
-use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TransferOptions, Transport};
+use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TcpTuning, TransferOptions, Transport};
 use crate::secure::authorized_keys::Rights;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
@@ -54,7 +55,21 @@ pub(crate) fn sending_of(options: &TransferOptions) -> Sending {
         priority: Some(options.priority.name().to_owned()),
         deadline: options.deadline.map(time_until),
         transport: (options.transport != Transport::Auto).then(|| options.transport.to_string()),
+        tcp_cc: options.tcp.congestion.clone(),
+        tcp_buffer: options.tcp.buffer,
     }
+}
+
+/// How this side sets up streams, whose data it writes or reads. Congestion control is the sender's.
+///
+/// # Errors
+/// `Usage` for a congestion control that this host does not have, or not for us.
+pub(crate) fn tcp_tuning(sending: &Sending, ours: Direction) -> Result<TcpTuning> {
+    let congestion = sending.tcp_cc.clone().filter(|_| ours == Direction::Sender);
+    if let Some(name) = &congestion {
+        permitted(name)?;
+    }
+    Ok(TcpTuning { congestion, buffer: sending.tcp_buffer })
 }
 
 /// What the client wants data to be carried by.
@@ -279,6 +294,7 @@ pub(crate) fn summary(
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
         files: complete.files,
+        others: complete.others,
         seconds,
         seconds_total: began.elapsed().as_secs_f64(),
         goodput_bps: if seconds > 0.0 { sane(moved as f64 * 8.0 / seconds) } else { 0.0 },
@@ -306,5 +322,18 @@ pub(crate) fn summary(
         max_rss_bytes_peer: peers.1,
         deletions_left: 0,
         errors,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scavenger_keeps_one_stream() {
+        assert_eq!(stream_target(Some("scavenger")), StreamTarget::Fixed(1));
+        for other in [None, Some("fair"), Some("greedy"), Some("of a later version")] {
+            assert_eq!(stream_target(other), StreamTarget::Found { remembered: None }, "{other:?}");
+        }
     }
 }

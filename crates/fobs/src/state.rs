@@ -23,6 +23,13 @@ pub(crate) fn directory() -> Option<PathBuf> {
     base.map(|base| base.join("fobs"))
 }
 
+/// `$XDG_DATA_HOME/fobs` or `~/.local/share/fobs`; none where neither is known.
+pub(crate) fn data_directory() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
+    base.map(|base| base.join("fobs"))
+}
+
 /// A peer's name in the files: its address, or over ssh the host name of the command line.
 pub(crate) fn name_of(peer: &Peer) -> String {
     peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string())

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use crate::cancel::CancelToken;
 use crate::client;
-use crate::engine::RateControl;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Progress, Summary};
 use crate::options::{Location, TransferOptions};
@@ -36,7 +36,6 @@ use crate::options::{Location, TransferOptions};
 #[derive(Debug)]
 pub struct Transfer {
     cancel: CancelToken,
-    rate: RateControl,
     progress: Arc<ProgressTap>,
     /// `None` once it is joined.
     thread: Option<JoinHandle<Result<Summary>>>,
@@ -49,7 +48,7 @@ pub struct TransferBuilder {
     options: TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
-    rate: RateControl,
+    steering: Steering,
 }
 
 impl Transfer {
@@ -61,7 +60,7 @@ impl Transfer {
             options: TransferOptions::default(),
             events: Arc::new(|_: Event| ()),
             cancel: CancelToken::new(),
-            rate: RateControl::new(),
+            steering: Steering::new(),
         }
     }
 
@@ -74,11 +73,6 @@ impl Transfer {
     /// The newest progress; all zero before the first one. It is renewed five times a second.
     pub fn progress(&self) -> Progress {
         self.progress.newest()
-    }
-
-    /// Changes its highest rate, bits per second, from now on; `None` is what the options say.
-    pub fn set_rate(&self, bits_per_second: Option<u64>) {
-        self.rate.set(bits_per_second);
     }
 
     /// Whether the transfer has ended, so that [`wait`](Self::wait) returns at once.
@@ -136,9 +130,9 @@ impl TransferBuilder {
         self
     }
 
-    /// What changes its highest rate while it runs. By default it has its own.
-    pub fn rate_control(mut self, rate: RateControl) -> TransferBuilder {
-        self.rate = rate;
+    /// What changes the transfer while it runs.
+    pub fn steering(mut self, steering: Steering) -> TransferBuilder {
+        self.steering = steering;
         self
     }
 
@@ -149,12 +143,12 @@ impl TransferBuilder {
     /// already, `Internal` if no thread can be started. What needs files or the network fails in
     /// [`Transfer::wait`].
     pub fn start(self) -> Result<Transfer> {
-        let TransferBuilder { sources, destination, options, events, cancel, rate } = self;
+        let TransferBuilder { sources, destination, options, events, cancel, steering } = self;
         cancel.check()?;
         client::check(&sources, &destination, &options)?;
         let progress = Arc::new(ProgressTap { events, newest: Mutex::new(Progress::default()) });
-        let (token, sink, limit) = (cancel.clone(), progress.clone(), rate.clone());
-        let run = move || client::copy(&sources, &destination, &options, sink, &token, &limit);
+        let (token, sink) = (cancel.clone(), progress.clone());
+        let run = move || client::copy(&sources, &destination, &options, sink, &token, steering);
         let thread = std::thread::Builder::new().name("fobs-transfer".to_owned()).spawn(run);
         let thread = thread.map_err(|error| {
             let message = format!(
@@ -162,7 +156,7 @@ impl TransferBuilder {
             );
             Error::new(ErrorKind::Internal, message)
         })?;
-        Ok(Transfer { cancel, rate, progress, thread: Some(thread) })
+        Ok(Transfer { cancel, progress, thread: Some(thread) })
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Arrival<T> {
     /// Length of the whole IP packet.
     pub bytes: u32,
     pub protocol: Protocol,
+    /// Source and destination.
+    pub ports: Option<(u16, u16)>,
     /// Index of the pair of hosts.
     pub lane: usize,
 }
@@ -76,7 +78,7 @@ impl<T: Copy> Direction<T> {
             draws: Draws::new(seed, way),
             loss: LossModel::new(settings.loss),
             outages: Outages::new(settings.outages.clone(), now),
-            middlebox: Middlebox::new(&settings.udp, now),
+            middlebox: Middlebox::new(&settings.udp, settings.tcp_port, now),
             policer: settings.policer.map(|policer| TokenBucket::new(policer, now)),
             bottleneck: Bottleneck::new(settings.queue, settings.rate, red),
             cross: sources(&settings, seed, way, now),
@@ -103,8 +105,8 @@ impl<T: Copy> Direction<T> {
         }
         self.propagation.reconfigure(&settings, now);
         self.outages.replace(settings.outages.clone());
-        if settings.udp != self.settings.udp {
-            self.middlebox = Middlebox::new(&settings.udp, self.outages.origin());
+        if (&settings.udp, settings.tcp_port) != (&self.settings.udp, self.settings.tcp_port) {
+            self.middlebox = Middlebox::new(&settings.udp, settings.tcp_port, self.outages.origin());
         }
         self.settings = settings;
     }
@@ -119,7 +121,7 @@ impl<T: Copy> Direction<T> {
         self.cross = sources(&self.settings, self.seed, self.way, now);
         self.propagation.restart_draws(now);
         self.outages.reset(now);
-        self.middlebox = Middlebox::new(&self.settings.udp, now);
+        self.middlebox = Middlebox::new(&self.settings.udp, self.settings.tcp_port, now);
         self.counters = DirectionCounters::default();
     }
 
@@ -135,7 +137,7 @@ impl<T: Copy> Direction<T> {
             self.counters.outage_drops += 1;
             return 0;
         }
-        if !self.middlebox.passes(now, arrival.protocol, arrival.bytes) {
+        if !self.middlebox.passes(now, arrival.protocol, arrival.ports, arrival.bytes) {
             self.counters.middlebox_drops += 1;
             return 0;
         }

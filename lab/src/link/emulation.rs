@@ -325,7 +325,8 @@ impl Half {
         for index in 0..layout.count() {
             let item = Segment { frame, index };
             let bytes = layout.wire_bytes(index);
-            live += self.direction.arrive(now, Arrival { item, bytes, protocol: layout.protocol, lane });
+            let (protocol, ports) = (layout.protocol, layout.ports);
+            live += self.direction.arrive(now, Arrival { item, bytes, protocol, ports, lane });
         }
         if live > 0 {
             self.store.keep(bytes, layout, live);

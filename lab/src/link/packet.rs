@@ -35,6 +35,8 @@ pub struct Layout {
     pub protocol: Protocol,
     pub source: Station,
     pub destination: Station,
+    /// Source and destination port of TCP or UDP; `None` where the packet shows none.
+    pub ports: Option<(u16, u16)>,
     /// Bytes of the IP packet.
     pub total: u32,
     pub form: Form,
@@ -99,6 +101,7 @@ impl Layout {
             protocol: protocol(ip.protocol),
             source: ip.source,
             destination: ip.destination,
+            ports: headers::ports(packet, &ip),
             total: packet.len() as u32,
             form,
         })

@@ -128,6 +128,9 @@ pub struct DirectionSpec {
     /// What happens to UDP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udp: Option<Middlebox>,
+    /// The one TCP port that is open; TCP between other ports is dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp_port: Option<u16>,
 }
 
 impl DirectionSpec {
@@ -151,6 +154,7 @@ pub struct Settings {
     pub outages: Vec<Outage>,
     pub cross: Vec<Cross>,
     pub udp: Middlebox,
+    pub tcp_port: Option<u16>,
 }
 
 /// A queue with known sizes.
@@ -242,6 +246,7 @@ impl LinkSpec {
             outages: written.outages.clone(),
             cross: written.cross.clone(),
             udp: written.udp.clone().unwrap_or_default(),
+            tcp_port: written.tcp_port,
         }
     }
 

@@ -108,6 +108,7 @@ mod tests {
             protocol: Protocol::Udp,
             source: Station(None),
             destination: Station(None),
+            ports: None,
             total,
             form: Form::Opaque,
         }

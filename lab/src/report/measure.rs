@@ -59,6 +59,8 @@ pub enum Measure {
     RttAdded,
     /// Jain's fairness index of the flows.
     Jain,
+    /// TCP connections that carry data (FOBS only): over time, or the most at once.
+    Streams,
 }
 
 impl Measure {
@@ -87,13 +89,14 @@ impl Measure {
             Measure::RttP95 => "Round trip under load, 95th percentile (ms)",
             Measure::RttAdded => "Added to the round trip, 95th percentile (ms)",
             Measure::Jain => "Jain's index",
+            Measure::Streams => "Streams",
         }
     }
 
     /// Quantity of a figure over time, with its unit.
     pub fn course_title(self) -> &'static str {
         match self {
-            Measure::SocketLoss | Measure::Competitors => self.title(),
+            Measure::SocketLoss | Measure::Competitors | Measure::Streams => self.title(),
             _ => "Rate (Mbit/s)",
         }
     }
@@ -115,7 +118,11 @@ impl Measure {
     }
 
     /// Time series of a flow: seconds since the run's start, and the quantity of [`Measure::course_title`].
-    pub fn course_of_flow(flow: &Flow) -> Vec<[f64; 2]> {
+    pub fn course_of_flow(self, flow: &Flow) -> Vec<[f64; 2]> {
+        if self == Measure::Streams {
+            let course = flow.report.get("streams_over_time").cloned().unwrap_or_default();
+            return serde_json::from_value(course).unwrap_or_default();
+        }
         flow.series.iter().map(|[at, rate]| [*at, rate / 1e6]).collect()
     }
 
@@ -171,6 +178,7 @@ impl Measure {
             Measure::Overhead => Some(percent(of_data(run).bytes_in as f64 / bytes() - 1.0)),
             Measure::SocketDrops => sum(|flow| said(flow, "/socket_drops")),
             Measure::Retransmits => sum(|flow| said(flow, "/sum_sent/retransmits")),
+            Measure::Streams => sum(|flow| said(flow, "/streams")),
             Measure::FairShare | Measure::Waste | Measure::LossSeen => match flows.as_slice() {
                 [flow] => self.of_flow(run, flow),
                 _ => None,

@@ -211,7 +211,7 @@ fn over_time(figure: &Figure, heading: String, looks: &[Look]) -> Panel {
         let many = flows.len() > 1;
         for flow in flows {
             let label = if many { format!("{label}: {}", flow.label) } else { label.clone() };
-            line(label, Measure::course_of_flow(flow));
+            line(label, figure.y.course_of_flow(flow));
         }
     }
     Panel { heading, places: vec![], series }

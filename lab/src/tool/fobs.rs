@@ -90,6 +90,8 @@ struct FobsOptions {
     loss_cause: Option<String>,
     /// `--transport`.
     transport: Option<String>,
+    /// `--tcp-buffer`, in FOBS's own spelling.
+    window: Option<String>,
     /// `tcp_congestion_control` of both hosts, for a transport over TCP.
     tcp_cc: Option<String>,
     /// Maxima of TCP's buffers, likewise.
@@ -110,6 +112,7 @@ impl FobsOptions {
             ("--rate", &self.rate),
             ("--loss-cause", &self.loss_cause),
             ("--transport", &self.transport),
+            ("--tcp-buffer", &self.window),
         ];
         let texts = texts.map(|(flag, value)| (flag, value.clone()));
         let numbers = numbers.map(|(flag, value)| (flag, value.map(|value| value.to_string())));
@@ -213,6 +216,7 @@ impl Tool for Fobs {
             figures.data_s = done["seconds"].as_f64();
             figures.goodput_bps = done["goodput_bps"].as_f64();
             figures.report = done.clone();
+            figures.report["streams_over_time"] = streams(&events);
             if let Some(error) = done["errors"].get(0) {
                 return Err(format!(
                     "fobs did not copy everything: {}",
@@ -329,6 +333,12 @@ fn remote(path: &Path) -> OsString {
     let mut word = OsString::from(format!("{PEER}:"));
     word.push(path);
     word
+}
+
+/// Connections that carried data at each progress line.
+fn streams(events: &[(f64, Value)]) -> Value {
+    let of = |event: &Value| (event["event"] == "progress").then(|| event["streams"].as_u64())?;
+    events.iter().filter_map(|(time, event)| Some(serde_json::json!([time, of(event)?]))).collect()
 }
 
 /// Rates between progress lines: payload bytes that the receiver has stored, over the time between the lines.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueHint};
-use fobs::options::{AddressFamily, Carrier, SshOptions, TransferOptions};
+use fobs::options::{AddressFamily, Carrier, PushBinary, SshOptions, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 
 use crate::ports::{PortRange, parse_range};
@@ -47,6 +47,17 @@ pub struct RouteArgs {
     #[arg(long, value_name = "PATH")]
     pub fobs_path: Option<String>,
 
+    /// Send fobs to a host that has none, over ssh, into ~/.cache/fobs there [default: ask on a terminal]
+    ///
+    /// A static program for that host's CPU is sent, checked and run there; the answer is remembered for the
+    /// host. Nothing is sent without this option or a yes.
+    #[arg(long, overrides_with = "no_push_binary")]
+    pub push_binary: bool,
+
+    /// Send no program to other hosts, and do not ask
+    #[arg(long, overrides_with = "push_binary")]
+    pub no_push_binary: bool,
+
     /// File with the pinned keys of daemons, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub known_hosts: Option<PathBuf>,
@@ -80,6 +91,7 @@ impl RouteArgs {
                 (name("-o", "--ssh-option"), !self.ssh_options.is_empty()),
                 ("--ssh", self.ssh_program.is_some()),
                 ("--fobs-path", self.fobs_path.is_some()),
+                ("--push-binary", self.push_binary),
             ],
         };
         let reason = match carrier {
@@ -114,7 +126,8 @@ impl RouteArgs {
                 jump: self.jump.clone(),
                 options: self.ssh_options.clone(),
                 program: self.ssh_program.clone(),
-                ..options.ssh
+                inherited: None,
+                push: if self.push_binary { PushBinary::IfMissing } else { PushBinary::Never },
             },
             known_hosts: self.known_hosts.clone(),
             ..options

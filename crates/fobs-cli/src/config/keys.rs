@@ -14,7 +14,7 @@ const ONE_RUN: [&str; 6] = ["json", "trace", "dir", "seconds", "help", "version"
 
 /// Options of `sync` that can have a default: the way to a host and how it is used. What a sync chooses,
 /// keeps and deletes stands on its command line.
-const OF_SYNC: [&str; 19] = [
+const OF_SYNC: [&str; 20] = [
     "cc",
     "compress",
     "deadline",
@@ -33,6 +33,7 @@ const OF_SYNC: [&str; 19] = [
     "ssh-config",
     "ssh-option",
     "timeout",
+    "transport",
     "udp-ports",
 ];
 

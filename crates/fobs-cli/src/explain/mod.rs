@@ -2,17 +2,19 @@
 
 mod page;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use fobs::event::{Event, EventSink, Outcome, Progress};
-use fobs::explain::{Explanation, Recorder, Trace, explain};
+use fobs::explain::{Explanation, Recorder, SOURCES_NAMED_MAX, Subject, Trace, explain};
 use fobs::{Error, ErrorKind, Result};
 
 use crate::args::ExplainArgs;
+use crate::live::{Outlook, Snapshot};
 use crate::output::{self, Reporter};
 
 /// Time of the first explanation of a running copy; each next one comes after twice the time.
@@ -35,6 +37,9 @@ pub struct Recording {
     recorder: Mutex<Recorder>,
     /// The newest.
     progress: Mutex<Progress>,
+    outlook: Mutex<Outlook>,
+    /// What is copied, for whoever asks meanwhile.
+    subject: Mutex<Snapshot>,
     /// When to explain next; `None` for never.
     next: Mutex<Option<Duration>>,
 }
@@ -44,33 +49,62 @@ impl Recording {
     pub fn new(reporter: Arc<dyn Reporter>, meanwhile: Meanwhile) -> Recording {
         let next = Mutex::new((meanwhile == Meanwhile::Explain).then_some(FIRST));
         let (recorder, progress) = (Mutex::new(Recorder::new()), Mutex::default());
-        Recording { reporter, recorder, progress, next }
+        let (outlook, subject) = (Mutex::default(), Mutex::default());
+        Recording { reporter, recorder, progress, outlook, subject, next }
+    }
+
+    /// The record is of a copy of these locations, from now on.
+    pub fn describe(&self, sources: &[OsString], destination: &OsStr) {
+        let sources: Vec<String> = sources.iter().map(|it| it.to_string_lossy().into_owned()).collect();
+        // Without a name the page says nothing of the host.
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let began = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        *locked(&self.subject) = Snapshot {
+            id: std::process::id(),
+            sources: sources.iter().take(SOURCES_NAMED_MAX).cloned().collect(),
+            destination: destination.to_string_lossy().into_owned(),
+            ..Snapshot::default()
+        };
+        let subject = Subject::new(&sources, &destination.to_string_lossy(), host.trim(), began);
+        locked(&self.recorder).describe(subject);
     }
 
     /// Prints how the copy stands.
     pub fn show_status(&self) {
-        let (elapsed, so_far) = {
-            let recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-            (recorder.elapsed(), recorder.so_far())
-        };
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (elapsed, so_far) = self.so_far();
+        let progress = locked(&self.progress).clone();
         self.reporter.status(&output::status(elapsed, &progress, &explain(&so_far)));
+    }
+
+    /// How the copy stands.
+    pub fn snapshot(&self) -> Snapshot {
+        let (elapsed, so_far) = self.so_far();
+        let progress = locked(&self.progress).clone();
+        let bytes_left = progress.bytes_known.saturating_sub(progress.bytes);
+        let left = progress.scan_complete.then(|| locked(&self.outlook).left(bytes_left)).flatten();
+        let subject = locked(&self.subject).clone();
+        Snapshot { left, ..subject }.with(elapsed, &progress, &explain(&so_far))
+    }
+
+    fn so_far(&self) -> (Duration, Trace) {
+        let recorder = locked(&self.recorder);
+        (recorder.elapsed(), recorder.so_far())
     }
 
     /// What limits the copy so far, if an explanation is due after `elapsed`.
     fn meanwhile(&self, elapsed: Duration) -> Option<String> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = locked(&self.next);
         if elapsed < (*next)? {
             return None;
         }
         *next = Some(elapsed + elapsed.min(EVERY_MAX));
-        let so_far = self.recorder.lock().unwrap_or_else(PoisonError::into_inner).so_far();
+        let so_far = locked(&self.recorder).so_far();
         Some(format!("after {:.0} s: {}", elapsed.as_secs_f64(), explain(&so_far).sentence))
     }
 
     /// The record of a copy with this outcome.
     pub fn trace(&self, outcome: &Outcome) -> Trace {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).trace(outcome)
+        locked(&self.recorder).trace(outcome)
     }
 
     /// Why a copy with this outcome was not faster.
@@ -112,13 +146,14 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
 impl EventSink for Recording {
     fn event(&self, event: Event) {
         let elapsed = {
-            let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut recorder = locked(&self.recorder);
             recorder.record(&event);
             recorder.elapsed()
         };
         let why = match &event {
             Event::Progress(progress) => {
-                self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone_from(progress);
+                locked(&self.progress).clone_from(progress);
+                locked(&self.outlook).note(elapsed, progress.bytes);
                 self.meanwhile(elapsed)
             }
             _ => None,
@@ -128,6 +163,10 @@ impl EventSink for Recording {
             self.reporter.event(Event::Notice(why));
         }
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `fobs explain`.

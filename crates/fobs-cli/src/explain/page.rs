@@ -4,7 +4,9 @@
 
 mod bars;
 mod chart;
+mod losses;
 mod signatures;
+mod subject;
 #[cfg(test)]
 mod tests;
 
@@ -15,8 +17,33 @@ use crate::units::show_rate;
 use chart::{Chart, Curve, Unit};
 
 const STYLE: &str = include_str!("page/page.css");
-/// Width of every chart, SVG units.
-const WIDTH: f64 = 860.0;
+/// A drawing's size: each is drawn twice, and the style sheet shows the one that fits the window. One drawing
+/// that is only scaled has letters too small to read on a telephone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Wide,
+    Narrow,
+}
+
+impl Size {
+    const ALL: [Size; 2] = [Size::Wide, Size::Narrow];
+
+    /// Width, SVG units: about the pixels that there are.
+    fn width(self) -> f64 {
+        match self {
+            Size::Wide => 860.0,
+            Size::Narrow => 360.0,
+        }
+    }
+
+    /// Its name in the style sheet.
+    fn class(self) -> &'static str {
+        match self {
+            Size::Wide => "wide",
+            Size::Narrow => "narrow",
+        }
+    }
+}
 
 /// A colour of the style sheet, which has one value of it for light pages and one for dark ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +75,11 @@ pub fn page(trace: &Trace, why: &Explanation) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Why this copy was not faster" }
+                title { (subject::title(trace)) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
+                (subject::header(trace))
                 h1 { (why.sentence) }
                 (findings(trace, why))
                 (bars::budget(&why.budget))
@@ -111,7 +139,11 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
         Curve { name, colour, points: points.collect() }
     };
     let bits = |bytes: u64, seconds: f64| bytes as f64 * 8.0 / seconds;
-    let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) };
+    let lost = |name, colour, count: fn(&SenderSample) -> u64| Curve {
+        name,
+        colour,
+        points: losses::where_sent(samples, count),
+    };
     [
         Chart {
             title: "Throughput",
@@ -130,13 +162,11 @@ fn over_time(samples: &[At<SenderSample>]) -> [Chart; 3] {
             ],
         },
         Chart {
-            title: "Loss",
+            title: "Loss, where the packets were sent",
             unit: Unit::Share,
             curves: vec![
-                each("declared lost", Colour::Red, &|s, _| share(s.packets_lost, s.packets_sent)),
-                each("dropped at the receiver's socket", Colour::Orange, &|s, _| {
-                    share(s.socket_drops, s.packets_sent)
-                }),
+                lost("lost", Colour::Red, |s| s.packets_lost),
+                lost("dropped at the receiver's socket", Colour::Orange, |s| s.socket_drops),
             ],
         },
     ]

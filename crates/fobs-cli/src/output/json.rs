@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use fobs::event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
 use fobs::{Error, ErrorKind};
 use serde::{Serialize, Serializer};
@@ -41,6 +41,12 @@ impl<W: Write> Json<W> {
     /// Writes to `out`, line by line.
     pub fn new(out: W) -> Json<W> {
         Json { state: Mutex::new(JsonWriter { out, last_progress: None, stage: Stage::Open }) }
+    }
+
+    /// What was written.
+    #[cfg(test)]
+    pub fn into_inner(self) -> W {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).out
     }
 }
 
@@ -208,13 +214,24 @@ struct ProgressLine<'a> {
     loss_rate: f64,
     #[serde(serialize_with = "finite")]
     waste: f64,
+    streams: u32,
 }
 
 impl<'a> From<&'a Progress> for ProgressLine<'a> {
     fn from(progress: &'a Progress) -> Self {
         // Without `..`: a member added there must be added here.
-        let Progress { path, bytes, bytes_known, scan_complete, files, rate_bps, rtt_ms, loss_rate, waste } =
-            progress;
+        let Progress {
+            path,
+            bytes,
+            bytes_known,
+            scan_complete,
+            files,
+            rate_bps,
+            rtt_ms,
+            loss_rate,
+            waste,
+            streams,
+        } = progress;
         ProgressLine {
             path: path.as_deref().unwrap_or_default().into(),
             bytes: *bytes,
@@ -225,6 +242,7 @@ impl<'a> From<&'a Progress> for ProgressLine<'a> {
             rtt_ms: rtt_ms.unwrap_or(0.0),
             loss_rate: *loss_rate,
             waste: *waste,
+            streams: *streams,
         }
     }
 }
@@ -234,6 +252,8 @@ struct DoneLine<'a> {
     bytes: u64,
     resumed_bytes: u64,
     files: u64,
+    #[serde(flatten)]
+    others: OtherEntries,
     #[serde(serialize_with = "finite")]
     seconds: f64,
     #[serde(serialize_with = "finite")]
@@ -278,6 +298,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             bytes,
             resumed_bytes,
             files,
+            others,
             seconds,
             seconds_total,
             goodput_bps,
@@ -306,6 +327,7 @@ impl<'a> From<&'a Summary> for DoneLine<'a> {
             bytes: *bytes,
             resumed_bytes: *resumed_bytes,
             files: *files,
+            others: *others,
             seconds: *seconds,
             seconds_total: *seconds_total,
             goodput_bps: *goodput_bps,

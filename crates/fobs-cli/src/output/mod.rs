@@ -34,8 +34,8 @@ pub trait Reporter: EventSink {
     }
 }
 
-/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`.
-pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
+/// The reporter of `fobs cp` for its `--json`, `-q` and `-v`; `name` is that of its first source.
+pub fn of_copy(json: bool, quiet: bool, verbose: u8, name: &[u8]) -> Arc<dyn Reporter> {
     if json {
         return Arc::new(Json::new(io::stdout()));
     }
@@ -45,7 +45,7 @@ pub fn of_copy(json: bool, quiet: bool, verbose: u8) -> Arc<dyn Reporter> {
         (false, _) => Detail::Files,
     };
     let progress = !quiet && io::stderr().is_terminal();
-    Arc::new(Person::new(io::stderr(), detail, progress.then(progress::Bar::new)))
+    Arc::new(Person::new(io::stderr(), detail, progress.then(|| progress::Bar::new(name))))
 }
 
 /// The sink of a command that shows notices only, each as a line on standard error.
@@ -76,6 +76,19 @@ pub fn exit_code(outcome: &Outcome) -> u8 {
         Ok(_) => exit::SUCCESS,
         Err(error) => error.kind.exit_code(),
     }
+}
+
+/// The reporter of a copy for another host: JSON lines on standard error, as standard output carries frames.
+pub fn of_far_copy() -> Arc<dyn Reporter> {
+    Arc::new(Json::new(io::stderr()))
+}
+
+/// The lines that these calls write.
+#[cfg(test)]
+pub fn json_of(calls: impl FnOnce(&Json<Vec<u8>>)) -> String {
+    let json = Json::new(Vec::new());
+    calls(&json);
+    String::from_utf8(json.into_inner()).expect("JSON is UTF-8")
 }
 
 /// Prints the `failed` event of a `--json` run with an invalid command line.

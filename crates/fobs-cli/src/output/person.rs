@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fobs::event::{Event, EventSink, FileError, Outcome, Summary};
+use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Summary};
 use fobs::explain::{Explanation, Measured};
 use fobs::mode::ModeChange;
 
@@ -15,6 +15,10 @@ use crate::units::{show_bytes, show_clock, show_rate, show_share};
 
 /// Hexadecimal digits of the root in the summary: enough to compare by eye.
 const ROOT_DIGITS: usize = 16;
+
+/// Fewest packets of which shares are shown: the last packets are sent twice in any case (protocol 5), which
+/// is 100% of one packet and says nothing about the path. Below, one packet is more than a percent.
+const SHARES_PACKETS_MIN: u64 = 100;
 
 /// Level of output; each includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,10 +127,9 @@ impl<W: Write + Send> Reporter for Person<W> {
 }
 
 fn sentence(summary: &Summary) -> String {
-    let files = |count: u64| format!("{count} file{}", if count == 1 { "" } else { "s" });
     let failed = match summary.errors.len() as u64 {
         0 => String::new(),
-        count => format!(", {} failed", files(count)),
+        count => format!(", {} failed", counted(count, "file", "files")),
     };
     let deadline = match summary.deadline_margin_s {
         Some(margin) if margin < 0.0 => format!(", {} after the deadline", span(margin.abs())),
@@ -138,15 +141,36 @@ fn sentence(summary: &Summary) -> String {
         bytes => format!(" ({} of them by an earlier run)", show_bytes(bytes)),
     };
     format!(
-        "{}{failed}, {}{resumed} in {:.2} s{deadline}, {}, waste {}, loss {}, root {}",
-        files(summary.files),
+        "{}{}{failed}, {}{resumed} in {:.2} s{deadline}, {}{}, root {}",
+        counted(summary.files, "file", "files"),
+        others(&summary.others),
         show_bytes(summary.bytes),
         summary.seconds,
         show_rate(summary.goodput_bps),
-        show_share(summary.waste),
-        show_share(summary.loss_rate),
+        shares(summary),
         summary.root.chars().take(ROOT_DIGITS).collect::<String>(),
     )
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// What there is beside files, each kind with a comma before it.
+fn others(others: &OtherEntries) -> String {
+    let OtherEntries { directories, links, devices } = *others;
+    let kinds =
+        [(directories, "directory", "directories"), (links, "link", "links"), (devices, "device", "devices")];
+    let there = kinds.into_iter().filter(|(count, ..)| *count > 0);
+    there.map(|(count, one, many)| format!(", {}", counted(count, one, many))).collect()
+}
+
+/// Waste and loss, where there are packets enough for shares of them.
+fn shares(summary: &Summary) -> String {
+    if summary.packets_needed < SHARES_PACKETS_MIN {
+        return String::new();
+    }
+    format!(", waste {}, loss {}", show_share(summary.waste), show_share(summary.loss_rate))
 }
 
 /// Seconds with tenths below a minute, a clock above.
@@ -201,6 +225,8 @@ mod tests {
             seconds: 2.5,
             goodput_bps: 9.6e9,
             waste: 0.0012,
+            packets_needed: 2_000_000,
+            others: OtherEntries { directories: 1, links: 2, devices: 0 },
             loss_rate: 0.0005,
             root: "0123456789abcdef".repeat(4),
             errors: vec![FileError { path: b"caf\xe9".to_vec(), message: String::new() }],
@@ -208,7 +234,7 @@ mod tests {
         };
         let outcome = Ok(summary);
         let failed = "fobs: caf\u{fffd}: no\\u{7} right\n";
-        let end = "fobs: 2 files, 1 file failed, 3.00 GB in 2.50 s, 9.60 Gbit/s, waste 0.12%, loss 0.05%, \
+        let end = "fobs: 2 files, 1 directory, 2 links, 1 file failed, 3.00 GB in 2.50 s, 9.60 Gbit/s, waste 0.12%, loss 0.05%, \
                    root 0123456789abcdef\n";
         assert_eq!(output(Detail::Errors, &events, &outcome), failed);
         let notice = "fobs: pinned\\u{1b}[2J\n";
@@ -241,6 +267,13 @@ mod tests {
             output.contains("0 files, 3.00 GB (2.00 GB of them by an earlier run) in 0.00 s"),
             "{output}"
         );
+    }
+
+    #[test]
+    fn a_copy_of_few_packets_shows_no_shares() {
+        let one = Summary { files: 1, packets_needed: 1, packets_sent: 2, waste: 1.0, ..Summary::default() };
+        let output = output(Detail::Summary, &[], &Ok(one));
+        assert_eq!(output, "fobs: 1 file, 0 bytes in 0.00 s, 0 bit/s, root \n");
     }
 
     #[test]

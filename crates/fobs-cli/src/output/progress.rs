@@ -18,34 +18,42 @@ const DRAWS_PER_SECOND: u8 = 8;
 const ETA_MAX: Duration = Duration::from_secs(99 * 3600);
 
 /// The line itself, on standard error.
-pub struct Bar(ProgressBar);
+pub struct Bar {
+    line: ProgressBar,
+    /// Shown until a file is complete: the only one may take hours.
+    first: String,
+}
 
 impl Bar {
-    /// An empty line.
-    pub fn new() -> Bar {
+    /// An empty line of a copy whose first source has this name.
+    pub fn new(first: &[u8]) -> Bar {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND));
         // The template is constant and tested; otherwise the default style would show.
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
-        Bar(bar)
+        Bar { line: bar, first: printable_path(first) }
     }
 
     /// Shows the transfer's progress.
     pub fn show(&self, progress: &Progress) {
         let columns = columns();
-        self.0.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
-        self.0.set_message(printable_path(progress.path.as_deref().unwrap_or_default()));
+        self.line.set_prefix(figures(progress, columns.saturating_sub(NAME_COLUMNS_MIN)));
+        self.line.set_message(self.name(progress));
+    }
+
+    fn name(&self, progress: &Progress) -> String {
+        progress.path.as_deref().map_or_else(|| self.first.clone(), printable_path)
     }
 
     /// Runs `work` with the line removed from the terminal.
     pub fn suspend<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.0.suspend(work)
+        self.line.suspend(work)
     }
 
     /// Removes the line.
     pub fn clear(&self) {
-        self.0.finish_and_clear();
+        self.line.finish_and_clear();
     }
 }
 
@@ -114,7 +122,16 @@ mod tests {
         rtt_ms: Some(20.04),
         loss_rate: 0.001,
         waste: 0.0123,
+        streams: 0,
     };
+
+    #[test]
+    fn the_line_names_a_file_before_the_first_is_complete() {
+        let bar = Bar::new(b"big\x1b.tar");
+        assert_eq!(bar.name(&HALF), "big\\u{1b}.tar");
+        let later = Progress { path: Some(b"dir/second".to_vec()), ..HALF };
+        assert_eq!(bar.name(&later), "dir/second");
+    }
 
     #[test]
     fn the_template_is_valid() {

@@ -3,7 +3,7 @@ use fobs::options::AddressFamily;
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{MinRate, StreamAllotment, Transport};
+use fobs::options::{MinRate, PushBinary, SshOptions, StreamAllotment, TcpTuning, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,15 +68,21 @@ fn flags_become_options() {
                 config_file: Some("conf".into()),
                 jump: Some("hop".into()),
                 options: vec!["A=b".into(), "C=d".into()],
-                verbose: 2,
                 program: None,
+                push: PushBinary::Never,
+                inherited: None,
             };
         }),
+        ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),
+        ("--push-binary --no-push-binary", |_| {}),
         ("-S myssh", |o| o.ssh.program = Some("myssh".into())),
         ("--ssh myssh", |o| o.ssh.program = Some("myssh".into())),
         ("-q -o A=b", |o| o.ssh.options = vec!["A=b".into(), "LogLevel=ERROR".into()]),
         ("--transport udp", |o| o.transport = Transport::Udp),
         ("--transport tcp:4", |o| o.transport = Transport::Tcp { count: Some(4) }),
+        ("--tcp-cc cubic --tcp-buffer 64KiB", |o| {
+            o.tcp = TcpTuning { congestion: Some("cubic".to_owned()), buffer: Some(64 << 10) };
+        }),
         ("--transport channel --stream-allotment equal-parts", |o| {
             (o.transport, o.stream_allotment) = (Transport::Channel, StreamAllotment::EqualParts);
         }),

@@ -6,25 +6,28 @@ mod output;
 use std::sync::Arc;
 
 use fobs::options::sync::{Delete, DeleteWhen, SyncOptions};
-use fobs::options::{CongestionControl, Location, Priority, SshOptions, TransferOptions};
+use fobs::options::{CongestionControl, Location, Priority, Remote, TransferOptions};
 use fobs::{CancelToken, Error, ErrorKind, Result, Summary, Transfer};
 
 use crate::args::Naming;
 use crate::args::sync::SyncArgs;
 use crate::output::{Reporter, exit_code};
-use crate::{location, signals};
+use crate::{location, push, signals};
 use output::Lines;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
     let reporter: Arc<dyn Reporter> = match args.json {
-        true => crate::output::of_copy(true, false, 0),
+        true => crate::output::of_copy(true, false, 0, b""),
         false => Arc::new(Lines::new(args)),
     };
     let outcome = resolve(args).and_then(|sync| {
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
-        sync.run(&reporter, &cancel)
+        let remotes = sync.remotes();
+        push::with_consent(&args.route, &remotes, sync.options.clone(), |options| {
+            sync.run(&options, &reporter, &cancel)
+        })
     });
     let reported = reporter.finish(&outcome, None);
     if let Some(error) = outcome.as_ref().err().or(reported.as_ref().err()) {
@@ -45,23 +48,44 @@ struct Sync {
 }
 
 impl Sync {
-    fn run(self, reporter: &Arc<dyn Reporter>, cancel: &CancelToken) -> Result<Summary> {
+    /// The locations on other hosts.
+    fn remotes(&self) -> Vec<Remote> {
+        let all = self.sources.iter().chain([&self.destination]);
+        all.filter_map(|location| match location {
+            Location::Remote(remote) => Some(remote.clone()),
+            Location::Local(_) | Location::Stdio => None,
+        })
+        .collect()
+    }
+
+    fn run(
+        &self,
+        options: &TransferOptions,
+        reporter: &Arc<dyn Reporter>,
+        cancel: &CancelToken,
+    ) -> Result<Summary> {
         let mut deletion = Summary::default();
         if let Some(Delete { when: DeleteWhen::Before, .. }) = self.sync.delete {
             // The names first, by themselves: then what is extraneous is gone before anything is stored.
             let only_delete = SyncOptions { only_delete: true, ..self.sync.clone() };
-            deletion = self.once(only_delete, reporter, cancel)?;
+            deletion = self.once(only_delete, options, reporter, cancel)?;
         }
-        let mut summary = self.once(self.sync.clone(), reporter, cancel)?;
+        let mut summary = self.once(self.sync.clone(), options, reporter, cancel)?;
         summary.errors.splice(0..0, deletion.errors);
         summary.deletions_left += deletion.deletions_left;
         Ok(summary)
     }
 
-    fn once(&self, sync: SyncOptions, reporter: &Arc<dyn Reporter>, cancel: &CancelToken) -> Result<Summary> {
+    fn once(
+        &self,
+        sync: SyncOptions,
+        options: &TransferOptions,
+        reporter: &Arc<dyn Reporter>,
+        cancel: &CancelToken,
+    ) -> Result<Summary> {
         let events = reporter.clone();
         Transfer::builder(self.sources.clone(), self.destination.clone())
-            .options(TransferOptions { sync: Some(Arc::new(sync)), ..self.options.clone() })
+            .options(TransferOptions { sync: Some(Arc::new(sync)), ..options.clone() })
             .events(Arc::new(move |event| events.event(event)))
             .cancel_token(cancel.clone())
             .start()?
@@ -79,7 +103,7 @@ fn resolve(args: &SyncArgs) -> Result<Sync> {
     };
     let mut sources = sources.iter().map(|source| location::parse(source)).collect::<Result<Vec<_>>>()?;
     let destination = location::parse(destination)?;
-    location::check_route(&sources, &destination)?;
+    location::check_pair(&sources, &destination)?;
     if sources.iter().chain([&destination]).any(|place| *place == Location::Stdio) {
         return Err(usage("'-' cannot be brought up to date: name files or directories"));
     }
@@ -148,7 +172,6 @@ fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
         rate_limit,
         timeout: args.timeout.unwrap_or(defaults.timeout),
         min_rate: args.min_rate,
-        ssh: SshOptions { verbose: args.switches.verbose.saturating_sub(1), ..SshOptions::default() },
         ..defaults
     }))
 }

@@ -31,7 +31,7 @@ fn senseless_requests_are_refused_with_exit_1_and_a_sentence() {
     let requests = [
         &["cp", "only-one"][..],
         &["cp", "here", "there"],
-        &["cp", "host:a", "other:b"],
+        &["cp", "fobs://host/a", "other:b"],
         &["cp", "--cc", "fixed", "a", "host:b"],
         &["cp", "--cc", "warp", "a", "host:b"],
         &["cp", "--packet-size", "100", "a", "host:b"],

@@ -97,6 +97,7 @@ impl Case {
         let mut command = self.net.command(side, program);
         command
             .env("HOME", self.path("home"))
+            .env("XDG_RUNTIME_DIR", self.path("home"))
             .env_remove("XDG_CONFIG_HOME")
             .env_remove("XDG_STATE_HOME")
             .env_remove("SSH_AUTH_SOCK");

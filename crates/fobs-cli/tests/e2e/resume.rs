@@ -181,6 +181,14 @@ fn what_another_program_began_is_continued() {
         let (done, _) = again(&case, &route, &["--append-verify"]);
         assert_eq!(resumed(&done), 40 << 20, "{done}");
         assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
+        fs::write(route.target_path("copy"), vec![7; 1 << 20]).expect("another beginning");
+        let (done, events) = again(&case, &route, &["--append-verify"]);
+        assert_eq!(resumed(&done), 0, "{done}");
+        let says =
+            |event: &Value| event["message"].as_str().is_some_and(|it| it.contains("does not begin with"));
+        // The sender notices it.
+        assert_eq!(events.iter().any(says), direction == Direction::Push, "{events:?}");
+        assert_eq!(hash(&route.target_path("copy")), hash(&route.source_path("file")));
     }
 }
 

@@ -62,6 +62,11 @@ fn where_udp_is_blocked_a_copy_goes_over_tcp() {
         // What had come through the channel before the first TCP connection was up may be most of it.
         let transport = carried_by(&case, &route, &[], "copy");
         assert!(["tcp", "channel"].contains(&transport.as_str()), "{transport}");
+        let mut telling = route.plain_cp(&["-v", "--explain"]);
+        telling.arg(route.source("file")).arg(route.target("again"));
+        let said = case.run(&mut telling).expect_success().said();
+        let (verbose, explained) = said.split_once("limit").unwrap_or((&said, ""));
+        assert!(verbose.contains("no answer over UDP") && explained.contains("no answer over UDP"), "{said}");
     }
 }
 

@@ -127,6 +127,9 @@ pub trait Adaptive {
     /// Sets how much of the path the transfer may claim from now on.
     fn claim(&mut self, now: Timestamp, claim: Claim);
 
+    /// Which traffic the transfer yields to at present.
+    fn priority(&self) -> Priority;
+
     /// The oldest change of mode that was not polled yet, with its reason.
     fn poll_mode_change(&mut self) -> Option<ModeChange>;
 }

@@ -104,6 +104,12 @@ impl Deadline {
         }
     }
 
+    /// The highest priority from now on.
+    pub(super) fn set_most(&mut self, most: Priority) {
+        self.most = most;
+        self.claim.priority = self.claim.priority.min(most);
+    }
+
     /// The present claim.
     pub(super) fn claim(&self) -> Claim {
         self.claim

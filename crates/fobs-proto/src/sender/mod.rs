@@ -38,6 +38,7 @@ mod rounds;
 mod route;
 mod schedule;
 mod stats;
+mod steer;
 mod supply;
 mod tally;
 mod timers;
@@ -168,11 +169,6 @@ impl Sender {
     /// The round-trip estimator.
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
-    }
-
-    /// The user's highest rate from now on.
-    pub fn set_rate_limit(&mut self, rate: Option<Rate>) {
-        self.pace.set_cap(rate);
     }
 
     /// Sets a deadline: the object is to be complete at `at`, and the sender claims no more of the path than

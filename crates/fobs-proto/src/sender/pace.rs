@@ -18,7 +18,7 @@ impl Pace {
         Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now) }
     }
 
-    /// The user's cap from now on.
+    /// From now on this is the user's cap.
     pub(super) fn set_cap(&mut self, cap: Option<Rate>) {
         self.cap = cap;
     }

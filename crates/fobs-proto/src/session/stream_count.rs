@@ -1,4 +1,4 @@
-//! How many streams carry frames (protocol 10.5): found while the transfer runs, by what one more or one less
+//! How many streams carry frames (protocol 9.7): found while the transfer runs, by what one more or one less
 //! is worth. A pure function of observations.
 
 use crate::Timestamp;
@@ -33,6 +33,13 @@ const CHANGED: f64 = 0.3;
 const OPENING_EPOCHS: u32 = 5;
 /// Weight of the newest epoch in the rate held.
 const NEWEST: f64 = 0.5;
+/// Streams that deliver less than this part of what the path has carried, while no queue stands, leave room:
+/// random loss holds them. (Trials show little there: the slow start of fresh streams fills any path.)
+const ROOM: f64 = 0.8;
+/// Time over which what the path carries is measured: at least this, and the round trips of an epoch.
+const CARRIED_SPAN: Duration = Duration::from_millis(400);
+/// Where there is room, streams become so many times as many, by what is missing: at least, and at most.
+const ROOM_STEP: (f64, f64) = (2.0, 4.0);
 
 /// Who decides about the number of streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,9 +81,13 @@ pub const STREAMS_QUEUED: f64 = 1.2;
 /// What holds streams back, as far as their kernel says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamBrake {
-    /// Their congestion windows, and so the path; or it is not known.
+    /// It is not known.
     #[default]
     Path,
+    /// Their congestion windows, while a queue stands: the path is full.
+    Queue,
+    /// Their congestion windows, while no queue stands.
+    Losses,
     /// The receiver's windows or the send buffers, while no queue stands.
     Windows,
 }
@@ -86,9 +97,11 @@ impl StreamBrake {
     /// window or buffer was full; their round trips.
     pub fn of(busy: Duration, held: Duration, round_trip: Duration, smallest: Duration) -> StreamBrake {
         let queued = round_trip.as_secs_f64() > STREAMS_QUEUED * smallest.as_secs_f64();
-        match busy > Duration::ZERO && held >= busy.mul_f64(STREAMS_HELD) && !queued {
-            true => StreamBrake::Windows,
-            false => StreamBrake::Path,
+        match () {
+            () if busy.is_zero() || smallest.is_zero() => StreamBrake::Path,
+            () if queued => StreamBrake::Queue,
+            () if held >= busy.mul_f64(STREAMS_HELD) => StreamBrake::Windows,
+            () => StreamBrake::Losses,
         }
     }
 }
@@ -112,14 +125,25 @@ struct Epoch {
     /// When they were all open: they settle from then on, and are measured afterwards.
     opened: Timestamp,
     measured: Option<(Timestamp, u64)>,
-    /// Observations, and those without anything to send.
+    /// Observations, those without anything to send, and those without a queue where losses held the streams.
     seen: u32,
     idle: u32,
+    roomy: u32,
+}
+
+/// What an epoch says.
+#[derive(Debug, Clone, Copy)]
+struct Measured {
+    /// Bytes per second.
+    rate: f64,
+    open: u32,
+    /// No queue stood, and neither windows nor buffers were full.
+    has_room: bool,
 }
 
 impl Epoch {
     fn new(now: Timestamp) -> Epoch {
-        Epoch { began: now, opened: now, measured: None, seen: 0, idle: 0 }
+        Epoch { began: now, opened: now, measured: None, seen: 0, idle: 0, roomy: 0 }
     }
 }
 
@@ -132,6 +156,12 @@ pub struct StreamCount {
     epoch: Option<Epoch>,
     /// Rate of the number held, bytes per second.
     rate: Option<f64>,
+    /// The highest rate over a span, as long as more streams do not disprove it.
+    carried: f64,
+    /// The span that is being measured: since when, and what was delivered by then.
+    span: Option<(Timestamp, u64)>,
+    /// The rate before there were more streams because there was room.
+    had_room: Option<f64>,
     patience: u32,
     /// The next trial after holding is of more; else of fewer.
     more_next: bool,
@@ -152,6 +182,9 @@ impl StreamCount {
             trial: Trial::Hold { epochs: 0 },
             epoch: None,
             rate: None,
+            carried: 0.0,
+            span: None,
+            had_room: None,
             patience: 0,
             more_next: true,
             found: false,
@@ -173,7 +206,7 @@ impl StreamCount {
 
     /// What is observed from now on does not follow what was observed before.
     pub fn pause(&mut self) {
-        self.epoch = None;
+        (self.epoch, self.span, self.had_room) = (None, None, None);
         if let Trial::More { from, .. } | Trial::Fewer { from, .. } = self.trial {
             self.hold(from, self.patience);
         }
@@ -181,21 +214,37 @@ impl StreamCount {
 
     /// Takes an observation; a few in each round trip or second are enough. Streams to be open at once.
     pub fn observe(&mut self, seen: &StreamsSeen) -> u32 {
+        self.watch(seen);
         if let StreamTarget::Found { .. } = self.target
-            && let Some((rate, open)) = self.measure(seen)
+            && let Some(measured) = self.measure(seen)
         {
-            self.decide(rate, open);
+            self.decide(&measured);
             self.epoch = Some(Epoch::new(seen.now));
         }
         self.wanted
     }
 
-    /// The rate of an epoch that ends, and the streams that were open.
-    fn measure(&mut self, seen: &StreamsSeen) -> Option<(f64, u32)> {
+    /// What the path carries at least is what it has carried.
+    fn watch(&mut self, seen: &StreamsSeen) {
+        if seen.idle {
+            self.span = None;
+            return;
+        }
+        let (since, before) = *self.span.get_or_insert((seen.now, seen.delivered));
+        let span = seen.now - since;
+        if span >= CARRIED_SPAN.max(EPOCH_ROUND_TRIPS * seen.round_trip) {
+            let rate = seen.delivered.saturating_sub(before) as f64 / span.as_secs_f64();
+            self.carried = self.carried.max(rate);
+            self.span = Some((seen.now, seen.delivered));
+        }
+    }
+
+    /// An epoch that ends.
+    fn measure(&mut self, seen: &StreamsSeen) -> Option<Measured> {
         let changed = !matches!(self.trial, Trial::Hold { epochs: 1.. });
         // How long it takes to notice a difference is a matter of what made the rate.
         let (len, settles) = match seen.brake {
-            StreamBrake::Path => {
+            StreamBrake::Path | StreamBrake::Queue | StreamBrake::Losses => {
                 let len = EPOCH_MIN.max(EPOCH_ROUND_TRIPS * seen.round_trip);
                 (len, len / 2)
             }
@@ -219,6 +268,7 @@ impl StreamCount {
         };
         epoch.seen += 1;
         epoch.idle += u32::from(seen.idle);
+        epoch.roomy += u32::from(seen.brake == StreamBrake::Losses && !seen.idle);
         if seen.now - since < len {
             return None;
         }
@@ -227,12 +277,27 @@ impl StreamCount {
             return None;
         }
         let bytes = seen.delivered.saturating_sub(before);
-        Some((bytes as f64 / (seen.now - since).as_secs_f64(), seen.open))
+        let rate = bytes as f64 / (seen.now - since).as_secs_f64();
+        Some(Measured { rate, open: seen.open, has_room: epoch.roomy == epoch.seen })
     }
 
-    fn decide(&mut self, rate: f64, open: u32) {
+    fn decide(&mut self, measured: &Measured) {
+        let Measured { rate, open, has_room } = *measured;
         if open < self.wanted {
             return self.settle_for(open.max(1), rate);
+        }
+        if let Some(before) = self.had_room.take()
+            && rate < before * (1.0 + GAIN_KEPT)
+        {
+            // At least twice as many bring no more: the path carries no longer what it did.
+            self.carried = rate;
+        }
+        if has_room
+            && rate < ROOM * self.carried
+            && self.wanted < STREAMS_MAX
+            && !matches!(self.trial, Trial::Fewer { .. })
+        {
+            return self.fill_room(rate);
         }
         match self.trial {
             Trial::Hold { epochs } => self.held(epochs + 1, rate),
@@ -277,6 +342,14 @@ impl StreamCount {
         } else {
             self.try_fewer();
         }
+    }
+
+    /// The path has carried more than this rate, and its streams are too few for that: no trial is needed.
+    fn fill_room(&mut self, rate: f64) {
+        let missing = self.carried / rate.max(1.0);
+        let more = f64::from(self.wanted) * missing.clamp(ROOM_STEP.0, ROOM_STEP.1);
+        (self.rate, self.found, self.had_room) = (None, true, Some(rate));
+        self.hold((more as u32).min(STREAMS_MAX), PATIENCE.0);
     }
 
     fn try_more(&mut self, factor: f64) {

@@ -1,4 +1,4 @@
-//! By which way packets leave (protocol 10.4): the sending side decides, at every heartbeat.
+//! By which way packets leave (protocol 9.6): the sending side decides, at every heartbeat.
 //!
 //! ```text
 //!   Asking     datagrams, not answered yet            -> Datagrams, Beside

@@ -1,17 +1,17 @@
 //! Reaching the server: the control channel, up to the hellos.
 
 use super::Client;
-use crate::cancel::CancelToken;
-use crate::control::message::Reuse;
+use crate::cancel::{CancelHook, CancelToken};
+use crate::control::message::{Hello, Reuse};
 use crate::control::{self, ControlChannel, ssh, tls};
-use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
-use crate::options::{Carrier, DEFAULT_TCP_PORT, Remote, TransferOptions};
+use crate::options::{Carrier, DEFAULT_TCP_PORT, PushBinary, Remote, TransferOptions};
 use crate::secure::identity::{Identity, default_identity_path};
 use crate::secure::known_hosts::{KnownHosts, Pin};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::thread;
 
 impl<'a> Client<'a> {
     /// Connects and exchanges hellos. Cancellation ends every wait but that for a name's addresses.
@@ -20,17 +20,17 @@ impl<'a> Client<'a> {
         options: &'a TransferOptions,
         events: Arc<dyn EventSink>,
         cancel: &'a CancelToken,
-        throttle: Throttle,
     ) -> Result<Client<'a>> {
         match remote.carrier {
             Carrier::Ssh => {
-                let hosts = ssh::resolve_host(remote, options);
-                let mut session = ssh::connect(remote, options)?;
-                let hook = Some(cancel.on_cancel(session.process.killer()));
-                let watch = session.process.watch(ssh::Patience::usual(), events.clone());
-                let hello =
-                    session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
-                drop(watch);
+                if let Some(hosts) = &options.ssh.inherited {
+                    return Client::inherit(hosts.clone(), options, events, cancel);
+                }
+                // Beside the login: both start a program.
+                let (there, ours) = (remote.clone(), options.clone());
+                let resolving = thread::spawn(move || ssh::resolve_host(&there, &ours));
+                let (session, hello, hook) = greet_over_ssh(remote, options, &events, cancel)?;
+                let hosts = resolving.join().unwrap_or_else(|_| vec![remote.host.clone()]);
                 let ssh = Some(session.process);
                 let channel = session.channel;
                 Ok(Client {
@@ -43,9 +43,8 @@ impl<'a> Client<'a> {
                     options,
                     events,
                     cancel,
-                    hook,
+                    hook: Some(hook),
                     reuse: Reuse::default(),
-                    throttle,
                 })
             }
             Carrier::Daemon => {
@@ -67,11 +66,83 @@ impl<'a> Client<'a> {
                     cancel,
                     hook,
                     reuse: Reuse::default(),
-                    throttle,
                 })
             }
         }
     }
+}
+
+impl<'a> Client<'a> {
+    /// Over this process's own standard input and output.
+    fn inherit(
+        hosts: Vec<String>,
+        options: &'a TransferOptions,
+        events: Arc<dyn EventSink>,
+        cancel: &'a CancelToken,
+    ) -> Result<Client<'a>> {
+        let mut channel = ssh::server_channel()?;
+        if let Some(host) = hosts.first() {
+            channel.peer.description.clone_from(host);
+        }
+        let writer = channel.writer.clone();
+        let hook = Some(cancel.on_cancel(move || writer.close()));
+        let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+        let reuse = Reuse::default();
+        Ok(Client {
+            channel,
+            ssh: None,
+            hosts,
+            tcp_port: 0,
+            lane: None,
+            hello,
+            options,
+            events,
+            cancel,
+            hook,
+            reuse,
+        })
+    }
+}
+
+/// Connects over ssh up to the hellos, and sends the program first where that is wanted and needed.
+fn greet_over_ssh(
+    remote: &Remote,
+    options: &TransferOptions,
+    events: &Arc<dyn EventSink>,
+    cancel: &CancelToken,
+) -> Result<(ssh::SshSession, Hello, CancelHook)> {
+    let (tried, push) = match options.ssh.push {
+        PushBinary::Never => (greeted(ssh::connect(remote, options)?, events, cancel), false),
+        PushBinary::IfMissing => (greeted(ssh::connect(remote, options)?, events, cancel), true),
+        PushBinary::Expected => return pushed(remote, options, events, cancel),
+    };
+    match tried {
+        Err(error) if push && error.kind == ErrorKind::RemoteMissing => {
+            pushed(remote, options, events, cancel)
+        }
+        tried => tried,
+    }
+}
+
+fn pushed(
+    remote: &Remote,
+    options: &TransferOptions,
+    events: &Arc<dyn EventSink>,
+    cancel: &CancelToken,
+) -> Result<(ssh::SshSession, Hello, CancelHook)> {
+    greeted(ssh::connect_pushing(remote, options, events, cancel)?, events, cancel)
+}
+
+fn greeted(
+    mut session: ssh::SshSession,
+    events: &Arc<dyn EventSink>,
+    cancel: &CancelToken,
+) -> Result<(ssh::SshSession, Hello, CancelHook)> {
+    let hook = cancel.on_cancel(session.process.killer());
+    let watch = session.process.watch(ssh::Patience::usual(), events.clone());
+    let hello = session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
+    drop(watch);
+    Ok((session, hello, hook))
 }
 
 fn port_of(remote: &Remote, options: &TransferOptions) -> u16 {

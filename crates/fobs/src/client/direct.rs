@@ -1,18 +1,21 @@
 //! Objects that travel in the messages of the control channel (protocol 2.8), at the client.
 
+use super::ends::{local_sources, open_source};
 use super::persist::Course;
-use super::{Client, Done};
+use super::request::out_of_turn;
+use super::{Client, Done, hang_up};
 use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
 use crate::control::printable;
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::direction::TransferDirection;
 use crate::engine::{Reporter, aborted};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::Summary;
-use crate::options::{TransferOptions, Transport};
+use crate::event::{Event, EventSink, Summary};
+use crate::options::{Carrier, Location, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::summary;
 use crate::storage::{Sink, SourceShape};
+use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Hexadecimal digits of a root that are shown.
@@ -24,6 +27,44 @@ pub(super) fn may_be_direct(options: &TransferOptions) -> bool {
     let goes_as_it_likes =
         options.rate_limit.is_none() && options.packet_size.is_none() && options.transport == Transport::Auto;
     goes_as_it_likes && options.sync.is_none() && !options.append_verify && !options.checksum
+}
+
+/// Most file data that a copy sends with its request, bytes: in base64 and with its records it fits in the first
+/// flight of a TCP connection (RFC 6928), so it takes one round trip where the data plane takes three.
+const COPY_DATA_MAX: u64 = 8 << 10;
+/// The room that a copy offers: that data, and records of some files.
+pub(super) const COPY_ROOM: u32 = COPY_DATA_MAX as u32 + (2 << 10);
+
+/// Whether a copy may go so: one that leaves everything about the data plane as it is.
+pub(super) fn copy_may_be_direct(options: &TransferOptions) -> bool {
+    let defaults = TransferOptions::default();
+    let chooses_nothing = options.congestion_control == defaults.congestion_control
+        && (options.ack_every, options.burst, options.deadline, options.min_rate) == (None, None, None, None)
+        && options.udp_ports.is_none();
+    let is_plain = !options.preserve && !options.compress && !options.fsync && !options.recursive;
+    may_be_direct(options) && chooses_nothing && is_plain
+}
+
+/// The whole object of a push, if its sources are files and small.
+pub(super) fn small_object(
+    sources: &[Location],
+    options: &TransferOptions,
+) -> Result<Option<(Filled, SourceShape)>> {
+    let len = |location: &Location| match location {
+        Location::Local(path) => {
+            let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+            found.map_or(u64::MAX, |found| found.len())
+        }
+        Location::Remote(_) | Location::Stdio => u64::MAX,
+    };
+    let total = sources.iter().map(len).fold(0, u64::saturating_add);
+    if !copy_may_be_direct(options) || total > COPY_DATA_MAX {
+        return Ok(None);
+    }
+    let source = open_source(local_sources(sources)?, options)?;
+    let shape = source.shape();
+    // A file may have grown.
+    Ok(Filled::all_of(source, COPY_ROOM as usize)?.map(|object| (object, shape)))
 }
 
 /// The room that is offered for such an object.
@@ -42,11 +83,13 @@ impl Client<'_> {
         let resuming = self.resuming(course.id, names, false);
         let chunk = std::mem::take(&mut object.chunk);
         let template = self.plain_open(TransferDirection::Push, vec![destination], resuming);
+        let template_keeps = template.reuse.keep;
         let reuse = Reuse { object: Some(chunk), ..template.reuse.clone() };
         let open = Open { shape: Some(shape), reuse, ..template };
-        let Client { mut channel, events, cancel, .. } = self;
+        let Client { mut channel, ssh, events, cancel, .. } = self;
         let (asked, began) = (Instant::now(), course.began);
         channel.set_read_deadline(asked.checked_add(self.options.timeout));
+        let (events_of_copy, keeps) = (events.clone(), template_keeps);
         let reporter = Reporter::new(events, channel.writer.clone());
         object.failures.drain(..).for_each(|failure| reporter.failed(failure));
         channel.writer.send(&Message::Open(Box::new(open))).map_err(|error| cancel.explain(error))?;
@@ -60,7 +103,7 @@ impl Client<'_> {
                 None => return Err(cancel.explain(hung_up(peer))),
             }
         };
-        course.started();
+        tell_start(&events_of_copy, channel.carrier, keeps, course);
         if complete.root != object.root() {
             let theirs = printable(&complete.root, ROOT_DIGITS);
             let message =
@@ -72,6 +115,8 @@ impl Client<'_> {
         course.reporter = Some(reporter.clone());
         let seconds = asked.elapsed().as_secs_f64();
         let done = figures(Direction::Sender, complete, seconds, began, &reporter);
+        // The server ends by itself: its part is done.
+        hang_up(&channel.writer, ssh);
         Ok((done, SystemTime::now()))
     }
 
@@ -84,14 +129,27 @@ impl Client<'_> {
         course: &mut Course,
     ) -> Result<Done> {
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
-        course.started();
+        tell_start(&self.events, self.channel.carrier, self.reuse.keep, course);
         let (stored, closing) = store(object, sink, &reporter)?;
         closing.acknowledged();
         reporter.tell_progress();
         course.reporter = Some(reporter.clone());
         let seconds = asked.elapsed().as_secs_f64();
         let done = figures(Direction::Receiver, completion(&stored), seconds, course.began, &reporter);
+        hang_up(&self.channel.writer, self.ssh);
         Ok((done, SystemTime::now()))
+    }
+}
+
+/// A copy begins, of which nothing is left to do. (A session's user has not asked for a copy.)
+fn tell_start(events: &Arc<dyn EventSink>, carrier: Carrier, keeps: bool, course: &mut Course) {
+    course.started();
+    if !keeps {
+        let control = match carrier {
+            Carrier::Ssh => "ssh",
+            Carrier::Daemon => "tls",
+        };
+        events.event(Event::Started { control, transport: "control", cipher: "", cc: "auto" });
     }
 }
 
@@ -121,11 +179,6 @@ fn figures(
     let cipher = Cipher::best_here();
     let figures = summary(side, &complete, &finished, cipher, began, reporter.errors());
     Summary { transport: "control".to_owned(), cipher: String::new(), ..figures }
-}
-
-fn out_of_turn(peer: &str) -> Error {
-    let message = format!("{peer} answered out of turn; install the same version on both sides");
-    Error::new(ErrorKind::Protocol, message)
 }
 
 fn hung_up(peer: &str) -> Error {

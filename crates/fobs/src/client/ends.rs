@@ -67,7 +67,7 @@ pub(crate) fn make_sink(
 }
 
 /// Refuses sources of which the later would replace the earlier.
-fn distinct(paths: &[Vec<u8>]) -> Result<()> {
+pub(super) fn distinct(paths: &[Vec<u8>]) -> Result<()> {
     let Some((first, second)) = same_name(paths) else { return Ok(()) };
     Err(usage(&format!(
         "'{}' and '{}' would get the same name at the destination, and the second replace the first: copy them \

@@ -1,4 +1,4 @@
-//! Requests about files by name, over a connection that is kept (protocol 2.9).
+//! Requests about files by name, over a connection that is kept (protocol 2.12).
 
 use super::line::{Caller, Line, Manner, leaves_sound};
 use crate::control::files::FileRequest;

@@ -8,7 +8,7 @@ use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{ByteRange, Hello, Message, REUSE, Reuse};
 use crate::control::{ControlChannel, Kept, KeptSide, ssh};
 use crate::direct::Filled;
-use crate::engine::RateControl;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Remote, TransferOptions};
@@ -70,7 +70,7 @@ pub(crate) struct Manner<'m> {
     pub(crate) options: &'m TransferOptions,
     pub(crate) events: &'m Arc<dyn EventSink>,
     pub(crate) cancel: &'m CancelToken,
-    pub(crate) rate: &'m RateControl,
+    pub(crate) steering: &'m Steering,
 }
 
 impl Caller {
@@ -102,6 +102,7 @@ impl Caller {
     /// Makes one transfer, over as many connections as it needs. Figures come even where files failed.
     pub(crate) fn run(&mut self, mut task: Task<'_>, manner: Manner<'_>) -> Result<Summary> {
         let mut course = Course::new(transfer_id(), Remedy::Reconnect);
+        course.steering = manner.steering.clone();
         let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
         let done = persist(manner.options.timeout, manner.cancel, tell, || {
             let outcome = self.attempt(&mut task, manner, &mut course);
@@ -156,8 +157,7 @@ impl Caller {
     }
 
     fn call<'m>(&self, manner: Manner<'m>) -> Result<Client<'m>> {
-        let Manner { options, events, cancel, rate } = manner;
-        Client::call(&self.remote, options, events.clone(), cancel, rate.throttle())
+        Client::call(&self.remote, manner.options, manner.events.clone(), manner.cancel)
     }
 
     fn keeps(&self, hello: &Hello) -> bool {
@@ -234,7 +234,7 @@ impl Line {
         manner: Manner<'_>,
         course: &mut Course,
     ) -> (Result<Done>, bool) {
-        let Manner { options, events, cancel, rate } = manner;
+        let Manner { options, events, cancel, .. } = manner;
         let channel = self.lease();
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
@@ -250,7 +250,6 @@ impl Line {
             cancel,
             hook: Some(hook),
             reuse: Reuse { keep: true, ..Reuse::default() },
-            throttle: rate.throttle(),
         };
         let outcome = match task {
             // The answer to an object in a request does not say what a server withholds of attributes.

@@ -6,7 +6,7 @@ use crate::cancel::CancelToken;
 use crate::control::message::{Accept, Bytes, DOCTOR, Message, Open, Resuming};
 use crate::direction::TransferDirection;
 use crate::doctor::{HostFacts, Nowhere, Zeros, clock_s};
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
 use crate::history::RememberedPath;
@@ -56,8 +56,7 @@ impl<'a> Ready<'a> {
         events: Arc<dyn EventSink>,
         cancel: &'a CancelToken,
     ) -> Result<(Ready<'a>, Option<Examined>)> {
-        let throttle = Throttle::default();
-        let mut client = Client::call(probe.remote, probe.options, events, cancel, throttle)?;
+        let mut client = Client::call(probe.remote, probe.options, events, cancel)?;
         if !client.hello.has(DOCTOR) {
             let peer = &client.channel.peer.description;
             let message =
@@ -114,6 +113,7 @@ impl<'a> Ready<'a> {
             // The answer waited for an examination.
             answered: None,
             lessons: Lessons::of_the_user(&client.channel.peer),
+            steering: Steering::new(),
             peer_name: client.channel.peer.description,
             ports: link::ports_of(&accept),
         });
@@ -148,6 +148,7 @@ impl<'a> Ready<'a> {
             reporter,
             cancel: cancel.clone(),
             throttle: Throttle::default(),
+            steering: Steering::new(),
             peer_name: client.channel.peer.description,
             ports: link::ports_of(&accept),
         });

@@ -1,13 +1,14 @@
 //! The client's request, the server's answer, and what both make: the data plane.
 
-use super::Client;
-use crate::control::message::{Accept, Message, Open, Resuming};
+use super::{Client, blame};
+use crate::control::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
 use crate::direction::TransferDirection;
 use crate::engine::streams::StreamSetup;
 use crate::engine::{LinkSetup, aborted, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::sending_of;
+use crate::storage::may_stand_for;
 use std::time::Instant;
 
 impl Client<'_> {
@@ -65,6 +66,31 @@ impl Client<'_> {
         made.inspect_err(|error| tell_abort(&self.channel.writer, error))
     }
 
+    /// Has the server say what paths stand for, where any of them needs it and it can.
+    pub(super) fn expand(&mut self, paths: &[Vec<u8>], role: PathRole) -> Result<Vec<Vec<u8>>> {
+        if !self.hello.has(EXPAND) {
+            return Ok(paths.to_vec());
+        }
+        let asked = Message::Expand { paths: paths.iter().cloned().map(Bytes).collect(), role };
+        let sent = self.channel.writer.send(&asked);
+        let answer = self.channel.reader.recv();
+        let answer =
+            answer.and_then(|answer| if answer.is_some() { Ok(answer) } else { sent.map(|()| None) });
+        let answer =
+            answer.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
+        let peer = &self.channel.peer.description;
+        let expanded: Vec<Vec<u8>> = match answer {
+            Some(Message::Expanded { paths }) => paths.into_iter().map(|path| path.0).collect(),
+            Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+            _ => return Err(out_of_turn(peer)),
+        };
+        let is_expected = |path: &Vec<u8>| paths.iter().any(|pattern| may_stand_for(pattern, path));
+        match expanded.is_empty() || !expanded.iter().all(is_expected) {
+            true => Err(out_of_turn(peer)),
+            false => Ok(expanded),
+        }
+    }
+
     /// Sends the request and waits for the server's answer.
     pub(super) fn ask(&mut self, open: Open) -> Result<Accept> {
         self.channel.set_read_deadline(Instant::now().checked_add(self.options.timeout));
@@ -91,14 +117,17 @@ impl Client<'_> {
         };
         match answer {
             Some(Message::Accept(accept)) => Ok(accept),
-            Some(_) => Err(Error::new(
-                ErrorKind::Protocol,
-                format!("{peer} answered out of turn; install the same version on both sides"),
-            )),
+            Some(_) => Err(out_of_turn(peer)),
             None => Err(Error::new(
                 ErrorKind::Connect,
                 format!("{peer} ended the connection instead of answering; look at what it says there"),
             )),
         }
     }
+}
+
+/// The server speaks where it should not.
+pub(super) fn out_of_turn(peer: &str) -> Error {
+    let message = format!("{peer} answered out of turn; install the same version on both sides");
+    Error::new(ErrorKind::Protocol, message)
 }

@@ -11,7 +11,7 @@ use crate::options::{StreamAllotment, Transport};
 use crate::secure::datagram::Direction;
 use crate::secure::stream::StreamSecret;
 use crate::server::PORT_OF_THE_CHANNEL;
-use crate::session::{choice_of, stream_target};
+use crate::session::{choice_of, sending_of, stream_target, tcp_tuning};
 
 impl Client<'_> {
     /// Whether to ask for streams; opens the lane if so, because the server may use it as soon as it answers.
@@ -83,7 +83,8 @@ impl Client<'_> {
         };
         let cipher = link.cipher;
         let target = stream_target(Some(self.options.priority.name()));
-        Ok(Some(StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment }))
+        let tuning = tcp_tuning(&sending_of(self.options), direction)?;
+        Ok(Some(StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment, tuning }))
     }
 
     /// Where the server takes streams.

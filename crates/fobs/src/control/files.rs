@@ -1,4 +1,4 @@
-//! Requests about files by name, and their answers, as messages (protocol 2.9).
+//! Requests about files by name, and their answers, as messages (protocol 2.12).
 
 use super::message::Bytes;
 use super::printable;

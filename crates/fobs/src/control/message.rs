@@ -6,6 +6,8 @@ use super::wire;
 use crate::cause::{LossWindow, Remedy};
 use crate::direction::TransferDirection;
 use crate::doctor::HostFacts;
+use crate::engine::Wanted;
+use crate::event::OtherEntries;
 use crate::explain::{Measured, ReceiverSample, SenderSample};
 use crate::mode::ModeChange;
 use crate::options::sync::SyncOptions;
@@ -32,10 +34,24 @@ pub const SYNC: &str = "sync";
 pub const STREAMS: &str = "streams";
 /// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
 pub const REUSE: &str = "reuse";
-/// The feature of a program that answers about files by name (protocol 2.9).
+/// The feature of a program that answers about files by name (protocol 2.12).
 pub const FILES: &str = "files";
+/// The feature of a program that expands patterns and homes in paths (protocol 2.9).
+pub const EXPAND: &str = "expand";
+/// The feature of a program whose sending can be changed while it runs (protocol 2.10).
+pub const STEER: &str = "steer";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 7] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, FILES];
+pub const FEATURES: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
+
+/// What paths are in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathRole {
+    /// Sources: patterns and homes count.
+    Sources,
+    /// A destination: only a home counts.
+    Destination,
+}
 
 /// Everything a control channel carries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +78,18 @@ pub enum Message {
         entries: Vec<WireEntry>,
         /// Whether no more follow.
         last: bool,
+    },
+    /// Client, before its request: what do these paths stand for (protocol 2.9)?
+    Expand {
+        /// Paths with patterns or homes.
+        paths: Vec<Bytes>,
+        /// What they are in the request.
+        role: PathRole,
+    },
+    /// Server: what they stand for, in order.
+    Expanded {
+        /// Paths for the request.
+        paths: Vec<Bytes>,
     },
     /// Sender: a batch of the entries that it would send (protocol 7.8).
     Listing {
@@ -120,6 +148,8 @@ pub enum Message {
     Remedy(Remedy),
     /// Sender: its controller changed its mode; likewise.
     Mode(ModeChange),
+    /// Receiver, a client: its user changes how the server sends (protocol 2.10).
+    Steer(Wanted),
     /// Sender: data takes another way; likewise.
     Way(WayChange),
     /// Sender: its own counters, a few times a second and at the end.
@@ -291,6 +321,10 @@ pub struct Sending {
     pub deadline: Option<Duration>,
     /// `--transport`.
     pub transport: Option<String>,
+    /// `--tcp-cc`.
+    pub tcp_cc: Option<String>,
+    /// `--tcp-buffer`, bytes.
+    pub tcp_buffer: Option<u32>,
 }
 
 /// How the session goes on.
@@ -345,6 +379,9 @@ pub struct Standing {
     /// Seconds by which the deadline is expected to be missed; `None` if it is expected to be met.
     #[serde(default)]
     pub late_seconds: Option<f64>,
+    /// TCP connections that carry data now.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub streams: u32,
 }
 
 /// The receiver's figures: the completion signal.
@@ -359,6 +396,9 @@ pub struct Complete {
     /// File bytes that were not sent, because an earlier attempt had verified them.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub resumed_bytes: u64,
+    /// What else is in place; none from an older program.
+    #[serde(default, skip_serializing_if = "wire::is_default")]
+    pub others: OtherEntries,
     /// From the arrival of the first data packet to the last verified chunk, seconds.
     pub seconds: f64,
     /// Datagrams the kernel dropped at the receiving socket.

@@ -5,14 +5,17 @@
 //! password prompts all work; only the options that the caller gave are passed on.
 
 mod arguments;
+mod between;
+mod binary;
 mod patience;
+mod push;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -20,8 +23,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use self::arguments::{arguments, connection_arguments, destination, program};
+use self::arguments::{arguments, connection_arguments, destination, program, server_command};
+pub use self::between::{FarRequest, copy_between};
 pub use self::patience::Patience;
+pub(crate) use self::push::connect_pushing;
 use super::message::Hello;
 use super::{ControlChannel, Peer, printable};
 use crate::cancel::CancelToken;
@@ -73,35 +78,62 @@ pub struct SshProcess {
 /// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
 /// after the hellos ([`SshSession::hello`]).
 pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession> {
-    let mut child = Command::new(program(options))
-        .args(arguments(remote, options)?)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(|error| {
-            let message = format!(
-                "cannot run {}: {error}; install the OpenSSH client, or name the program to use",
-                program(options).display()
-            );
-            Error::new(ErrorKind::Ssh, message)
-        })?;
-    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        unreachable!("both were asked to be pipes");
-    };
-    let head = Arc::new(Mutex::new(Vec::new()));
-    let recorded = Recorded { stream: stdout, head: head.clone() };
-    let peer = Peer { description: format!("{} via ssh", remote.host), address: None, key: None };
-    Ok(SshSession {
-        channel: ControlChannel::over(recorded, stdin, Carrier::Ssh, peer),
-        process: SshProcess {
+    Started::start(remote, options, &server_command(options)?).map(Started::into_session)
+}
+
+/// A running `ssh` whose streams carry no frames yet.
+struct Started {
+    process: SshProcess,
+    stdin: ChildStdin,
+    stdout: Recorded<ChildStdout>,
+}
+
+impl Started {
+    /// Starts `ssh` with this command for the shell at the far end.
+    fn start(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Started> {
+        Started::start_with(remote, options, command, Stdio::inherit())
+    }
+
+    /// Likewise, with another standard error.
+    fn start_with(
+        remote: &Remote,
+        options: &TransferOptions,
+        command: &str,
+        stderr: Stdio,
+    ) -> Result<Started> {
+        let mut child = Command::new(program(options))
+            .args(arguments(remote, options, command)?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| {
+                let message = format!(
+                    "cannot run {}: {error}; install the OpenSSH client, or name the program to use",
+                    program(options).display()
+                );
+                Error::new(ErrorKind::Ssh, message)
+            })?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked to be pipes");
+        };
+        let head = Arc::new(Mutex::new(Vec::new()));
+        let process = SshProcess {
             child: Arc::new(Mutex::new(child)),
             host: remote.host.clone(),
             fobs_path: options.fobs_path.clone(),
-            head,
+            head: head.clone(),
             gave_up: Arc::default(),
-        },
-    })
+        };
+        Ok(Started { process, stdin, stdout: Recorded { stream: stdout, head } })
+    }
+
+    /// From here on both sides send frames.
+    fn into_session(self) -> SshSession {
+        let Started { process, stdin, stdout } = self;
+        let peer = Peer { description: format!("{} via ssh", process.host), address: None, key: None };
+        SshSession { channel: ControlChannel::over(stdout, stdin, Carrier::Ssh, peer), process }
+    }
 }
 
 impl SshSession {
@@ -147,6 +179,11 @@ impl SshProcess {
             }
         }
         cancel.explain(error)
+    }
+
+    /// Its standard error, where that is a pipe.
+    fn take_stderr(&self) -> Option<ChildStderr> {
+        locked(&self.child).stderr.take()
     }
 
     /// An action that ends `ssh`, for another thread.

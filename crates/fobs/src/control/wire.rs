@@ -210,6 +210,10 @@ pub(super) struct Sending {
     deadline_ms: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     transport: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    tcp_cc: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    tcp_buffer: u32,
 }
 
 impl From<Sending> for message::Sending {
@@ -223,6 +227,8 @@ impl From<Sending> for message::Sending {
             priority: given(wire.priority),
             deadline: given(wire.deadline_ms).map(Duration::from_millis),
             transport: given(wire.transport),
+            tcp_cc: given(wire.tcp_cc),
+            tcp_buffer: given(wire.tcp_buffer),
         }
     }
 }
@@ -238,6 +244,8 @@ impl From<message::Sending> for Sending {
             priority: sending.priority.unwrap_or_default(),
             deadline_ms: sending.deadline.map_or(0, at_least_a_millisecond),
             transport: sending.transport.unwrap_or_default(),
+            tcp_cc: sending.tcp_cc.unwrap_or_default(),
+            tcp_buffer: sending.tcp_buffer.unwrap_or_default(),
         }
     }
 }

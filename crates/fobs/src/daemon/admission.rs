@@ -128,7 +128,7 @@ impl Admission {
         let held = running.keys.entry(*key).or_default();
         held.sessions += 1;
         let rate = limits.rate_bps.map(|bps| match &held.rate {
-            Some(rate) if rate.bits_per_second() == Some(bps) => rate.clone(),
+            Some(rate) if rate.bits_per_second() == bps => rate.clone(),
             // The file has changed: sessions that run keep their rate.
             _ => Arc::new(SharedRate::new(bps)),
         });

@@ -129,6 +129,12 @@ pub(super) struct Floor {
 }
 
 impl Floor {
+    /// The user has paused the transfer: the time until now does not count.
+    pub(super) fn restart(&mut self) {
+        let MinRate { bits_per_second, over } = self.chosen;
+        self.watch = RateFloor::new(Rate::bits_per_second(bits_per_second), over);
+    }
+
     /// To be called with every heartbeat.
     ///
     /// # Errors

@@ -69,6 +69,11 @@ impl SenderMeter {
         SenderMeter { due: Due::new(), reader, cpu, waits: WaitTimes::default(), cap_bps }
     }
 
+    /// From now on samples say that this is the user's cap, bits per second.
+    pub(super) fn set_cap(&mut self, cap_bps: u64) {
+        self.cap_bps = cap_bps;
+    }
+
     pub(super) fn waited(&mut self, why: Wait, time: Duration) {
         self.waits[why] += time;
     }

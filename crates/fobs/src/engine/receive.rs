@@ -16,7 +16,7 @@ use super::remedy::{Remedies, RemedyPolicy};
 use super::streams::Incoming;
 use super::survey::{Answering, Routed};
 use super::throttle::ThrottleEnd;
-use super::{Link, Reporter, thread, writer};
+use super::{Link, Reporter, Steering, thread, writer};
 use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
 use crate::control::ControlWriter;
@@ -77,6 +77,9 @@ struct Receiving {
     control_watch: Option<ControlWatch>,
     began: Timestamp,
     streams: Option<Incoming>,
+    steering: Steering,
+    /// The version of what the sender was told last.
+    steered: u64,
     _throttle_end: ThrottleEnd,
 }
 
@@ -141,6 +144,7 @@ impl Receiving {
             writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
         let mut machine = Receiver::new(job.config);
         machine.handle_socket_buffer(link.recv_buffer() as u64);
+        job.steering.attach(link.waker());
         let (began, side) = (link.clock().now(), link.side());
         let receiving = Receiving {
             policy: ReceivePolicy::new(began, side, job.endurance.timeout),
@@ -168,6 +172,8 @@ impl Receiving {
             control_watch: job.endurance.control_watch(began),
             began,
             streams,
+            steering: job.steering,
+            steered: 0,
             _throttle_end: job.throttle.end_on_drop(),
         };
         Ok((receiving, storing))
@@ -194,6 +200,7 @@ impl Receiving {
             if let Some(summary) = self.summary.take() {
                 return Ok(summary);
             }
+            self.steer()?;
             let socket_is_empty = self.take_batches()?;
             self.take_frames()?;
             let now = self.link.clock().now();
@@ -241,11 +248,21 @@ impl Receiving {
         if let Some(watch) = &mut self.control_watch {
             watch.check(now, &mut self.link, Stake::Flight)?;
         }
-        if let Some(floor) = &mut self.floor {
-            floor.check(now, &self.reporter)?;
+        match &mut self.floor {
+            Some(floor) if self.steering.is_paused() => floor.restart(),
+            Some(floor) => floor.check(now, &self.reporter)?,
+            None => {}
         }
         self.make_way(now)?;
         self.cancel.check()
+    }
+
+    /// Has the sender do what the user has changed.
+    fn steer(&mut self) -> Result<()> {
+        match self.steering.news(&mut self.steered) {
+            Some(wanted) => self.send_message(&Message::Steer(wanted)),
+            None => Ok(()),
+        }
     }
 
     /// Ends the session if a later one of its client is to have the destination.
@@ -437,6 +454,7 @@ impl Receiving {
             files: summary.files + resumed.files,
             bytes: summary.bytes + resumed.files_bytes,
             resumed_bytes: resumed.bytes,
+            others: summary.others,
             seconds: self
                 .arrivals
                 .first_data()

@@ -6,9 +6,10 @@ use crate::control::message::{Bytes, Message, Standing};
 use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
 use crate::explain::{Measured, SenderSample};
+use crate::options::STREAMS_MAX;
 use crate::route::WayChange;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
-use crate::storage::{FileDone, Item, Suspended, show_path};
+use crate::storage::{FileDone, Item, StartOverReason, Suspended, show_path};
 use fobs_proto::Timestamp;
 use fobs_proto::session::RouteChange;
 use std::collections::HashSet;
@@ -313,17 +314,27 @@ impl Reporter {
         self.with(|state| state.suspended.unwrap_or(state.progress.bytes))
     }
 
-    /// An earlier run had begun a file, and its source changed since.
-    pub(super) fn started_over(&self, path: &[u8]) {
+    /// A file is sent anew of which the destination has something.
+    pub(super) fn started_over(&self, path: &[u8], why: StartOverReason) {
         let count = self.with(|state| {
             state.started_over += 1;
             state.started_over
         });
         let notice = match count {
             ..=STARTED_OVER_TOLD => {
-                format!("'{}' changed since the copy was interrupted, so it is copied anew", show_path(path))
+                let shown = show_path(path);
+                match why {
+                    StartOverReason::Changed => {
+                        format!("'{shown}' changed since the copy was interrupted, so it is copied anew")
+                    }
+                    StartOverReason::OtherBeginning => {
+                        format!(
+                            "'{shown}' does not begin with what the destination has, so it is copied whole"
+                        )
+                    }
+                }
             }
-            _ if count == STARTED_OVER_TOLD + 1 => "more files changed since, and are copied anew".to_owned(),
+            _ if count == STARTED_OVER_TOLD + 1 => "more files are copied anew".to_owned(),
             _ => return,
         };
         self.events.event(Event::Notice(notice));
@@ -337,6 +348,7 @@ impl Reporter {
             state.progress.rtt_ms = standing.rtt_ms;
             state.progress.loss_rate = standing.loss_rate;
             state.progress.waste = standing.waste;
+            state.progress.streams = standing.streams.min(STREAMS_MAX);
         });
         let late = standing.late_seconds.filter(|late| late.is_finite() && *late > 0.0);
         if let Some(late) = late

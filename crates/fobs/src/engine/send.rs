@@ -5,6 +5,7 @@ mod held;
 mod job;
 mod outbox;
 mod removal;
+mod steer;
 mod streams;
 mod telemetry;
 
@@ -19,7 +20,7 @@ use super::measure::{Audience, SenderMeter};
 use super::meter::WorkMeter;
 use super::streams::Outgoing;
 use super::survey::{Docket, Listing, Routed};
-use super::throttle::{Throttle, ThrottleEnd};
+use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, reader, thread};
 use crate::cancel::CancelToken;
 use crate::control::ControlWriter;
@@ -43,6 +44,7 @@ use outbox::{Outbox, Put};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
+use steer::Steered;
 use streams::{FramesWait, Routing};
 use telemetry::Telemetry;
 
@@ -79,10 +81,8 @@ struct Sending {
     moves: u64,
     streams: Option<Outgoing>,
     routing: Routing,
-    throttle: Throttle,
+    steered: Steered,
     _throttle_end: ThrottleEnd,
-    /// The rate that the machine had at first, where no other is set.
-    first_cap: Option<Rate>,
 }
 
 /// Sends the object; returns after the completion signal.
@@ -102,7 +102,7 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     while let Some(done) = sending.held.pop() {
         sending.settle(done);
     }
-    sending.reporter.standing(&figures::standing(&sending.machine, &sending.known));
+    sending.reporter.standing(&sending.standing());
     if sending.link.side() == Side::Client {
         // The server closes its streams soon, and no other is to be made in their place.
         sending.streams = None;
@@ -149,9 +149,9 @@ impl Sending {
         let (judge, learned_from) = job.lessons.teach(job.config.judge);
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (chosen_rate(&config), link.clock().now());
-        let first_cap = config.rate_limit;
         let (side, timeout) = (link.side(), job.endurance.timeout);
         let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
+        let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {
             machine.pursue(began, began + left, most);
@@ -187,9 +187,8 @@ impl Sending {
             moves: 0,
             streams,
             routing,
+            steered,
             _throttle_end: job.throttle.end_on_drop(),
-            throttle: job.throttle,
-            first_cap,
         })
     }
 
@@ -210,6 +209,7 @@ impl Sending {
             self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
             let now = self.link.clock().now();
             self.validate_path(now);
+            self.steer(now);
             if self.machine.poll_timeout().is_some_and(|at| at <= now) {
                 self.machine.handle_timeout(now);
             }
@@ -238,19 +238,16 @@ impl Sending {
     }
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
-        self.machine.set_rate_limit(self.throttle.limit().map(Rate::bits_per_second).or(self.first_cap));
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
-        self.reporter.standing_to_peer(figures::standing(&self.machine, &self.known));
+        self.reporter.standing_to_peer(self.standing());
         self.reporter.tell_progress();
         if let Some(watch) = &mut self.control_watch {
             let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
             watch.check(now, &mut self.link, stake)?;
         }
-        if let Some(floor) = &mut self.floor {
-            floor.check(now, &self.reporter)?;
-        }
+        self.check_floor(now)?;
         self.cancel.check()
     }
 
@@ -258,6 +255,9 @@ impl Sending {
     fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
         let wake = heartbeat.min(self.telemetry.meter.due.at());
         let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
+        if self.steered.is_paused() {
+            return self.wait_paused(until);
+        }
         if !self.link.has_peer() {
             return self.pause(Wait::Answers, until, Interest::Readable);
         }
@@ -353,7 +353,7 @@ impl Sending {
             ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
         self.resumed_bytes += chunk.resumed_bytes;
         self.reporter.resumed(chunk.resumed_bytes);
-        chunk.started_over.iter().for_each(|path| self.reporter.started_over(path));
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
@@ -378,6 +378,7 @@ impl Sending {
                 }
             }
             ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
+            ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
             ControlEvent::Message(Message::Failed { path, reason }) => {
                 self.reporter.failed_there(path.0, &reason);
             }

@@ -41,4 +41,4 @@ pub use limits::{Limit, Stage};
 pub use losses::LossCause;
 pub use recorder::Recorder;
 pub use sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample, Work};
-pub use trace::{End, Head, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};
+pub use trace::{End, Head, SOURCES_NAMED_MAX, Subject, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};

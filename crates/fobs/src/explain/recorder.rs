@@ -2,7 +2,7 @@
 
 use super::journal::{At, Journal, Measured};
 use super::sample::{ReceiverSample, SenderSample};
-use super::trace::{End, Head, Trace};
+use super::trace::{End, Head, Subject, Trace};
 use crate::event::{Event, Outcome};
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,11 @@ impl Recorder {
         Recorder::default()
     }
 
+    /// The record is of a copy of this.
+    pub fn describe(&mut self, subject: Subject) {
+        self.head.subject = subject;
+    }
+
     /// Records an event, at the time of the call.
     pub fn record(&mut self, event: &Event) {
         let what = match event {
@@ -81,6 +86,7 @@ impl Recorder {
                     transport: (*transport).to_owned(),
                     cipher: (*cipher).to_owned(),
                     cc: (*cc).to_owned(),
+                    subject: std::mem::take(&mut self.head.subject),
                 };
                 return;
             }
@@ -135,6 +141,27 @@ mod tests {
     fn receiver(time_us: u64, packets: u64) -> Event {
         let sample = ReceiverSample { time_us, packets, interface_drops: 9, ..Default::default() };
         Event::Measured(Box::new(Measured::Receiver(sample)))
+    }
+
+    #[test]
+    fn a_record_keeps_what_is_copied_over_all_connections() {
+        let names: Vec<String> = (0..20).map(|n| format!("{n}{}", "\u{7}".repeat(2000))).collect();
+        let mut recorder = Recorder::new();
+        recorder.describe(Subject::new(&names, "host:/data", "here", 1_800_000_000));
+        for _ in 0..2 {
+            recorder.record(&Event::Started { control: "ssh", transport: "udp", cipher: "x", cc: "auto" });
+        }
+        let mut file = Vec::new();
+        let trace = recorder.so_far();
+        trace.write(&mut file).expect("a vector takes everything");
+        let read = Trace::read(&file[..]).expect("its own record, on a line that is not too long");
+        assert_eq!(read.head, trace.head);
+        let Subject { sources, source_count, destination, .. } = read.head.subject;
+        assert_eq!((sources.len(), source_count, &*destination), (8, 20, "host:/data"));
+        let old = br#"{"record":"trace","v":1,"cc":"auto"}
+{"record":"end","outcome":"failed","message":"x"}
+"#;
+        assert_eq!(Trace::read(&old[..]).expect("an older record").head.subject, Subject::default());
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub const TRACE_BYTES_MAX: usize = 12 << 20;
 /// Longest line that is read, bytes. The longest that is written, a window of losses with 256 runs, has under
 /// 8 KiB.
 const LINE_BYTES_MAX: u64 = 64 << 10;
+/// Sources that a record names, and characters of each name: together less than a line.
+pub const SOURCES_NAMED_MAX: usize = 8;
+const NAME_CHARS_MAX: usize = 512;
 /// Most lines that are read: a full journal, the first line and the last.
 const LINES_MAX: usize = 2 * journal::SAMPLES_MAX
     + journal::LOSSES_MAX
@@ -32,6 +35,49 @@ pub struct Head {
     pub cipher: String,
     /// Name of the congestion controller.
     pub cc: String,
+    /// What is copied.
+    #[serde(flatten)]
+    pub subject: Subject,
+}
+
+/// What is copied, for people who read the record later.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    /// The first sources as they were given, at most [`SOURCES_NAMED_MAX`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// How many sources there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub source_count: u64,
+    /// The destination as it was given.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub destination: String,
+    /// The host that ran the copy.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// When it began, seconds since 1970; 0 if unknown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub began_unix_s: u64,
+}
+
+impl Subject {
+    /// Of a copy that begins now: names beyond what a record keeps are cut.
+    pub fn new(sources: &[String], destination: &str, host: &str, began_unix_s: u64) -> Subject {
+        let cut = |text: &str| text.chars().take(NAME_CHARS_MAX).collect::<String>();
+        Subject {
+            sources: sources.iter().take(SOURCES_NAMED_MAX).map(|source| cut(source)).collect(),
+            source_count: sources.len() as u64,
+            destination: cut(destination),
+            host: cut(host),
+            began_unix_s,
+        }
+    }
+}
+
+/// Serde passes members by reference.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The outcome of a transfer.

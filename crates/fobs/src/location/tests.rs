@@ -128,6 +128,21 @@ fn invalid_locations_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_sync_is_between_this_host_and_one_other() {
+    let read = |argument: &str| parsed(argument).expect("a valid location");
+    for (sources, destination, why) in [
+        (&["host:a"][..], "other:b", "two other hosts"),
+        (&["host:a", "other:b"], ".", "one sync per host"),
+        (&["host:a", "me@host:b"], ".", "one sync per host"),
+    ] {
+        let locations: Vec<Location> = sources.iter().map(|source| read(source)).collect();
+        let error = check_pair(&locations, &read(destination)).expect_err(why);
+        assert!(error.message.contains(why), "{error}");
+    }
+    assert_eq!(check_pair(&[read("host:a"), read("host:b")], &read(".")), Ok(()));
+}
+
+#[test]
 fn copies_not_between_two_hosts_are_refused() {
     let table: &[(&[&str], &str, Option<&str>)] = &[
         (&["a"], "host:", None),
@@ -140,14 +155,16 @@ fn copies_not_between_two_hosts_are_refused() {
         (&["-"], "b", Some("use cp")),
         (&["-"], "-", Some("use cp")),
         (&["a", "b"], "-", Some("use cp")),
-        (&["host:a"], "other:b", Some("copies between two other hosts")),
-        (&["host:a"], "host:b", Some("copies between two other hosts")),
-        (&["a", "host:a"], "host:b", Some("copies between two other hosts")),
+        (&["host:a"], "other:b", None),
+        (&["host:a"], "host:b", None),
+        (&["a", "host:a"], "host:b", None),
+        (&["fobs://host/a"], "host:b", Some("needs ssh to both")),
+        (&["host:a"], "fobs://other/b", Some("needs ssh to both")),
         (&["a", "host:a"], ".", Some("use cp for the local ones")),
-        (&["host:a", "other:b"], ".", Some("one copy per host")),
-        (&["host:a", "me@host:b"], ".", Some("one copy per host")),
-        (&["host:a", "ssh://host:22/b"], ".", Some("one copy per host")),
-        (&["host:a", "fobs://host/b"], ".", Some("one copy per host")),
+        (&["host:a", "other:b"], ".", None),
+        (&["host:a", "me@host:b"], ".", None),
+        (&["host:a", "ssh://host:22/b"], ".", None),
+        (&["host:a", "fobs://host/b"], ".", None),
         (&["host:a", "host:b"], "-", Some("only one source")),
         (&["-", "a"], "host:", Some("together with other sources")),
         (&["-", "-"], "host:", Some("together with other sources")),

@@ -7,7 +7,7 @@ use crate::client::line::{Attempted, Caller, Manner, Task};
 use crate::client::{make_sink, make_source, sender_options};
 use crate::control::message::ByteRange;
 use crate::direct::DIRECT_DATA_MAX;
-use crate::engine::RateControl;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
 use crate::options::TransferOptions;
@@ -23,7 +23,7 @@ pub struct Call<'s> {
     options: Option<TransferOptions>,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
-    rate: RateControl,
+    steering: Steering,
 }
 
 /// Refuses options that no transfer of a session can have.
@@ -37,8 +37,8 @@ pub(super) fn check(options: &TransferOptions) -> Result<()> {
 
 impl<'s> Call<'s> {
     pub(super) fn of(session: &'s Session) -> Call<'s> {
-        let (events, cancel, rate) = (session.events.clone(), CancelToken::new(), RateControl::new());
-        Call { session, options: None, events, cancel, rate }
+        let (events, cancel, steering) = (session.events.clone(), CancelToken::new(), Steering::new());
+        Call { session, options: None, events, cancel, steering }
     }
 
     /// How this transfer is made, instead of the session's options. What says how to connect counts only
@@ -60,9 +60,9 @@ impl<'s> Call<'s> {
         self
     }
 
-    /// What changes the highest rate of this transfer while it runs.
-    pub fn rate_control(mut self, rate: RateControl) -> Call<'s> {
-        self.rate = rate;
+    /// What changes this transfer while it runs.
+    pub fn steering(mut self, steering: Steering) -> Call<'s> {
+        self.steering = steering;
         self
     }
 
@@ -266,14 +266,14 @@ impl<'s> Call<'s> {
         act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
     ) -> Result<R> {
         check(options)?;
-        let Call { session, events, cancel, rate, .. } = self;
+        let Call { session, events, cancel, steering, .. } = self;
         let mut caller = session.caller.enter(&cancel)?;
         // Made anew for the transfer, so that `Session::cancel` ends no other one that shares the caller's.
         let token = CancelToken::new();
         let above = token.clone();
         let _hook = cancel.on_cancel(move || above.cancel());
         let _running = Running::of(session, &token);
-        act(&mut caller, Manner { options, events: &events, cancel: &token, rate: &rate })
+        act(&mut caller, Manner { options, events: &events, cancel: &token, steering: &steering })
     }
 
     pub(super) fn chosen(&self) -> TransferOptions {

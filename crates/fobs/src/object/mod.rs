@@ -14,7 +14,7 @@ mod turn;
 
 use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner};
-use crate::engine::RateControl;
+use crate::engine::Steering;
 use crate::error::Result;
 use crate::event::{Event, EventSink, Summary};
 use crate::listing::Entry;
@@ -266,8 +266,13 @@ impl SessionBuilder {
         {
             caller.plays_old = plays_old;
         }
-        let rate = RateControl::new();
-        caller.connect(Manner { options: &options, events: &events, cancel: &cancel, rate: &rate })?;
+        let steering = Steering::new();
+        caller.connect(Manner {
+            options: &options,
+            events: &events,
+            cancel: &cancel,
+            steering: &steering,
+        })?;
         Ok(Session { remote, options, events, caller: Turnstile::new(caller), running: Mutex::new(None) })
     }
 }

@@ -6,7 +6,7 @@ mod names;
 mod rate;
 
 use super::*;
-use crate::options::Transport;
+use crate::options::{TcpTuning, Transport};
 use crate::served::{Served, content};
 use crate::{ErrorKind, TransferOptions};
 use std::fs;
@@ -88,6 +88,30 @@ fn objects_of_one_session_go_over_streams() {
             assert!(buffer[..len] == data, "{name}");
         }
     }
+}
+
+#[test]
+fn tcp_is_set_up_as_it_was_asked_for_or_refused() {
+    let served = Served::start(|_| ());
+    let session = open(&served);
+    let with = |congestion: &str| {
+        let tcp = TcpTuning { congestion: Some(congestion.to_owned()), buffer: Some(256 << 10) };
+        let transport = Transport::Tcp { count: Some(2) };
+        session.call().options(TransferOptions { transport, tcp, ..served.options() })
+    };
+    let data = content(1 << 20);
+    assert_eq!(with("reno").send("object", &data).unwrap().transport, "tcp");
+    assert!(with("reno").recv("object", 1 << 20).unwrap() == data);
+    // The sender decides: the client, and then the server.
+    for outcome in
+        [with("none").send("other", &data).map(drop), with("none").recv("object", 1 << 20).map(drop)]
+    {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Usage, "{error}");
+        assert!(error.message.contains("--tcp-cc none") && error.message.contains("reno"), "{error}");
+    }
+    assert!(!served.root().join("other").exists());
+    assert!(session.recv("object", 1 << 20).unwrap() == data);
 }
 
 #[test]

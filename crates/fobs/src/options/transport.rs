@@ -60,6 +60,16 @@ impl FromStr for Transport {
     }
 }
 
+/// What is asked of the kernel's TCP for connections that carry data.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TcpTuning {
+    /// `--tcp-cc`: the sender's congestion control; `None` is its host's default.
+    pub congestion: Option<String>,
+    /// `--tcp-buffer`: bytes of the send and receive buffers at both ends, within the kernels' limits; `None`
+    /// lets the kernels adapt them.
+    pub buffer: Option<u32>,
+}
+
 /// How data is given to streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamAllotment {

@@ -1,4 +1,4 @@
-//! Answers about files by name (protocol 2.9).
+//! Answers about files by name (protocol 2.12).
 
 use super::{Host, Policy, Wanted};
 use crate::cancel::CancelToken;

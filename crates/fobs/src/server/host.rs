@@ -1,7 +1,8 @@
 //! What a server does around the transfers of a connection.
 
 use super::{Policy, SessionFigures, Wanted};
-use crate::error::Result;
+use crate::control::message::PathRole;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
@@ -9,11 +10,20 @@ pub(crate) trait Host {
     /// the log name the request.
     fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
 
+    /// What paths of a request stand for. A daemon has neither homes nor a shell's patterns.
+    fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
+        let message = "this server expands no patterns; name the files, or their directory with -r";
+        Err(Error::new(ErrorKind::Usage, message))
+    }
+
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
     fn ended(&mut self, outcome: &Result<SessionFigures>);
 
     /// A request about files by name is answered, or refused.
     fn answered(&mut self, outcome: &Result<()>);
+
+    /// The client has been sent why the connection ends.
+    fn told(&mut self) {}
 
     /// A place for the connection while it rests, until what is returned is dropped, or called when a request
     /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.

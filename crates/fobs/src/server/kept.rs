@@ -78,7 +78,7 @@ fn rest(
     before.inspect(|writer| writer.close());
     let _hook = cancel.on_cancel(kept.breaker());
     let mut lease = kept.lease();
-    match hear_request(&mut lease, REST_MAX) {
+    match hear_request(&mut lease, REST_MAX, host) {
         Ok(Heard::Rest) | Err(_) => None,
         Ok(heard) => (leave() == StillThere::Yes).then_some((lease, heard)),
     }

@@ -2,35 +2,44 @@
 
 use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, Wanted, serve_session};
 use crate::cancel::CancelToken;
+use crate::control::message::PathRole;
 use crate::control::ssh;
+use crate::direction::TransferDirection;
 use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
 use crate::secure::authorized_keys::Rights;
-use crate::storage::Base;
+use crate::storage::{Base, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+
+/// Why a session over standard input and output failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdioFailure {
+    /// It ended before the client could be told: only standard error is left.
+    Untold(Error),
+    /// The client has been sent it, and shows it.
+    Told(Error),
+}
 
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
 /// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
 /// standard error.
 ///
 /// # Errors
-/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation. The client has been sent the
-/// same, except for a restriction that does not hold: that ends it before it is heard.
-pub fn serve_stdio(restriction: Option<&Restriction>, cancel: &CancelToken) -> Result<()> {
-    let (base, rights) = match restriction {
-        None => (Base::Ambient, None),
-        Some(restriction) => {
-            let (base, rights) = restricted(restriction)?;
-            (base, Some(rights))
-        }
-    };
-    let channel = ssh::server_channel()?;
-    // From sshd: "client-ip client-port server-ip server-port".
-    let here = std::env::var("SSH_CONNECTION").ok().and_then(|c| c.split(' ').nth(2)?.parse::<IpAddr>().ok());
-    serve_session(channel, cancel, &mut Login { base, rights, here }).map(|_| ())
+/// Any [`ErrorKind`]: what ended the session, `Interrupted` after cancellation.
+pub fn serve_stdio(
+    restriction: Option<&Restriction>,
+    cancel: &CancelToken,
+) -> std::result::Result<(), StdioFailure> {
+    let mut login = Login::new(restriction).map_err(StdioFailure::Untold)?;
+    let channel = ssh::server_channel().map_err(StdioFailure::Untold)?;
+    match serve_session(channel, cancel, &mut login) {
+        Ok(_) => Ok(()),
+        Err(error) if login.is_client_told => Err(StdioFailure::Told(error)),
+        Err(error) => Err(StdioFailure::Untold(error)),
+    }
 }
 
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.
@@ -39,6 +48,23 @@ struct Login {
     rights: Option<Rights>,
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
+    is_client_told: bool,
+}
+
+impl Login {
+    fn new(restriction: Option<&Restriction>) -> Result<Login> {
+        let (base, rights) = match restriction {
+            None => (Base::Ambient, None),
+            Some(restriction) => {
+                let (base, rights) = restricted(restriction)?;
+                (base, Some(rights))
+            }
+        };
+        // From sshd: "client-ip client-port server-ip server-port".
+        let connection = std::env::var("SSH_CONNECTION").ok();
+        let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
+        Ok(Login { base, rights, here, is_client_told: false })
+    }
 }
 
 impl Host for Login {
@@ -63,9 +89,31 @@ impl Host for Login {
         })
     }
 
+    fn expand(&mut self, paths: &[Vec<u8>], role: PathRole) -> Result<Vec<Vec<u8>>> {
+        let direction = match role {
+            PathRole::Sources => TransferDirection::Pull,
+            PathRole::Destination => TransferDirection::Push,
+        };
+        let mut expanded = Vec::new();
+        for path in paths {
+            if let Some(rights) = &self.rights {
+                rights.allows(direction, path)?;
+            }
+            match role {
+                PathRole::Sources => expanded.extend(expand(&self.base, path)?),
+                PathRole::Destination => expanded.push(at_home(&self.base, path)?),
+            }
+        }
+        Ok(expanded)
+    }
+
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
 
     fn answered(&mut self, _outcome: &Result<()>) {}
+
+    fn told(&mut self) {
+        self.is_client_told = true;
+    }
 
     /// The process ends with its ssh connection.
     fn rest(&mut self, _hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {

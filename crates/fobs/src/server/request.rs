@@ -1,8 +1,9 @@
 //! What a client asks for between transfers.
 
+use super::{Host, PATHS_MAX};
 use crate::control::ControlChannel;
 use crate::control::files::FileRequest;
-use crate::control::message::{Message, Open};
+use crate::control::message::{Bytes, Message, Open};
 use crate::direction::TransferDirection;
 use crate::engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,10 +55,23 @@ pub(super) enum Heard {
 }
 
 /// Waits for the client's request.
-pub(super) fn hear_request(channel: &mut ControlChannel, wait: Duration) -> Result<Heard> {
+pub(super) fn hear_request(
+    channel: &mut ControlChannel,
+    wait: Duration,
+    host: &mut dyn Host,
+) -> Result<Heard> {
     // A peer with a proven key must not hold a session by silence.
     channel.set_read_deadline(Some(Instant::now() + wait));
     let mut first = channel.reader.recv()?;
+    if let Some(Message::Expand { paths, role }) = first {
+        if paths.len() > PATHS_MAX {
+            return Err(Error::new(ErrorKind::Usage, "too many paths for one copy; split it"));
+        }
+        let paths: Vec<_> = paths.into_iter().map(|path| path.0).collect();
+        let paths = host.expand(&paths, role)?.into_iter().map(Bytes).collect();
+        channel.writer.send(&Message::Expanded { paths })?;
+        first = channel.reader.recv()?;
+    }
     let examine = match first {
         Some(Message::Examine { directory }) => {
             first = channel.reader.recv()?;

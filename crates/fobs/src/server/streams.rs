@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use crate::control::ControlChannel;
 use crate::control::message::{Accept, Hello, HostPort, Open, STREAMS};
+use crate::direction::TransferDirection;
 use crate::door::{Gate, Listening, ServerDoor};
 use crate::engine::LinkSetup;
 use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::Result;
 use crate::options::{STREAMS_MAX, Transport};
+use crate::secure::datagram::Direction;
 use crate::secure::stream::StreamSecret;
-use crate::session::{choice_of, stream_target, transport_of};
+use crate::session::{choice_of, stream_target, tcp_tuning, transport_of};
 
 /// How streams over TCP get in.
 pub(crate) enum StreamEntrance {
@@ -46,6 +48,7 @@ pub(super) fn offer(
     let (true, Some(choice)) = (open.streams && hello.has(STREAMS), choice_of(transport)) else {
         return Ok(None);
     };
+    let tuning = tcp_tuning(&open.sending, written_here(open.direction))?;
     let (lane, mailbox) = channel.open_lane()?;
     let secret = StreamSecret::new(&link.secret);
     let open_max = match &entrance {
@@ -72,8 +75,16 @@ pub(super) fn offer(
     let cipher = link.cipher;
     let target = stream_target(open.sending.priority.as_deref());
     let allotment = Allotment::default();
-    let setup = StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment };
+    let setup = StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment, tuning };
     Ok(Some((setup, addresses)))
+}
+
+/// What the server writes on streams.
+fn written_here(direction: TransferDirection) -> Direction {
+    match direction {
+        TransferDirection::Push => Direction::Receiver,
+        TransferDirection::Pull => Direction::Sender,
+    }
 }
 
 /// A port of the session's own. Without one there is still the lane.

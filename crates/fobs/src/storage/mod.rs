@@ -10,6 +10,7 @@ mod beneath;
 mod chunk;
 mod compression;
 mod destination;
+mod expand;
 pub mod filter;
 mod identity;
 mod journal;
@@ -44,6 +45,8 @@ pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;
 pub use chunk::CHUNK_LEN_MAX;
+pub use expand::expand_here;
+pub(crate) use expand::{at_home, expand, may_stand_for, needs_expansion};
 #[cfg(test)]
 pub(crate) use identity::Identity;
 #[cfg(test)]
@@ -58,7 +61,7 @@ pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use seal::seal;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
-pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec};
+pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
 pub(crate) use walk::means_contents;
 pub use walk::same_name;

@@ -11,12 +11,11 @@ use super::backups::Backups;
 use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
-use super::destination::{Place, look, resolve};
+use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
 use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspended, TakeoverWatch};
 use super::path;
 use super::record::{Meta, Record};
-use super::source::SourceShape;
 use super::survey::Durability;
 use super::temporary::{Keeping, Modes};
 use super::transfer_root::TransferRoot;
@@ -25,20 +24,21 @@ use super::tree_hash::{FileTree, Tail};
 use super::verify::Verified;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::FileError;
+use crate::event::{FileError, OtherEntries};
 use crate::options::sync::SyncOptions;
 
 mod checkpoint;
 mod closing;
 mod kept;
 mod linked;
+mod opening;
 mod outcome;
 mod spec;
 
 pub use closing::Closing;
 use kept::Unstored;
 use outcome::{
-    current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
+    Naming, current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
     stream_failed, synced,
 };
 use spec::open_journal;
@@ -65,6 +65,8 @@ pub struct Sink {
     root: TransferRoot,
     files: u64,
     bytes: u64,
+    others: OtherEntries,
+    naming: Naming,
 }
 
 enum Target {
@@ -128,33 +130,12 @@ impl Sink {
         let bases = spec.open_bases(name.as_deref())?;
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let journal = open_journal(&spec, &directory, name.as_deref())?;
+        let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, journal);
         tree.begin_from(before);
-        Ok(Sink::new(Target::Tree(Box::new(tree)), spec.preserve).with(bases))
-    }
-
-    /// Stores nothing: for a dry run, which only looks at the destination.
-    ///
-    /// # Errors
-    /// `Destination` where nothing could be stored.
-    pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
-        let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
-            Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
-            Some(Place::As { directory, name }) => {
-                (Some(View::new(Arc::new(directory), Some(name.clone()))), Some(name))
-            }
-            Some(Place::Device(_)) | None => (None, None),
-        };
-        let bases = spec.open_bases(name.as_deref())?;
-        Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
-    }
-
-    /// Writes exactly one file to `writer`, such as standard output.
-    pub fn to_stream(writer: Box<dyn Write + Send>, shape: SourceShape) -> Result<Sink> {
-        if shape.needs_directory() {
-            return Err(one_file_only());
-        }
-        Ok(Sink::new(Target::Stream(Stream { writer, used: false }), Preserve::default()))
+        let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve).with(bases);
+        sink.naming = naming;
+        Ok(sink)
     }
 
     fn new(target: Target, agreed: Preserve) -> Sink {
@@ -173,6 +154,8 @@ impl Sink {
             root: TransferRoot::default(),
             files: 0,
             bytes: 0,
+            others: OtherEntries::default(),
+            naming: Naming::default(),
         }
     }
 
@@ -254,6 +237,8 @@ impl Sink {
         scratch: &[u8],
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
+        let naming = self.naming.clone();
+        let events = &mut |event| events(naming.named(event));
         let Some((data, records)) = verified.body(chunk, scratch) else {
             return Err(mixed_up());
         };
@@ -282,6 +267,8 @@ impl Sink {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
         }
+        let naming = self.naming.clone();
+        let events: &mut dyn FnMut(SinkEvent) = &mut |event| events(naming.named(event));
         self.link_rest(events)?;
         let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(extraneous) = later {
@@ -300,7 +287,7 @@ impl Sink {
         }
         self.over = true;
         let root = std::mem::take(&mut self.root).finish();
-        Ok((SinkSummary { root, files: self.files, bytes: self.bytes }, closing))
+        Ok((SinkSummary { root, files: self.files, bytes: self.bytes, others: self.others }, closing))
     }
 
     fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
@@ -335,7 +322,8 @@ impl Sink {
                 self.link_in(path, events)?;
                 let set =
                     self.target.tree().and_then(|tree| tree.directory_end(path, meta, attributes.as_ref()));
-                settle(set, path, events).map(|_| ())
+                self.others.directories += settle(set, path, events)?.iter().len() as u64;
+                Ok(())
             }
             Record::Symlink { .. } | Record::Hardlink { .. } | Record::Special { .. } => {
                 self.one_record(record, attributes.as_ref(), events)

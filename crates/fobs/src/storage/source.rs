@@ -15,7 +15,7 @@ use blake3::hazmat::ChainingValue;
 
 pub use self::range::Part;
 pub use self::removal::Removal;
-pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec};
+pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec, StartOverReason, StartedOver};
 use super::Item;
 use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
 use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};

@@ -13,7 +13,7 @@ fn direction(rest: &str) -> Direction<u32> {
 }
 
 fn packet(item: u32) -> Arrival<u32> {
-    Arrival { item, bytes: 1500, protocol: Protocol::Udp, lane: 0 }
+    Arrival { item, bytes: 1500, protocol: Protocol::Udp, ports: None, lane: 0 }
 }
 
 fn released(direction: &mut Direction<u32>, now: Nanos) -> Vec<(u32, Nanos)> {
@@ -178,7 +178,8 @@ proptest! {
         let (mut now, mut live, mut out) = (0, 0u64, 0u64);
         for (item, &(gap, bytes, lane)) in (0u32..).zip(&gaps) {
             now += gap * 1000;
-            live += u64::from(direction.arrive(now, Arrival { item, bytes, protocol: Protocol::Tcp, lane }));
+            let protocol = Protocol::Tcp;
+            live += u64::from(direction.arrive(now, Arrival { item, bytes, protocol, ports: None, lane }));
             while let Some(release) = direction.pop_due(now) {
                 prop_assert!(release.due <= now && release.due >= 10 * MS);
                 out += 1;

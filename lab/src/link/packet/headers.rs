@@ -179,6 +179,15 @@ fn ipv6(packet: &[u8]) -> Option<Ip> {
     })
 }
 
+/// Source and destination port of TCP or UDP; `None` in any other packet, or a fragment.
+pub fn ports(packet: &[u8], ip: &Ip) -> Option<(u16, u16)> {
+    if ip.fragment || !matches!(ip.protocol, super::PROTOCOL_TCP | super::PROTOCOL_UDP) {
+        return None;
+    }
+    let [a, b, c, d] = *packet.get(ip.payload_at..)?.first_chunk::<4>()?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
 /// Offset of the payload of TCP or UDP; `None` if the header does not fit.
 pub fn payload_at(packet: &[u8], transport: Transport, transport_at: usize) -> Option<usize> {
     let header = packet.get(transport_at..)?;

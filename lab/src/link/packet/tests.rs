@@ -9,6 +9,7 @@ fn a_super_packet_is_as_many_packets_as_its_payload_needs() {
         let frame = Sample::new(version, Transport::Tcp, 10_000, Some(1448)).frame();
         let layout = Layout::parse(&frame).expect("a super-packet");
         assert_eq!((layout.version, layout.protocol, layout.count()), (version, Protocol::Tcp, 7));
+        assert!(layout.ports.is_some());
         assert_eq!(layout.source, Station(Some((0, 1))));
         assert_eq!(layout.destination, Station(Some((1, 1))));
         assert_eq!(layout.wire_bytes(0), headers + 1448);

@@ -2,16 +2,17 @@
 
 use maud::{Markup, html};
 
-use super::{Colour, WIDTH, at, key};
+use super::{Colour, Size, at, key};
 
 /// Height of a chart and its margins, SVG units.
 const HEIGHT: f64 = 190.0;
-const LEFT: f64 = 64.0;
+const LEFT: f64 = 44.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 38.0;
 /// Most intervals between the marks of an axis.
-const STEPS_X: f64 = 10.0;
+const STEPS_X_WIDE: f64 = 10.0;
+const STEPS_X_NARROW: f64 = 5.0;
 const STEPS_Y: f64 = 4.0;
 
 /// What a chart's values are.
@@ -85,38 +86,45 @@ impl Axis {
 }
 
 impl Chart {
-    /// The chart with its title and legend; without a value above 0, a line that says so.
+    /// The chart with its title and legend; nothing without a value above 0.
     pub(super) fn draw(&self) -> Markup {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
         let end = points().map(|point| point.0).fold(0.0, f64::max);
         let most = points().map(|point| point.1).fold(0.0, f64::max);
+        // A curve at 0 throughout would be a line of the legend that nothing belongs to.
+        let curves: Vec<&Curve> =
+            self.curves.iter().filter(|curve| curve.points.iter().any(|point| point.1 > 0.0)).collect();
+        let values = Axis::of_values(self.unit, most);
         html! {
-            section {
-                h2 { (self.title) }
-                @if most > 0.0 {
-                    p.keys { @for curve in &self.curves { (key(curve.colour, curve.name)) } }
-                    (self.plot(&Axis::new("s", 1.0, end, STEPS_X), end, &Axis::of_values(self.unit, most)))
-                } @else {
-                    p.keys { "None was measured." }
+            @if !curves.is_empty() {
+                section {
+                    h2 { (self.title) }
+                    p.keys {
+                        @for curve in &curves { (key(curve.colour, curve.name)) }
+                        span.unit { (values.name) }
+                    }
+                    @for size in Size::ALL { (self.plot(size, end, &values)) }
                 }
             }
         }
     }
 
-    fn plot(&self, time: &Axis, end: f64, values: &Axis) -> Markup {
-        let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
+    fn plot(&self, size: Size, end: f64, values: &Axis) -> Markup {
+        let steps = if size == Size::Wide { STEPS_X_WIDE } else { STEPS_X_NARROW };
+        let time = Axis::new("s", 1.0, end, steps);
+        let (right, bottom) = (size.width() - RIGHT, HEIGHT - BOTTOM);
         // The curves fill the width: the time axis ends with the last sample and not at a mark.
         let x = |seconds: f64| LEFT + (right - LEFT) * (seconds / end.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let y = |place: f64| bottom - (bottom - TOP) * place;
         let times = time.marks().into_iter().map(|(place, label)| (place * time.top, label));
         let times: Vec<_> = times.filter(|(seconds, _)| *seconds <= end * (1.0 + 1e-9)).collect();
         html! {
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.title) {
+            svg class=(size.class()) viewBox=(format!("0 0 {} {HEIGHT}", size.width())) role="img"
+                aria-label=(self.title) {
                 @for (place, label) in values.marks() {
                     line.axis x1=(at(LEFT)) x2=(at(right)) y1=(at(y(place))) y2=(at(y(place))) {}
                     text x=(at(LEFT - 8.0)) y=(at(y(place) + 4.0)) text-anchor="end" { (label) }
                 }
-                text.name x="2" y=(at((TOP + bottom) / 2.0 + 4.0)) { (values.name) }
                 @for (seconds, label) in times {
                     line.axis x1=(at(x(seconds))) x2=(at(x(seconds))) y1=(at(bottom)) y2=(at(bottom + 4.0)) {}
                     text x=(at(x(seconds))) y=(at(bottom + 17.0)) text-anchor="middle" { (label) }

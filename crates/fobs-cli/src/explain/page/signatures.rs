@@ -4,7 +4,7 @@ use fobs::cause::{LossVerdict, LossWindow};
 use fobs::explain::{At, LossCause};
 use maud::{Markup, html};
 
-use super::{Colour, WIDTH, at, key};
+use super::{Colour, Size, at, key};
 
 /// Cells of a column: parts of a window.
 const CELLS: usize = 24;
@@ -31,10 +31,8 @@ fn colour(cause: LossVerdict) -> Colour {
 pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
     let step = windows.len().div_ceil(COLUMNS_MAX).max(1);
     let columns: Vec<&LossWindow> = windows.iter().step_by(step).map(|window| &window.what).collect();
-    let width = ((WIDTH - LEFT - RIGHT) / columns.len().max(1) as f64).min(COLUMN_MAX);
-    let (right, bottom) = (LEFT + width * columns.len() as f64, CELLS as f64 * CELL);
     html! {
-        @if let (Some(first), Some(last)) = (columns.first(), columns.last()) {
+        @if !columns.is_empty() {
             section {
                 h2 { "Loss signatures" }
                 p.keys {
@@ -44,20 +42,30 @@ pub(super) fn map(windows: &[At<LossWindow>]) -> Markup {
                     "Each column is a window of packets with losses. "
                     "The stronger a cell's colour, the more was lost."
                 }
-                svg viewBox=(format!("0 0 {WIDTH} {}", bottom + BOTTOM)) role="img"
-                    aria-label="Loss signatures" {
-                    text.name x=(at(LEFT - 8.0)) y="11" text-anchor="end" { "first packet" }
-                    text.name x=(at(LEFT - 8.0)) y=(at(bottom)) text-anchor="end" { "last packet" }
-                    line.axis x1=(at(LEFT)) x2=(at(LEFT)) y1="0" y2=(at(bottom)) {}
-                    line.axis x1=(at(LEFT)) x2=(at(right)) y1=(at(bottom)) y2=(at(bottom)) {}
-                    @for (place, window) in columns.iter().enumerate() {
-                        (column(LEFT + width * place as f64, width, window))
-                    }
-                    text x=(at(LEFT)) y=(at(bottom + 17.0)) { (format!("{:.1} s", first.seconds)) }
-                    @if columns.len() > 4 {
-                        text x=(at(right)) y=(at(bottom + 17.0)) text-anchor="end" {
-                            (format!("{:.1} s", last.seconds))
-                        }
+                @for size in Size::ALL { (drawing(size, &columns)) }
+            }
+        }
+    }
+}
+
+fn drawing(size: Size, columns: &[&LossWindow]) -> Markup {
+    let width = ((size.width() - LEFT - RIGHT) / columns.len().max(1) as f64).min(COLUMN_MAX);
+    let (right, bottom) = (LEFT + width * columns.len() as f64, CELLS as f64 * CELL);
+    html! {
+        @if let (Some(first), Some(last)) = (columns.first(), columns.last()) {
+            svg class=(size.class()) viewBox=(format!("0 0 {} {}", size.width(), bottom + BOTTOM)) role="img"
+                aria-label="Loss signatures" {
+                text.name x=(at(LEFT - 8.0)) y="11" text-anchor="end" { "first packet" }
+                text.name x=(at(LEFT - 8.0)) y=(at(bottom)) text-anchor="end" { "last packet" }
+                line.axis x1=(at(LEFT)) x2=(at(LEFT)) y1="0" y2=(at(bottom)) {}
+                line.axis x1=(at(LEFT)) x2=(at(right)) y1=(at(bottom)) y2=(at(bottom)) {}
+                @for (place, window) in columns.iter().enumerate() {
+                    (column(LEFT + width * place as f64, width, window))
+                }
+                text x=(at(LEFT)) y=(at(bottom + 17.0)) { (format!("{:.1} s", first.seconds)) }
+                @if columns.len() > 4 {
+                    text x=(at(right)) y=(at(bottom + 17.0)) text-anchor="end" {
+                        (format!("{:.1} s", last.seconds))
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! The page is complete, harmless and well-formed, whatever a trace holds.
 
 use fobs::cause::{LossVerdict, LossWindow, Remedy, RemedyAction, RemedyResult};
-use fobs::explain::{At, End, Head, Journal, Measured, SenderSample, Trace, explain};
+use fobs::explain::{At, End, Head, Journal, Measured, SenderSample, Subject, Trace, explain};
 
 use super::page;
 
@@ -22,6 +22,11 @@ fn window(step: u64) -> LossWindow {
         learned_from: 0,
         runs: vec![(40, 1); 20],
     }
+}
+
+fn subject() -> Subject {
+    let names: Vec<String> = (0..20).map(|n| format!("{n} {HOSTILE}")).collect();
+    Subject::new(&names, HOSTILE, HOSTILE, 1_790_000_000)
 }
 
 /// A copy of `steps` samples whose every text is hostile; counters grow by `unit` a step.
@@ -48,7 +53,7 @@ fn trace(steps: u64, unit: u64) -> Trace {
     journal.push(At { at_us: steps * 100_000, what: Measured::Remedy(remedy) });
     let word = || HOSTILE.to_owned();
     Trace {
-        head: Head { control: word(), transport: word(), cipher: word(), cc: word() },
+        head: Head { control: word(), transport: word(), cipher: word(), cc: word(), subject: subject() },
         journal,
         end: End::Failed { message: format!("cannot read {HOSTILE}") },
     }
@@ -87,7 +92,13 @@ fn a_page_escapes_every_text_and_loads_nothing() {
 #[test]
 fn a_page_has_every_chart_with_units() {
     let page = drawn(&trace(50, 1_000_000));
-    for part in ["Where the time went", "Throughput", "Round trip", "Loss", "Loss signatures"] {
+    for part in [
+        "Where the time went",
+        "Throughput",
+        "Round trip",
+        "Loss, where the packets were sent",
+        "Loss signatures",
+    ] {
         assert!(page.contains(&format!("<h2>{part}</h2>")), "{part}");
         assert!(page.contains(&format!("aria-label=\"{part}\"")), "{part}");
     }
@@ -111,5 +122,45 @@ fn any_figures_give_finite_coordinates() {
 #[test]
 fn a_page_without_samples_has_no_empty_chart() {
     let page = drawn(&Trace { journal: Journal::new(), ..trace(0, 1_000_000) });
-    assert!(!page.contains("<svg") && page.contains("None was measured."), "{page}");
+    assert!(!page.contains("<svg") && !page.contains("<section"), "{page}");
+}
+
+#[test]
+fn a_page_says_what_was_copied_when_and_where() {
+    let subject = Subject::new(&["data/big.tar".to_owned()], "peer:/store", "here.example", 1_790_000_000);
+    let end = End::Done { bytes: 3_000_000_000, seconds: 83.0, packet_size: 1444, deadline_margin_s: None };
+    let trace = Trace { head: Head { subject, ..Head::default() }, end, ..trace(5, 1_000_000) };
+    let page = drawn(&trace);
+    for words in [
+        "<title>data/big.tar: what",
+        "data/big.tar \u{2192} peer:/store",
+        "3.00 GB in 1:23",
+        "2026-09-2",
+        "run on here.example",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    // A record of an older program.
+    let old = drawn(&Trace { head: Head::default(), ..trace });
+    assert!(
+        old.contains("<title>What limited this copy</title>") && !old.contains("class=\"what\""),
+        "{old}"
+    );
+}
+
+#[test]
+fn a_clean_copy_has_no_panel_of_losses() {
+    let mut journal = Journal::new();
+    for step in 0..9_u64 {
+        let sample = SenderSample {
+            time_us: step * 100_000,
+            bytes_sent: step << 20,
+            packets_sent: step * 700,
+            rtt_us: 20_000,
+            ..SenderSample::default()
+        };
+        journal.push(At { at_us: step * 100_000, what: Measured::Sender(sample) });
+    }
+    let page = drawn(&Trace { journal, ..trace(0, 1_000_000) });
+    assert!(page.contains("<h2>Throughput") && !page.contains("<h2>Loss"), "{page}");
 }

@@ -329,6 +329,10 @@ impl Adaptive for Auto {
         }
     }
 
+    fn priority(&self) -> Priority {
+        self.claims.priority
+    }
+
     fn poll_mode_change(&mut self) -> Option<ModeChange> {
         self.log.poll()
     }

@@ -17,6 +17,17 @@ struct Path {
     room: u32,
     /// Whether `each` is what a window allows, and the kernel reports it.
     windows: bool,
+    /// Whether `each` is what random loss allows, and the kernel reports that no queue stands.
+    losses: Option<Lossy>,
+}
+
+/// Random loss.
+#[derive(Debug, Clone, Copy)]
+enum Lossy {
+    /// Slow start of a fresh stream fills the link for some seconds.
+    AfterSlowStart(u64),
+    /// A policer, or a very short queue: no queue is ever seen, and the link is all that there is.
+    NoQueue,
 }
 
 impl Path {
@@ -30,13 +41,18 @@ impl Path {
             noise: 0.0,
             room: STREAMS_MAX,
             windows: false,
+            losses: None,
         }
     }
 
-    fn brake(&self, streams: u32) -> StreamBrake {
-        match self.windows && self.each * f64::from(streams) < self.link {
-            true => StreamBrake::Windows,
-            false => StreamBrake::Path,
+    fn brake(&self, streams: u32, is_filled: bool) -> StreamBrake {
+        let has_room = self.each * f64::from(streams) < self.link;
+        match self.losses {
+            Some(Lossy::NoQueue) => StreamBrake::Losses,
+            Some(_) if is_filled || !has_room => StreamBrake::Queue,
+            Some(_) => StreamBrake::Losses,
+            None if self.windows && has_room => StreamBrake::Windows,
+            None => StreamBrake::Path,
         }
     }
 
@@ -57,6 +73,9 @@ struct Run {
     wanted: Vec<u32>,
     /// Rate of a receiver that is slower than the path.
     limit: Option<f64>,
+    /// Streams that were open, and until when fresh ones fill the link.
+    open: u32,
+    filled_until: Timestamp,
 }
 
 impl Run {
@@ -69,6 +88,8 @@ impl Run {
             delivered: 0.0,
             wanted: Vec::new(),
             limit: None,
+            open: 0,
+            filled_until: Timestamp::ZERO,
         }
     }
 
@@ -78,14 +99,20 @@ impl Run {
             // Five steps make a second; their noise adds up to its deviation.
             let spread: f64 = (0..12).map(|_| self.rng.unit()).sum::<f64>() - 6.0;
             let noise = 1.0 + spread * self.path.noise * 5f64.sqrt();
-            let rate = self.path.rate(open).min(self.limit.unwrap_or(f64::INFINITY));
+            if let (Some(Lossy::AfterSlowStart(seconds)), true) = (self.path.losses, open > self.open) {
+                self.filled_until = self.now + Duration::from_secs(seconds);
+            }
+            self.open = open;
+            let is_filled = self.now < self.filled_until;
+            let rate = if is_filled { self.path.link } else { self.path.rate(open) };
+            let rate = rate.min(self.limit.unwrap_or(f64::INFINITY));
             self.delivered += rate * noise.max(0.0) * STEP.as_secs_f64();
             self.now = self.now + STEP;
             let seen = StreamsSeen {
                 now: self.now,
                 delivered: self.delivered as u64,
                 open,
-                brake: self.path.brake(open),
+                brake: self.path.brake(open, is_filled),
                 round_trip: Duration::from_millis(65),
                 idle,
             };
@@ -148,12 +175,46 @@ fn full_windows_of_a_slow_receiver_add_no_streams() {
 }
 
 #[test]
+fn what_fresh_streams_bring_at_first_misleads_nobody() {
+    for (best, fresh) in [(4, 1), (12, 2), (12, 4), (32, 1), (32, 3)] {
+        let path = Path { losses: Some(Lossy::AfterSlowStart(fresh)), ..Path::with_best(best) };
+        let mut run = Run::new(Path { noise: 0.1, ..path }, FOUND, 1);
+        run.advance(60, false);
+        let found = run.count.found().expect("it was measured");
+        assert!(found >= best * 3 / 4, "{best}, fresh for {fresh} s: {found}");
+        assert!(run.share_of_best(30) > 0.9, "{best}, fresh for {fresh} s: {}", run.share_of_best(30));
+    }
+}
+
+#[test]
+fn where_no_queue_is_ever_seen_only_gains_add_streams() {
+    let path = Path { losses: Some(Lossy::NoQueue), ..Path::with_best(1) };
+    let mut run = Run::new(path, FOUND, 1);
+    run.advance(60, false);
+    let mean = run.wanted.iter().sum::<u32>() as f64 / run.wanted.len() as f64;
+    assert!(mean < 1.5, "{mean} streams on average");
+}
+
+#[test]
+fn a_path_that_carries_less_than_before_gets_few_more_streams() {
+    let path = Path { losses: Some(Lossy::NoQueue), ..Path::with_best(2) };
+    let mut run = Run::new(path, FOUND, 1);
+    run.advance(60, false);
+    run.path.link /= 4.0;
+    run.path.each /= 4.0;
+    run.wanted.clear();
+    run.advance(120, false);
+    let mean = run.wanted.iter().sum::<u32>() as f64 / run.wanted.len() as f64;
+    assert!(mean < 5.0, "{mean} streams on average");
+}
+
+#[test]
 fn the_kernel_says_what_holds_streams() {
     let ms = Duration::from_millis;
     let of = |held, round_trip| StreamBrake::of(ms(100), ms(held), ms(round_trip), ms(65));
     assert_eq!(
         (of(80, 66), of(20, 66), of(80, 90)),
-        (StreamBrake::Windows, StreamBrake::Path, StreamBrake::Path)
+        (StreamBrake::Windows, StreamBrake::Losses, StreamBrake::Queue)
     );
     assert_eq!(StreamBrake::of(ms(0), ms(0), ms(0), ms(0)), StreamBrake::Path, "nothing is known");
 }

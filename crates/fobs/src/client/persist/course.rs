@@ -2,7 +2,7 @@
 
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
-use crate::engine::{Counted, Crawls, DeadControl, Endurance, Reporter};
+use crate::engine::{Counted, Crawls, DeadControl, Endurance, Reporter, Steering};
 use crate::error::{Error, Result};
 use crate::event::Summary;
 use crate::options::TransferOptions;
@@ -24,6 +24,10 @@ pub(in crate::client) struct Course {
     /// The same in all of them, so that a new session takes over from the old one.
     pub(in crate::client) id: TransferId,
     pub(in crate::client) began: Instant,
+    /// What the user changes meanwhile.
+    pub(in crate::client) steering: Steering,
+    /// What patterns in the sources stand for, once the other host has said it.
+    pub(in crate::client) expanded: Option<Vec<Vec<u8>>>,
     /// That of the newest attempt that was set up.
     pub(in crate::client) reporter: Option<Arc<Reporter>>,
     repeatable: Remedy,
@@ -45,6 +49,8 @@ impl Course {
         Course {
             id,
             began: Instant::now(),
+            steering: Steering::new(),
+            expanded: None,
             reporter: None,
             repeatable,
             started: None,

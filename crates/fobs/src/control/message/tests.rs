@@ -43,6 +43,7 @@ fn zero_and_empty_stand_for_none_on_the_wire() {
     assert_eq!(pull.resuming, Resuming::default());
     assert_eq!((probe.streams, probe.sending.transport.as_deref()), (false, None));
     assert_eq!((streams.streams, streams.sending.transport.as_deref()), (true, Some("tcp:4")));
+    assert_eq!((streams.sending.tcp_cc.as_deref(), streams.sending.tcp_buffer), (Some("reno"), Some(65_536)));
     assert_eq!(again.resuming.transfer_id, Some(std::array::from_fn(|index| index as u8)));
     assert_eq!(probe.reuse, Reuse::default());
     assert_eq!((small.reuse.keep, small.reuse.object.as_deref()), (true, Some(&b"chunk"[..])));

@@ -10,13 +10,18 @@ pub(super) fn program(options: &TransferOptions) -> &std::path::Path {
     options.ssh.program.as_deref().unwrap_or("ssh".as_ref())
 }
 
-/// The whole argument list of the control channel's `ssh`.
-pub(super) fn arguments(remote: &Remote, options: &TransferOptions) -> Result<Vec<OsString>> {
+/// What the far shell is to run.
+pub(super) fn server_command(options: &TransferOptions) -> Result<String> {
     if options.fobs_path.trim().is_empty() || options.fobs_path.contains('\0') {
         let message =
             format!("--fobs-path {:?} is no command; give the program to run over there", options.fobs_path);
         return Err(Error::new(ErrorKind::Usage, message));
     }
+    Ok(format!("{} server", options.fobs_path))
+}
+
+/// The whole argument list of the control channel's `ssh`, which has the far shell run `command`.
+pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Vec<OsString>> {
     // No terminal and none of the configured forwardings: this connection carries frames.
     let mut arguments: Vec<OsString> = vec!["-T".into(), "-x".into()];
     arguments.extend(connection_arguments(remote, options));
@@ -24,10 +29,9 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions) -> Result<Ve
     if options.compress {
         arguments.push("-C".into());
     }
-    arguments.extend((0..options.ssh.verbose).map(|_| "-v".into()));
     arguments.push("--".into());
     arguments.push(destination(remote)?);
-    arguments.push(format!("{} server", options.fobs_path).into());
+    arguments.push(command.into());
     Ok(arguments)
 }
 

@@ -35,7 +35,7 @@ fn texts(arguments: &[OsString]) -> Vec<&str> {
 
 #[test]
 fn the_plain_argument_list() {
-    let arguments = arguments(&remote("far"), &TransferOptions::default()).unwrap();
+    let arguments = line(&remote("far"), &TransferOptions::default()).unwrap();
     assert_eq!(texts(&arguments), ["-T", "-x", "-oClearAllForwardings=yes", "--", "far", "fobs server"]);
 }
 
@@ -52,7 +52,6 @@ fn every_option_is_passed_on() {
     options.ssh.config_file = Some(PathBuf::from("my config"));
     options.ssh.jump = Some("gate,inner".to_owned());
     options.ssh.options = vec!["BatchMode=yes".to_owned(), "ConnectTimeout=3".to_owned()];
-    options.ssh.verbose = 2;
     let mut remote = Remote { user: Some("ann".to_owned()), ..remote("fe80::1%eth0") };
     let expected = |port: &'static str| {
         [
@@ -69,20 +68,16 @@ fn every_option_is_passed_on() {
                 "ConnectTimeout=3",
             ]
             .as_slice(),
-            &["-i", "/keys/id", "-p", port, "-6", "-oClearAllForwardings=yes", "-C", "-v", "-v", "--"],
+            &["-i", "/keys/id", "-p", port, "-6", "-oClearAllForwardings=yes", "-C", "--"],
             &["ann@fe80::1%eth0", "nice -n 5 /opt/fobs server"],
         ]
         .concat()
     };
-    assert_eq!(texts(&arguments(&remote, &options).unwrap()), expected("2022"));
+    assert_eq!(texts(&line(&remote, &options).unwrap()), expected("2022"));
     remote.port = Some(2222);
-    assert_eq!(
-        texts(&arguments(&remote, &options).unwrap()),
-        expected("2222"),
-        "the location's port goes first"
-    );
+    assert_eq!(texts(&line(&remote, &options).unwrap()), expected("2222"), "the location's port goes first");
     options.address_family = AddressFamily::V4;
-    assert!(texts(&arguments(&remote, &options).unwrap()).contains(&"-4"));
+    assert!(texts(&line(&remote, &options).unwrap()).contains(&"-4"));
 }
 
 #[test]
@@ -296,4 +291,9 @@ fn the_server_speaks_over_its_standard_streams() {
     let mut frames = frame::FrameReader::new(&output.stdout[start..]);
     assert!(matches!(frames.read(), Ok(Some(Message::Hello(hello))) if hello.protocol == 1));
     assert_eq!(frames.read(), Ok(None));
+}
+
+/// The whole command line.
+fn line(remote: &Remote, options: &TransferOptions) -> Result<Vec<OsString>> {
+    arguments(remote, options, &server_command(options)?)
 }

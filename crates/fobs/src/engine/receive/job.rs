@@ -4,7 +4,7 @@ use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
 use crate::engine::streams::StreamSetup;
-use crate::engine::{Endurance, LinkSetup, RemedyPolicy, Reporter, Throttle};
+use crate::engine::{Endurance, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle};
 use crate::storage::Sink;
 use crate::storage::survey::Compare;
 use fobs_proto::receiver::ReceiverConfig;
@@ -27,6 +27,8 @@ pub(crate) struct ReceiveJob {
     pub(crate) cancel: CancelToken,
     /// What the session may move at most.
     pub(crate) throttle: Throttle,
+    /// What the user changes meanwhile.
+    pub(crate) steering: Steering,
     /// For messages to the user.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.

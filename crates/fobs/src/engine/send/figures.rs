@@ -6,7 +6,7 @@ use crate::storage::Known;
 use fobs_proto::sender::{Sender, SenderStats};
 
 /// Progress figures, sent with every heartbeat.
-pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
+pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures) -> Standing {
     let (stats, rtt) = (machine.stats(), machine.rtt());
     Standing {
         bytes: known.bytes,
@@ -15,6 +15,7 @@ pub(super) fn standing(machine: &Sender, known: &Known) -> Standing {
         loss_rate: ratio(stats.packets_lost.saturating_sub(stats.packets_late), stats.packets_sent),
         waste: stats.waste(),
         late_seconds: machine.late().map(|late| late.as_secs_f64()),
+        streams: streams.connections,
     }
 }
 

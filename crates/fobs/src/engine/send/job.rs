@@ -4,7 +4,7 @@ use crate::cancel::CancelToken;
 use crate::control::message::{Complete, Finished};
 use crate::control::{ControlReader, ControlWriter};
 use crate::engine::streams::StreamSetup;
-use crate::engine::{Endurance, LinkSetup, Reporter, Throttle};
+use crate::engine::{Endurance, LinkSetup, Reporter, Steering, Throttle};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
 use crate::storage::Source;
@@ -41,6 +41,8 @@ pub(crate) struct SendJob {
     pub(crate) answered: Option<Duration>,
     /// What earlier transfers taught about the causes of losses.
     pub(crate) lessons: Lessons,
+    /// What the user changes meanwhile.
+    pub(crate) steering: Steering,
     /// For messages to the user.
     pub(crate) peer_name: String,
     /// The ports named where UDP is blocked.

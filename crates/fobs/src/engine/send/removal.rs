@@ -1,6 +1,6 @@
 //! The removal of sources that the receiver has, after its completion signal and before the farewell.
 
-use super::{Sending, figures};
+use super::Sending;
 use crate::error::Result;
 use fobs_proto::session::HEARTBEAT;
 use std::time::Instant;
@@ -11,7 +11,7 @@ impl Sending {
     pub(super) fn remove_sources(&mut self) -> Result<()> {
         let Some(removal) = self.removal.take() else { return Ok(()) };
         let (reporter, cancel) = (&self.reporter, &self.cancel);
-        let standing = figures::standing(&self.machine, &self.known);
+        let standing = self.standing();
         let mut told = Instant::now();
         removal.carry_out(
             &|path| reporter.has_failed(path),

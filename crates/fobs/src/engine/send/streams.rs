@@ -1,7 +1,9 @@
 //! The sending thread and its streams: frames out, news in, and which way data takes.
 
 use super::Sending;
+use super::figures;
 use super::held::HeldChunks;
+use crate::control::message::Standing;
 use crate::engine::Link;
 use crate::engine::failure::{StreamsTried, chunk_not_held};
 use crate::engine::letters::{Post, ToSender};
@@ -118,6 +120,11 @@ impl Sending {
     /// The peer's newest sign of life, by either way.
     pub(super) fn last_heard(&self) -> Option<Timestamp> {
         self.link.last_heard().max(self.streams.as_ref().and_then(Outgoing::heard))
+    }
+
+    /// Progress figures for both ends.
+    pub(super) fn standing(&self) -> Standing {
+        figures::standing(&self.machine, &self.known, &self.stream_figures())
     }
 
     /// Keeps how many connections were found best, for the next transfer to this peer.

@@ -3,6 +3,7 @@
 use super::Allotment;
 use crate::control::ChannelLane;
 use crate::error::Error;
+use crate::options::TcpTuning;
 use crate::secure::datagram::Cipher;
 use crate::secure::stream::StreamSecret;
 use fobs_proto::session::{StreamTarget, TransportChoice};
@@ -65,4 +66,6 @@ pub(crate) struct StreamSetup {
     pub(crate) cipher: Cipher,
     /// How frames are given to streams.
     pub(crate) allotment: Allotment,
+    /// How connections are set up.
+    pub(crate) tuning: TcpTuning,
 }

@@ -11,6 +11,7 @@
 //!   incoming  the receiver's thread: frames come out, reports go back
 //!   allotment which stream takes which frame
 //!   totals    what the kernel reports of all of them
+//!   tuning    what is asked of the kernel for a connection
 //! ```
 
 mod allotment;
@@ -21,12 +22,14 @@ mod pool;
 mod record;
 mod stream;
 mod totals;
+mod tuning;
 mod wire;
 
 pub(crate) use allotment::Allotment;
 pub(crate) use door::{Door, DoorEvent, NewStream, STREAMS_MAX, StreamIo, StreamSetup};
 pub(super) use incoming::{Incoming, out_of_range};
 pub(super) use outgoing::{FrameJob, OutNews, Outgoing, StreamFigures};
+pub(crate) use tuning::permitted;
 
 use crate::error::{Error, ErrorKind};
 use std::time::Duration;

@@ -6,6 +6,7 @@ use super::stream::Stream;
 use super::totals::StreamTotals;
 use super::wire::{End, Wire};
 use crate::explain::StreamsSample;
+use crate::options::TcpTuning;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::secure::stream::StreamSecret;
 use fobs_proto::wire::FrameReport;
@@ -29,6 +30,7 @@ pub(super) struct Pool<Role> {
     /// Indices that were used: their keys must not be used again.
     used: Box<[u64; INDEX_WORDS]>,
     totals: StreamTotals,
+    tuning: TcpTuning,
 }
 
 impl<Role: Default> Pool<Role> {
@@ -51,6 +53,7 @@ impl<Role: Default> Pool<Role> {
             waker,
             used: Box::new([0; INDEX_WORDS]),
             totals: StreamTotals::default(),
+            tuning: setup.tuning,
         }
     }
 
@@ -71,7 +74,7 @@ impl<Role: Default> Pool<Role> {
                         self.door.closed(index);
                         continue;
                     }
-                    match Wire::new(new.io, &self.waker) {
+                    match Wire::new(new.io, &self.waker, &self.tuning) {
                         Ok(wire) => {
                             let sealer = self.secret.sealer(self.cipher, index, self.ours);
                             let opener = self.secret.opener(self.cipher, index, self.theirs);

@@ -3,6 +3,7 @@
 use super::door::StreamIo;
 use super::record::{LENGTH_LEN, RecordBuffer, RecordOpener};
 use crate::control::{ChannelLane, Sent};
+use crate::options::TcpTuning;
 use fobs_sys::{TcpInfo, Waker, set_unsent_max, tcp_info};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -63,11 +64,12 @@ pub(super) enum Wire {
 
 impl Wire {
     /// Takes over what the door has made. `waker` wakes the calling thread.
-    pub(super) fn new(io: StreamIo, waker: &Waker) -> io::Result<Wire> {
+    pub(super) fn new(io: StreamIo, waker: &Waker, tuning: &TcpTuning) -> io::Result<Wire> {
         match io {
             StreamIo::Tcp(socket) => {
                 socket.set_nonblocking(true)?;
                 socket.set_nodelay(true)?;
+                super::tuning::apply(tuning, &socket)?;
                 // Where the kernel has no such options, more is late and death is noticed later.
                 let _ = set_unsent_max(&socket, UNSENT_MAX);
                 let _ = rustix::net::sockopt::set_tcp_user_timeout(&socket, UNACKED_MAX_MS);

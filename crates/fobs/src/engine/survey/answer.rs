@@ -8,6 +8,7 @@ use crate::engine::letters::{Post, ToReceiver};
 use crate::engine::thread::spawn;
 use crate::error::Result;
 use crate::event::FileError;
+use crate::storage::StartOverReason;
 use crate::storage::survey::{CHOICES_LEN, Changes, Choice, Compare, Decision, Row, Way, decode_batch};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,7 +147,7 @@ impl Answerer {
             Decision::Send | Decision::Skip | Decision::Same | Decision::Resume { .. } => {}
         }
         if choice.changes.contains(Changes::STARTS_OVER) {
-            self.reporter.started_over(&row.path);
+            self.reporter.started_over(&row.path, StartOverReason::Changed);
         }
     }
 

@@ -12,6 +12,7 @@ use fobs_sys::Waker;
 use super::support::{CIPHER, End, SECRET};
 use crate::engine::streams::{Allotment, Door, DoorEvent, NewStream, StreamIo, StreamSetup};
 use crate::error::{Error, ErrorKind};
+use crate::options::TcpTuning;
 use crate::secure::datagram::SessionSecret;
 use crate::secure::stream::StreamSecret;
 
@@ -101,6 +102,7 @@ impl Doors {
             secret: StreamSecret::new(&SessionSecret::new(SECRET)),
             cipher: CIPHER,
             allotment: self.0.lock().unwrap().allotment,
+            tuning: TcpTuning::default(),
         }
     }
 

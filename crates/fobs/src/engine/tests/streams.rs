@@ -387,6 +387,28 @@ fn an_index_is_used_once() {
 }
 
 #[test]
+fn of_two_streams_that_claim_one_range_the_verified_one_stays() {
+    let world = World::with_file("file", 12 << 20);
+    let (session, doors, open) = halted(&world);
+    // Ranges that are stored, that are arriving, and that are to come, each twice, with other content.
+    let mut liars = [Liar::new(&doors, 500), Liar::new(&doors, 501)];
+    for chunk in 0..=6 {
+        for (liar, byte) in liars.iter_mut().zip([1, 2]) {
+            let record = liar.record(&frame(chunk, 0, &[byte; 1172]));
+            liar.write(&record);
+        }
+    }
+    // They are taken before the true ones go on.
+    std::thread::sleep(Duration::from_millis(300));
+    open.store(true, Ordering::Relaxed);
+    let (sent, received) = session.join();
+    let (sent, received) = (sent.unwrap(), received.unwrap());
+    world.expect_copied();
+    assert_eq!(sent.complete.root, received.complete.root);
+    assert!(sent.finished.packets_sent > sent.finished.packets_needed, "a spoilt chunk was sent again");
+}
+
+#[test]
 fn authentic_frames_out_of_range_end_the_session() {
     let beyond: [fn() -> Vec<u8>; 3] = [
         // Beyond the credit, beyond the end of any chunk, and of a length that its header does not allow.

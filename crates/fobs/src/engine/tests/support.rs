@@ -24,7 +24,7 @@ use crate::control::{ControlChannel, ControlWriter};
 use crate::engine::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::engine::send::{SendJob, SendOutcome, send};
 use crate::engine::streams::StreamSetup;
-use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Throttle, tell_abort};
+use crate::engine::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle, tell_abort};
 pub(crate) use crate::engine::{Endurance, PathValidation};
 use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
@@ -175,6 +175,7 @@ impl Session {
             remembered: RememberedPath::nowhere(),
             answered: None,
             lessons: Lessons::nowhere(),
+            steering: Steering::new(),
             peer_name: "the receiver".to_owned(),
             ports: "port 7".to_owned(),
         };
@@ -193,6 +194,7 @@ impl Session {
             cancel: CancelToken::new(),
             reader: receiver_channel.reader,
             writer: receiver_channel.writer.clone(),
+            steering: Steering::new(),
             peer_name: "the sender".to_owned(),
             ports: "port 7".to_owned(),
         };

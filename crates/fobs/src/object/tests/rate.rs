@@ -1,7 +1,7 @@
 //! Memory of other kinds than slices, and rates that change.
 
 use super::open;
-use crate::RateControl;
+use crate::Steering;
 use crate::served::{Served, content};
 use std::io::{Cursor, Read, Write};
 use std::sync::{Arc, Mutex};
@@ -55,9 +55,9 @@ fn a_rate_that_is_raised_lets_a_slow_transfer_end() {
     let data = content(8 << 20);
     for receives in [false, true] {
         // At this rate it would take a day.
-        let rate = RateControl::new();
-        rate.set(Some(1000));
-        let call = session.call().rate_control(rate.clone());
+        let rate = Steering::new();
+        rate.set_rate(Some(1000));
+        let call = session.call().steering(rate.clone());
         let began = Instant::now();
         std::thread::scope(|scope| {
             let data = &data;
@@ -67,7 +67,7 @@ fn a_rate_that_is_raised_lets_a_slow_transfer_end() {
             });
             std::thread::sleep(Duration::from_millis(600));
             assert!(!running.is_finished(), "the rate holds it back");
-            rate.set(Some(10_000_000_000));
+            rate.set_rate(Some(10_000_000_000));
             running.join().unwrap().unwrap();
         });
         assert!(began.elapsed() < Duration::from_secs(20));

@@ -9,7 +9,7 @@ const STATE_WORDS: usize = PATTERN_LEN_MAX / 64 + 1;
 /// A compiled pattern. A match steps a set of states over the text, so that no pattern takes exponential
 /// time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Glob {
+pub(in crate::storage) struct Glob {
     tokens: Vec<Token>,
 }
 
@@ -30,7 +30,7 @@ enum Token {
 
 /// Where in the text a pattern may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
+pub(in crate::storage) enum Start {
     /// At this byte only.
     At(usize),
     /// At the first byte, and after each slash.
@@ -38,12 +38,12 @@ pub(super) enum Start {
 }
 
 /// Whether `pattern` has any wildcard. In one without, a backslash is a backslash.
-pub(super) fn is_wild(pattern: &[u8]) -> bool {
+pub(in crate::storage) fn is_wild(pattern: &[u8]) -> bool {
     pattern.iter().any(|byte| b"*[?".contains(byte))
 }
 
 impl Glob {
-    pub(super) fn new(pattern: &[u8]) -> Glob {
+    pub(in crate::storage) fn new(pattern: &[u8]) -> Glob {
         let mut tokens = Vec::with_capacity(pattern.len());
         let mut rest = pattern;
         let wild = is_wild(pattern);
@@ -79,7 +79,7 @@ impl Glob {
     }
 
     /// Whether the whole of the text, which is `pieces` one after another, matches from `start` on.
-    pub(super) fn matches(&self, pieces: &[&[u8]], start: Start) -> bool {
+    pub(in crate::storage) fn matches(&self, pieces: &[&[u8]], start: Start) -> bool {
         let skip = match start {
             Start::At(offset) => offset,
             Start::AfterAnySlash => 0,

@@ -5,7 +5,7 @@
 //! filters what it lists; the receiver's rules protect names from deletion.
 
 mod chain;
-mod glob;
+pub(super) mod glob;
 mod pattern;
 mod rule;
 

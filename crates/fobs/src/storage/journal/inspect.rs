@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use super::book::newest;
 use super::format::{Current, LOG_AT, SLOTS, Slot, Unreadable, decode_origin, decode_slot};
 use super::store::{FileStore, Store};
-use super::{boot_id, lock, remove_partial};
+use super::unfinished::remove_partial;
+use super::{boot_id, lock};
 use crate::storage::beneath::{Links, open_inside};
 
 /// A file with the name of a journal.

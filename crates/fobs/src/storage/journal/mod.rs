@@ -10,6 +10,7 @@
 //!   sync      the thread that has the device keep the data, and then says so
 //!   history   what earlier runs stored
 //!   inspect   what a journal says that no transfer uses
+//!   unfinished  removing what is not gone on with
 //! ```
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -24,6 +25,7 @@ mod store;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
@@ -43,8 +45,8 @@ use self::store::{FileStore, Store};
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
 use super::beneath::{Links, open_inside, sentence};
 use super::identity::{Fingerprint, destination_mark};
-use super::path::{show, split};
-use super::temporary::{random_suffix, temporary_path};
+use super::path::show;
+use super::temporary::random_suffix;
 use super::tree::open_self;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
@@ -140,6 +142,15 @@ pub(super) struct JournalSpec<'a> {
     pub(super) may_repeat: bool,
 }
 
+/// Whether temporary files may lie at the destination that no state of the journal names: a run that was
+/// killed leaves the file that it had begun since its last state. They have the journal's suffix, so a later
+/// run of the same journal makes them anew or completes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strays {
+    None,
+    Possible,
+}
+
 /// An open and locked journal. Dropped, it stays on disk if it says something that is to be kept.
 pub(super) struct Journal {
     directory: Arc<OwnedFd>,
@@ -152,6 +163,7 @@ pub(super) struct Journal {
     syncer: Option<Syncer>,
     /// An earlier run left files that the device may not have kept.
     unsynced: bool,
+    strays: Strays,
     /// Complete files of the current chunk.
     completions: Vec<Completion>,
     finished: Finishing,
@@ -196,25 +208,24 @@ impl Journal {
             Some(loaded) if loaded.origin.key == key && spec.keep == Partial::Keep => (Some(loaded), None),
             other => (None, other),
         };
-        if let Some(other) = other
-            && let Some(current) = &other.current
-        {
-            remove_partial(spec.directory, current, &other.origin.suffix);
+        if let Some(other) = other {
+            unfinished::remove(spec, &other);
         }
         let opened = match same {
             Some(loaded) => {
                 let past =
                     Past::new(loaded.completions, loaded.current, loaded.origin.suffix, spec.may_repeat);
-                Ok((loaded.book, loaded.origin.suffix, past, loaded.unsynced))
+                Ok((loaded.book, loaded.origin.suffix, past, loaded.unsynced, Strays::Possible))
             }
             None => {
                 let origin = Origin { salt: random(), suffix: random_suffix(), key };
                 Book::create(store, boot, &origin).map(|book| {
-                    (book, origin.suffix, Past::new(Vec::new(), None, origin.suffix, spec.may_repeat), false)
+                    let past = Past::new(Vec::new(), None, origin.suffix, spec.may_repeat);
+                    (book, origin.suffix, past, false, Strays::None)
                 })
             }
         };
-        let Ok((book, suffix, past, unsynced)) = opened else { return Ok(None) };
+        let Ok((book, suffix, past, unsynced, strays)) = opened else { return Ok(None) };
         let generation = read_claim(book.store(), book.salt()).generation;
         let journal = Journal {
             directory: Arc::clone(spec.directory),
@@ -228,6 +239,7 @@ impl Journal {
             past: Arc::new(past),
             syncer: None,
             unsynced,
+            strays,
             completions: Vec::new(),
             finished: Finishing::default(),
             completed_bytes: 0,
@@ -373,7 +385,8 @@ impl Journal {
 
     fn end_early(&mut self) -> Option<Suspended> {
         let (files, bytes) = self.book.totals();
-        if self.keep == Partial::Discard || (files == 0 && self.partial_len == 0) {
+        let keeps_nothing = files == 0 && self.partial_len == 0;
+        if self.keep == Partial::Discard || (keeps_nothing && self.strays == Strays::None) {
             self.remove();
             return None;
         }
@@ -382,7 +395,7 @@ impl Journal {
         let claim = Claim { ending: true, ..read_claim(store, salt) };
         let (bytes_of_claim, at) = encode_claim(salt, &claim);
         let _ = store.write_at(&bytes_of_claim, at);
-        Some(Suspended { files, bytes: bytes + self.partial_len })
+        (!keeps_nothing).then_some(Suspended { files, bytes: bytes + self.partial_len })
     }
 
     fn remove(&mut self) {
@@ -418,19 +431,6 @@ pub(super) fn is_interrupted(directory: &OwnedFd, name: &[u8], sources: &[Vec<u8
     let mut header = [0; format::HEADER_LEN];
     let filled = FileStore(file).read_at(&mut header, 0).unwrap_or(0);
     decode_origin(&header[..filled]).is_ok_and(|origin| origin.key == names::key(top, sources))
-}
-
-/// Removes the partial file that a journal names.
-fn remove_partial(directory: &Arc<OwnedFd>, current: &Current, suffix: &[u8; 6]) {
-    let mut view = View::new(Arc::clone(directory), None);
-    let place = temporary_path(&current.place, suffix);
-    let (parent, name) = split(&place);
-    if view.stat_at(&place).is_ok_and(|stat| current.is_in(&stat))
-        && let Ok(parent) = view.hold(parent)
-    {
-        // If it stays, `fobs clean` finds it.
-        let _ = unlinkat(parent, name, AtFlags::empty());
-    }
 }
 
 fn unusable(name: &[u8], error: LoadError) -> Error {

@@ -85,9 +85,9 @@ impl Sink {
             Record::Symlink { path, target, meta } => {
                 self.root.symlink(path, target);
                 let made = self.target.tree().and_then(|tree| tree.symlink(path, target, meta, attributes));
-                self.made(made, path, events)
+                self.others.links += self.made(made, path, events)?;
             }
-            Record::Hardlink { .. } if !self.agreed.hard_links => Err(not_agreed("a hard link")),
+            Record::Hardlink { .. } if !self.agreed.hard_links => return Err(not_agreed("a hard link")),
             Record::Hardlink { path, target } => {
                 self.link_first(target, events)?;
                 self.root.hard_link(path, target);
@@ -99,31 +99,34 @@ impl Sink {
                     ))),
                     false => self.target.tree().and_then(|tree| tree.hard_link(path, target)),
                 };
-                self.made(made, path, events)
+                self.others.links += self.made(made, path, events)?;
             }
             Record::Special { kind, .. } if !self.agreed.keeps(kind) => {
-                Err(not_agreed("a device, fifo or socket"))
+                return Err(not_agreed("a device, fifo or socket"));
             }
             Record::Special { path, kind, device, meta } => {
                 self.root.special(path, kind as u8, device);
                 let made =
                     self.target.tree().and_then(|tree| tree.special(path, kind, device, meta, attributes));
-                self.made(made, path, events)
+                self.others.devices += self.made(made, path, events)?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(())
     }
 
+    /// How an attempt to make one entry ended: how many were made.
     pub(super) fn made(
         &mut self,
         made: Attempt<()>,
         path: &[u8],
         events: &mut dyn FnMut(SinkEvent),
-    ) -> Result<()> {
-        if settle(made, path, events)?.is_none() {
+    ) -> Result<u64> {
+        let made = settle(made, path, events)?;
+        if made.is_none() {
             self.forget(path);
         }
-        Ok(())
+        Ok(made.iter().len() as u64)
     }
 
     /// No link may lead to this path.

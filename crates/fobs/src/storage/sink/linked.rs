@@ -38,6 +38,6 @@ impl Sink {
 
     fn link(&mut self, link: &Link, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
         let made = self.target.tree().and_then(|tree| tree.link_from(link));
-        self.made(made, &link.path, events)
+        self.made(made, &link.path, events).map(|_| ())
     }
 }

@@ -9,7 +9,51 @@ use rustix::process::umask;
 use super::SinkEvent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::storage::path::show;
 use crate::storage::tree::{Attempt, Trouble, protocol};
+
+/// How messages of failures name an entry: by its place at the destination, where it failed.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Naming {
+    /// By its path in the transfer: there is no other.
+    #[default]
+    Transfer,
+    /// The one source has this path.
+    As(Vec<u8>),
+    /// The sources are in this directory.
+    Into(Vec<u8>),
+}
+
+impl Naming {
+    /// Below this destination, which is the one source under another name, or a directory.
+    pub(super) fn new(destination: &[u8], renamed: bool) -> Naming {
+        match renamed {
+            true => Naming::As(destination.to_vec()),
+            false if destination.is_empty() => Naming::Transfer,
+            false => Naming::Into(destination.to_vec()),
+        }
+    }
+
+    /// The event with the entry's place in its message.
+    pub(super) fn named(&self, event: SinkEvent) -> SinkEvent {
+        let SinkEvent::FileFailed(FileError { path, message }) = event else { return event };
+        let quoted = |path: &[u8]| format!("'{}'", show(path));
+        let message = message.replacen(&quoted(&path), &quoted(&self.place(&path)), 1);
+        SinkEvent::FileFailed(FileError { path, message })
+    }
+
+    fn place(&self, path: &[u8]) -> Vec<u8> {
+        match self {
+            Naming::Transfer => path.to_vec(),
+            Naming::As(name) => {
+                let below = path.iter().position(|&byte| byte == b'/').map_or(&b""[..], |at| &path[at..]);
+                [name, below].concat()
+            }
+            Naming::Into(directory) if directory.ends_with(b"/") => [directory, path].concat(),
+            Naming::Into(directory) => [directory, &b"/"[..], path].concat(),
+        }
+    }
+}
 
 /// Reports a failure of a single path as an event; returns only errors of the whole transfer. `None`: not
 /// stored.
@@ -77,4 +121,29 @@ pub(super) fn current_umask() -> u32 {
     let mask = umask(Mode::from_raw_mode(0o077));
     umask(mask);
     mask.as_raw_mode()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_place_at_the_destination() {
+        for (destination, renamed, path, named) in [
+            ("/data/new.tar", true, "old.tar", "/data/new.tar"),
+            ("copy", true, "dir/in/x", "copy/in/x"),
+            ("/data/", false, "old.tar", "/data/old.tar"),
+            ("/data", false, "dir/x", "/data/dir/x"),
+            ("", false, "old.tar", "old.tar"),
+        ] {
+            let message = format!("cannot write '{path}': no room");
+            let failed = SinkEvent::FileFailed(FileError { path: path.as_bytes().to_vec(), message });
+            let SinkEvent::FileFailed(error) = Naming::new(destination.as_bytes(), renamed).named(failed)
+            else {
+                panic!("it stays a failure")
+            };
+            assert_eq!(error.message, format!("cannot write '{named}': no room"));
+            assert_eq!(error.path, path.as_bytes(), "what is reported once for each path");
+        }
+    }
 }

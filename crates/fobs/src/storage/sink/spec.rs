@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
-use crate::event::FileError;
+use crate::event::{FileError, OtherEntries};
 use crate::options::Privileges;
 use crate::storage::FileDone;
 use crate::storage::attributes::Preserve;
@@ -96,6 +96,8 @@ pub struct SinkSummary {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// What else was stored.
+    pub others: OtherEntries,
 }
 
 /// The journal of a transfer into `directory`, where its one source gets this `name`.

@@ -1,6 +1,6 @@
 //! Reading the current file into a chunk.
 
-use super::{FilledChunk, Source};
+use super::{FilledChunk, Source, StartOverReason, StartedOver};
 use crate::event::FileError;
 use crate::storage::FileDone;
 use crate::storage::attributes::HOLES_MAX;
@@ -69,7 +69,7 @@ impl Source {
         self.files -= 1;
         self.resumed = self.resumed.saturating_sub(file.resumed);
         if file.resumed > 0 {
-            filled.started_over.push(file.path.clone());
+            filled.started_over.push(StartedOver { path: file.path.clone(), why: StartOverReason::Changed });
         }
         if let Some(entry) = file.anew(&self.collector) {
             self.begin(entry, filled);

@@ -47,10 +47,28 @@ pub struct FilledChunk {
     /// File data that the receiver has from an earlier run, bytes, of the files decided on since the last
     /// chunk.
     pub resumed_bytes: u64,
-    /// Files that an earlier run had begun and that changed since: they are sent anew.
-    pub started_over: Vec<Vec<u8>>,
+    /// Files of which the receiver has something, and that are sent anew.
+    pub started_over: Vec<StartedOver>,
     /// Of a sync: what is reported of the entries that were decided on since the last chunk.
     pub items: Vec<Item>,
+}
+
+/// A file of which the receiver has something, and that is sent anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedOver {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Why.
+    pub why: StartOverReason,
+}
+
+/// Why a file is sent anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartOverReason {
+    /// It changed since an earlier run had begun it.
+    Changed,
+    /// It does not begin with what the receiver has of it.
+    OtherBeginning,
 }
 
 /// The extent of the object, as far as it is known.

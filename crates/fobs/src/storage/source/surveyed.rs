@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Begun, Feed, FilledChunk, Source};
+use super::{Begun, Feed, FilledChunk, Source, StartOverReason, StartedOver};
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::Item;
 use crate::storage::open_file::{Input, OpenFile};
@@ -81,7 +81,7 @@ impl Source {
         if choice.changes.contains(Changes::STARTS_OVER)
             && let Entry::Found { path, .. } = &entry
         {
-            filled.started_over.push(path.clone());
+            filled.started_over.push(StartedOver { path: path.clone(), why: StartOverReason::Changed });
         }
         match (entry, choice.decision) {
             (
@@ -101,8 +101,12 @@ impl Source {
                         self.begin_with(entry, Some(tree), filled);
                     }
                     (entry, _) => {
-                        if let Entry::File { path, .. } = &entry {
-                            filled.started_over.push(path.clone());
+                        if let Entry::File { path, input, .. } = &entry {
+                            let why = match input.identity() == Some(identity) {
+                                true => StartOverReason::OtherBeginning,
+                                false => StartOverReason::Changed,
+                            };
+                            filled.started_over.push(StartedOver { path: path.clone(), why });
                         }
                         self.begin(entry, filled);
                     }

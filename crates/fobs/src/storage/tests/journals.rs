@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 
 use super::super::journal::{Top, journal_name};
 use super::super::leftovers::{Fate, search};
@@ -360,26 +360,64 @@ fn a_journal_that_says_nothing_of_this_copy_is_begun_anew() {
     }
 }
 
-#[test]
-fn a_journal_of_another_source_under_that_name_is_begun_anew() {
-    let world = World::new();
-    let open = |source: &str| {
-        let shape = SourceShape::Paths { count: 1, contents: false };
-        let names = vec![source.as_bytes().to_vec()];
-        let spec = SinkSpec { keep: Partial::Keep, names, ..sink_spec(&world.to("x"), shape) };
-        Sink::open(spec).expect("the destination is free")
-    };
-    let mut sink = open("other");
+/// A sink that stores the one source as `x`.
+fn open_as_x(world: &World, source: &str, keep: Partial) -> Sink {
+    let shape = SourceShape::Paths { count: 1, contents: false };
+    let names = vec![source.as_bytes().to_vec()];
+    let spec = SinkSpec { keep, names, ..sink_spec(&world.to("x"), shape) };
+    Sink::open(spec).expect("the destination is free")
+}
+
+/// Stores the first half of the source `other`.
+fn feed_half(sink: &mut Sink) {
     let meta = Meta { mode: 0o644, mtime_s: 1, mtime_ns: 2 };
     let begun = [
         Record::Identity { mtime_s: 1, mtime_ns: 2, inode: 3 },
         Record::File { path: b"other", meta, size: 2 * GROUP },
         Record::Extent { offset: 0, len: GROUP as u32 },
     ];
-    feed(&mut sink, &chunk_of(&begun, &[7; GROUP as usize])).expect("a beginning");
+    feed(sink, &chunk_of(&begun, &[7; GROUP as usize])).expect("a beginning");
+}
+
+#[test]
+fn what_a_kill_left_before_the_first_state_is_not_forgotten() {
+    let killed = || {
+        let world = World::new();
+        let mut sink = open_as_x(&world, "other", Partial::Keep);
+        let stateless = fs::read(world.to(".x.fobs-journal")).expect("it is there");
+        feed_half(&mut sink);
+        drop(sink);
+        // The thread that syncs holds the lock for one more call.
+        let journal = File::open(world.to(".x.fobs-journal")).expect("it is there");
+        flock(&journal, FlockOperation::LockExclusive).expect("it ends");
+        fs::write(world.to(".x.fobs-journal"), stateless).expect("it is ours");
+        assert_eq!(ours(&world).len(), 2);
+        world
+    };
+    // The same copy, which ends before it has stored anything, and goes on.
+    let world = killed();
+    let before = ours(&world);
+    drop(open_as_x(&world, "other", Partial::Keep));
+    assert_eq!(ours(&world), before, "a new journal would make other names");
+    let mut sink = open_as_x(&world, "other", Partial::Keep);
+    feed_half(&mut sink);
+    assert_eq!(ours(&world), before);
+    // Copies that do not go on with it.
+    for (source, keep) in [("other", Partial::Discard), ("file", Partial::Keep), ("file", Partial::Discard)] {
+        let world = killed();
+        drop(open_as_x(&world, source, keep));
+        assert_eq!(ours(&world), Vec::<PathBuf>::new(), "{source} {keep:?}");
+    }
+}
+
+#[test]
+fn a_journal_of_another_source_under_that_name_is_begun_anew() {
+    let world = World::new();
+    let mut sink = open_as_x(&world, "other", Partial::Keep);
+    feed_half(&mut sink);
     assert_eq!(sink.suspend().map(|kept| kept.bytes), Some(GROUP));
     assert_eq!(ours(&world).len(), 2);
-    let mut sink = open("file");
+    let mut sink = open_as_x(&world, "file", Partial::Keep);
     assert!(sink.history().is_none());
     assert_eq!(ours(&world), [PathBuf::from(".x.fobs-journal")], "the other one's partial file is gone");
     drop(sink);

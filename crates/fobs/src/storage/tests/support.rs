@@ -188,7 +188,12 @@ pub fn transfer_in(
         syncs: 0,
         chunk_lens: Vec::new(),
         root: [0; 32],
-        summary: SinkSummary { root: [0; 32], files: 0, bytes: 0 },
+        summary: SinkSummary {
+            root: [0; 32],
+            files: 0,
+            bytes: 0,
+            others: crate::event::OtherEntries::default(),
+        },
     };
     loop {
         let filled = source.next_chunk(&mut buf, data_max(outcome.chunk_lens.len()))?;

@@ -1,0 +1,79 @@
+//! `fobs ctl`: changes a running copy.
+
+use fobs::options::CongestionControl;
+use fobs::{Error, ErrorKind, Result, Steering};
+
+use crate::args::CtlArgs;
+use crate::live::{Answer, Ask, Change, ask};
+
+/// Runs `fobs ctl`.
+///
+/// # Errors
+/// `Usage` for what is no change, `NoSource` without such a copy, `Denied` for another user's.
+pub fn run(args: &CtlArgs) -> Result<()> {
+    let changes =
+        args.changes.iter().map(|change| change.parse()).collect::<std::result::Result<Vec<Change>, _>>();
+    for change in changes.map_err(|why| Error::new(ErrorKind::Usage, why))? {
+        request(args.id, change)?;
+    }
+    Ok(())
+}
+
+/// Asks a copy to change.
+///
+/// # Errors
+/// As [`run`]; `Usage` with the reason where the copy cannot change so.
+pub fn request(id: u32, change: Change) -> Result<()> {
+    match ask(id, &Ask::Change(change.to_string()))? {
+        Answer::Refused(why) => Err(Error::new(ErrorKind::Usage, format!("{change}: {why}"))),
+        Answer::Changed | Answer::Status(_) => Ok(()),
+    }
+}
+
+/// Does what was asked of a copy with this algorithm.
+pub fn apply(text: &str, steering: &Steering, cc: CongestionControl, cancel: &fobs::CancelToken) -> Answer {
+    let change: Change = match text.parse() {
+        Ok(change) => change,
+        Err(why) => return Answer::Refused(why),
+    };
+    if !steering.reaches_sender() && change != Change::Cancel {
+        let why = "its sender cannot be changed meanwhile: it runs an older fobs, or between two other hosts";
+        return Answer::Refused(why.to_owned());
+    }
+    match change {
+        Change::Rate(limit) => steering.set_rate(limit),
+        Change::Priority(_) if cc != CongestionControl::Auto => {
+            return Answer::Refused(format!("a priority is for --cc auto, and this copy has --cc {cc}"));
+        }
+        Change::Priority(priority) => steering.set_priority(priority),
+        Change::Pause => steering.pause(),
+        Change::Resume => steering.resume(),
+        Change::Cancel => cancel.cancel(),
+    }
+    Answer::Changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fobs::CancelToken;
+
+    #[test]
+    fn a_copy_does_what_it_can_and_says_what_it_cannot() {
+        let (steering, cancel) = (Steering::new(), CancelToken::new());
+        let told = |text: &str, cc| apply(text, &steering, cc, &cancel);
+        let fixed = CongestionControl::Fixed { bits_per_second: 1 };
+        assert_eq!(told("pause", CongestionControl::Auto), Answer::Changed);
+        assert!(steering.is_paused());
+        assert_eq!(told("resume", fixed), Answer::Changed);
+        assert!(!steering.is_paused());
+        assert_eq!(told("priority=scavenger", CongestionControl::Auto), Answer::Changed);
+        for (text, words) in [("priority=scavenger", "--cc fixed"), ("faster", "is no change")] {
+            let Answer::Refused(why) = told(text, fixed) else { panic!("{text}") };
+            assert!(why.contains(words), "{why}");
+        }
+        assert!(!cancel.is_cancelled());
+        assert_eq!(told("cancel", fixed), Answer::Changed);
+        assert!(cancel.is_cancelled());
+    }
+}

@@ -1,0 +1,88 @@
+//! `fobs top`: the running copies of this host, on the whole terminal, and keys that change them.
+
+mod view;
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use fobs::{Error, ErrorKind, Result};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::args::TopArgs;
+use crate::live;
+use crate::output::printable;
+use crate::{ctl, live::Snapshot};
+use view::{Action, View};
+
+/// Time between two looks at the copies.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Runs `fobs top`.
+///
+/// # Errors
+/// `Usage` without a terminal, `FileIo` where it cannot be written.
+pub fn run(args: &TopArgs) -> Result<()> {
+    if args.once || args.json {
+        return print(&live::all(), args.json);
+    }
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        let message = "fobs top needs a terminal; fobs top --once prints the copies as lines";
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let watched = watch(&mut terminal);
+    ratatui::restore();
+    watched.map_err(failed)
+}
+
+fn watch(terminal: &mut ratatui::DefaultTerminal) -> io::Result<()> {
+    let mut view = View::default();
+    loop {
+        view.show(live::all());
+        terminal.draw(|frame| view.draw(frame))?;
+        // Keys are answered at once; without any, the copies are looked at again.
+        if !event::poll(EVERY)? {
+            continue;
+        }
+        let Event::Key(key) = event::read()? else { continue };
+        if key.kind != KeyEventKind::Press {
+            continue;
+        }
+        match view.press(key) {
+            Action::Stay => {}
+            Action::Leave => return Ok(()),
+            Action::Change(id, change) => match ctl::request(id, change) {
+                Ok(()) => view.say(format!("{id}: {change}")),
+                Err(error) => view.say(error.message),
+            },
+        }
+    }
+}
+
+/// The copies as lines, or as one JSON object a line.
+fn print(copies: &[Snapshot], json: bool) -> Result<()> {
+    let mut text = String::new();
+    for copy in copies {
+        if json {
+            let line = serde_json::to_string(copy);
+            text.push_str(&line.map_err(|error| failed(io::Error::from(error)))?);
+        } else {
+            text.push_str(&format!("{}  {}\n    {}", copy.id, printable(&copy.title()), copy.figures()));
+            if !copy.limit.is_empty() {
+                text.push_str(&format!("\n    {}", printable(&copy.limit)));
+            }
+        }
+        text.push('\n');
+    }
+    if copies.is_empty() && !json {
+        text.push_str("no copy that you may see runs here\n");
+    }
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failed(error)),
+        _ => Ok(()),
+    }
+}
+
+fn failed(error: io::Error) -> Error {
+    Error::new(ErrorKind::FileIo, format!("cannot use the terminal: {error}"))
+}

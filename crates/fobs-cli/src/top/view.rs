@@ -1,0 +1,304 @@
+//! What `fobs top` shows, and what its keys do.
+
+use ratatui::Frame;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Gauge, Paragraph, Wrap};
+
+use crate::live::{Change, Snapshot};
+use crate::output::printable;
+use crate::units::show_share;
+use fobs::options::Priority;
+
+/// Lines of a copy in the list: title, figures, and an empty one.
+const COPY_LINES: u16 = 3;
+/// Columns of a stage's name and of its share.
+const NAME_COLUMNS: u16 = 26;
+const SHARE_COLUMNS: u16 = 9;
+/// Longest rate that is typed, characters.
+const TYPED_MAX: usize = 20;
+
+/// What a key asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing but to be drawn.
+    Stay,
+    /// The end.
+    Leave,
+    /// A copy is to change.
+    Change(u32, Change),
+}
+
+/// What is typed.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+enum Prompt {
+    #[default]
+    None,
+    /// A rate, so far.
+    Rate(String),
+    /// Whether the copy is really to end.
+    Cancel,
+}
+
+/// The copies and the one that keys are for.
+#[derive(Debug, Default)]
+pub struct View {
+    copies: Vec<Snapshot>,
+    /// By its number: others come and go.
+    selected: Option<u32>,
+    prompt: Prompt,
+    said: String,
+}
+
+impl View {
+    /// The copies as they stand now.
+    pub fn show(&mut self, copies: Vec<Snapshot>) {
+        self.copies = copies;
+        if self.copy().is_none() {
+            self.selected = self.copies.first().map(|copy| copy.id);
+            self.prompt = Prompt::None;
+        }
+    }
+
+    /// Shows a line until the next key.
+    pub fn say(&mut self, line: String) {
+        self.said = line;
+    }
+
+    /// A key was pressed.
+    pub fn press(&mut self, key: KeyEvent) -> Action {
+        self.said.clear();
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
+            return Action::Leave;
+        }
+        let Some(id) = self.selected else {
+            return if matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                Action::Leave
+            } else {
+                Action::Stay
+            };
+        };
+        match std::mem::take(&mut self.prompt) {
+            Prompt::None => self.command(id, key.code),
+            Prompt::Rate(typed) => self.type_rate(id, typed, key.code),
+            Prompt::Cancel if key.code == KeyCode::Char('y') => Action::Change(id, Change::Cancel),
+            Prompt::Cancel => Action::Stay,
+        }
+    }
+
+    fn command(&mut self, id: u32, key: KeyCode) -> Action {
+        let paused = self.copy().is_some_and(|copy| copy.paused);
+        match key {
+            KeyCode::Char('q') | KeyCode::Esc => return Action::Leave,
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::Char('p') if paused => return Action::Change(id, Change::Resume),
+            KeyCode::Char('p') => return Action::Change(id, Change::Pause),
+            KeyCode::Char('s') => return Action::Change(id, Change::Priority(Priority::Scavenger)),
+            KeyCode::Char('f') => return Action::Change(id, Change::Priority(Priority::Fair)),
+            KeyCode::Char('r') => self.prompt = Prompt::Rate(String::new()),
+            KeyCode::Char('c') => self.prompt = Prompt::Cancel,
+            _ => {}
+        }
+        Action::Stay
+    }
+
+    fn type_rate(&mut self, id: u32, mut typed: String, key: KeyCode) -> Action {
+        match key {
+            KeyCode::Enter if typed.is_empty() => return Action::Stay,
+            KeyCode::Enter => match format!("rate={typed}").parse() {
+                Ok(change) => return Action::Change(id, change),
+                Err(why) => self.said = why,
+            },
+            KeyCode::Esc => {}
+            KeyCode::Backspace => {
+                typed.pop();
+                self.prompt = Prompt::Rate(typed);
+            }
+            KeyCode::Char(letter) if typed.len() < TYPED_MAX => {
+                typed.push(letter);
+                self.prompt = Prompt::Rate(typed);
+            }
+            _ => self.prompt = Prompt::Rate(typed),
+        }
+        Action::Stay
+    }
+
+    fn step(&mut self, by: isize) {
+        let at = self.copies.iter().position(|copy| Some(copy.id) == self.selected).unwrap_or(0);
+        let next = at.saturating_add_signed(by).min(self.copies.len().saturating_sub(1));
+        self.selected = self.copies.get(next).map(|copy| copy.id);
+    }
+
+    fn copy(&self) -> Option<&Snapshot> {
+        self.copies.iter().find(|copy| Some(copy.id) == self.selected)
+    }
+
+    /// Draws everything.
+    pub fn draw(&self, frame: &mut Frame<'_>) {
+        let stages = self.copy().map_or(0, |copy| copy.budget.len() as u16);
+        let [list, limit, budget, foot] = Layout::vertical([
+            Constraint::Fill(1),
+            Constraint::Length(if stages > 0 { 3 } else { 0 }),
+            Constraint::Length(stages),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        self.draw_list(frame, list);
+        if let Some(copy) = self.copy() {
+            let sentence = Paragraph::new(printable(&copy.limit)).wrap(Wrap { trim: true });
+            frame.render_widget(sentence, limit);
+            draw_budget(frame, budget, copy);
+        }
+        frame.render_widget(Line::from(self.foot()).dim(), foot);
+    }
+
+    fn draw_list(&self, frame: &mut Frame<'_>, area: Rect) {
+        if self.copies.is_empty() {
+            frame.render_widget("No copy that you may see runs on this host.", area);
+            return;
+        }
+        let at = self.copies.iter().position(|copy| Some(copy.id) == self.selected).unwrap_or(0);
+        let fit = usize::from(area.height / COPY_LINES).max(1);
+        let first = (at + 1).saturating_sub(fit);
+        let mut text = Text::default();
+        for copy in &self.copies[first..] {
+            let title = format!("{:>7}  {}", copy.id, printable(&copy.title()));
+            let selected = Some(copy.id) == self.selected;
+            text.push_line(if selected {
+                Line::from(title).bold().reversed()
+            } else {
+                Line::from(title).bold()
+            });
+            text.push_line(format!("         {}", copy.figures()));
+            text.push_line("");
+        }
+        frame.render_widget(text, area);
+    }
+
+    fn foot(&self) -> String {
+        match &self.prompt {
+            Prompt::Rate(typed) => format!("highest rate (200M, 1Gbit, none), then Enter: {typed}_"),
+            Prompt::Cancel => "end this copy? y/n".to_owned(),
+            Prompt::None if self.said.is_empty() => {
+                "up/down select  p pause/resume  r rate  s scavenger  f fair  c cancel  q quit".to_owned()
+            }
+            Prompt::None => printable(&self.said),
+        }
+    }
+}
+
+/// The parts of the time as bars.
+fn draw_budget(frame: &mut Frame<'_>, area: Rect, copy: &Snapshot) {
+    for (row, stage) in area.rows().zip(&copy.budget) {
+        let [name, bar, share] = Layout::horizontal([
+            Constraint::Length(NAME_COLUMNS),
+            Constraint::Fill(1),
+            Constraint::Length(SHARE_COLUMNS),
+        ])
+        .areas(row);
+        frame.render_widget(printable(&stage.name), name);
+        let gauge = Gauge::default()
+            .ratio(if stage.share.is_finite() { stage.share.clamp(0.0, 1.0) } else { 0.0 })
+            .label("")
+            .gauge_style(Style::new().blue());
+        frame.render_widget(gauge, bar);
+        frame.render_widget(format!(" {}", show_share(stage.share)), share);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::live::{Left, Stage};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    fn copy(id: u32) -> Snapshot {
+        Snapshot {
+            id,
+            sources: vec!["big.tar".to_owned()],
+            destination: "peer:/\x1b[2Jdata".to_owned(),
+            bytes: 1_000_000_000,
+            bytes_known: 4_000_000_000,
+            scan_complete: true,
+            rate_bps: 2e8,
+            rtt_ms: Some(65.0),
+            left: Some(Left { likely_s: 120.0, least_s: 100.0, most_s: Some(150.0) }),
+            limit: "75% of the time the network was the limit.".to_owned(),
+            budget: vec![
+                Stage { name: "network".to_owned(), share: 0.75 },
+                Stage { name: "reading".to_owned(), share: f64::NAN },
+            ],
+            ..Snapshot::default()
+        }
+    }
+
+    fn drawn(view: &View, columns: u16, rows: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("a buffer");
+        terminal.draw(|frame| view.draw(frame)).expect("a buffer");
+        terminal.backend().to_string()
+    }
+
+    fn press(view: &mut View, keys: &[KeyCode]) -> Action {
+        keys.iter().fold(Action::Stay, |_, key| view.press(KeyEvent::from(*key)))
+    }
+
+    #[test]
+    fn copies_are_shown_with_figures_and_budget() {
+        let mut view = View::default();
+        view.show(vec![copy(7), copy(9)]);
+        let screen = drawn(&view, 100, 24);
+        for words in [
+            "7  big.tar \u{2192} peer:/",
+            "25%  1.00 GB  200 Mbit/s  ETA 2:00 (1:40 to 2:30)  RTT 65.0 ms",
+            "75% of the time the network",
+            "network",
+            "75.0%",
+            "p pause",
+        ] {
+            assert!(screen.contains(words), "{words}: {screen}");
+        }
+        assert!(!screen.contains('\x1b'));
+        for (columns, rows) in [(1, 1), (20, 3), (300, 2), (40, 100)] {
+            drawn(&view, columns, rows);
+        }
+        view.show(Vec::new());
+        assert!(drawn(&view, 80, 5).contains("No copy"));
+    }
+
+    #[test]
+    fn keys_change_the_selected_copy() {
+        let mut view = View::default();
+        view.show(vec![copy(7), copy(9)]);
+        let letter = KeyCode::Char;
+        assert_eq!(press(&mut view, &[letter('p')]), Action::Change(7, Change::Pause));
+        assert_eq!(
+            press(&mut view, &[KeyCode::Down, letter('s')]),
+            Action::Change(9, Change::Priority(Priority::Scavenger))
+        );
+        let rate = [
+            letter('r'),
+            letter('2'),
+            letter('0'),
+            letter('x'),
+            KeyCode::Backspace,
+            letter('M'),
+            KeyCode::Enter,
+        ];
+        assert_eq!(press(&mut view, &rate), Action::Change(9, Change::Rate(Some(20_000_000))));
+        assert_eq!(press(&mut view, &[letter('r'), letter('?'), KeyCode::Enter]), Action::Stay);
+        assert!(drawn(&view, 120, 10).contains("100M or 10Gbit"), "what is wrong with it is said");
+        assert_eq!(press(&mut view, &[letter('c'), letter('n')]), Action::Stay);
+        assert_eq!(press(&mut view, &[letter('c'), letter('y')]), Action::Change(9, Change::Cancel));
+        view.show(vec![Snapshot { paused: true, ..copy(7) }]);
+        assert_eq!(
+            press(&mut view, &[letter('p')]),
+            Action::Change(7, Change::Resume),
+            "the other one ended"
+        );
+        assert_eq!(press(&mut view, &[letter('q')]), Action::Leave);
+    }
+}

@@ -1,0 +1,88 @@
+//! What a user changes of a transfer that runs.
+
+use super::Sender;
+use crate::congestion::{Claim, Priority};
+use crate::{Rate, Timestamp};
+
+impl Sender {
+    /// From now on the sending rate has this upper bound.
+    pub fn set_rate_limit(&mut self, limit: Option<Rate>) {
+        self.pace.set_cap(limit);
+    }
+
+    /// From now on the flow claims this much of a shared path. Only `auto` supports that.
+    pub fn set_priority(&mut self, now: Timestamp, priority: Priority) {
+        if let Some(deadline) = &mut self.deadline {
+            deadline.set_most(priority);
+            self.claim(now, 0, 0);
+        } else if let Some(adaptive) = self.controller.as_adaptive() {
+            adaptive.claim(now, Claim { priority, ceiling: None });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{ScheduleKind, SendLimit, Sender, SenderConfig, Transmit};
+    use crate::congestion::{Auto, Controller, Fixed, Priority};
+    use crate::{Rate, Timestamp};
+    use std::time::Duration;
+
+    fn sender(controller: Box<dyn Controller>) -> Sender {
+        let config = SenderConfig {
+            controller,
+            schedule: ScheduleKind::LossDriven,
+            rate_limit: None,
+            payload_size: Some(1172),
+            ip_overhead: 28,
+            burst: None,
+            chunk_limit: 8,
+            chunks_max: 8,
+            ack_delay_max: Duration::from_millis(5),
+            judge: crate::loss_cause::Judge::Off,
+        };
+        let mut sender = Sender::new(Timestamp::ZERO, config);
+        (0..8).for_each(|_| drop(sender.push_chunk(4_000_000, false)));
+        sender
+    }
+
+    /// Datagram bytes that leave within a second from `now`.
+    fn sent_in_a_second(sender: &mut Sender, now: &mut Timestamp) -> u64 {
+        let (end, mut packets, before) =
+            (*now + Duration::from_secs(1), Vec::new(), sender.stats().packets_sent);
+        loop {
+            match sender.poll_transmit(*now, &mut packets) {
+                Transmit::Burst => packets.clear(),
+                Transmit::WaitUntil(at) if at < end => *now = at,
+                Transmit::WaitUntil(_) | Transmit::Wait => break,
+            }
+        }
+        *now = end;
+        (sender.stats().packets_sent - before) * 1200
+    }
+
+    #[test]
+    fn a_new_cap_applies_from_the_next_burst() {
+        let mut now = Timestamp::ZERO;
+        let mut sender = sender(Box::new(Fixed::new(Rate::bits_per_second(40_000_000))));
+        let free = sent_in_a_second(&mut sender, &mut now);
+        sender.set_rate_limit(Some(Rate::bits_per_second(8_000_000)));
+        let capped = sent_in_a_second(&mut sender, &mut now);
+        assert_eq!(sender.limit(), SendLimit::Cap);
+        sender.set_rate_limit(None);
+        let freed = sent_in_a_second(&mut sender, &mut now);
+        for (bytes, expected) in [(free, 5e6), (capped, 1e6), (freed, 5e6)] {
+            assert!((bytes as f64 / expected - 1.0).abs() < 0.1, "{bytes} bytes, not {expected}");
+        }
+    }
+
+    #[test]
+    fn a_new_priority_reaches_the_controller_that_knows_any() {
+        let mut auto = sender(Box::new(Auto::new(1200)));
+        auto.set_priority(Timestamp::ZERO, Priority::Scavenger);
+        assert_eq!(auto.controller.as_adaptive().expect("auto is").priority(), Priority::Scavenger);
+        let mut fixed = sender(Box::new(Fixed::new(Rate::bits_per_second(1_000_000))));
+        fixed.set_priority(Timestamp::ZERO, Priority::Scavenger);
+        assert!(fixed.controller.as_adaptive().is_none());
+    }
+}

@@ -1,0 +1,46 @@
+//! Removing what a transfer left that is not gone on with.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, unlinkat};
+
+use super::JournalSpec;
+use super::book::Loaded;
+use super::format::Current;
+use super::names::Top;
+use crate::storage::path::split;
+use crate::storage::temporary::{Suffix, temporary_path};
+use crate::storage::view::View;
+
+/// Removes the partial file that the journal names, and a file of the same transfer that had begun at the top
+/// of the destination and is in no state. `fobs clean` finds what a kill left further down.
+pub(super) fn remove(spec: &JournalSpec<'_>, other: &Loaded) {
+    let suffix = &other.origin.suffix;
+    if let Some(current) = &other.current {
+        remove_partial(spec.directory, current, suffix);
+    }
+    match spec.top {
+        Top::As(name) => remove_temporary(spec.directory, name, suffix),
+        Top::Names(names) => names.iter().for_each(|name| remove_temporary(spec.directory, name, suffix)),
+        Top::Contents => {}
+    }
+}
+
+/// Removes the partial file that a journal names.
+pub(super) fn remove_partial(directory: &Arc<OwnedFd>, current: &Current, suffix: &Suffix) {
+    let mut view = View::new(Arc::clone(directory), None);
+    let place = temporary_path(&current.place, suffix);
+    let (parent, name) = split(&place);
+    if view.stat_at(&place).is_ok_and(|stat| current.is_in(&stat))
+        && let Ok(parent) = view.hold(parent)
+    {
+        // If it stays, `fobs clean` finds it.
+        let _ = unlinkat(parent, name, AtFlags::empty());
+    }
+}
+
+fn remove_temporary(directory: &Arc<OwnedFd>, name: &[u8], suffix: &Suffix) {
+    // Mostly there is none. Its suffix is random, so the name is nobody else's.
+    let _ = unlinkat(directory, &temporary_path(name, suffix)[..], AtFlags::empty());
+}

@@ -1,0 +1,37 @@
+//! Sinks that store nothing, or a stream.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use super::{Sink, SinkSpec, Stream, Target, one_file_only};
+use crate::error::Result;
+use crate::storage::attributes::Preserve;
+use crate::storage::destination::{Place, look};
+use crate::storage::source::SourceShape;
+use crate::storage::view::View;
+
+impl Sink {
+    /// Stores nothing: for a dry run, which only looks at the destination.
+    ///
+    /// # Errors
+    /// `Destination` where nothing could be stored.
+    pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
+        let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
+            Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
+            Some(Place::As { directory, name }) => {
+                (Some(View::new(Arc::new(directory), Some(name.clone()))), Some(name))
+            }
+            Some(Place::Device(_)) | None => (None, None),
+        };
+        let bases = spec.open_bases(name.as_deref())?;
+        Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
+    }
+
+    /// Writes exactly one file to `writer`, such as standard output.
+    pub fn to_stream(writer: Box<dyn Write + Send>, shape: SourceShape) -> Result<Sink> {
+        if shape.needs_directory() {
+            return Err(one_file_only());
+        }
+        Ok(Sink::new(Target::Stream(Stream { writer, used: false }), Preserve::default()))
+    }
+}
