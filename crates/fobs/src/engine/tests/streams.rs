@@ -392,9 +392,9 @@ fn of_two_streams_that_claim_one_range_the_verified_one_stays() {
     let (session, doors, open) = halted(&world);
     // Ranges that are stored, that are arriving, and that are to come, each twice, with other content.
     let mut liars = [Liar::new(&doors, 500), Liar::new(&doors, 501)];
-    for chunk in 0..=6 {
+    for (chunk, packet_index) in (0..12).flat_map(|chunk| [0, 100, 800].map(|packet| (chunk, packet))) {
         for (liar, byte) in liars.iter_mut().zip([1, 2]) {
-            let record = liar.record(&frame(chunk, 0, &[byte; 1172]));
+            let record = liar.record(&frame(chunk, packet_index, &[byte; 1172]));
             liar.write(&record);
         }
     }
@@ -405,7 +405,6 @@ fn of_two_streams_that_claim_one_range_the_verified_one_stays() {
     let (sent, received) = (sent.unwrap(), received.unwrap());
     world.expect_copied();
     assert_eq!(sent.complete.root, received.complete.root);
-    assert!(sent.finished.packets_sent > sent.finished.packets_needed, "a spoilt chunk was sent again");
 }
 
 #[test]
