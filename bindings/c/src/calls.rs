@@ -305,6 +305,15 @@ fn entry_of(entry: &Entry, name: *const c_char) -> fobs_entry {
     }
 }
 
+fn told(
+    callback: unsafe extern "C" fn(*mut c_void, *const fobs_entry) -> c_int,
+    user: *mut c_void,
+    entry: &fobs_entry,
+) -> c_int {
+    // SAFETY: a function of the caller, with a pointer that is valid during the call.
+    unsafe { callback(user, entry) }
+}
+
 /// Says what a name stands for; FOBS_NO_SOURCE where it stands for nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn fobs_stat(session: u64, name: *const c_char, entry: *mut fobs_entry) -> c_int {
@@ -329,8 +338,7 @@ pub extern "C" fn fobs_list(
         for entry in session.list(name)? {
             let last = CString::new(entry.name.clone()).unwrap_or_default();
             let entry = entry_of(&entry, last.as_ptr());
-            // SAFETY: a function of the caller, with a pointer that is valid during the call.
-            if unsafe { callback(user, &raw const entry) } != 0 {
+            if told(callback, user, &entry) != 0 {
                 return Err(Error::new(ErrorKind::Interrupted, "the callback ended the listing"));
             }
         }

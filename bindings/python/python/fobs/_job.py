@@ -99,8 +99,8 @@ class Job(Generic[T]):
         if progress is not None:
             last = self.progress
             if isinstance(value, Result):
-                whole = {"bytes": value.bytes, "bytes_known": value.bytes, "files": value.files}
-                last = replace(last, scan_complete=True, **whole)
+                total = value.bytes
+                last = replace(last, scan_complete=True, bytes=total, bytes_known=total, files=value.files)
             progress(last)
         return value
 
