@@ -29,11 +29,26 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 	scripts/test-bindings.sh
 
 .PHONY: test-long
-test-long: test msrv deny ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
+test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
 	$(MAKE) bench-python
+
+.PHONY: dist
+dist: ## build static binaries and packages of them for x86_64 and aarch64, in target/dist (docs/install.md)
+	scripts/dist.sh
+
+.PHONY: test-packages
+test-packages: dist ## install, try and remove each package; then the end-to-end tests with the packaged binary
+	scripts/test-packages.sh
+	scripts/reproduce.sh
+	FOBS_TEST_BIN=$(abspath $(TARGET))/dist/fobs-$(shell uname -m)-unknown-linux-musl \
+		$(CARGO) test --locked -p fobs-cli --test e2e -- copies:: trees:: streams:: serving::
+
+.PHONY: test-releases
+test-releases: ## try this tree with the newest release, either way round
+	scripts/old-and-new.sh
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)

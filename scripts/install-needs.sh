@@ -4,6 +4,8 @@
 #   bench      the tools that `make bench` compares with
 #   lab        the tools that the laboratory (lab/) compares with, and the compiler for its UDT contestant
 #   lab-peers  as lab, and qcp, which cargo builds in some minutes
+#   dist       what `make dist` builds packages with, in target/dist-tools or FOBS_DIST_TOOLS; fails if it cannot
+#   packages   what the tests of packages install them into
 set -euo pipefail
 
 if ! command -v cargo >/dev/null; then
@@ -32,8 +34,11 @@ lab | lab-peers)
 globus-gridftp-server:globus-gridftp-server-progs /usr/include/udt/udt.h:libudt-dev g++:g++ make:make \
 mkfs.ext4:e2fsprogs losetup:mount"
     ;;
+dist) wanted="dpkg-deb:dpkg rpmbuild:rpm readelf:binutils python3:python3-venv" ;;
+packages) wanted="$wanted rpm:rpm debootstrap:debootstrap busybox:busybox-static file:file python3:python3-venv \
+qemu-aarch64-static:qemu-user-static" ;;
 *)
-    echo "unknown argument $1: give bench, lab, lab-peers or none" >&2
+    echo "unknown argument $1: give bench, lab, lab-peers, dist, packages or none" >&2
     exit 1
     ;;
 esac
@@ -82,7 +87,24 @@ install_qcp() {
     fi
 }
 
+# Versions are fixed, because other ones may make other bytes.
+install_dist_tools() {
+    local tools=${FOBS_DIST_TOOLS:-$PWD/target/dist-tools}
+    rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl 2>/dev/null ||
+        { echo "rustup cannot install the musl targets: the standard library for them is missing" >&2 && exit 1; }
+    if [ ! -x "$tools/python/bin/cargo-zigbuild" ]; then
+        python3 -m venv "$tools/python"
+        "$tools/python/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.1 wheel==0.48.0
+    fi
+    if [ ! -x "$tools/cargo/bin/cargo-auditable" ]; then
+        cargo install --locked --root "$tools/cargo" cargo-auditable@0.7.7
+    fi
+}
+
 install_packages
+if [ "${1:-}" = dist ]; then
+    install_dist_tools
+fi
 if [ "${1:-}" = lab-peers ]; then
     install_qcp
 fi

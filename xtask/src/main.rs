@@ -2,10 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod licences;
 mod tidy;
 
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -23,11 +24,37 @@ enum Chore {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
         root: PathBuf,
     },
+    /// Print the licence texts of everything that is linked into fobs for a target
+    Licences {
+        /// The target, as rustc names it
+        target: String,
+        /// A licence of what is linked beside crates
+        #[arg(long, value_name = "NAME=FILE")]
+        also: Vec<String>,
+        /// The repository
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
+        root: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
-    let Chore::Tidy { root } = Arguments::parse().chore;
-    match tidy::check(&root) {
+    match Arguments::parse().chore {
+        Chore::Tidy { root } => tidy(&root),
+        Chore::Licences { target, also, root } => match licences::document(&root, &target, &also) {
+            Ok(document) => {
+                print!("{document}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("licences: {error}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn tidy(root: &Path) -> ExitCode {
+    match tidy::check(root) {
         Ok(findings) if findings.is_empty() => ExitCode::SUCCESS,
         Ok(findings) => {
             for finding in &findings {

@@ -29,7 +29,7 @@ use crate::endurance::{parse_min_rate, parse_timeout};
 use crate::exit;
 use crate::moment::parse_deadline;
 use crate::moved::MovedArgs;
-use crate::units::{parse_rate, parse_size};
+use crate::units::{parse_memory, parse_rate, parse_size};
 
 /// Examples of `fobs cp`, for its help and its man page.
 pub const CP_EXAMPLES: &str = "\
@@ -103,9 +103,9 @@ pub enum Command {
 /// SSH; fobs://host[:port]/path below the directory that a daemon serves; '-' for standard input or output.
 /// Over SSH, a path that does not start with '/' is relative to the home directory; in the URL, an absolute
 /// path needs a second slash. Write an IPv6 address in brackets, and a local name with a colon as ./a:b. In
-/// URLs, %XX stands for a byte. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which the
-/// other host expands. Sources may be on several hosts, and both sides on others: then the data goes directly
-/// between them. fobs --help lists the exit codes.
+/// URLs, %XX stands for a byte. Names over SSH may have a shell's patterns (host:'*.txt') and ~user, which
+/// the other host expands. Sources may be on several hosts, and both sides on others: then the data goes
+/// directly between them. fobs --help lists the exit codes.
 #[derive(Debug, Args)]
 #[command(override_usage = "fobs cp [OPTIONS] SRC... DST", after_help = CP_EXAMPLES, args_override_self = true)]
 pub struct CpArgs {
@@ -141,8 +141,8 @@ pub struct CpArgs {
 
     /// Between two other hosts, send the data through this one
     ///
-    /// Without it, data goes from one to the other where a way is open, and only otherwise through here. Either
-    /// way, this host needs ssh to both of them, and they need none to each other.
+    /// Without it, data goes from one to the other where a way is open, and only otherwise through here.
+    /// Either way, this host needs ssh to both of them, and they need none to each other.
     #[arg(short = '3', long)]
     pub through_here: bool,
 
@@ -222,6 +222,13 @@ pub struct CpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub burst: Option<u32>,
 
+    /// Memory that this side of the copy may hold, 64 MiB to 64 GiB [default: 256MiB]
+    ///
+    /// Long paths need about two bandwidth-delay products: 400 MB at 10 Gbit/s and 160 ms. The other side has
+    /// its own. A number without a unit is bytes; units as in 512MiB or 2G.
+    #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
+    pub memory: Option<u64>,
+
     /// Data bytes per packet [default: as many as the path carries]
     ///
     /// A number without a unit is bytes; units as in 1.4k or 8KiB.
@@ -290,8 +297,8 @@ pub struct KeygenArgs {
 
 /// Show the copies that run on this host, and change them.
 ///
-/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the copies of
-/// all users.
+/// Each with its rate, round-trip time, loss and remaining time, and where its time goes. Root sees the
+/// copies of all users.
 #[derive(Debug, Args)]
 pub struct TopArgs {
     /// Print the copies once, and end

@@ -31,7 +31,6 @@ mod units;
 mod usage;
 
 use fobs::location;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ use args::{Command, CpArgs, ServerArgs};
 use config::Refusal;
 use explain::{Meanwhile, Recording, TraceFile};
 use fobs::options::TransferOptions;
-use fobs::{CancelToken, ErrorKind, EventSink, Result, StdioFailure, Steering, Summary, Transfer};
+use fobs::{CancelToken, ErrorKind, EventSink, Result, StdioError, Steering, Summary, Transfer};
 use live::Snapshot;
 use parts::Part;
 
@@ -58,7 +57,7 @@ fn run(command: Command) -> u8 {
         Command::FarCopy => return far_copy(),
         Command::Sync(args) => return sync::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Server(args) => return serve_peer(&args),
+        Command::Server(args) => return server(&args),
         Command::SelfCheck { hash } => push::self_check(&hash),
         Command::Keygen(args) => generate::key(&args),
         Command::Explain(args) => explain::run(&args),
@@ -75,17 +74,15 @@ fn run(command: Command) -> u8 {
     ended(&done)
 }
 
-/// One session for a client that ssh has started this process for. What the client is told is not printed
-/// too: ssh would show it beside the client's own message.
-fn serve_peer(args: &ServerArgs) -> u8 {
-    let (cancel, by_hand) = (CancelToken::new(), io::stdin().is_terminal());
-    if let Err(error) = signals::install(&cancel) {
-        return ended(&Err(error));
-    }
-    match fobs::serve_stdio(resolve::server(args).as_ref(), &cancel) {
+/// What the client was told is not printed as well: ssh would show it beside the client's own sentence.
+fn server(args: &ServerArgs) -> u8 {
+    let cancel = CancelToken::new();
+    let restriction = resolve::server(args);
+    let installed = signals::install(&cancel).map_err(StdioError::Untold);
+    match installed.and_then(|()| fobs::serve_stdio(restriction.as_ref(), &cancel)) {
         Ok(()) => exit::SUCCESS,
-        Err(StdioFailure::Told(error)) if !by_hand => error.kind.exit_code(),
-        Err(StdioFailure::Told(error) | StdioFailure::Untold(error)) => ended(&Err(error)),
+        Err(StdioError::Told(error)) => error.kind.exit_code(),
+        Err(StdioError::Untold(error)) => ended(&Err(error)),
     }
 }
 

@@ -15,8 +15,8 @@ const HOSTS_MAX: usize = 1000;
 /// Largest file of hosts that is read, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Runs something that reaches `remotes`, and again, with the program sent, where a host has none and the user
-/// says yes: by `--push-binary`, by an earlier yes for the host, or now, on the terminal.
+/// Runs something that reaches `remotes`, and again, with the program sent, where a host has none and the
+/// user says yes: by `--push-binary`, by an earlier yes for the host, or now, on the terminal.
 ///
 /// # Errors
 /// Those of `run`.

@@ -146,6 +146,7 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
         min_rate: args.min_rate,
         ack_every: args.ack_every,
         burst: args.burst,
+        memory: args.memory.unwrap_or(defaults.memory),
         packet_size: args.packet_size,
         ..defaults
     });

@@ -29,6 +29,7 @@
 mod agenda;
 mod check;
 pub mod flow;
+pub mod gauntlet;
 pub mod host;
 pub mod link;
 pub mod log;

@@ -138,6 +138,12 @@ impl Net {
         (rate > 0 && excess > 0).then(|| self.now + crate::time::time_for(excess, rate).max(1))
     }
 
+    /// Whether a flow's first link has room for a packet.
+    pub(crate) fn fits(&self, flow: FlowId, way: Way, len: u32) -> bool {
+        let link = &self.links[self.route(flow, way)[0]];
+        link.config().rate == 0 || link.backlog() + u64::from(len) <= link.config().queue
+    }
+
     /// Propagation delay of a flow's route.
     pub(crate) fn delay(&self, flow: FlowId, way: Way) -> Nanos {
         self.route(flow, way).iter().map(|link| self.links[*link].config().delay).sum()

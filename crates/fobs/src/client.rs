@@ -32,6 +32,8 @@ use crate::storage::{Sink, Source, needs_expansion, top_names};
 use direct::{COPY_ROOM, copy_may_be_direct, object_of, small_object};
 use ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
 pub(crate) use ends::{check, make_sink, make_source, sender_options};
+use fobs_proto::receiver::ReceiverConfig;
+use fobs_proto::session::chunks_within;
 use persist::{Course, Interlude, Remedy, Start, persist};
 use resume::{directory_to_make, open_sink, transfer_id};
 use std::sync::Arc;
@@ -201,7 +203,8 @@ impl Client<'_> {
         let mut sending = sending_of(self.options);
         // What is beyond the server's limit would only wait for credit, and arrive in bursts.
         sending.limit_bps = sending.limit_bps.into_iter().chain(accept.limit_bps).min();
-        let config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
+        let mut config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
+        config.chunks_max = chunks_within(self.options.memory) as usize;
         let cc = config.controller.name();
         let (link, cipher, streams) = self.data_plane(&accept, Direction::Sender, Some(cc))?;
         self.started(cipher, cc, course)?;
@@ -280,7 +283,10 @@ impl Client<'_> {
             streams,
             sink,
             survey,
-            config: receiver_config(self.options.ack_every),
+            config: ReceiverConfig {
+                chunks_max: chunks_within(self.options.memory),
+                ..receiver_config(self.options.ack_every)
+            },
             endurance: course.endurance(self.options),
             remedies: RemedyPolicy::of(self.options.loss_cause.name()),
             steering: course.steering.clone(),

@@ -11,8 +11,8 @@ pub enum Event {
     Started {
         /// `ssh` or `tls`.
         control: &'static str,
-        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel; `control` for a small object
-        /// that is in a message of it.
+        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel; `control` for a small
+        /// object that is in a message of it.
         transport: &'static str,
         /// `AES-128-GCM` or `ChaCha20-Poly1305`; empty where nothing is sealed for itself.
         cipher: &'static str,

@@ -119,7 +119,7 @@ pub use options::{
     PushBinary, Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
 };
 pub use program::program_hash;
-pub use server::{StdioFailure, serve_stdio};
+pub use server::{StdioError, serve_stdio};
 pub use storage::expand_here;
 pub use storage::filter;
 pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};

@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime};
 pub use crate::secure::authorized_keys::DirectionRights;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
-use fobs_proto::session::ANSWER_WAIT;
+use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
+
+pub use fobs_proto::session::MEMORY_RANGE;
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 
 /// One end of a transfer.
@@ -140,6 +142,8 @@ pub struct TransferOptions {
     pub ack_every: Option<u32>,
     /// `--burst`: maximum packets per burst; `None` is the algorithm's default.
     pub burst: Option<u32>,
+    /// `--memory`: what this side of the transfer may hold, bytes, within [`MEMORY_RANGE`].
+    pub memory: u64,
     /// `--packet-size`: data bytes per packet, within [`PACKET_SIZE_RANGE`]; `None` probes the path.
     pub packet_size: Option<u16>,
     /// `--transport`: what carries the data.
@@ -185,6 +189,7 @@ impl Default for TransferOptions {
             min_rate: None,
             ack_every: None,
             burst: None,
+            memory: MEMORY_DEFAULT,
             packet_size: None,
             transport: Transport::Auto,
             tcp: TcpTuning::default(),

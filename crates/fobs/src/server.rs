@@ -9,7 +9,7 @@ mod request;
 mod streams;
 
 pub(crate) use host::{Host, Leave, StillThere};
-pub use login::{StdioFailure, serve_stdio};
+pub use login::{StdioError, serve_stdio};
 pub(crate) use request::Wanted;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};

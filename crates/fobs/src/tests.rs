@@ -2,3 +2,4 @@
 
 mod hostile_client;
 mod hostile_server;
+mod replay;

@@ -4,10 +4,12 @@
 //!   run      a scenario: table, JSON, plot
 //!   swarm    random worlds, each checked at every step
 //!   direct   a virtual transfer that recorded losses drive
+//!   gauntlet random paths, each played by several controllers
 //!   sharing  several flows of `auto` on one link, or one beside TCP
 //! ```
 
 mod direct;
+mod gauntlet;
 mod sharing;
 
 use std::fs;
@@ -27,6 +29,7 @@ Examples:
   fobs-lab sim swarm --seeds 500                   random worlds, each checked at every step
   fobs-lab sim swarm --seeds 1 --from 17           one of them again
   fobs-lab sim direct --loss-rate 0.00035 windows.jsonl.gz
+  fobs-lab sim gauntlet --cells 200                random paths, every controller on the same
   fobs-lab sim sharing --mbit 100 --counts 2,4     several flows of auto on one link";
 
 /// Run the protocol in virtual time.
@@ -47,6 +50,7 @@ enum Command {
     Swarm(SwarmArgs),
     Direct(direct::DirectArgs),
     Sharing(sharing::SharingArgs),
+    Gauntlet(gauntlet::GauntletArgs),
 }
 
 /// Run a scenario and print a table.
@@ -98,6 +102,7 @@ pub fn main(args: &Args) -> ExitCode {
         Command::Swarm(args) => run_swarm(args),
         Command::Direct(args) => direct::run(args),
         Command::Sharing(args) => sharing::run(args),
+        Command::Gauntlet(args) => gauntlet::run(args),
     })
 }
 

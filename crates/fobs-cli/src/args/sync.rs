@@ -101,6 +101,10 @@ pub struct SyncArgs {
     #[arg(long, value_name = "RATE/TIME", value_parser = parse_min_rate)]
     pub min_rate: Option<MinRate>,
 
+    /// Memory that this side may hold, as for fobs cp
+    #[arg(long, value_name = "BYTES", value_parser = crate::units::parse_memory)]
+    pub memory: Option<u64>,
+
     #[command(flatten)]
     pub route: RouteArgs,
 

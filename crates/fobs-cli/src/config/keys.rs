@@ -14,7 +14,7 @@ const ONE_RUN: [&str; 6] = ["json", "trace", "dir", "seconds", "help", "version"
 
 /// Options of `sync` that can have a default: the way to a host and how it is used. What a sync chooses,
 /// keeps and deletes stands on its command line.
-const OF_SYNC: [&str; 20] = [
+const OF_SYNC: [&str; 21] = [
     "cc",
     "compress",
     "deadline",
@@ -25,6 +25,7 @@ const OF_SYNC: [&str; 20] = [
     "ipv6",
     "jump",
     "known-hosts",
+    "memory",
     "min-rate",
     "port",
     "priority",

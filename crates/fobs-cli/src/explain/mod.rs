@@ -38,7 +38,7 @@ pub struct Recording {
     /// The newest.
     progress: Mutex<Progress>,
     outlook: Mutex<Outlook>,
-    /// What is copied, for whoever asks meanwhile.
+    /// What is copied, for a user who asks meanwhile.
     subject: Mutex<Snapshot>,
     /// When to explain next; `None` for never.
     next: Mutex<Option<Duration>>,

@@ -1,7 +1,7 @@
 //! Copies that run on this host: each has a socket on which its user may look at it and change it.
 //!
-//! `PID.sock` below `$XDG_RUNTIME_DIR/fobs`, in a directory that only its user can enter. A connection carries
-//! one line of JSON each way.
+//! `PID.sock` below `$XDG_RUNTIME_DIR/fobs`, in a directory that only its user can enter. A connection
+//! carries one line of JSON each way.
 
 mod ask;
 mod change;
@@ -51,8 +51,8 @@ pub enum Answer {
     Refused(String),
 }
 
-/// The directory of this user's sockets: below the user's runtime directory, or where there is none, one of our
-/// own in `/tmp`.
+/// The directory of this user's sockets: below the user's runtime directory, or where there is none, one of
+/// our own in `/tmp`.
 fn own_directory() -> PathBuf {
     let user = geteuid().as_raw();
     let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());

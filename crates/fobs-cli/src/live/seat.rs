@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Seat(PathBuf);
 
 impl Seat {
-    /// Opens this process's socket, on which `answer` answers. `None` where there is no place for one: the copy
-    /// goes on without.
+    /// Opens this process's socket, on which `answer` answers. `None` where there is no place for one: the
+    /// copy goes on without.
     pub fn take(answer: impl Fn(Ask) -> Answer + Send + 'static) -> Option<Seat> {
         Seat::take_in(&own_directory(), answer)
     }

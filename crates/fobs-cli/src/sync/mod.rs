@@ -172,6 +172,7 @@ fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
         rate_limit,
         timeout: args.timeout.unwrap_or(defaults.timeout),
         min_rate: args.min_rate,
+        memory: args.memory.unwrap_or(defaults.memory),
         ..defaults
     }))
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::files::{self, Random};
@@ -14,6 +14,10 @@ use super::process::{Finished, Running};
 const TEST_TIME: Duration = Duration::from_secs(120);
 /// A fixed seed for reproducing a failure, in decimal.
 const SEED_VARIABLE: &str = "FOBS_TEST_SEED";
+/// Another `fobs` than the one that cargo has built, on both sides.
+const PROGRAM_VARIABLE: &str = "FOBS_TEST_BIN";
+/// Another `fobs` at the server's side.
+const PEER_VARIABLE: &str = "FOBS_TEST_PEER_BIN";
 
 /// Tests share the machine; one that measures time holds it alone.
 static MACHINE: RwLock<()> = RwLock::new(());
@@ -105,9 +109,9 @@ impl Case {
         command
     }
 
-    /// The `fobs` under test.
+    /// The `fobs` under test; on the server's side the other one, if there are two.
     pub fn fobs(&self, side: Side) -> Command {
-        self.command(side, fobs_path())
+        self.command(side, if side == Side::Server { peer_path() } else { fobs_path() })
     }
 
     /// Runs a command to its end under the test's deadline.
@@ -183,9 +187,20 @@ impl Drop for Case {
     }
 }
 
-/// The binary under test.
+/// The binary under test: what cargo has built, or that of a package.
 pub fn fobs_path() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_fobs"))
+    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
+        std::env::var_os(PROGRAM_VARIABLE).map_or_else(|| env!("CARGO_BIN_EXE_fobs").into(), PathBuf::from)
+    });
+    &PATH
+}
+
+/// The binary at the other end: the same, unless two releases are tried with each other.
+pub fn peer_path() -> &'static Path {
+    static PATH: LazyLock<PathBuf> = LazyLock::new(|| {
+        std::env::var_os(PEER_VARIABLE).map_or_else(|| fobs_path().to_owned(), PathBuf::from)
+    });
+    &PATH
 }
 
 /// Waits until a process's host listens on a TCP port, or fails with the process's output.

@@ -29,6 +29,7 @@ mod keys;
 mod live;
 mod options;
 mod outages;
+mod packaging;
 mod privileges;
 mod refusals;
 mod restricted;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fobs::options::SshOptions;
 use fobs::{Carrier, ErrorKind, Remote, Session, TransferOptions};
 
-use super::case::{Case, fobs_path};
+use super::case::{Case, peer_path};
 use super::net::{Side, namespaces_work};
 use super::sshd::{HOST, Sshd};
 
@@ -22,7 +22,7 @@ fn many_objects_go_over_one_ssh() {
         path: sshd.root.as_os_str().as_encoded_bytes().to_vec(),
     };
     let options = TransferOptions {
-        fobs_path: fobs_path().display().to_string(),
+        fobs_path: peer_path().display().to_string(),
         ssh: SshOptions { config_file: Some(sshd.config.clone()), ..SshOptions::default() },
         udp_ports: Some(case.net.udp_ports()),
         ..TransferOptions::default()

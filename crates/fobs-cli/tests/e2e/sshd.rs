@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::case::{Case, fobs_path, wait_until_listening};
+use super::case::{Case, peer_path, wait_until_listening};
 use super::net::Side;
 use super::process::Running;
 
@@ -79,12 +79,12 @@ impl Sshd {
 
     /// `fobs cp` with the options to reach this host, without `--json`.
     pub fn plain_cp(&self, case: &Case) -> Command {
-        self.cp_with(case, fobs_path())
+        self.cp_with(case, peer_path())
     }
 
     /// `fobs doctor` with the options to reach this host.
     pub fn doctor(&self, case: &Case) -> Command {
-        self.verb_with(case, "doctor", fobs_path())
+        self.verb_with(case, "doctor", peer_path())
     }
 
     /// The same with another remote program.
@@ -94,7 +94,7 @@ impl Sshd {
 
     /// `fobs sync` with the options to reach this host.
     pub fn sync(&self, case: &Case) -> Command {
-        self.verb_with(case, "sync", fobs_path())
+        self.verb_with(case, "sync", peer_path())
     }
 
     fn verb_with(&self, case: &Case, verb: &str, remote_program: &Path) -> Command {

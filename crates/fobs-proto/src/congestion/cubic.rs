@@ -1,10 +1,10 @@
 //! CUBIC (RFC 9438), the controller of most TCP flows. After a loss the window grows along a cubic function
 //! of time with its plateau at the window of the loss; where standard TCP would be faster, it is as fast.
 //!
-//! Slow start is HyStart++ (RFC 9438 section 4.10). Spurious losses (section 4.9) are not undone.
+//! Slow start is HyStart++ (RFC 9438 section 4.10). Spurious losses are undone (section 4.9).
 
 use super::window::{Reaction, Window};
-use super::{AckSample, Controller, EcnMark, LossEpisode};
+use super::{AckSample, Controller, EcnMark, FoundLosses, LossEpisode};
 use crate::math;
 use crate::{Rate, Timestamp};
 
@@ -35,6 +35,8 @@ pub struct Cubic {
     /// The window just before the last reduction.
     prior: f64,
     epoch: Option<Epoch>,
+    /// Plateau, window and epoch before the last reduction.
+    before: (f64, f64, Option<Epoch>),
 }
 
 /// RFC 9438 equation 1: the window `t` seconds into the epoch.
@@ -50,7 +52,13 @@ fn plateau_time(w_max: f64, window: f64) -> f64 {
 impl Cubic {
     /// A controller with packets of `packet_len` datagram bytes.
     pub fn new(packet_len: u16) -> Cubic {
-        Cubic { window: Window::new(packet_len), w_max: 0.0, prior: 0.0, epoch: None }
+        Cubic {
+            window: Window::new(packet_len),
+            w_max: 0.0,
+            prior: 0.0,
+            epoch: None,
+            before: (0.0, 0.0, None),
+        }
     }
 
     /// A controller that starts in congestion avoidance with a window of `packets`.
@@ -86,6 +94,7 @@ impl Cubic {
     /// A congestion event: what the window falls to.
     fn event(&mut self) -> f64 {
         let window = self.window.packets();
+        self.before = (self.w_max, self.prior, self.epoch);
         // Section 4.7, fast convergence: a plateau lower than the last one makes room.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.prior = window;
@@ -122,6 +131,12 @@ impl Controller for Cubic {
                 // Section 4.8: the curve begins anew after the slow start.
                 self.w_max = 0.0;
             }
+        }
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        if self.window.on_found(found) {
+            (self.w_max, self.prior, self.epoch) = self.before;
         }
     }
 

@@ -4,7 +4,7 @@
 use super::loss_history::LossHistory;
 use super::rate::bounded;
 use super::response::loss_for;
-use super::{AckSample, LossEpisode, LossEvidence};
+use super::{AckSample, FoundLosses, LossEpisode, LossEvidence};
 use crate::Rate;
 use std::time::Duration;
 
@@ -93,6 +93,11 @@ impl Equation {
             self.window = (self.window / 2.0).max(1.0);
         }
         event
+    }
+
+    /// Packets declared lost have arrived.
+    pub(super) fn on_found(&mut self, found: &FoundLosses) {
+        self.history.on_found(found);
     }
 
     fn follow(&mut self) {

@@ -6,7 +6,7 @@
 use super::equation::Equation;
 use super::rate::safety_window;
 use super::response::fobs_window;
-use super::{AckSample, Controller, EcnMark, LossEpisode};
+use super::{AckSample, Controller, EcnMark, FoundLosses, LossEpisode};
 use crate::Rate;
 use std::time::Duration;
 
@@ -71,6 +71,10 @@ impl Controller for Hstfrc {
         if self.equation.on_loss(loss) {
             self.settle();
         }
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        self.equation.on_found(found);
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {

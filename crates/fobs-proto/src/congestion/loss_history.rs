@@ -1,7 +1,7 @@
 //! The loss-event history of RFC 5348 section 5: losses within a round trip are one event, and the rate of
 //! events is one over the weighted mean of the last intervals between them.
 
-use super::LossEpisode;
+use super::{FoundLosses, LossEpisode};
 use crate::Timestamp;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ pub struct LossHistory {
     intervals: Vec<f64>,
     /// When the packet that began the last event was sent.
     event_began: Option<Timestamp>,
+    /// Losses of the last event that have not arrived after all, and the event before.
+    undo: Option<(u64, Option<Timestamp>)>,
 }
 
 impl LossHistory {
@@ -32,11 +34,28 @@ impl LossHistory {
         if news {
             // What lies within the round trip of the last event still belongs to it.
             let after = self.event_began.map_or(Timestamp::ZERO, |at| at + rtt);
+            self.undo = Some((0, self.event_began));
             self.event_began = Some(loss.sent.0.max(after));
             self.intervals.insert(0, 0.0);
             self.intervals.truncate(WEIGHTS.len() + 1);
         }
+        if let Some((lost, _)) = &mut self.undo {
+            *lost = lost.saturating_add(loss.packets);
+        }
         news
+    }
+
+    /// Packets declared lost have arrived: an event none of whose losses remain was none.
+    pub fn on_found(&mut self, found: &FoundLosses) {
+        let Some((lost, event_before)) = &mut self.undo else { return };
+        *lost = lost.saturating_sub(found.packets);
+        if *lost > 0 || self.intervals.len() < 2 {
+            return;
+        }
+        self.event_began = *event_before;
+        let open = self.intervals.remove(0);
+        self.intervals[0] += open;
+        self.undo = None;
     }
 
     /// Sets the interval before the first event (RFC 5348 section 6.3.1): what stands for the time without
@@ -106,6 +125,20 @@ mod tests {
         assert!((quiet.event_rate() - 0.01).abs() < 1e-9, "an event just now changes nothing yet");
         quiet.on_packets(700);
         assert!((quiet.mean_interval().expect("events") - 200.0).abs() < 1e-9, "(700 + 5 * 100) / 6");
+    }
+
+    #[test]
+    fn an_event_whose_losses_arrive_is_none() {
+        let mut history = history(&[100; 9]);
+        let mut acks = Acks::new(2 * RTT);
+        (0..20).for_each(|_| _ = acks.round(0));
+        let before = history.mean_interval();
+        assert!(history.on_loss(&acks.losses(4), RTT));
+        let found = FoundLosses { now: acks.now(), packets: 4 };
+        history.on_found(&found);
+        assert_eq!(history.mean_interval(), before);
+        history.on_found(&found);
+        assert_eq!(history.mean_interval(), before, "once");
     }
 
     #[test]

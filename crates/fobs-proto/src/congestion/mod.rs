@@ -78,6 +78,9 @@ pub trait Controller: Send + fmt::Debug {
     /// Packets were declared lost.
     fn on_loss(&mut self, _loss: &LossEpisode) {}
 
+    /// Packets that were declared lost have arrived: the path reordered them, or silence was taken for loss.
+    fn on_found(&mut self, _found: &FoundLosses) {}
+
     /// The path marked packets instead of dropping them (RFC 3168).
     fn on_ecn(&mut self, _mark: &EcnMark) {}
 
@@ -226,6 +229,15 @@ pub struct LossEpisode {
     pub evidence: LossEvidence,
     /// Why, as far as known.
     pub cause: LossCause,
+}
+
+/// Packets that arrived after they were declared lost.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundLosses {
+    /// When they were acknowledged.
+    pub now: Timestamp,
+    /// How many.
+    pub packets: u64,
 }
 
 /// How a loss was detected.

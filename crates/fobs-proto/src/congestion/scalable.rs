@@ -3,7 +3,7 @@
 //! takes the same number of round trips at any rate.
 
 use super::window::{Reaction, Window};
-use super::{AckSample, Controller, EcnMark, LossEpisode};
+use super::{AckSample, Controller, EcnMark, FoundLosses, LossEpisode};
 use crate::Rate;
 
 /// The paper's a and b.
@@ -50,6 +50,10 @@ impl Controller for Scalable {
             Reaction::Reduce => self.window.reduce(self.reduced()),
             Reaction::Collapse => self.window.collapse(self.reduced()),
         }
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        self.window.on_found(found);
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {

@@ -7,7 +7,7 @@
 use super::equation::Equation;
 use super::rate::safety_window;
 use super::response::tfrc_window;
-use super::{AckSample, Controller, EcnMark, LossEpisode};
+use super::{AckSample, Controller, EcnMark, FoundLosses, LossEpisode};
 use crate::Rate;
 use std::time::Duration;
 
@@ -37,6 +37,10 @@ impl Controller for Tfrc {
 
     fn on_loss(&mut self, loss: &LossEpisode) {
         self.equation.on_loss(loss);
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        self.equation.on_found(found);
     }
 
     fn on_ecn(&mut self, mark: &EcnMark) {

@@ -3,7 +3,7 @@
 
 use super::rate::bounded;
 use super::slow_start::{HyStart, SlowStart};
-use super::{AckSample, EcnMark, LossEpisode, LossEvidence};
+use super::{AckSample, EcnMark, FoundLosses, LossEpisode, LossEvidence};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -41,6 +41,17 @@ pub(super) struct Window {
     slow_start: HyStart,
     /// When the last congestion event was answered; packets sent earlier are part of it.
     recovery_began: Option<Timestamp>,
+    /// What the last congestion event reduced, as long as its losses may turn out to be none.
+    before: Option<Before>,
+}
+
+/// The window before a reduction (RFC 9438 section 4.9.1).
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    packets: f64,
+    ssthresh: f64,
+    /// Losses of the event that have not arrived after all.
+    lost: u64,
 }
 
 impl Window {
@@ -52,6 +63,7 @@ impl Window {
             smoothed_rtt: Duration::ZERO,
             slow_start: HyStart::new(),
             recovery_began: None,
+            before: None,
         }
     }
 
@@ -83,14 +95,35 @@ impl Window {
 
     /// How to respond to a loss; each congestion event counts once.
     pub(super) fn on_loss(&mut self, loss: &LossEpisode) -> Reaction {
-        if loss.cause.spares_rate() || self.recovery_began.is_some_and(|at| loss.sent.1 <= at) {
+        if loss.cause.spares_rate() {
+            return Reaction::None;
+        }
+        if self.recovery_began.is_some_and(|at| loss.sent.1 <= at) {
+            if let Some(before) = &mut self.before {
+                before.lost = before.lost.saturating_add(loss.packets);
+            }
             return Reaction::None;
         }
         self.recovery_began = Some(loss.now);
+        self.before = Some(Before { packets: self.packets, ssthresh: self.ssthresh, lost: loss.packets });
         match loss.evidence {
             LossEvidence::Acks => Reaction::Reduce,
             LossEvidence::Silence => Reaction::Collapse,
         }
+    }
+
+    /// Packets declared lost have arrived. Whether that was all of the last congestion event, so that there
+    /// was none: the window is what it was before (RFC 9438 section 4.9.2).
+    pub(super) fn on_found(&mut self, found: &FoundLosses) -> bool {
+        let Some(before) = &mut self.before else { return false };
+        before.lost = before.lost.saturating_sub(found.packets);
+        if before.lost > 0 {
+            return false;
+        }
+        self.packets = self.packets.max(before.packets);
+        self.ssthresh = self.ssthresh.max(before.ssthresh);
+        (self.recovery_began, self.before) = (None, None);
+        true
     }
 
     /// Whether a mark is a congestion event: at most once a round trip (RFC 9002 section 7.3.2).
@@ -98,6 +131,8 @@ impl Window {
         let news = self.recovery_began.is_none_or(|at| mark.now - at > self.smoothed_rtt);
         if news {
             self.recovery_began = Some(mark.now);
+            // A mark is certain.
+            self.before = None;
         }
         news
     }
@@ -189,6 +224,22 @@ mod tests {
         acks.round(0);
         let silence = LossEpisode { evidence: LossEvidence::Silence, ..acks.loss() };
         assert_eq!(window.on_loss(&silence), Reaction::Collapse);
+    }
+
+    #[test]
+    fn a_reduction_is_undone_once_all_its_losses_arrive() {
+        let (mut window, acks) = (Window::new(PACKET), Acks::new(RTT));
+        let before = window.packets();
+        let first = acks.losses(3);
+        assert_eq!(window.on_loss(&first), Reaction::Reduce);
+        window.reduce(before / 2.0);
+        assert_eq!(window.on_loss(&first), Reaction::None);
+        let found = FoundLosses { now: acks.now(), packets: 5 };
+        assert!(!window.on_found(&found), "one is still missing");
+        assert!(window.on_found(&FoundLosses { packets: 1, ..found }));
+        assert_eq!(window.packets(), before);
+        assert!(window.in_slow_start());
+        assert!(!window.on_found(&found), "there is nothing to undo");
     }
 
     #[test]

@@ -18,11 +18,11 @@ impl RangeSet {
 
     /// Adds `n`; whether it was new.
     pub fn insert(&mut self, n: u64) -> bool {
-        // Numbers arrive nearly in order: look from the top.
-        let mut at = self.ranges.len();
-        while at > 0 && self.ranges[at - 1].0 > n {
-            at -= 1;
-        }
+        // Numbers arrive nearly in order: look at the top first.
+        let at = match self.ranges.back() {
+            Some(last) if last.0 > n => self.ranges.partition_point(|range| range.0 <= n),
+            _ => self.ranges.len(),
+        };
         let joins_below = at > 0 && self.ranges[at - 1].1.saturating_add(1) >= n;
         if joins_below && self.ranges[at - 1].1 >= n {
             return false;
@@ -57,6 +57,12 @@ impl RangeSet {
         }
     }
 
+    /// The range that has `n`.
+    pub fn range_of(&self, n: u64) -> Option<(u64, u64)> {
+        let after = self.ranges.partition_point(|range| range.0 <= n);
+        self.ranges.get(after.checked_sub(1)?).copied().filter(|range| range.1 >= n)
+    }
+
     /// The largest number.
     pub fn largest(&self) -> Option<u64> {
         self.ranges.back().map(|r| r.1)
@@ -88,6 +94,9 @@ mod tests {
             }
             prop_assert_eq!(members(&set), model.clone());
             prop_assert_eq!(set.largest(), model.last().copied());
+            for n in 0..300 {
+                prop_assert_eq!(set.range_of(n).is_some(), model.contains(&n));
+            }
             let ranges: Vec<_> = set.descending().collect();
             prop_assert!(ranges.windows(2).all(|w| w[1].1 + 1 < w[0].0), "ranges touch");
             set.remove_below(below);

@@ -5,13 +5,15 @@
 //! ([`Receiver::poll_ack`]). The driver owns the bytes.
 
 mod ack_policy;
+mod arrivals;
 mod chunk;
 mod ledger;
 
-use crate::object::{BLOCK_PACKETS, RangeSet};
-use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport, RANGES_MAX};
+use crate::object::BLOCK_PACKETS;
+use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
+use arrivals::Arrivals;
 use chunk::{Arriving, Progress, Taken};
 use ledger::DropLedger;
 use std::collections::VecDeque;
@@ -24,8 +26,8 @@ pub const ACK_EVERY: u32 = 64;
 pub const ACK_DELAY_MAX: Duration = Duration::from_millis(5);
 /// Acks whose ranges each ack repeats: only after eight lost in a row does the sender need a bitmap.
 const ACKS_REPEATED: u64 = 8;
-/// Packet numbers that each ack covers at least.
-const SPAN_MIN: u64 = 1024;
+/// Arrivals that each ack reports at least.
+const REPORTED_MIN: u64 = 1024;
 /// Acks from one bitmap of an incomplete block to the next: bitmaps cost bytes and matter only after lost
 /// acks.
 const BITMAP_EVERY: usize = 16;
@@ -136,7 +138,7 @@ pub struct ReceiverStats {
 pub struct Receiver {
     config: ReceiverConfig,
     policy: AckPolicy,
-    numbers: RangeSet,
+    numbers: Arrivals,
     newest_arrival: Timestamp,
     largest_arrival: Timestamp,
     ect0: u32,
@@ -158,8 +160,8 @@ impl Receiver {
     pub fn new(config: ReceiverConfig) -> Receiver {
         Receiver {
             policy: AckPolicy::new(config.ack_every, config.ack_delay_max),
+            numbers: Arrivals::new((ACKS_REPEATED * u64::from(config.ack_every)).max(REPORTED_MIN)),
             config,
-            numbers: RangeSet::new(RANGES_MAX),
             newest_arrival: Timestamp::ZERO,
             largest_arrival: Timestamp::ZERO,
             ect0: 0,
@@ -327,10 +329,6 @@ impl Receiver {
     /// An ack, due or not: the client's greeting (protocol 5.1).
     pub fn make_ack(&mut self, now: Timestamp) -> Ack {
         let largest = self.numbers.largest();
-        if let Some(largest) = largest {
-            let span = (ACKS_REPEATED * u64::from(self.config.ack_every)).max(SPAN_MIN);
-            self.numbers.remove_below(largest.saturating_sub(span));
-        }
         let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1
             || self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
@@ -347,7 +345,7 @@ impl Receiver {
             chunk_limit: self.chunk_limit(),
             verified_below: self.verified_below,
             backlog: self.backlog(),
-            ranges: self.numbers.descending().collect(),
+            ranges: self.numbers.report(),
             bitmaps: if with_bitmap { self.next_bitmap().into_iter().collect() } else { Vec::new() },
             host: HostReport { dropped: self.ledger.packets(), lag },
         };

@@ -1,5 +1,10 @@
-//! Packets in flight, by packet number: which were acknowledged, which are lost (RFC 9002 section 6.1).
+//! Packets in flight, by packet number: which were acknowledged, which are lost.
+//!
+//! On a path that keeps the order a packet is lost once three later ones are acknowledged (RFC 9002 section
+//! 6.1.1). On one that was seen to reorder only time counts, as in RFC 8985 (RACK): a packet is lost once one
+//! is acknowledged that was sent later by more than the path reorders.
 
+use super::reordering::Reordering;
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,10 +14,12 @@ use std::time::Duration;
 const ENTRIES_MAX: usize = 1 << 18;
 /// RFC 9002 section 6.1.1.
 const PACKET_THRESHOLD: u64 = 3;
-/// How far the threshold may grow on paths that reorder.
-const PACKET_THRESHOLD_MAX: u64 = 256;
-/// Numbers below the largest acknowledged for which a late ack is still recognised as such.
+/// Numbers below the largest acknowledged for which a late ack is still recognised as such, however long ago
+/// they were sent.
 const LATE_ACK_SPAN: u64 = 1024;
+/// Loss delays after sending for which a late ack is recognised: what was declared lost wrongly comes within
+/// a reordering window more.
+const LATE_ACK_DELAYS: u32 = 3;
 
 /// The content of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +86,9 @@ pub struct InFlight {
     largest_acked: Option<PacketNumber>,
     /// No packet below is outstanding.
     outstanding_from: PacketNumber,
-    packet_threshold: u64,
+    /// When the largest acknowledged was sent.
+    largest_sent_at: Timestamp,
+    reordering: Reordering,
 }
 
 impl Default for InFlight {
@@ -90,7 +99,8 @@ impl Default for InFlight {
             bytes: 0,
             largest_acked: None,
             outstanding_from: 0,
-            packet_threshold: PACKET_THRESHOLD,
+            largest_sent_at: Timestamp::ZERO,
+            reordering: Reordering::default(),
         }
     }
 }
@@ -151,26 +161,53 @@ impl InFlight {
                 PacketState::Outstanding => self.bytes -= u64::from(sent.len),
                 PacketState::Lost | PacketState::Abandoned => {}
             }
-            *state = PacketState::Acked;
-            if was_lost && let Some(largest) = self.largest_acked {
-                // RFC 8985 in spirit: a path that reorders gets a threshold as long as its reordering.
-                let distance = largest.saturating_sub(number) + 1;
-                self.packet_threshold = self.packet_threshold.max(distance.min(PACKET_THRESHOLD_MAX));
+            // What the packet threshold does not mistake for a loss needs no window.
+            let overtaken = self.largest_acked.is_some_and(|largest| number + PACKET_THRESHOLD <= largest);
+            if overtaken && *state != PacketState::Abandoned {
+                self.reordering.on_overtaken(self.largest_sent_at.saturating_since(sent.at));
             }
+            *state = PacketState::Acked;
             acked(Acked { number, sent: *sent, was_lost });
         }
-        self.largest_acked = self.largest_acked.max(Some(high));
+        if self.largest_acked.is_none_or(|largest| high > largest) {
+            self.largest_acked = Some(high);
+            let newest = high.checked_sub(self.oldest).and_then(|place| self.entries.get(place as usize));
+            self.largest_sent_at = newest.map_or(self.largest_sent_at, |(sent, _)| sent.at);
+        }
     }
 
-    /// Declares packets lost by the packet threshold or by time, from the lowest.
-    pub fn detect_losses(&mut self, now: Timestamp, loss_delay: Duration, mut lost: impl FnMut(Lost)) {
+    /// By how much packets overtake each other on this path, in time of sending, with some more; `None` while
+    /// it keeps their order. `round_trip` bounds it.
+    pub fn reordering_window(&self, round_trip: Duration) -> Option<Duration> {
+        self.reordering.window(round_trip)
+    }
+
+    /// A round trip has passed: what was seen long ago is forgotten.
+    pub fn on_round_trip(&mut self) {
+        self.reordering.on_round_trip();
+    }
+
+    /// Declares packets lost, from the lowest: those that later ones have overtaken by more than this path
+    /// reorders, and those unanswered for `loss_delay`.
+    pub fn detect_losses(
+        &mut self,
+        now: Timestamp,
+        round_trip: Duration,
+        loss_delay: Duration,
+        mut lost: impl FnMut(Lost),
+    ) {
         let Some(largest) = self.largest_acked else { return };
+        let window = self.reordering_window(round_trip);
         self.skip_resolved();
         while self.outstanding_from < largest {
             let number = self.outstanding_from;
             let (sent, state) = &mut self.entries[(number - self.oldest) as usize];
             if *state == PacketState::Outstanding {
-                if number + self.packet_threshold > largest && sent.at + loss_delay > now {
+                let overtaken = match window {
+                    None => number + PACKET_THRESHOLD <= largest,
+                    Some(window) => sent.at + window <= self.largest_sent_at,
+                };
+                if !overtaken && sent.at + loss_delay > now {
                     break;
                 }
                 *state = PacketState::Lost;
@@ -179,7 +216,7 @@ impl InFlight {
             }
             self.outstanding_from += 1;
         }
-        self.forget_resolved();
+        self.forget_resolved(now, loss_delay);
     }
 
     /// Declares everything outstanding lost (two probe timeouts in a row: nothing comes back), from the
@@ -246,10 +283,14 @@ impl InFlight {
         }
     }
 
-    fn forget_resolved(&mut self) {
+    /// Forgets what is resolved and of which no late ack is expected any more.
+    fn forget_resolved(&mut self, now: Timestamp, loss_delay: Duration) {
         let keep_from =
             self.largest_acked.unwrap_or(0).saturating_sub(LATE_ACK_SPAN).min(self.outstanding_from);
-        while self.oldest < keep_from && self.entries.pop_front().is_some() {
+        while self.oldest < keep_from
+            && self.entries.front().is_some_and(|(sent, _)| sent.at + LATE_ACK_DELAYS * loss_delay < now)
+        {
+            self.entries.pop_front();
             self.oldest += 1;
         }
     }
@@ -273,12 +314,16 @@ mod tests {
     }
 
     impl Model {
-        fn losses(&mut self, now: Timestamp, delay: Duration, threshold: u64) -> Vec<u64> {
+        fn losses(&mut self, now: Timestamp, delay: Duration, window: Option<Duration>) -> Vec<u64> {
             let Some(largest) = self.largest else { return vec![] };
+            let newest = self.packets[&largest].0.at;
             let mut lost = vec![];
             for (&n, (sent, state)) in self.packets.range_mut(..largest) {
-                if *state == PacketState::Outstanding && (n + threshold <= largest || sent.at + delay <= now)
-                {
+                let overtaken = match window {
+                    None => n + PACKET_THRESHOLD <= largest,
+                    Some(window) => sent.at + window <= newest,
+                };
+                if *state == PacketState::Outstanding && (overtaken || sent.at + delay <= now) {
                     *state = PacketState::Lost;
                     lost.push(n);
                 }
@@ -327,9 +372,10 @@ mod tests {
                     }
                     _ => {
                         let mut lost = vec![];
-                        let threshold = ring.packet_threshold;
-                        ring.detect_losses(Timestamp::from_nanos(now), delay, |p| lost.push(p.number));
-                        prop_assert_eq!(lost, model.losses(Timestamp::from_nanos(now), delay, threshold));
+                        let round_trip = Duration::from_nanos(30);
+                        let (window, at) = (ring.reordering_window(round_trip), Timestamp::from_nanos(now));
+                        ring.detect_losses(at, round_trip, delay, |p| lost.push(p.number));
+                        prop_assert_eq!(lost, model.losses(at, delay, window));
                     }
                 }
                 prop_assert_eq!(ring.bytes(), model.bytes());
@@ -347,18 +393,38 @@ mod tests {
         ring.on_ack(2, 2, |_| {});
         let delay = Duration::from_nanos(100);
         let mut lost = vec![];
-        ring.detect_losses(Timestamp::from_nanos(10), delay, |p| lost.push(p.number));
+        ring.detect_losses(Timestamp::from_nanos(10), delay, delay, |p| lost.push(p.number));
         assert!(lost.is_empty(), "2 is not 3 past 0");
         assert_eq!(ring.loss_deadline(delay), Some(Timestamp::from_nanos(100)));
         ring.on_ack(3, 3, |_| {});
-        ring.detect_losses(Timestamp::from_nanos(10), delay, |p| lost.push(p.number));
+        ring.detect_losses(Timestamp::from_nanos(10), delay, delay, |p| lost.push(p.number));
         assert_eq!(lost, [0]);
-        ring.detect_losses(Timestamp::from_nanos(100), delay, |p| lost.push(p.number));
+        ring.detect_losses(Timestamp::from_nanos(100), delay, delay, |p| lost.push(p.number));
         assert_eq!(lost, [0, 1]);
         let mut late = vec![];
         ring.on_ack(0, 1, |p| late.push(p.was_lost));
         assert_eq!(late, [true, true]);
-        assert!(ring.packet_threshold > PACKET_THRESHOLD, "reordering raises the threshold");
+    }
+
+    #[test]
+    fn a_path_that_reorders_loses_by_time_alone() {
+        const MS: Duration = Duration::from_millis(1);
+        let mut ring = InFlight::default();
+        // A packet every millisecond; the first comes 10 ms late.
+        for ms in 0..40 {
+            ring.on_sent(sent(ms * 1_000_000));
+        }
+        ring.on_ack(1, 10, |_| {});
+        ring.on_ack(0, 0, |_| {});
+        assert_eq!(ring.reordering_window(20 * MS), Some(10 * MS * 5 / 4));
+        let mut lost = vec![];
+        let at = Timestamp::from_nanos(41_000_000);
+        ring.on_ack(20, 23, |_| {});
+        ring.detect_losses(at, 20 * MS, 100 * MS, |p| lost.push(p.number));
+        assert_eq!(lost, [] as [u64; 0], "12 ms later than number 11 is within the window");
+        ring.on_ack(24, 24, |_| {});
+        ring.detect_losses(at, 20 * MS, 100 * MS, |p| lost.push(p.number));
+        assert_eq!(lost, [11], "13 ms are not");
     }
 
     #[test]
@@ -372,11 +438,13 @@ mod tests {
         assert_eq!((given_up.len(), ring.bytes()), (8, 0));
         ring.on_sent(sent(0));
         ring.on_ack(8, 8, |_| {});
-        ring.detect_losses(Timestamp::from_nanos(1000), Duration::ZERO, |_| panic!("nothing is lost"));
+        ring.detect_losses(Timestamp::from_nanos(1000), Duration::ZERO, Duration::ZERO, |_| {
+            panic!("nothing is lost")
+        });
         let mut late = vec![];
         ring.on_ack(0, 3, |p| late.push(p.was_lost));
         assert_eq!(late, [false; 4]);
-        assert_eq!((ring.packet_threshold, ring.bytes()), (PACKET_THRESHOLD, 0));
+        assert_eq!((ring.reordering_window(Duration::ZERO), ring.bytes()), (None, 0));
     }
 
     #[test]
@@ -389,6 +457,6 @@ mod tests {
         assert_eq!(ring.bytes(), ENTRIES_MAX as u64 * 1000);
         ring.on_ack(0, u64::MAX, |_| {});
         assert_eq!(ring.bytes(), 0);
-        ring.detect_losses(Timestamp::ZERO, Duration::ZERO, |_| panic!("nothing is lost"));
+        ring.detect_losses(Timestamp::ZERO, Duration::ZERO, Duration::ZERO, |_| panic!("nothing is lost"));
     }
 }

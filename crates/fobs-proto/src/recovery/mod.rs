@@ -3,6 +3,7 @@
 mod delivery_rate;
 mod in_flight;
 mod plpmtu;
+mod reordering;
 mod rtt;
 
 /// Packets of a flow's first train: at 1 Gbit/s 64 packets of 1200 bytes last 0.6 ms, long against the jitter

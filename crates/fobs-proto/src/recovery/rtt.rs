@@ -85,10 +85,10 @@ impl Rtt {
     }
 
     /// After this time without a later packet being acknowledged a packet is lost (RFC 9002 section 6.1.2):
-    /// 9/8 RTT.
-    pub fn loss_delay(&self) -> Duration {
+    /// 9/8 RTT, or an RTT and the path's reordering window if that is longer.
+    pub fn loss_delay(&self, reordering: Option<Duration>) -> Duration {
         let rtt = self.latest.map_or(self.smoothed, |latest| latest.max(self.smoothed));
-        (rtt * 9 / 8).max(GRANULARITY)
+        (rtt + (rtt / 8).max(reordering.unwrap_or_default())).max(GRANULARITY)
     }
 
     /// The probe timeout (RFC 9002 section 6.2.1), not backed off; `ack_delay_max` is the receiver's longest

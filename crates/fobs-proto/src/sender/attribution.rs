@@ -85,6 +85,15 @@ struct Round {
     marked: bool,
 }
 
+/// Whether the controller knows of a loss that was none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It was held, and is dropped.
+    Held,
+    /// It was passed on.
+    Reported,
+}
+
 /// What follows from losses just declared.
 pub(super) struct Held {
     /// Losses held before that must be passed to the controller now.
@@ -146,14 +155,16 @@ impl Attribution {
     }
 
     /// A packet declared lost has arrived.
-    pub(super) fn on_found(&mut self, number: PacketNumber) {
+    pub(super) fn on_found(&mut self, number: PacketNumber) -> Found {
         self.trail.found(number);
         if let Some(round) = &mut self.round
             && let Ok(index) = round.held.binary_search_by_key(&number, |lost| lost.number)
         {
             round.held.remove(index);
             round.lost = round.lost.saturating_sub(1);
+            return Found::Held;
         }
+        Found::Reported
     }
 
     /// Takes packets declared lost, in the order of their numbers, and the missed ones among them, whose data

@@ -1,7 +1,7 @@
 //! The object's packets: which there are, which are outstanding, acknowledged or lost. Knows no rate and no
 //! window.
 
-use super::attribution::Attribution;
+use super::attribution::{Attribution, Found};
 use super::carrier::Carrier;
 use super::packet::{Body, PacketOut};
 use super::schedule::{Origin, Schedule, Slot, Tail};
@@ -31,6 +31,8 @@ pub(super) struct Flight {
 pub(super) struct Acknowledged {
     pub(super) bytes: u64,
     pub(super) packets: u64,
+    /// Data packets that the controller takes for lost and that have arrived.
+    pub(super) found: u64,
     /// The packet with the largest number.
     pub(super) newest: Option<Acked>,
     /// A data packet above the base size was among them.
@@ -168,11 +170,10 @@ impl Flight {
                 news.bytes += u64::from(acked.sent.len);
                 news.packets += 1;
                 news.newest = Some(acked);
-                if acked.was_lost {
-                    attribution.on_found(acked.number);
-                }
+                let found = if acked.was_lost { attribution.on_found(acked.number) } else { Found::Held };
                 match acked.sent.kind {
                     SentKind::Data { chunk, index, attempt } => {
+                        news.found += u64::from(found == Found::Reported);
                         if acked.was_lost {
                             supply.chunks.on_late(chunk, index, attempt);
                         }

@@ -2,14 +2,28 @@
 
 use super::Sender;
 use crate::Timestamp;
-use crate::congestion::{LossCause, LossEpisode, LossEvidence};
+use crate::congestion::{FoundLosses, LossCause, LossEpisode, LossEvidence};
 use crate::recovery::Lost;
+use std::time::Duration;
 
 impl Sender {
     pub(super) fn detect_losses(&mut self, now: Timestamp) {
         let mut lost = Vec::new();
-        self.flight.sent.detect_losses(now, self.rtt.loss_delay(), |packet| lost.push(packet));
+        let (round_trip, loss_delay) = (self.rtt.smoothed(), self.loss_delay());
+        self.flight.sent.detect_losses(now, round_trip, loss_delay, |packet| lost.push(packet));
         self.on_losses(now, &lost, LossEvidence::Acks);
+    }
+
+    /// Time after which a packet is lost that later ones have overtaken.
+    pub(super) fn loss_delay(&self) -> Duration {
+        self.rtt.loss_delay(self.flight.sent.reordering_window(self.rtt.smoothed()))
+    }
+
+    /// Packets that were declared lost have arrived: the controller takes back its response.
+    pub(super) fn undo_losses(&mut self, now: Timestamp, found: u64) {
+        if found > 0 {
+            self.controller.on_found(&FoundLosses { now, packets: found });
+        }
     }
 
     /// Gives up on everything in flight, and on the measured rate.

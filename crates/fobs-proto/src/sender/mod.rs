@@ -10,6 +10,7 @@
 //!   rate, rounds what acks measure: delivery rate, round trips
 //!   attribution  whose losses they are; drain: a slow receiver's rate; lessons: windows of known cause
 //!   timers       the probe timeout
+//!   local        a local queue's rate
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
 //!   moved        a peer that changes its address
@@ -28,6 +29,7 @@ mod flight;
 mod frames;
 mod lesson_cutter;
 mod limit;
+mod local;
 mod losses;
 mod moved;
 mod opening;
@@ -53,8 +55,7 @@ pub use schedule::ScheduleKind;
 pub use stats::SenderStats;
 
 use crate::congestion::{
-    AckSample, BurstSent, Controller, EcnMark, LossCause, LossEvidence, LossResponse, ModeChange, Outcome,
-    PathHistory, Priority,
+    AckSample, BurstSent, Controller, EcnMark, LossResponse, ModeChange, Outcome, PathHistory, Priority,
 };
 use crate::loss_cause::{Lesson, LossReport};
 use crate::object::{CHUNK_LEN_MAX, PAYLOAD_MAX, PAYLOAD_MIN};
@@ -68,6 +69,7 @@ use deadline::Deadline;
 use drain::Count;
 use flight::{Acknowledged, Flight};
 use frames::Frames;
+use local::LocalLimit;
 use pace::Pace;
 use rate::RateSampler;
 use rounds::Rounds;
@@ -101,6 +103,7 @@ pub struct Sender {
     attribution: Attribution,
     probe_timeout: ProbeTimeout,
     pace: Pace,
+    local: LocalLimit,
     frames: Frames,
     deadline: Option<Deadline>,
     limit: SendLimit,
@@ -131,6 +134,7 @@ impl Sender {
             attribution: Attribution::new(config.judge),
             probe_timeout: ProbeTimeout::new(now),
             pace: Pace::new(now, config.rate_limit),
+            local: LocalLimit::new(now),
             frames: Frames::new(now),
             deadline: None,
             limit: SendLimit::default(),
@@ -244,7 +248,7 @@ impl Sender {
 
     /// The rate at which bursts leave at present; `None` as fast as the host can.
     pub fn pacing_rate(&self) -> Option<Rate> {
-        self.pace.rate(self.controller.pacing_rate(), self.attribution.drain_rate())
+        self.pace.rate(self.controller.pacing_rate(), self.host_rate())
     }
 
     /// Datagram bytes of the packets that one ack covers.
@@ -315,6 +319,7 @@ impl Sender {
         self.attribution.on_burst(out.len());
         let bytes_in_flight = self.flight.sent.bytes();
         self.controller.on_sent(&BurstSent { now, packets: out.len() as u32, bytes, bytes_in_flight });
+        self.local.on_sent(now, bytes, self.controller.pacing_rate());
         if let Some(rate) = self.pacing_rate() {
             self.pace.on_sent(now, bytes, rate);
         }
@@ -349,6 +354,7 @@ impl Sender {
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
             }
         }
+        self.undo_losses(now, news.found);
         self.attribution.on_report(ack);
         self.detect_losses(now);
         let marks = self.flight.take_marks(ack);
@@ -375,24 +381,15 @@ impl Sender {
         }
     }
 
-    /// The local host refused to send this packet; `too_large` if its size was the reason.
-    pub fn handle_refused(&mut self, now: Timestamp, number: PacketNumber, too_large: bool) {
-        let Some(lost) = self.flight.on_refused(number, too_large) else { return };
-        if too_large && self.flight.plpmtu.on_black_hole(now) {
-            self.flight.start_over_large();
-        }
-        self.report_losses(now, &[lost], LossEvidence::Acks, LossCause::LocalSend);
-    }
-
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        let loss = self.flight.sent.loss_deadline(self.rtt.loss_delay());
+        let loss = self.flight.sent.loss_deadline(self.loss_delay());
         [loss, self.probe_deadline()].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Timestamp) {
-        if self.flight.sent.loss_deadline(self.rtt.loss_delay()).is_some_and(|at| at <= now) {
+        if self.flight.sent.loss_deadline(self.loss_delay()).is_some_and(|at| at <= now) {
             self.detect_losses(now);
         }
         if self.probe_deadline().is_some_and(|at| at <= now) {
@@ -413,7 +410,8 @@ impl Sender {
         // been lost.
         let supply = &self.flight.supply;
         let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
-        waiting.then(|| self.probe_timeout.deadline(self.rtt.probe_timeout(self.ack_delay_max)))
+        let (timeout, round_trip) = (self.rtt.probe_timeout(self.ack_delay_max), self.rtt.smoothed());
+        waiting.then(|| self.probe_timeout.deadline(timeout, round_trip))
     }
 
     /// Reports blocks and chunks that have arrived.
@@ -436,8 +434,8 @@ impl Sender {
         if round_start {
             self.on_round(now);
         }
-        // A rate that the receiver limits shows nothing of the path.
-        let drained = self.attribution.drain_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());
+        // A rate that a host limits shows nothing of the path.
+        let drained = self.host_rate().is_some_and(|rate| Some(rate) == self.pacing_rate());
         self.controller.on_ack(&AckSample {
             now,
             acked_bytes: news.bytes,
@@ -457,6 +455,7 @@ impl Sender {
     /// A round trip has passed.
     fn on_round(&mut self, now: Timestamp) {
         self.attribution.on_round_trip();
+        self.flight.sent.on_round_trip();
         let measured = self.rate.newest();
         if self.controller.loss_response() == LossResponse::Slows
             && let Some(rate) = self.pacing_rate().or(measured)

@@ -42,7 +42,9 @@ mod tests {
             judge: crate::loss_cause::Judge::Off,
         };
         let mut sender = Sender::new(Timestamp::ZERO, config);
-        (0..8).for_each(|_| drop(sender.push_chunk(4_000_000, false)));
+        for _ in 0..8 {
+            sender.push_chunk(4_000_000, false);
+        }
         sender
     }
 

@@ -10,8 +10,9 @@ const BACKOFF_MAX: u32 = 6;
 /// Probe timeouts without acks after which one expires although packets leave all the time, as those of
 /// controllers without a window do; RFC 9002 counts only from the last packet sent.
 const SILENCE: u32 = 3;
-/// Longest probe timeout: after an outage the transfer goes on within this time.
-const TIMEOUT_MAX: Duration = Duration::from_secs(2);
+/// Longest time from probe to probe while nothing comes back, unless a round trip is longer: after an outage
+/// the transfer goes on within this time. Three packets each are 14 kB/s.
+const PROBE_EVERY_MAX: Duration = Duration::from_millis(250);
 /// Probe timeouts without an ack of any packet above the base size after which an answer to a small one shows
 /// that only large packets vanish (RFC 8899 section 4.3). Without that answer it is an outage, whatever the
 /// size.
@@ -100,9 +101,12 @@ impl ProbeTimeout {
         std::mem::take(&mut self.ping)
     }
 
-    /// When it expires.
-    pub(super) fn deadline(&self, timeout: Duration) -> Timestamp {
-        let timeout = (timeout * (1 << self.expired.min(BACKOFF_MAX))).min(TIMEOUT_MAX.max(timeout));
+    /// When it expires; `round_trip` is the smoothed one.
+    pub(super) fn deadline(&self, timeout: Duration, round_trip: Duration) -> Timestamp {
+        let timeout = match self.expired {
+            0 => timeout,
+            n => (timeout * (1 << n.min(BACKOFF_MAX))).min(PROBE_EVERY_MAX.max(round_trip)),
+        };
         (self.last_sent + timeout).min(self.silent_since + SILENCE * timeout)
     }
 
@@ -136,6 +140,22 @@ mod tests {
         timer.on_ack(start);
         assert!(!timer.is_backed_off());
         assert_eq!(timer.on_expiry(start, false), Expiry::Ping);
+    }
+
+    #[test]
+    fn probes_leave_every_quarter_second_or_round_trip() {
+        const MS: Duration = Duration::from_millis(1);
+        let mut timer = ProbeTimeout::new(Timestamp::ZERO);
+        assert_eq!(timer.deadline(600 * MS, 100 * MS), Timestamp::ZERO + 600 * MS);
+        for _ in 0..3 {
+            timer.on_expiry(Timestamp::ZERO, true);
+            assert_eq!(timer.deadline(20 * MS, 10 * MS) - Timestamp::ZERO, (20 * MS * (1 << timer.expired)));
+        }
+        for _ in 0..9 {
+            timer.on_expiry(Timestamp::ZERO, true);
+            assert_eq!(timer.deadline(20 * MS, 10 * MS) - Timestamp::ZERO, 250 * MS);
+            assert_eq!(timer.deadline(600 * MS, 400 * MS) - Timestamp::ZERO, 400 * MS);
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub fn round_trip_bytes(machine: &Sender) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CHUNKS_MAX;
+    use super::super::{CHUNKS_MAX, chunks_within};
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -76,10 +76,10 @@ mod tests {
         let holding = |chunks, data_max| Holding { chunks, data_max };
         let of = |in_flight| Holding::for_bytes(in_flight, CHUNKS_MAX);
         assert_eq!(of(0), holding(12, CHUNK_DATA_MIN));
-        assert_eq!(of(7 * MIB), holding(40, CHUNK_DATA_MIN));
         // 1 Gbit/s and 65 ms.
-        assert_eq!(of(8 * MIB), holding(28, 2 * CHUNK_DATA_MIN));
-        assert_eq!(of(16 * MIB), holding(28, CHUNK_DATA_MAX));
+        assert_eq!(of(8 * MIB), holding(44, CHUNK_DATA_MIN));
+        assert_eq!(of(16 * MIB), holding(44, 2 * CHUNK_DATA_MIN));
+        assert_eq!(of(32 * MIB), holding(44, CHUNK_DATA_MAX));
         assert_eq!(of(u64::MAX), holding(CHUNKS_MAX, CHUNK_DATA_MAX));
         assert_eq!(Holding::for_bytes(0, 2), holding(2, CHUNK_DATA_MAX));
     }
@@ -92,6 +92,16 @@ mod tests {
             let held = u64::from(chunks) * u64::from(data_max);
             assert!(held >= ROUND_TRIPS * in_flight || chunks == CHUNKS_MAX, "{in_flight}: {held}");
         }
+    }
+
+    #[test]
+    fn the_memory_bounds_the_chunks() {
+        for memory in [64 * MIB, 256 * MIB, 1000 * MIB, 16 << 30] {
+            let held = u64::from(chunks_within(memory)) * u64::from(crate::object::CHUNK_LEN_MAX);
+            assert!(held <= memory && held > memory * 3 / 4, "{memory}: {held}");
+        }
+        assert_eq!((chunks_within(0), chunks_within(u64::MAX)), (chunks_within(64 * MIB), 13_492));
+        assert_eq!(CHUNKS_MAX, 52);
     }
 
     #[test]

@@ -1,11 +1,31 @@
 //! Limits of a session. Each constant stands here once; the engine and the simulator import it.
 
+use crate::object::CHUNK_LEN_MAX;
 use std::time::Duration;
 
-/// Chunks that each side holds at once. 40 x 4.25 MiB are 170 MiB: two and a half times a bandwidth-delay
-/// product of 64 MiB, which covers a window whose lost packets are retransmitted, and stays inside the 256
-/// MiB that a process may use.
-pub const CHUNKS_MAX: u32 = 40;
+/// Memory that each side may use unless the user says otherwise, bytes: 1.6 bandwidth-delay products of 10
+/// Gbit/s at 100 ms, and little beside what hosts have that are connected so.
+pub const MEMORY_DEFAULT: u64 = 256 << 20;
+/// Least and most memory, bytes: 13 chunks keep reader, network and writer busy at once; more than a
+/// hundred bandwidth-delay products of 100 Gbit/s at 40 ms are never in flight.
+pub const MEMORY_RANGE: (u64, u64) = (64 << 20, 64 << 30);
+/// One part in this many is left for what is not chunks: sockets, streams, the lane's store, the program.
+const MEMORY_REST: u64 = 8;
+/// Chunks that each side holds at once unless the user says otherwise.
+pub const CHUNKS_MAX: u32 = chunks_within(MEMORY_DEFAULT);
+
+/// Chunks that a side holds at once within `memory` bytes, which is brought into [`MEMORY_RANGE`].
+pub const fn chunks_within(memory: u64) -> u32 {
+    let (least, most) = MEMORY_RANGE;
+    let memory = if memory < least {
+        least
+    } else if memory > most {
+        most
+    } else {
+        memory
+    };
+    ((memory - memory / MEMORY_REST) / CHUNK_LEN_MAX as u64) as u32
+}
 /// Empty buffers at the reader: one to fill while the one before is handed over.
 pub const GRANTS_MAX: u32 = 2;
 /// Tries of a chunk: one that does not verify is sent again twice (protocol 7.5).

@@ -31,8 +31,8 @@ mod wait;
 pub use floor::RateFloor;
 pub use holding::{Holding, first_chunk_data_max, round_trip_bytes};
 pub use limits::{
-    ABSENT_AFTER, ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MISMATCHES_MAX, PACE_GRAIN,
-    UDP_SILENCE_MAX,
+    ABSENT_AFTER, ANSWER_WAIT, CHUNKS_MAX, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, MEMORY_DEFAULT,
+    MEMORY_RANGE, MISMATCHES_MAX, PACE_GRAIN, UDP_SILENCE_MAX, chunks_within,
 };
 pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};

@@ -33,12 +33,24 @@ pub struct HostConfig {
     pub receive_buffer: u64,
     /// Bytes that a sender may have waiting at its own interface before its socket pushes back.
     pub send_buffer: u64,
+    /// What its own interface does when its queue is full.
+    pub full_queue: FullQueue,
     /// Where received data goes, and where sent data comes from.
     pub disk: DiskConfig,
     /// Hashing, bytes per second; 0 for no time.
     pub hash_rate: u64,
     /// When the host crashes.
     pub crash: Option<Nanos>,
+}
+
+/// What a host's own interface does with a packet that its queue has no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FullQueue {
+    /// The socket waits.
+    Waits,
+    /// The packet is dropped and the sender is told (`ENOBUFS`), as behind a shaper with a queue shorter than
+    /// the socket's buffer.
+    Refuses,
 }
 
 impl HostConfig {
@@ -53,6 +65,7 @@ impl HostConfig {
             stamp_grain: 0,
             receive_buffer: 64 << 20,
             send_buffer: 8 << 20,
+            full_queue: FullQueue::Waits,
             disk: DiskConfig::default(),
             hash_rate: 0,
             crash: None,

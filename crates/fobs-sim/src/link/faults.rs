@@ -19,6 +19,10 @@ pub struct Faults {
     pub reordering: Chance,
     /// How long they are held up, at most.
     pub reordering_delay: Nanos,
+    /// Packets that take a second, longer path (ECMP), which keeps their order among themselves.
+    pub detour: Chance,
+    /// By how much it is longer.
+    pub detour_delay: Nanos,
     /// Extra delay of every packet, at most; order is kept.
     pub jitter: Nanos,
     /// From when until when nothing passes.
@@ -102,6 +106,9 @@ impl FaultState {
                 damaged,
                 twice,
             };
+        }
+        if rng.happens(faults.detour) {
+            return Fate::Passes { extra: faults.detour_delay, in_order: false, damaged, twice };
         }
         let extra = if faults.jitter > 0 { rng.range(0, faults.jitter) } else { 0 };
         Fate::Passes { extra, in_order: true, damaged, twice }

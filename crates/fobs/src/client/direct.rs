@@ -29,8 +29,8 @@ pub(super) fn may_be_direct(options: &TransferOptions) -> bool {
     goes_as_it_likes && options.sync.is_none() && !options.append_verify && !options.checksum
 }
 
-/// Most file data that a copy sends with its request, bytes: in base64 and with its records it fits in the first
-/// flight of a TCP connection (RFC 6928), so it takes one round trip where the data plane takes three.
+/// Most file data that a copy sends with its request, bytes: in base64 and with its records it fits in the
+/// first flight of a TCP connection (RFC 6928), so it takes one round trip where the data plane takes three.
 const COPY_DATA_MAX: u64 = 8 << 10;
 /// The room that a copy offers: that data, and records of some files.
 pub(super) const COPY_ROOM: u32 = COPY_DATA_MAX as u32 + (2 << 10);

@@ -201,8 +201,37 @@ fn decode(frame: &[u8]) -> Result<Message> {
     if frame.trim_ascii_start().first() != Some(&b'{') {
         return Err(bad("no JSON object".to_owned()));
     }
-    serde_json::from_slice(frame).map_err(|error| bad(super::printable(&error.to_string(), ERROR_CHARS_MAX)))
+    serde_json::from_slice(frame).or_else(|error| match is_for_display(frame) {
+        true => Ok(Message::Unknown),
+        false => Err(bad(super::printable(&error.to_string(), ERROR_CHARS_MAX))),
+    })
 }
+
+/// Whether nothing is lost without this message: a newer peer may give it values that we do not know
+/// (protocol 12.3).
+fn is_for_display(frame: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: String,
+    }
+    serde_json::from_slice::<Kind>(frame).is_ok_and(|message| FOR_DISPLAY.contains(&message.kind.as_str()))
+}
+
+/// Messages that only tell the user something.
+const FOR_DISPLAY: [&str; 11] = [
+    "notice",
+    "deleted",
+    "deletions_left",
+    "standing",
+    "loss",
+    "remedy",
+    "mode",
+    "way",
+    "sender_sample",
+    "receiver_sample",
+    "streams_failed",
+];
 
 /// How much of the JSON reader's complaint is shown; it may quote what the peer sent.
 const ERROR_CHARS_MAX: usize = 120;

@@ -19,8 +19,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The protocol version that we speak.
+/// The oldest protocol version that we speak.
 pub const PROTOCOL: u32 = 1;
+/// The newest one.
+pub const PROTOCOL_NEWEST: u32 = 1;
 
 /// The feature of a program that lists and decides (protocol 7.8).
 pub const SURVEY: &str = "survey";
@@ -200,8 +202,11 @@ impl From<Measured> for Message {
 /// The program at one end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Protocol version.
+    /// The oldest protocol version that it speaks.
     pub protocol: u32,
+    /// The newest one; `None` for the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<u32>,
     /// Program name and version, for messages to people.
     pub program: String,
     /// Whether this CPU seals AES faster than ChaCha20.
@@ -213,6 +218,12 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// The newest version that both sides speak.
+    pub fn common_version(&self) -> Option<u32> {
+        let common = PROTOCOL_NEWEST.min(self.newest.unwrap_or(self.protocol));
+        (common >= PROTOCOL.max(self.protocol)).then_some(common)
+    }
+
     /// Whether the program can do something.
     pub fn has(&self, feature: &str) -> bool {
         self.features.iter().any(|name| name == feature)

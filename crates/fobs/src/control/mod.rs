@@ -23,7 +23,7 @@ use self::frame::{DataFrames, Frame, FrameReader, broken};
 pub(crate) use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
 pub(crate) use self::lease::{Kept, Side as KeptSide};
-use self::message::{FEATURES, Hello, Message, PROTOCOL};
+use self::message::{FEATURES, Hello, Message, PROTOCOL, PROTOCOL_NEWEST};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
@@ -252,6 +252,7 @@ impl fmt::Debug for ControlWriter {
 pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     let ours = Hello {
         protocol: PROTOCOL,
+        newest: (PROTOCOL_NEWEST > PROTOCOL).then_some(PROTOCOL_NEWEST),
         program: program(),
         fast_aes: Cipher::best_here() == Cipher::Aes128Gcm,
         features: features(),
@@ -263,7 +264,7 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     channel.set_read_deadline(None);
     let problem = |kind, why: String| Err(named(&channel.peer.description, Error::new(kind, why)));
     match received {
-        Ok(Some(Message::Hello(theirs))) if theirs.protocol == PROTOCOL => sent.map(|()| theirs),
+        Ok(Some(Message::Hello(theirs))) if theirs.common_version().is_some() => sent.map(|()| theirs),
         Ok(Some(Message::Hello(theirs))) => {
             let why = format!(
                 "no common protocol version: {} speaks {PROTOCOL}, {} speaks {}; install the same version on both sides",

@@ -39,7 +39,13 @@ impl Drop for ShutOnDrop {
 }
 
 fn theirs(protocol: u32, program: &str) -> Message {
-    Message::Hello(Hello { protocol, program: program.to_owned(), fast_aes: false, features: Vec::new() })
+    Message::Hello(Hello {
+        protocol,
+        newest: None,
+        program: program.to_owned(),
+        fast_aes: false,
+        features: Vec::new(),
+    })
 }
 
 #[test]

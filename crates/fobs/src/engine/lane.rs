@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 /// Bytes and datagrams that wait at most; a full lane leaves the rest in the socket. There are two such
 /// stores: one is filled while the other is emptied. Twice 16 MiB hold a quarter of a second at 1 Gbit/s,
 /// seven turns of a scheduler that gives each of eight processes 4 ms, and together with the chunks
-/// ([`super::CHUNKS_MAX`]) fit into the 256 MiB that a process may use.
+/// ([`super::CHUNKS_MAX`]) fit into the memory that a process may use.
 const STORE_BYTES: usize = 16 << 20;
 const STORE_DATAGRAMS: usize = 1 << 16;
 

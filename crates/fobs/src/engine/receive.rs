@@ -25,9 +25,7 @@ use crate::error::Result;
 use crate::explain::{Measured, ReceiverSample};
 use crate::storage::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
 use fobs_proto::receiver::{ChunkVerification, Receiver};
-use fobs_proto::session::{
-    CHUNKS_MAX, FAREWELL_WAIT, HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome,
-};
+use fobs_proto::session::{FAREWELL_WAIT, HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::{Ecn, Interest, SendError};
@@ -138,7 +136,7 @@ impl Receiving {
         let mut sink = job.sink;
         let takeover = sink.watch();
         // Every chunk of the credit and the end: the channel is never full.
-        let (work, orders) = sync_channel(CHUNKS_MAX as usize + 1);
+        let (work, orders) = sync_channel(job.config.chunks_max as usize + 1);
         let writing = WorkMeter::new(link.clock());
         let storing =
             writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;

@@ -23,8 +23,8 @@ use super::survey::{Docket, Listing, Routed};
 use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, reader, thread};
 use crate::cancel::CancelToken;
-use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
+use crate::control::{ControlReader, ControlWriter};
 use crate::error::Result;
 use crate::explain::Measured;
 use crate::history::RememberedPath;
@@ -33,8 +33,8 @@ use crate::storage::{Known, Removal};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    CHUNKS_MAX, ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection,
-    SendPolicy, SendPolicyConfig, Side, Wait,
+    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
+    SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
 use fobs_proto::{Rate, Timestamp};
@@ -118,6 +118,18 @@ pub(crate) fn send(job: SendJob) -> Result<SendOutcome> {
     Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
 }
 
+/// Takes decisions to the docket, and every other message to the sender.
+fn forward(reader: ControlReader, post: Post<ToSender>, docket: Option<Docket>) -> Result<()> {
+    let routes = docket.map(|docket| (docket.guard(), docket));
+    forward_control(reader, post, ToSender::Control, move |message| match (message, &routes) {
+        (Message::Decisions { first, choices, last }, Some((_, docket))) => {
+            docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
+        }
+        (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
+        (message, _) => Routed::Deliver(message),
+    })
+}
+
 impl Sending {
     /// Starts the threads and the machine.
     fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
@@ -125,16 +137,7 @@ impl Sending {
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
         let docket = job.survey.map(|_| Docket::new());
-        let routes = docket.clone().map(|docket| (docket.guard(), docket));
-        forward_control(job.reader, post.clone(), ToSender::Control, move |message| {
-            match (message, &routes) {
-                (Message::Decisions { first, choices, last }, Some((_, docket))) => {
-                    docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
-                }
-                (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
-                (message, _) => Routed::Deliver(message),
-            }
-        })?;
+        forward(job.reader, post.clone(), docket.clone())?;
         let mut source = job.source;
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey
@@ -150,7 +153,8 @@ impl Sending {
         let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
         let (cap, began) = (chosen_rate(&config), link.clock().now());
         let (side, timeout) = (link.side(), job.endurance.timeout);
-        let config_of_policy = SendPolicyConfig { began, side, chunks_max: CHUNKS_MAX, timeout, history };
+        let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
+        let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
         let steered = Steered::start(job.steering, &link, &job.throttle);
         let mut machine = Sender::new(began, config);
         if let Some((left, most)) = job.deadline {

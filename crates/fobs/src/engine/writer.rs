@@ -6,7 +6,7 @@ use super::letters::{Post, ToReceiver, ToWriter};
 use super::meter::WorkMeter;
 use super::thread::spawn;
 use super::throttle::Throttle;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::storage::{Sink, SinkEvent, Suspended, Verified, VerifyError, needs_scratch, verify};
 use fobs_proto::ChunkId;
 use fobs_proto::receiver::ChunkVerification;
@@ -132,10 +132,7 @@ impl Writer {
                     self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     Some(verified)
                 }
-                Err(error) => {
-                    self.reject(chunk, buffer, error);
-                    return Ok(());
-                }
+                Err(error) => return self.reject(chunk, buffer, error),
             }
         };
         self.held.insert(chunk, Held { buffer, len, verified });
@@ -160,10 +157,7 @@ impl Writer {
                     self.report(chunk, ChunkVerification::Verified, verified.data_bytes());
                     verified
                 }
-                Err(error) => {
-                    self.reject(chunk, held.buffer, error);
-                    return Ok(false);
-                }
+                Err(error) => return self.reject(chunk, held.buffer, error).map(|()| false),
             },
         };
         let (reporter, meter) = (&self.reporter, &self.meter);
@@ -181,9 +175,15 @@ impl Writer {
         Ok(true)
     }
 
-    fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, _why: VerifyError) {
+    /// The sender is to send it again, unless it would send the same.
+    fn reject(&mut self, chunk: ChunkId, buffer: PageBuffer, why: VerifyError) -> Result<(), Error> {
+        if why.is_of_another_version() {
+            let message = format!("{why}; install the sender's version of fobs on this side too");
+            return Err(Error::new(ErrorKind::Protocol, message));
+        }
         self.report(chunk, ChunkVerification::Mismatch, 0);
         self.post(ToReceiver::Returned { buffer });
+        Ok(())
     }
 
     fn report(&mut self, chunk: ChunkId, verdict: ChunkVerification, bytes: u64) {

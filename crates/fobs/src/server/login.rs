@@ -14,15 +14,6 @@ use crate::storage::{Base, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Why a session over standard input and output failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StdioFailure {
-    /// It ended before the client could be told: only standard error is left.
-    Untold(Error),
-    /// The client has been sent it, and shows it.
-    Told(Error),
-}
-
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
 /// directory: `fobs server`, which ssh starts. Takes both streams over: what is printed from here on goes to
 /// standard error.
@@ -32,14 +23,23 @@ pub enum StdioFailure {
 pub fn serve_stdio(
     restriction: Option<&Restriction>,
     cancel: &CancelToken,
-) -> std::result::Result<(), StdioFailure> {
-    let mut login = Login::new(restriction).map_err(StdioFailure::Untold)?;
-    let channel = ssh::server_channel().map_err(StdioFailure::Untold)?;
+) -> std::result::Result<(), StdioError> {
+    let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    let channel = ssh::server_channel().map_err(StdioError::Untold)?;
     match serve_session(channel, cancel, &mut login) {
         Ok(_) => Ok(()),
-        Err(error) if login.is_client_told => Err(StdioFailure::Told(error)),
-        Err(error) => Err(StdioFailure::Untold(error)),
+        Err(error) if login.is_client_told => Err(StdioError::Told(error)),
+        Err(error) => Err(StdioError::Untold(error)),
     }
+}
+
+/// Why [`serve_stdio`] failed, and who is to say so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StdioError {
+    /// The client was sent it and says it to its user.
+    Told(Error),
+    /// The client knows nothing of it: the session had not begun.
+    Untold(Error),
 }
 
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.

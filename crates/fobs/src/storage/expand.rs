@@ -1,5 +1,5 @@
-//! Patterns and home directories in the paths of a request, expanded where the files are, as scp has its server
-//! do.
+//! Patterns and home directories in the paths of a request, expanded where the files are, as scp has its
+//! server do.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;

@@ -57,6 +57,8 @@ pub use journal::{Asked, Partial, Suspended, TakeoverWatch, TransferId, client_i
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
 pub use path::show as show_path;
+#[cfg(test)]
+pub(crate) use record::UNKNOWN_KIND;
 pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use seal::seal;

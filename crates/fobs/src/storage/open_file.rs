@@ -88,6 +88,12 @@ pub(super) struct Stamp {
     links: u64,
 }
 
+/// How many names a file has.
+#[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
+pub(super) fn name_count(stat: &Stat) -> u64 {
+    stat.st_nlink.into()
+}
+
 impl Stamp {
     pub(super) fn of(stat: &Stat) -> Stamp {
         Stamp {
@@ -96,7 +102,7 @@ impl Stamp {
             size: stat.st_size,
             modified: (stat.st_mtime, stat.st_mtime_nsec),
             changed: (stat.st_ctime, stat.st_ctime_nsec),
-            links: stat.st_nlink,
+            links: name_count(stat),
         }
     }
 

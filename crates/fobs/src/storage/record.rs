@@ -14,6 +14,10 @@ pub const RECORD_LEN_MAX: usize = 2 * PATH_LEN_MAX + 128;
 pub const ATTRIBUTES_RECORD_LEN_MAX: usize = ATTRIBUTES_LEN_MAX + 16;
 /// Longest file, bytes: the kernel's `off_t`.
 const FILE_LEN_MAX: u64 = i64::MAX as u64;
+/// Kinds of records, numbered from 0 in the order of [`Record`].
+const KINDS: u8 = 13;
+/// What is wrong with a record of a newer version. Only with a feature that both sides have may one come.
+pub const UNKNOWN_KIND: &str = "it has a record of a kind that this version does not know";
 /// Nanoseconds in a second: a record's are below. Linux gives larger values a meaning of their own.
 pub(super) const NANOSECONDS: u32 = 1_000_000_000;
 
@@ -180,6 +184,10 @@ impl<'a> Record<'a> {
 
     /// Splits the first record off `bytes`. Returns it and the rest.
     pub fn decode(bytes: &'a [u8]) -> Result<(Record<'a>, &'a [u8]), &'static str> {
+        // One byte of a varint, if it is below 128.
+        if bytes.first().is_some_and(|kind| *kind >= KINDS) {
+            return Err(UNKNOWN_KIND);
+        }
         let (record, rest) =
             postcard::take_from_bytes::<Record<'a>>(bytes).map_err(|_| "a record cannot be read")?;
         record.check()?;
@@ -293,6 +301,19 @@ mod tests {
             assert!(bytes.len() <= RECORD_LEN_MAX, "{}", bytes.len());
             assert_eq!(Record::decode(&bytes), Ok((record, &[][..])));
         }
+    }
+
+    #[test]
+    fn a_kind_of_a_newer_version_is_told_from_nonsense() {
+        let last = Record::Identity { mtime_s: 0, mtime_ns: 0, inode: 7 };
+        let mut bytes = Vec::new();
+        last.encode(&mut bytes);
+        assert_eq!(bytes[0], KINDS - 1, "every kind is counted");
+        for kind in [KINDS, 127, 128, 255] {
+            bytes[0] = kind;
+            assert_eq!(Record::decode(&bytes), Err(UNKNOWN_KIND));
+        }
+        assert_ne!(Record::decode(&[KINDS - 1]), Err(UNKNOWN_KIND));
     }
 
     #[test]

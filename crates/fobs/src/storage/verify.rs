@@ -6,6 +6,7 @@ use zstd::bulk::Decompressor;
 
 use super::attributes::hash_hole;
 use super::chunk::{Encoding, Item, Items, Layout, digest};
+use super::record::UNKNOWN_KIND;
 use super::tree_hash::hash_extent;
 
 /// Why a chunk is `rejected` (protocol 7.5).
@@ -17,6 +18,13 @@ pub enum VerifyError {
     /// It is not a chunk.
     #[error("the chunk is malformed: {0}")]
     Malformed(&'static str),
+}
+
+impl VerifyError {
+    /// Whether sending the chunk again cannot help: its sender is of a newer version.
+    pub fn is_of_another_version(self) -> bool {
+        self == VerifyError::Malformed(UNKNOWN_KIND)
+    }
 }
 
 impl From<&'static str> for VerifyError {

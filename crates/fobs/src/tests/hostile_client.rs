@@ -94,6 +94,51 @@ fn a_client_of_another_version_is_refused_by_name() {
         assert_eq!(ErrorKind::from_code(&code), ErrorKind::Protocol);
         assert!(message.contains(&format!("speaks {version}")), "{message}");
     }
+    let mut channel = connected(&served);
+    channel.writer.send_json(r#"{"type":"hello","protocol":2,"newest":9,"program":"fobs 9.9"}"#);
+    assert!(matches!(channel.reader.recv(), Ok(Some(Message::Hello(_)))));
+    assert!(matches!(channel.reader.recv(), Ok(Some(Message::Abort { .. }))));
+    expect_a_seat(&served);
+}
+
+#[test]
+fn a_client_that_speaks_newer_versions_too_is_served() {
+    let served = served_one();
+    let mut channel = connected(&served);
+    let hello = r#"{"type":"hello","protocol":1,"newest":9,"program":"fobs 9.9","features":["telepathy"]}"#;
+    channel.writer.send_json(hello);
+    channel.writer.send_json(r#"{"type":"telepathy"}"#);
+    assert!(matches!(channel.reader.recv(), Ok(Some(Message::Hello(hello))) if hello.newest.is_none()));
+    let mut asked = serde_json::to_value(Message::Open(Box::new(open(TransferDirection::Push)))).unwrap();
+    asked["mood"] = "good".into();
+    asked["sending"]["colour"] = "green".into();
+    channel.writer.send_json(&asked.to_string());
+    assert!(matches!(channel.reader.recv(), Ok(Some(Message::Accept(_)))));
+    drop(channel);
+    expect_a_seat(&served);
+}
+
+#[test]
+fn transports_and_controllers_of_a_newer_version_are_refused_by_name() {
+    // A refused session holds its seat for a moment.
+    let served = Served::start(|options| options.sessions_max = 4);
+    fs::write(served.root().join("file"), "content").unwrap();
+    let asked = |transport: &str, cc: &str| {
+        let sending =
+            Sending { cc: cc.to_owned(), transport: Some(transport.to_owned()), ..Sending::default() };
+        let mut channel = connected(&served);
+        hello(&mut channel).unwrap();
+        let open = Open { streams: true, sending, ..open(TransferDirection::Pull) };
+        channel.writer.send(&Message::Open(Box::new(open))).unwrap();
+        match channel.reader.recv() {
+            Ok(Some(Message::Abort { code, message })) => (ErrorKind::from_code(&code), message),
+            answer => panic!("not refused: {answer:?}"),
+        }
+    };
+    for (transport, cc, named) in [("pigeon", "auto", "pigeon"), ("udp", "clairvoyant", "clairvoyant")] {
+        let (kind, message) = asked(transport, cc);
+        assert!(kind == ErrorKind::Usage && message.contains(named), "{kind:?}: {message}");
+    }
     expect_a_seat(&served);
 }
 

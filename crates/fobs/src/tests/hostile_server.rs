@@ -110,7 +110,8 @@ fn asked(script: impl FnOnce(&mut ControlChannel) + Send + 'static) -> impl FnOn
 /// The hello of a program without streams.
 fn older_hello(channel: &ControlChannel) {
     let features = vec!["survey".to_owned(), "path-validation".to_owned()];
-    let hello = Hello { protocol: 1, program: "fobs 0.2.0".to_owned(), fast_aes: false, features };
+    let hello =
+        Hello { protocol: 1, newest: None, program: "fobs 0.1.0".to_owned(), fast_aes: false, features };
     channel.writer.send(&Message::Hello(hello)).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Losses over time, counted where the lost packets were sent.
 //!
-//! A loss is known a round trip after its packet left. Divided by what left meanwhile, the last losses of a copy
-//! would be a share of the few packets of its end.
+//! A loss is known a round trip after its packet left. Divided by what left meanwhile, the last losses of a
+//! copy would be a share of the few packets of its end.
 
 use fobs::explain::{At, SenderSample};
 

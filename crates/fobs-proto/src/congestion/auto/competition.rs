@@ -170,6 +170,11 @@ impl Competition {
         self.last_loss = Some(*loss);
     }
 
+    /// Packets declared lost have arrived.
+    pub(crate) fn on_found(&mut self, packets: f64) {
+        self.lost = (self.lost - packets).max(0.0);
+    }
+
     fn end_round(&mut self, ack: &AckSample, losses: &Losses) {
         let p = &self.params;
         let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.lost));

@@ -8,6 +8,7 @@
 //! ```text
 //!   state                         the states with their data, the table of transitions
 //!   train ramp cruise drain probe compete     what each state decides
+//!   silence                       what follows when nothing comes back
 //!   memory                        what earlier transfers left, and the jump that rests on it
 //!   competition persist           the two laws beside flows that fill queues
 //! ```
@@ -24,6 +25,7 @@ mod persist;
 mod priority;
 mod probe;
 mod ramp;
+mod silence;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -34,8 +36,8 @@ pub use priority::{Priority, UnknownPriority};
 
 use super::mode::ModeLog;
 use super::{
-    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, LossEpisode, LossResponse, ModeChange,
-    ModeReason, PathHistory,
+    AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, FoundLosses, LossEpisode, LossEvidence,
+    LossResponse, ModeChange, ModeReason, PathHistory,
 };
 use crate::{Rate, Timestamp};
 use detect::{Bursts, Detectors, QueueEvent};
@@ -67,6 +69,8 @@ pub struct Auto {
     memory: Memory,
     /// The path's rate when the ramp first ended; `None` until then.
     first: Option<Rate>,
+    /// The capacity before a silence that has not ended.
+    silenced: Option<Rate>,
     log: ModeLog,
     window: u64,
 }
@@ -93,6 +97,7 @@ impl Auto {
             cycle: Cycle::default(),
             memory: Memory::default(),
             first: None,
+            silenced: None,
             log: ModeLog::default(),
             window: params.train_packets * model.packet_len,
             model,
@@ -244,6 +249,7 @@ impl Controller for Auto {
     fn on_ack(&mut self, ack: &AckSample) {
         self.model.update(ack);
         self.watch_queue(ack.now);
+        self.end_silence(ack);
         match self.state {
             State::Train(_) => self.on_train_ack(ack),
             State::Compete(_) => self.on_compete_ack(ack),
@@ -255,10 +261,20 @@ impl Controller for Auto {
         if loss.cause.spares_rate() {
             return;
         }
+        if loss.evidence == LossEvidence::Silence && !matches!(self.state, State::Train(_)) {
+            return self.on_silence();
+        }
         self.model.losses.on_lost(loss.packets as f64);
         self.retreat();
         if let State::Compete(competition) = &mut self.state {
             competition.on_loss(loss);
+        }
+    }
+
+    fn on_found(&mut self, found: &FoundLosses) {
+        self.model.losses.on_found(found.packets as f64);
+        if let State::Compete(competition) = &mut self.state {
+            competition.on_found(found.packets as f64);
         }
     }
 

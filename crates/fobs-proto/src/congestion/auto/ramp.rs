@@ -66,6 +66,10 @@ impl Auto {
             }
             Finding::Delivered(arrives) => {
                 self.detect.relapse.on_success();
+                if let RampOrigin::Silenced(former) = ramp.origin {
+                    self.model.capacity = former;
+                    return self.transition(now, State::ramp(now, 0), Why::Delivered, 1.0);
+                }
                 self.model.capacity = arrives;
                 let gain = self.model.params.ramp_gain(ramp.step);
                 self.transition(now, State::ramp(now, ramp.step + 1), Why::Delivered, gain);
@@ -94,7 +98,7 @@ impl Auto {
 
     /// A resumed rate that brings its own queue back again and again is forgotten: no burst had passed.
     fn judge_resumption(&mut self, ramp: Ramp) {
-        if ramp.origin == RampOrigin::Measured {
+        if ramp.origin != RampOrigin::Resumed {
             return;
         }
         let phase = match ramp.phase.stage {

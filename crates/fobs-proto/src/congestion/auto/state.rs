@@ -4,7 +4,7 @@
 use super::competition::Competition;
 use super::model::PhaseLen;
 use super::probe::Probe;
-use crate::Timestamp;
+use crate::{Rate, Timestamp};
 
 /// What the controller is doing.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(crate) enum RampOrigin {
     Measured,
     /// The best recent delivery, resumed after a queue had passed.
     Resumed,
+    /// Half of this rate, which the path carried before a silence.
+    Silenced(Rate),
 }
 
 /// A drain.
@@ -102,6 +104,11 @@ impl State {
     /// A ramp from a rate that was had before.
     pub(crate) fn resumed(now: Timestamp) -> State {
         State::Ramp(Ramp { phase: Phase::begin(now), step: 0, origin: RampOrigin::Resumed })
+    }
+
+    /// A ramp at half of a rate that was had before a silence.
+    pub(crate) fn silenced(now: Timestamp, former: Rate) -> State {
+        State::Ramp(Ramp { phase: Phase::begin(now), step: 0, origin: RampOrigin::Silenced(former) })
     }
 
     pub(crate) fn cruise(now: Timestamp, index: u32) -> State {
@@ -241,6 +248,8 @@ reasons! {
     QueueOurs => "the queue is gone or self-induced",
     /// There is no queue: the path is longer than it was.
     PathLonger => "the path is longer",
+    /// An answer came after a silence.
+    SilenceOver => "an answer after silence",
     /// The claim changed during a competition.
     ClaimChanged => "the claim changed",
 }
@@ -287,6 +296,12 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Compete, Kind::Drain, Why::QueueOurs),
     (Kind::Compete, Kind::Drain, Why::PathLonger),
     (Kind::Compete, Kind::Drain, Why::ClaimChanged),
+    (Kind::Ramp, Kind::Ramp, Why::SilenceOver),
+    (Kind::Drain, Kind::Ramp, Why::SilenceOver),
+    (Kind::Cruise, Kind::Ramp, Why::SilenceOver),
+    (Kind::Probe, Kind::Ramp, Why::SilenceOver),
+    (Kind::Compete, Kind::Ramp, Why::SilenceOver),
+    (Kind::Compete, Kind::Cruise, Why::Ceiling),
 ];
 
 /// Whether the table has this transition.

@@ -2,6 +2,7 @@
 
 mod probe;
 mod scene;
+mod silence;
 mod train;
 
 use super::super::testing::{Acks, PACKET};
@@ -18,15 +19,21 @@ const RTT: Duration = Duration::from_millis(65);
 const MS: Duration = Duration::from_millis(1);
 /// Sequences of moods that lead through all transitions but those of [`NEEDS`].
 const SEQUENCES: u32 = 400;
-/// Transitions that need a memory, a probe's reports or a coincidence; the tests of `train` and `probe`
-/// make them.
-const NEEDS: [(Kind, Kind, Why); 6] = [
+/// Transitions that need a memory, a probe's reports, silence or a coincidence; the tests of `train`, `probe`
+/// and `silence` make them.
+const NEEDS: [(Kind, Kind, Why); 12] = [
     (Kind::Ramp, Kind::Ramp, Why::JumpArrived),
     (Kind::Probe, Kind::Ramp, Why::Risen),
     (Kind::Probe, Kind::Cruise, Why::Ceiling),
     (Kind::Drain, Kind::Probe, Why::Room),
     (Kind::Probe, Kind::Drain, Why::Collapse),
     (Kind::Probe, Kind::Probe, Why::TooEarly),
+    (Kind::Ramp, Kind::Ramp, Why::SilenceOver),
+    (Kind::Drain, Kind::Ramp, Why::SilenceOver),
+    (Kind::Cruise, Kind::Ramp, Why::SilenceOver),
+    (Kind::Probe, Kind::Ramp, Why::SilenceOver),
+    (Kind::Compete, Kind::Ramp, Why::SilenceOver),
+    (Kind::Compete, Kind::Cruise, Why::Ceiling),
 ];
 
 thread_local! {

@@ -9,7 +9,7 @@ use super::reading::Reading;
 use super::{FobsConfig, Identity, Role};
 use crate::check::{PacketLedger, rule};
 use crate::flow::FlowFigures;
-use crate::host::{Cpu, HostConfig, Socket};
+use crate::host::{Cpu, FullQueue, HostConfig, Socket};
 use crate::net::Net;
 use crate::packet::{Cargo, Ecn, Packet, UDP_IP_OVERHEAD, Way};
 use crate::rng::Rng;
@@ -209,7 +209,8 @@ impl Sending {
 
     fn put_out(&mut self, net: &mut Net, cut: &Cut) -> Next {
         let now = net.now;
-        if let Some(at) = net.room_at(self.me.id, Way::Data, self.host.send_buffer) {
+        let waits = self.host.full_queue == FullQueue::Waits;
+        if let Some(at) = net.room_at(self.me.id, Way::Data, self.host.send_buffer).filter(|_| waits) {
             return Next::At(at);
         }
         let mut out = std::mem::take(&mut self.out);
@@ -242,6 +243,11 @@ impl Sending {
             }
             if packet.header != Header::Probe {
                 self.began.get_or_insert(net.now);
+            }
+            let refuses = self.host.full_queue == FullQueue::Refuses;
+            if refuses && !net.fits(self.me.id, Way::Data, len as u32 + UDP_IP_OVERHEAD) {
+                self.machine.handle_refused(stamp(net.now), packet.number, false);
+                continue;
             }
             net.send(Packet {
                 flow: self.me.id,

@@ -26,6 +26,7 @@ impl Read for Dribble<'_> {
 fn hello() -> Message {
     Message::Hello(Hello {
         protocol: 1,
+        newest: None,
         program: "fobs test".to_owned(),
         fast_aes: true,
         features: Vec::new(),
@@ -89,6 +90,19 @@ fn unknown_messages_and_fields_are_ignored() {
         FrameReader::new(more.as_slice()).read(),
         Ok(Some(Message::Rejected { chunk: 7, attempt: 1 }))
     );
+}
+
+#[test]
+fn values_of_a_newer_version_are_passed_over_where_they_only_inform() {
+    for kind in FOR_DISPLAY {
+        let newer = framed(&format!(
+            r#"{{"type":"{kind}","way":"pigeon","verdict":"weather","seconds":"many","time_us":"late"}}"#
+        ));
+        assert_eq!(FrameReader::new(newer.as_slice()).read(), Ok(Some(Message::Unknown)), "{kind}");
+    }
+    let open = framed(r#"{"type":"open","direction":"sideways"}"#);
+    let error = FrameReader::new(open.as_slice()).read().unwrap_err();
+    assert!(error.kind == ErrorKind::Protocol && error.message.contains("sideways"), "{error}");
 }
 
 #[test]
@@ -162,7 +176,7 @@ proptest! {
 
     #[test]
     fn texts_round_trip(program in any::<String>(), protocol in any::<u32>(), fast_aes in any::<bool>()) {
-        let message = Message::Hello(Hello { protocol, program, fast_aes, features: Vec::new() });
+        let message = Message::Hello(Hello { protocol, newest: None, program, fast_aes, features: Vec::new() });
         let frame = encode(&message).unwrap();
         prop_assert_eq!(FrameReader::new(frame.as_slice()).read(), Ok(Some(message)));
     }

@@ -1,7 +1,7 @@
 //! Sends the program to a host that has none, over the connection on which it then serves.
 //!
-//! A script for the far shell says which CPU it has and takes what it is given: lines of text until `exec` makes
-//! the shell the server, frames from then on. It writes below the user's cache directory only.
+//! A script for the far shell says which CPU it has and takes what it is given: lines of text until `exec`
+//! makes the shell the server, frames from then on. It writes below the user's cache directory only.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

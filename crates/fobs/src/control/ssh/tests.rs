@@ -159,7 +159,13 @@ fn a_chatty_shell_is_shown_what_it_says() {
 
 #[test]
 fn a_peer_of_another_version_speaks_for_itself() {
-    let theirs = Hello { protocol: 7, program: "fobs 7".to_owned(), fast_aes: false, features: Vec::new() };
+    let theirs = Hello {
+        protocol: 7,
+        newest: None,
+        program: "fobs 7".to_owned(),
+        fast_aes: false,
+        features: Vec::new(),
+    };
     let frame = frame::encode(&Message::Hello(theirs)).unwrap();
     let octal: String = frame.iter().map(|byte| format!("\\{byte:03o}")).collect();
     let error = hello_through(&format!("printf '{octal}'; exec cat >/dev/null")).unwrap_err();
@@ -277,6 +283,7 @@ fn the_server_speaks_over_its_standard_streams() {
         .unwrap();
     let hello = Message::Hello(Hello {
         protocol: 1,
+        newest: None,
         program: "fobs from the test".to_owned(),
         fast_aes: false,
         features: Vec::new(),

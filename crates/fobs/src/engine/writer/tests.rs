@@ -3,7 +3,7 @@ use crate::control::ControlChannel;
 use crate::engine::Clock;
 use crate::engine::tests::support::{Control, World};
 use crate::event::EventSink;
-use crate::storage::{CHUNK_LEN_MAX, Source, SourceSpec};
+use crate::storage::{CHUNK_LEN_MAX, Source, SourceSpec, UNKNOWN_KIND};
 use fobs_sys::Waker;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -61,4 +61,33 @@ fn early_compressed_chunks_are_verified_once() {
     let stored = letters.try_iter().filter(|letter| matches!(letter, ToReceiver::Stored { .. })).count();
     assert_eq!((stored, CHECKED.load(Ordering::SeqCst)), (count, count));
     world.expect_copied();
+}
+
+fn of_a_newer_version(_chunk: &[u8], _scratch: &mut Vec<u8>) -> Result<Verified, VerifyError> {
+    Err(VerifyError::Malformed(UNKNOWN_KIND))
+}
+
+#[test]
+fn an_unknown_record_ends_the_session_by_name() {
+    let world = World::new();
+    world.write("file", &[7; 1000]);
+    let sink = world.sink(&Source::open(world.source_spec()).expect("it is there"));
+    let (_control, ControlChannel { writer, .. }, _receiver) = Control::start(None);
+    let reporter = Reporter::new(Arc::new(NoEvents), writer);
+    let (post, letters) = Post::new(Waker::new().expect("a waker"));
+    let (work, orders) = sync_channel(1);
+    let meter = WorkMeter::new(Clock::start());
+    let throttle = Throttle::default();
+    let thread =
+        start_with(sink, orders, post, throttle, reporter, meter, of_a_newer_version).expect("a thread");
+    let buffer = PageBuffer::new(CHUNK_LEN_MAX).expect("memory");
+    work.send(ToWriter::Chunk { chunk: 0, buffer, len: 100 }).expect("the writer lives");
+    let letter = letters.recv().expect("it says why");
+    let ToReceiver::StoreFailed(error) = letter else { panic!("asked for again") };
+    assert!(
+        error.kind == ErrorKind::Protocol && error.message.contains("a kind that this version"),
+        "{error}"
+    );
+    drop(work);
+    thread.join().expect("no panic");
 }

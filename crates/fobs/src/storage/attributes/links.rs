@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use rustix::fs::Stat;
 
+use crate::storage::open_file::name_count;
+
 /// Most memory for files that have more names, bytes: a million files of ordinary paths at either end's
 /// bound.
 const MEMORY_MAX: usize = 64 << 20;
@@ -39,7 +41,7 @@ pub(in crate::storage) enum Seen {
 impl HardLinks {
     /// Records a name, its path within the transfer, of the file that `stat` describes.
     pub(in crate::storage) fn see(&mut self, stat: &Stat, path: &[u8]) -> Seen {
-        let Some(left) = stat.st_nlink.checked_sub(1).filter(|&left| left > 0) else {
+        let Some(left) = name_count(stat).checked_sub(1).filter(|&left| left > 0) else {
             return Seen::First;
         };
         let key = (stat.st_dev, stat.st_ino);

@@ -40,6 +40,14 @@ impl Losses {
         self.turn.lost += packets;
     }
 
+    /// Packets that were declared lost arrived: they were no loss, in this phase or in a drain before.
+    pub(crate) fn on_found(&mut self, packets: f64) {
+        self.turn.lost = (self.turn.lost - packets).max(0.0);
+        let earlier = (packets - self.phase.lost).max(0.0);
+        self.phase.lost = (self.phase.lost - packets).max(0.0);
+        self.unhindered.lost = (self.unhindered.lost - earlier).max(0.0);
+    }
+
     /// Packets acknowledged in this phase.
     pub(crate) fn acked(&self) -> f64 {
         self.phase.acked
@@ -113,6 +121,19 @@ mod tests {
         losses.on_acked(920.0);
         losses.on_lost(80.0);
         assert!(losses.beyond_chance(&p), "twice what the path loses");
+    }
+
+    #[test]
+    fn what_arrives_after_all_is_no_loss() {
+        let (mut losses, p) = (Losses::default(), Params::default());
+        losses.on_acked(900.0);
+        losses.on_lost(100.0);
+        losses.on_found(80.0);
+        losses.learn();
+        assert!((losses.share(&p) - 20.0 / 920.0).abs() < 1e-9);
+        losses.begin_phase();
+        losses.on_found(20.0);
+        assert_eq!(losses.share(&p), 0.0, "nor what was learnt in a drain");
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn step(rate: u64, packets: u64) -> RateSample {
 }
 
 /// A flow with 100 Mbit/s in a long calm, whose last probe found `found` Mbit/s.
-fn calm(found: u64) -> Auto {
+pub(super) fn calm(found: u64) -> Auto {
     let mut auto = Auto::new(PACKET);
     (auto.model.min_rtt, auto.model.latest_rtt) = (RTT, RTT);
     (auto.model.capacity, auto.model.pacing) = (mbit(100), mbit(100));

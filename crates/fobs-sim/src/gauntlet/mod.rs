@@ -1,0 +1,13 @@
+//! Random paths that nobody tuned for: cells drawn from one distribution, each played by every contestant.
+//!
+//! docs/simulator.md documents the distribution. Seeds below [`TRAINING_BELOW`] are for development; what is
+//! asserted or reported comes from others.
+
+mod draw;
+mod play;
+
+pub use draw::{Cell, Order, Quirk, draw};
+pub use play::{Beside, Contestant, Outcomes, play, play_tuned};
+
+/// Seeds below this one are for development.
+pub const TRAINING_BELOW: u64 = 1_000;

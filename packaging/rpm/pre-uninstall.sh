@@ -1,0 +1,3 @@
+if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then
+    systemctl --quiet stop fobs.service fobs.socket || true
+fi
