@@ -26,12 +26,14 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 .PHONY: test
 test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
 	$(CARGO) test --workspace --locked
+	scripts/test-bindings.sh
 
 .PHONY: test-long
 test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
+	$(MAKE) bench-python
 
 .PHONY: dist
 dist: ## build static binaries and packages of them for x86_64 and aarch64, in target/dist (docs/install.md)
@@ -82,6 +84,20 @@ bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes a
 	$(CARGO) build --release --locked -p fobs --example ceiling
 	$(LAB) bench --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling \
 		--out $(TARGET)/bench/$$(date -u +%Y%m%dT%H%M%SZ).jsonl
+
+.PHONY: install-c
+install-c: ## install the C library, its header and its pkg-config file under PREFIX
+	$(CARGO) build --release --locked -p fobs-c
+	install -D -m 755 $(TARGET)/release/libfobs_c.so $(DESTDIR)$(PREFIX)/lib/libfobs_c.so
+	install -D -m 644 bindings/c/include/fobs.h $(DESTDIR)$(PREFIX)/include/fobs.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -n '/workspace.package/,/version/s/^version = "\(.*\)"/\1/p' Cargo.toml)|" \
+		bindings/c/fobs.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/fobs.pc
+
+.PHONY: bench-python
+bench-python: build lab ## measure users of fsspec over an emulated path beside SFTP (root; after make test)
+	$(TARGET)/python-venv/bin/pip install --quiet -r bindings/python/bench/requirements.txt
+	$(TARGET)/python-venv/bin/python bindings/python/bench/users.py --lab $(LAB) --fobs $(FOBS)
 
 .PHONY: needs
 needs:

@@ -14,7 +14,6 @@ mod exit;
 mod explain;
 mod generate;
 mod live;
-mod location;
 mod log;
 mod moment;
 mod moved;
@@ -31,6 +30,7 @@ mod top;
 mod units;
 mod usage;
 
+use fobs::location;
 use std::process::ExitCode;
 use std::sync::Arc;
 

@@ -3,6 +3,7 @@
 mod dial;
 mod direct;
 mod ends;
+mod files;
 pub(crate) mod line;
 mod link;
 mod persist;

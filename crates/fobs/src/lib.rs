@@ -39,11 +39,13 @@
 //! ```text
 //!   transfer                 the handle of a transfer
 //!   object/                  many transfers over one session, from and to memory
+//!   listing                  files at the server, by name
 //!   direct                   small objects in the messages of the control channel
 //!   client, server, daemon   the two ends of a session, and the listener
 //!   session                  what both ends have in common
 //!   door/                    where the TCP streams of a session come from
 //!   clean                    removing what interrupted transfers left
+//!   location                 sources and destinations as text
 //!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of users and hosts, and of packets
@@ -69,6 +71,7 @@ pub mod doctor;
 pub mod error;
 pub mod event;
 pub mod explain;
+pub mod location;
 pub mod mode;
 pub mod options;
 pub mod route;
@@ -84,6 +87,7 @@ mod engine;
 mod history;
 mod keygen;
 mod lessons;
+mod listing;
 mod object;
 mod program;
 mod restrict;
@@ -108,6 +112,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen, show_key};
+pub use listing::{Entry, EntryKind};
 pub use object::{Call, Session, SessionBuilder};
 pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,

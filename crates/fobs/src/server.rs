@@ -1,6 +1,7 @@
 //! The answering side of one session, over either carrier.
 
 mod direct;
+mod files;
 mod host;
 mod kept;
 mod login;
@@ -9,6 +10,7 @@ mod streams;
 
 pub(crate) use host::{Host, Leave, StillThere};
 pub use login::{StdioError, serve_stdio};
+pub(crate) use request::Wanted;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
@@ -121,8 +123,7 @@ pub(crate) fn serve_session(
         Heard::Request(request) if !request.open.reuse.keep => {
             serve_request(channel, request, &hello, cancel, host).map(Some)
         }
-        Heard::Request(request) => kept::serve(channel, Some(request), &hello, cancel, host),
-        Heard::Rest => kept::serve(channel, None, &hello, cancel, host),
+        heard => kept::serve(channel, heard, &hello, cancel, host),
     });
     let outcome = outcome.inspect_err(|error| {
         tell_abort(&writer, error);
@@ -141,7 +142,7 @@ fn serve_request(
 ) -> Result<SessionFigures> {
     let Request { examine, open } = *request;
     cancel.check()?;
-    let policy = host.judge(&open)?;
+    let policy = host.judge(Wanted::Transfer(&open))?;
     if let Some(directory) = examine {
         let client = channel.peer.address.or(policy.client);
         let facts = examined(&directory, &policy, client, cancel);

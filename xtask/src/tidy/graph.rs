@@ -16,6 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fobs-sim", &["fobs-proto", "fobs-diagnose", "fobs-rng"]),
     ("fobs-cli", &["fobs"]),
     ("fobs-lab", &["fobs-proto", "fobs-diagnose", "fobs-sim", "fobs-sys", "fobs-rng"]),
+    ("fobs-python", &["fobs"]),
+    ("fobs-c", &["fobs"]),
     ("xtask", &[]),
 ];
 

@@ -6,7 +6,7 @@ use super::source::Tree;
 /// Crates that call the kernel: each `unsafe` block there has its SAFETY comment (clippy checks it).
 const MAY: &[&str] = &["crates/fobs-sys/src/lib.rs"];
 /// A crate with one such room denies it everywhere else, since `forbid` knows no exception.
-const DENIES: &[&str] = &["lab/src/main.rs"];
+const DENIES: &[&str] = &["bindings/c/src/lib.rs", "bindings/python/src/lib.rs", "lab/src/main.rs"];
 
 /// Crate roots that do not forbid it.
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -4,10 +4,11 @@ use super::direct::{ROOM, may_be_direct};
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
 use super::{Client, Done, hang_up};
-use crate::cancel::CancelToken;
+use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{ByteRange, Hello, Message, REUSE, Reuse};
-use crate::control::{Kept, KeptSide, ssh};
+use crate::control::{ControlChannel, Kept, KeptSide, ssh};
 use crate::direct::Filled;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Remote, TransferOptions};
@@ -54,7 +55,7 @@ pub(crate) struct Caller {
 }
 
 /// An open connection, at rest.
-struct Line {
+pub(super) struct Line {
     kept: Kept,
     ssh: Option<ssh::SshProcess>,
     hosts: Vec<String>,
@@ -69,6 +70,7 @@ pub(crate) struct Manner<'m> {
     pub(crate) options: &'m TransferOptions,
     pub(crate) events: &'m Arc<dyn EventSink>,
     pub(crate) cancel: &'m CancelToken,
+    pub(crate) steering: &'m Steering,
 }
 
 impl Caller {
@@ -83,6 +85,7 @@ impl Caller {
 
     /// Connects, unless there is a connection.
     pub(crate) fn connect(&mut self, manner: Manner<'_>) -> Result<()> {
+        self.let_go();
         if self.line.is_none() {
             let client = self.call(manner)?;
             if self.keeps(&client.hello) {
@@ -99,6 +102,7 @@ impl Caller {
     /// Makes one transfer, over as many connections as it needs. Figures come even where files failed.
     pub(crate) fn run(&mut self, mut task: Task<'_>, manner: Manner<'_>) -> Result<Summary> {
         let mut course = Course::new(transfer_id(), Remedy::Reconnect);
+        course.steering = manner.steering.clone();
         let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
         let done = persist(manner.options.timeout, manner.cancel, tell, || {
             let outcome = self.attempt(&mut task, manner, &mut course);
@@ -126,9 +130,7 @@ impl Caller {
 
     fn attempt_once(&mut self, task: &mut Task<'_>, manner: Manner<'_>, course: &mut Course) -> Result<Done> {
         manner.cancel.check()?;
-        if self.line.as_ref().is_some_and(|line| line.since.elapsed() > REST_MAX) {
-            self.hang_up();
-        }
+        self.let_go();
         let Some(mut line) = self.line.take() else {
             let client = self.call(manner)?;
             if !self.keeps(&client.hello) {
@@ -147,6 +149,13 @@ impl Caller {
         outcome
     }
 
+    /// Ends a connection that has rested too long.
+    fn let_go(&mut self) {
+        if self.line.as_ref().is_some_and(|line| line.since.elapsed() > REST_MAX) {
+            self.hang_up();
+        }
+    }
+
     fn call<'m>(&self, manner: Manner<'m>) -> Result<Client<'m>> {
         Client::call(&self.remote, manner.options, manner.events.clone(), manner.cancel)
     }
@@ -157,6 +166,22 @@ impl Caller {
             return false;
         }
         hello.has(REUSE)
+    }
+
+    pub(super) fn has_line(&self) -> bool {
+        self.line.is_some()
+    }
+
+    /// The connection, if there is one, for a use of its own.
+    pub(super) fn take_line(&mut self) -> Option<Line> {
+        self.line.take()
+    }
+
+    pub(super) fn put_back(&mut self, line: Line, is_sound: bool) {
+        match is_sound {
+            true => self.line = Some(line),
+            false => line.hang_up(),
+        }
     }
 
     /// Ends the connection, if there is one.
@@ -180,6 +205,27 @@ impl Line {
         Line { kept, ssh, hosts, tcp_port, hello, since: Instant::now() }
     }
 
+    pub(super) fn hello(&self) -> &Hello {
+        &self.hello
+    }
+
+    pub(super) fn lease(&mut self) -> ControlChannel {
+        self.kept.lease()
+    }
+
+    /// Has the connection end with `cancel`, until the hook is dropped.
+    pub(super) fn ends_with(&self, cancel: &CancelToken) -> CancelHook {
+        match &self.ssh {
+            Some(process) => cancel.on_cancel(process.killer()),
+            None => cancel.on_cancel(self.kept.breaker()),
+        }
+    }
+
+    /// It rests from now on.
+    pub(super) fn rests(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// Makes one transfer; with whether the connection can serve another one.
     fn run(
         &mut self,
@@ -188,13 +234,10 @@ impl Line {
         manner: Manner<'_>,
         course: &mut Course,
     ) -> (Result<Done>, bool) {
-        let Manner { options, events, cancel } = manner;
-        let channel = self.kept.lease();
+        let Manner { options, events, cancel, .. } = manner;
+        let channel = self.lease();
         let writer = channel.writer.clone();
-        let hook = match &self.ssh {
-            Some(process) => cancel.on_cancel(process.killer()),
-            None => cancel.on_cancel(self.kept.breaker()),
-        };
+        let hook = self.ends_with(cancel);
         let mut client = Client {
             channel,
             ssh: None,
@@ -227,7 +270,7 @@ impl Line {
             }),
         };
         writer.close();
-        self.since = Instant::now();
+        self.rests();
         let is_sound = match &outcome {
             Ok(_) => true,
             Err(_) if cancel.is_cancelled() => false,
@@ -285,7 +328,7 @@ fn once(client: Client<'_>, task: &mut Task<'_>, remote: &Remote, course: &mut C
 }
 
 /// Whether both sides have ended a transfer that failed so, and the connection can serve the next one.
-fn leaves_sound(error: &Error) -> bool {
+pub(super) fn leaves_sound(error: &Error) -> bool {
     match error.kind {
         ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::Denied => true,
         ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::DeleteLimit | ErrorKind::RemoteMissing => true,

@@ -1,6 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
 //! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
+use super::files::{FileRequest, WireEntry};
 use super::wire;
 use crate::cause::{LossWindow, Remedy};
 use crate::direction::TransferDirection;
@@ -35,12 +36,14 @@ pub const SYNC: &str = "sync";
 pub const STREAMS: &str = "streams";
 /// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
 pub const REUSE: &str = "reuse";
+/// The feature of a program that answers about files by name (protocol 2.12).
+pub const FILES: &str = "files";
 /// The feature of a program that expands patterns and homes in paths (protocol 2.9).
 pub const EXPAND: &str = "expand";
 /// The feature of a program whose sending can be changed while it runs (protocol 2.10).
 pub const STEER: &str = "steer";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 8] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER];
+pub const FEATURES: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
 
 /// What paths are in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +72,15 @@ pub enum Message {
     },
     /// Server: what it found.
     Examined(Box<HostFacts>),
+    /// Client, in place of its request: something about files by name.
+    Files(FileRequest),
+    /// Server: what it found, perhaps in several messages; nothing where something was to be done.
+    Answer {
+        /// A part of what it found.
+        entries: Vec<WireEntry>,
+        /// Whether no more follow.
+        last: bool,
+    },
     /// Client, before its request: what do these paths stand for (protocol 2.9)?
     Expand {
         /// Paths with patterns or homes.

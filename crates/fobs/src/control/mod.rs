@@ -2,6 +2,7 @@
 //!
 //! A channel has two halves that two threads may use at once. It does not interpret messages.
 
+pub(crate) mod files;
 pub mod frame;
 mod lane;
 mod lease;

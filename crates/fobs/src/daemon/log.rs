@@ -5,11 +5,10 @@
 
 use super::tally::Counted;
 use super::visit::Visit;
-use crate::control::message::Open;
 use crate::direction::TransferDirection;
 use crate::error::Error;
 use crate::secure::identity::PublicKey;
-use crate::server::SessionFigures;
+use crate::server::{SessionFigures, Wanted};
 use crate::storage::show_path;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -41,8 +40,8 @@ impl Log {
     }
 
     /// A client with a known key has said what it wants.
-    pub(super) fn request(&self, visit: &Visit, open: &Open) {
-        let direction = verb(open.direction);
+    pub(super) fn request(&self, visit: &Visit, wanted: Wanted<'_>) {
+        let direction = verb(wanted.direction());
         self.write(|| {
             info!(
                 event = "request",
@@ -91,6 +90,21 @@ impl Log {
                 seconds_total = elapsed.as_secs_f64(),
                 datagrams_rejected = served.datagrams_rejected,
                 "{visit}: {done} {files} files, {bytes} bytes in {seconds:.3} s{resumed}{failed}"
+            );
+        });
+    }
+
+    /// A request about files by name was answered.
+    pub(super) fn answered(&self, visit: &Visit) {
+        self.write(|| {
+            info!(
+                event = "answered",
+                session = visit.number,
+                peer = %visit.from,
+                key = visit.fingerprint(),
+                key_name = visit.key_name(),
+                request = visit.request.as_deref(),
+                "{visit}: answered"
             );
         });
     }
@@ -144,7 +158,11 @@ pub(super) fn short_fingerprint(key: &PublicKey) -> String {
 }
 
 /// A client's request, for the log.
-pub(super) fn request(open: &Open) -> String {
+pub(super) fn request(wanted: Wanted<'_>) -> String {
+    let open = match wanted {
+        Wanted::Files(request) => return request.describe(),
+        Wanted::Transfer(open) => open,
+    };
     let verb = match open.direction {
         TransferDirection::Push => "push to",
         TransferDirection::Pull => "pull of",

@@ -29,6 +29,12 @@ struct ByOutcome {
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByAnswer {
+    /// `ok` or an [`crate::ErrorKind::code`].
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
 }
@@ -49,6 +55,7 @@ pub(super) struct Metrics {
     files: Family<ByDirection, Counter>,
     files_failed: Family<ByDirection, Counter>,
     datagrams_rejected: Family<ByDirection, Counter>,
+    answered: Family<ByAnswer, Counter>,
     refused: Family<ByReason, Counter>,
     running: Gauge,
     waiting: Gauge,
@@ -67,6 +74,7 @@ impl Metrics {
             files: Family::default(),
             files_failed: Family::default(),
             datagrams_rejected: Family::default(),
+            answered: Family::default(),
             refused: Family::default(),
             running: Gauge::default(),
             waiting: Gauge::default(),
@@ -89,6 +97,8 @@ impl Metrics {
         fobs.register("files_failed", "Files that failed, the others going on", self.files_failed.clone());
         let rejected = "Datagrams dropped as malformed, forged or replayed, of sessions that have ended";
         fobs.register("datagrams_rejected", rejected, self.datagrams_rejected.clone());
+        let answered = "Requests about files by name, by outcome";
+        fobs.register("file_requests", answered, self.answered.clone());
         let refused = "Connections refused or ended before a session, by reason";
         fobs.register("refused", refused, self.refused.clone());
         fobs.register("sessions_running", "Sessions that run now", self.running.clone());
@@ -124,6 +134,12 @@ impl Metrics {
     /// A connection that came to no session.
     pub(super) fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&ByReason { reason }).inc();
+    }
+
+    /// A request about files by name was answered or refused.
+    pub(super) fn answered(&self, outcome: &Result<(), Error>) {
+        let outcome = outcome.as_ref().map_or_else(|error| error.kind.code(), |()| "ok");
+        self.answered.get_or_create(&ByAnswer { outcome }).inc();
     }
 
     /// A session whose client asked for this has ended.

@@ -7,14 +7,13 @@ use super::log::{request, short_fingerprint};
 use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
-use crate::control::message::Open;
 use crate::control::tls;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine, Rights};
 use crate::secure::identity::PublicKey;
-use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, serve_session};
+use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
 use crate::storage::{Base, Links};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
@@ -95,7 +94,7 @@ struct Desk<'a> {
 }
 
 impl Host for Desk<'_> {
-    fn judge(&mut self, open: &Open) -> Result<Policy> {
+    fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy> {
         let (daemon, visit) = (self.daemon, &mut *self.visit);
         // A later transfer is judged as a new connection is: a key that was removed is refused at once.
         let known = match self.known.take() {
@@ -105,15 +104,16 @@ impl Host for Desk<'_> {
                 daemon.judge(self.key.as_ref(), visit).map(|line| daemon.welcome(line, self.key, visit))
             }
         };
-        visit.request = Some(request(open));
-        visit.direction = Some(open.direction);
+        let direction = wanted.direction();
+        visit.request = Some(request(wanted));
+        visit.direction = Some(direction);
         if visit.stranger.is_none() {
-            daemon.log.request(visit, open);
+            daemon.log.request(visit, wanted);
         }
         let Known { rights, limits, place } = known?;
         let place = place?;
         // Before it waits: what it waits for may be its own older session.
-        let transfer = visit.key.zip(open.resuming.transfer_id);
+        let transfer = visit.key.zip(wanted.transfer_id());
         let token = &self.stop.token;
         let enter = |(key, id)| daemon.attempts.enter(key, id, visit.number, token.clone());
         let attempt = transfer.map(enter);
@@ -121,7 +121,7 @@ impl Host for Desk<'_> {
             Arrival::Seated(seat) => seat,
             Arrival::Waiting(place) => place.wait(daemon.options.queue_wait, token)?,
         };
-        let meter = self.meter.insert(daemon.metrics.of_session(open.direction)).clone();
+        let meter = self.meter.insert(daemon.metrics.of_session(direction)).clone();
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
         Ok(Policy { streams: daemon.entrance(limits), ..policy })
@@ -131,6 +131,18 @@ impl Host for Desk<'_> {
         self.settle(outcome);
         if self.visit.stranger.is_none() {
             self.daemon.report(self.visit, outcome, self.began.elapsed());
+        }
+        self.held = None;
+    }
+
+    fn answered(&mut self, outcome: &Result<()>) {
+        self.meter = None;
+        if self.visit.stranger.is_none() {
+            self.daemon.metrics.answered(outcome);
+            match outcome {
+                Ok(()) => self.daemon.log.answered(self.visit),
+                Err(error) => self.daemon.log.failed(self.visit, error, self.began.elapsed()),
+            }
         }
         self.held = None;
     }

@@ -3,15 +3,16 @@
 use super::Session;
 use super::memory::{Bounded, Buffer, drain, feed, spawn, too_long};
 use crate::cancel::CancelToken;
-use crate::client::line::{Attempted, Manner, Task};
+use crate::client::line::{Attempted, Caller, Manner, Task};
 use crate::client::{make_sink, make_source, sender_options};
 use crate::control::message::ByteRange;
 use crate::direct::DIRECT_DATA_MAX;
+use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
 use crate::options::TransferOptions;
 use crate::storage::{Sink, Source, SourceShape, show_path, top_names};
-use std::io::Cursor;
+use std::io::{Cursor, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,7 @@ pub struct Call<'s> {
     options: Option<TransferOptions>,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
+    steering: Steering,
 }
 
 /// Refuses options that no transfer of a session can have.
@@ -35,7 +37,8 @@ pub(super) fn check(options: &TransferOptions) -> Result<()> {
 
 impl<'s> Call<'s> {
     pub(super) fn of(session: &'s Session) -> Call<'s> {
-        Call { session, options: None, events: session.events.clone(), cancel: CancelToken::new() }
+        let (events, cancel, steering) = (session.events.clone(), CancelToken::new(), Steering::new());
+        Call { session, options: None, events, cancel, steering }
     }
 
     /// How this transfer is made, instead of the session's options. What says how to connect counts only
@@ -54,6 +57,12 @@ impl<'s> Call<'s> {
     /// A token that also cancels this transfer, or its wait for the session.
     pub fn cancel_token(mut self, token: CancelToken) -> Call<'s> {
         self.cancel = token;
+        self
+    }
+
+    /// What changes this transfer while it runs.
+    pub fn steering(mut self, steering: Steering) -> Call<'s> {
+        self.steering = steering;
         self
     }
 
@@ -108,6 +117,69 @@ impl<'s> Call<'s> {
     pub fn read_range(self, name: impl AsRef<[u8]>, start: u64, buffer: &mut [u8]) -> Result<usize> {
         let range = ByteRange { start, len: buffer.len() as u64, whole: false };
         self.fill(name.as_ref(), range, buffer)
+    }
+
+    /// Stores what a reader gives as the object `name`; `open` makes one for each attempt, and `len` is how
+    /// much it will be. For a caller whose memory is not a slice: what is read goes straight into the chunk
+    /// that is sent.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and `FileIo` where a reader fails.
+    pub fn send_from(
+        self,
+        name: impl AsRef<[u8]>,
+        len: u64,
+        open: &mut dyn FnMut() -> Box<dyn Read + Send>,
+    ) -> Result<Summary> {
+        let destination = self.path(name.as_ref());
+        let options = TransferOptions { no_partial: true, ..self.chosen() };
+        let compress = options.compress;
+        let is_small = len <= DIRECT_DATA_MAX as u64;
+        let attempted = if is_small { Attempted::Direct } else { Attempted::Sealed };
+        let mut source = || Source::from_stream(open(), compress);
+        let task = Task::Push { source: &mut source, names: Vec::new(), destination, attempted };
+        self.run(task, &options).and_then(whole)
+    }
+
+    /// Hands the whole object `name`, of at most `max_bytes`, to a writer; `open` makes one for each attempt,
+    /// and what an earlier one was given counts no more. Returns its length.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and `FileIo` where a writer fails.
+    pub fn recv_to(
+        self,
+        name: impl AsRef<[u8]>,
+        max_bytes: u64,
+        open: &mut dyn FnMut() -> Box<dyn Write + Send>,
+    ) -> Result<u64> {
+        self.pour(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true }, open)
+    }
+
+    /// Hands the bytes of the file `name` from `start` on to a writer, at most `len`, as
+    /// [`recv_to`](Self::recv_to) does.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range), and `FileIo` where a writer fails.
+    pub fn read_range_to(
+        self,
+        name: impl AsRef<[u8]>,
+        start: u64,
+        len: u64,
+        open: &mut dyn FnMut() -> Box<dyn Write + Send>,
+    ) -> Result<u64> {
+        self.pour(name.as_ref(), ByteRange { start, len, whole: false }, open)
+    }
+
+    fn pour(
+        self,
+        name: &[u8],
+        range: ByteRange,
+        open: &mut dyn FnMut() -> Box<dyn Write + Send>,
+    ) -> Result<u64> {
+        let (path, options) = (self.path(name), self.chosen());
+        let mut sink = |_| Sink::to_stream(open(), SourceShape::Stream);
+        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) };
+        self.run(task, &options).and_then(one).map(|summary| summary.bytes)
     }
 
     /// See [`Session::put`].
@@ -184,23 +256,32 @@ impl<'s> Call<'s> {
     }
 
     fn run(self, task: Task<'_>, options: &TransferOptions) -> Result<Summary> {
+        self.with_caller(options, |caller, manner| caller.run(task, manner))
+    }
+
+    /// Uses the connection once it is free.
+    pub(super) fn with_caller<R>(
+        self,
+        options: &TransferOptions,
+        act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
+    ) -> Result<R> {
         check(options)?;
-        let Call { session, events, cancel, .. } = self;
+        let Call { session, events, cancel, steering, .. } = self;
         let mut caller = session.caller.enter(&cancel)?;
         // Made anew for the transfer, so that `Session::cancel` ends no other one that shares the caller's.
         let token = CancelToken::new();
         let above = token.clone();
         let _hook = cancel.on_cancel(move || above.cancel());
         let _running = Running::of(session, &token);
-        caller.run(task, Manner { options, events: &events, cancel: &token })
+        act(&mut caller, Manner { options, events: &events, cancel: &token, steering: &steering })
     }
 
-    fn chosen(&self) -> TransferOptions {
+    pub(super) fn chosen(&self) -> TransferOptions {
         self.options.clone().unwrap_or_else(|| self.session.options.clone())
     }
 
     /// A name as a path at the server.
-    fn path(&self, name: &[u8]) -> Vec<u8> {
+    pub(super) fn path(&self, name: &[u8]) -> Vec<u8> {
         let base = &self.session.remote.path;
         match (base.is_empty() || name.starts_with(b"/"), base.ends_with(b"/")) {
             (true, _) => name.to_vec(),

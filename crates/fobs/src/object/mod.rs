@@ -3,17 +3,21 @@
 //! ```text
 //!   turn     one transfer at a time
 //!   call     one transfer: what may be asked, and how
+//!   names    files by name, without a transfer
 //!   memory   the caller's memory as a source and as a sink
 //! ```
 
 mod call;
 mod memory;
+mod names;
 mod turn;
 
 use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner};
+use crate::engine::Steering;
 use crate::error::Result;
 use crate::event::{Event, EventSink, Summary};
+use crate::listing::Entry;
 use crate::options::{Remote, TransferOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -154,6 +158,64 @@ impl Session {
         self.call().get(sources, destination)
     }
 
+    /// What the directory `name` holds, in no order; links are not followed. At most a million entries.
+    ///
+    /// # Errors
+    /// `NoSource` where it is none or does not exist, `Denied` where the key or the user may not read it,
+    /// `RemoteMissing` at a server that is too old.
+    pub fn list(&self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
+        self.call().list(name)
+    }
+
+    /// What `name` stands for, through links.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn stat(&self, name: impl AsRef<[u8]>) -> Result<Entry> {
+        self.call().stat(name)
+    }
+
+    /// Whether `name` stands for something that can be looked at.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list), but for `NoSource`.
+    pub fn exists(&self, name: impl AsRef<[u8]>) -> Result<bool> {
+        self.call().exists(name)
+    }
+
+    /// Removes a file, a link (not what it leads to) or an empty directory.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list), where the right to write counts; `Destination` for a directory that is not
+    /// empty.
+    pub fn remove(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        self.call().remove(name)
+    }
+
+    /// Removes `name` and, where it is a directory, everything in it.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove). What was removed before an error is gone.
+    pub fn remove_tree(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        self.call().remove_tree(name)
+    }
+
+    /// Makes a directory in one that exists.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove); `Destination` where the name exists.
+    pub fn make_directory(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        self.call().make_directory(name)
+    }
+
+    /// Makes a directory and those above it, as far as they do not exist.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub fn make_directories(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        self.call().make_directories(name)
+    }
+
     /// Ends the transfer that runs with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), if one
     /// does. Calls that wait, and later ones, are not touched.
     pub fn cancel(&self) {
@@ -204,7 +266,13 @@ impl SessionBuilder {
         {
             caller.plays_old = plays_old;
         }
-        caller.connect(Manner { options: &options, events: &events, cancel: &cancel })?;
+        let steering = Steering::new();
+        caller.connect(Manner {
+            options: &options,
+            events: &events,
+            cancel: &cancel,
+            steering: &steering,
+        })?;
         Ok(Session { remote, options, events, caller: Turnstile::new(caller), running: Mutex::new(None) })
     }
 }

@@ -2,6 +2,8 @@
 
 mod failures;
 mod hostile;
+mod names;
+mod rate;
 
 use super::*;
 use crate::options::{TcpTuning, Transport};

@@ -1,14 +1,14 @@
 //! What a server does around the transfers of a connection.
 
-use super::{Policy, SessionFigures};
-use crate::control::message::{Open, PathRole};
+use super::{Policy, SessionFigures, Wanted};
+use crate::control::message::PathRole;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
     /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
     /// the log name the request.
-    fn judge(&mut self, open: &Open) -> Result<Policy>;
+    fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
 
     /// What paths of a request stand for. A daemon has neither homes nor a shell's patterns.
     fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
@@ -18,6 +18,9 @@ pub(crate) trait Host {
 
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
     fn ended(&mut self, outcome: &Result<SessionFigures>);
+
+    /// A request about files by name is answered, or refused.
+    fn answered(&mut self, outcome: &Result<()>);
 
     /// The client has been sent why the connection ends.
     fn told(&mut self) {}

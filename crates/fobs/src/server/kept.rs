@@ -1,6 +1,6 @@
 //! A connection that serves several transfers, one after the other (protocol 2.8).
 
-use super::{Heard, Host, OPEN_WAIT, Request, SessionFigures, StillThere, hear_request, serve_request};
+use super::{Heard, Host, OPEN_WAIT, SessionFigures, StillThere, files, hear_request, serve_request};
 use crate::cancel::CancelToken;
 use crate::control::message::Hello;
 use crate::control::{ControlChannel, ControlWriter, Kept, KeptSide};
@@ -18,32 +18,48 @@ const _: () = assert!(REST_MAX.as_secs() > OPEN_WAIT.as_secs());
 /// transfer; none if the connection ended at rest.
 pub(super) fn serve(
     channel: ControlChannel,
-    first: Option<Box<Request>>,
+    first: Heard,
     hello: &Hello,
     cancel: &CancelToken,
     host: &mut dyn Host,
 ) -> Result<Option<SessionFigures>> {
     let (mut kept, mut next);
     match first {
-        Some(request) => {
-            let (it, lease) = Kept::within(channel, KeptSide::Server);
-            (kept, next) = (it, Some((lease, request)));
-        }
-        None => {
+        Heard::Rest => {
             kept = Kept::new(channel, KeptSide::Server);
             next = rest(&mut kept, None, cancel, host);
         }
+        heard => {
+            let (it, lease) = Kept::within(channel, KeptSide::Server);
+            (kept, next) = (it, Some((lease, heard)));
+        }
     }
-    while let Some((lease, request)) = next {
-        let (keep, writer) = (request.open.reuse.keep, lease.writer.clone());
-        let outcome = serve_request(lease, request, hello, cancel, host);
-        if !keep || cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
-            return outcome.map(Some);
+    while let Some((lease, heard)) = next {
+        let writer = lease.writer.clone();
+        match heard {
+            Heard::Rest => return Ok(None),
+            Heard::Request(request) => {
+                let keep = request.open.reuse.keep;
+                let outcome = serve_request(lease, request, hello, cancel, host);
+                if !keep || cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
+                    return outcome.map(Some);
+                }
+                if let Err(error) = &outcome {
+                    tell_abort(&writer, error);
+                }
+                host.ended(&outcome);
+            }
+            Heard::Files(request) => {
+                let outcome = files::serve(lease, &request, cancel, host);
+                if cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
+                    return outcome.map(|()| None);
+                }
+                if let Err(error) = &outcome {
+                    tell_abort(&writer, error);
+                }
+                host.answered(&outcome);
+            }
         }
-        if let Err(error) = &outcome {
-            tell_abort(&writer, error);
-        }
-        host.ended(&outcome);
         next = rest(&mut kept, Some(&writer), cancel, host);
     }
     Ok(None)
@@ -56,15 +72,15 @@ fn rest(
     before: Option<&ControlWriter>,
     cancel: &CancelToken,
     host: &mut dyn Host,
-) -> Option<(ControlChannel, Box<Request>)> {
+) -> Option<(ControlChannel, Heard)> {
     let leave = host.rest(Box::new(kept.breaker()))?;
     // After the place is taken: a client that hears of the end may count on it.
     before.inspect(|writer| writer.close());
     let _hook = cancel.on_cancel(kept.breaker());
     let mut lease = kept.lease();
     match hear_request(&mut lease, REST_MAX, host) {
-        Ok(Heard::Request(request)) if leave() == StillThere::Yes => Some((lease, request)),
-        Ok(_) | Err(_) => None,
+        Ok(Heard::Rest) | Err(_) => None,
+        Ok(heard) => (leave() == StillThere::Yes).then_some((lease, heard)),
     }
 }
 

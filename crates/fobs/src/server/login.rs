@@ -1,8 +1,8 @@
 //! One connection of a user over ssh: `fobs server`.
 
-use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, serve_session};
+use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, Wanted, serve_session};
 use crate::cancel::CancelToken;
-use crate::control::message::{Open, PathRole};
+use crate::control::message::PathRole;
 use crate::control::ssh;
 use crate::direction::TransferDirection;
 use crate::engine::Throttle;
@@ -68,7 +68,7 @@ impl Login {
 }
 
 impl Host for Login {
-    fn judge(&mut self, _open: &Open) -> Result<Policy> {
+    fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         let base = self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the directory cannot be opened again: {error}"))
         })?;
@@ -108,6 +108,8 @@ impl Host for Login {
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
+
+    fn answered(&mut self, _outcome: &Result<()>) {}
 
     fn told(&mut self) {
         self.is_client_told = true;

@@ -2,7 +2,9 @@
 
 use super::{Host, PATHS_MAX};
 use crate::control::ControlChannel;
+use crate::control::files::FileRequest;
 use crate::control::message::{Bytes, Message, Open};
+use crate::direction::TransferDirection;
 use crate::engine;
 use crate::error::{Error, ErrorKind, Result};
 use std::time::{Duration, Instant};
@@ -17,9 +19,37 @@ pub(super) struct Request {
     pub(super) open: Open,
 }
 
+/// What a client wants to be judged.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    Transfer(&'a Open),
+    Files(&'a FileRequest),
+}
+
+impl Wanted<'_> {
+    /// Which right it needs: to read, or to write.
+    pub(crate) fn direction(self) -> TransferDirection {
+        match self {
+            Wanted::Transfer(open) => open.direction,
+            Wanted::Files(request) if request.writes() => TransferDirection::Push,
+            Wanted::Files(_) => TransferDirection::Pull,
+        }
+    }
+
+    /// Which command it belongs to, if that may come again.
+    pub(crate) fn transfer_id(self) -> Option<[u8; 16]> {
+        match self {
+            Wanted::Transfer(open) => open.resuming.transfer_id,
+            Wanted::Files(_) => None,
+        }
+    }
+}
+
 /// What a client says between transfers.
 pub(super) enum Heard {
     Request(Box<Request>),
+    /// Something about files by name.
+    Files(Box<FileRequest>),
     /// It has none yet, and keeps the connection.
     Rest,
 }
@@ -52,6 +82,10 @@ pub(super) fn hear_request(
     let open = match first {
         Some(Message::Open(open)) => *open,
         Some(Message::Over) if examine.is_none() => return Ok(Heard::Rest),
+        Some(Message::Files(request)) if examine.is_none() => {
+            channel.set_read_deadline(None);
+            return Ok(Heard::Files(Box::new(request)));
+        }
         Some(Message::Abort { code, message }) => {
             return Err(engine::aborted(&channel.peer.description, &code, &message));
         }

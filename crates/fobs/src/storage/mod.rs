@@ -15,6 +15,7 @@ pub mod filter;
 mod identity;
 mod journal;
 mod leftovers;
+pub(crate) mod names;
 mod open_file;
 mod path;
 mod record;

@@ -33,7 +33,10 @@ fn chunk(len: usize) -> Vec<u8> {
 }
 
 /// What `act` makes of a session whose server answers its first request so.
-fn with_answer<T>(answer: Message, act: impl FnOnce(&Session) -> crate::Result<T>) -> crate::Error {
+pub(super) fn with_answer<T>(
+    answer: Message,
+    act: impl FnOnce(&Session) -> crate::Result<T>,
+) -> crate::Error {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -46,7 +49,7 @@ fn with_answer<T>(answer: Message, act: impl FnOnce(&Session) -> crate::Result<T
                 .unwrap();
         hello(&mut channel).unwrap();
         assert_eq!(channel.reader.recv(), Ok(Some(Message::Over)));
-        assert!(matches!(channel.reader.recv(), Ok(Some(Message::Open(_)))));
+        assert!(matches!(channel.reader.recv(), Ok(Some(Message::Open(_) | Message::Files(_)))));
         channel.writer.send(&answer).unwrap();
         // Until the client is gone.
         while let Ok(Some(_)) = channel.reader.recv() {}

@@ -1,4 +1,4 @@
-//! Sources and destinations: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
+//! Sources and destinations as text: `host:path`, `ssh://`, `fobs://`, a local path, or `-`.
 //!
 //! The rules are those of scp. Paths are raw bytes.
 
@@ -6,8 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use fobs::options::{Carrier, Location, Remote};
-use fobs::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Carrier, Location, Remote};
 
 /// Parses one source or destination of the command line.
 ///

@@ -1,0 +1,65 @@
+"""FOBS: fast, encrypted, verified, resumable data transfer over long fat networks.
+
+>>> import fobs
+>>> with fobs.Session(url, **keys) as session:
+...     result = session.put_bytes("greeting", b"hello")
+...     result.bytes, session.get_range("greeting", 1, 3), session.exists("nothing")
+(5, b'ell', False)
+"""
+
+from ._errors import (
+    AccessDeniedError,
+    CancelledError,
+    ConnectError,
+    DeleteLimitError,
+    DestinationError,
+    Error,
+    FileError,
+    IntegrityError,
+    InternalError,
+    PartialError,
+    ProtocolError,
+    RemoteMissingError,
+    SocketError,
+    SourceNotFoundError,
+    SshError,
+    TransferTimeoutError,
+    UsageError,
+)
+from ._fobs import VERSION as __version__
+from ._job import Job
+from ._session import Session, cp, cp_async, start_cp, sync
+from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage
+
+__all__ = [
+    "AccessDeniedError",
+    "CancelledError",
+    "ConnectError",
+    "DeleteLimitError",
+    "DestinationError",
+    "Entry",
+    "Error",
+    "Explanation",
+    "FailedFile",
+    "FileError",
+    "IntegrityError",
+    "InternalError",
+    "Job",
+    "PartialError",
+    "Progress",
+    "ProtocolError",
+    "RemoteMissingError",
+    "Result",
+    "Session",
+    "SocketError",
+    "SourceNotFoundError",
+    "SshError",
+    "Stage",
+    "TransferTimeoutError",
+    "UsageError",
+    "__version__",
+    "cp",
+    "cp_async",
+    "start_cp",
+    "sync",
+]

@@ -1,0 +1,96 @@
+//! Results and errors as Python objects. The package makes its own types of them.
+
+use fobs::{Entry, EntryKind, Error, Progress, Summary};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+/// What a job returns.
+pub(crate) enum Value {
+    Nothing,
+    Flag(bool),
+    Count(u64),
+    Bytes(Vec<u8>),
+    Entries(Vec<Entry>),
+    Summary(Box<Summary>),
+}
+
+/// The exception of the package for an error.
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    let made = py
+        .import("fobs._errors")
+        .and_then(|module| module.getattr("from_code")?.call1((error.kind.code(), &error.message)));
+    made.map_or_else(|broken| broken, PyErr::from_value)
+}
+
+impl Value {
+    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(match self {
+            Value::Nothing => py.None(),
+            Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any().unbind(),
+            Value::Count(count) => count.into_pyobject(py)?.into_any().unbind(),
+            Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
+            Value::Entries(entries) => {
+                let list = PyList::empty(py);
+                for entry in entries {
+                    list.append(entry_of(py, &entry)?)?;
+                }
+                list.into_any().unbind()
+            }
+            Value::Summary(summary) => summary_of(py, &summary)?.into_any().unbind(),
+        })
+    }
+}
+
+/// Name, kind, size, time in nanoseconds, mode.
+fn entry_of<'py>(py: Python<'py>, entry: &Entry) -> PyResult<Bound<'py, PyAny>> {
+    let kind = match entry.kind {
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Link => "link",
+        EntryKind::Other => "other",
+    };
+    let mtime_ns = i128::from(entry.mtime_s) * 1_000_000_000 + i128::from(entry.mtime_ns);
+    let name = PyBytes::new(py, &entry.name);
+    // A file system with times beyond 2262 is not worth a wider number.
+    let mtime_ns = i64::try_from(mtime_ns).unwrap_or(i64::MAX);
+    Ok((name, kind, entry.size, mtime_ns, entry.mode).into_pyobject(py)?.into_any())
+}
+
+pub(crate) fn progress_of<'py>(py: Python<'py>, progress: &Progress) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("path", progress.path.as_ref().map(|path| PyBytes::new(py, path)))?;
+    dict.set_item("bytes", progress.bytes)?;
+    dict.set_item("bytes_known", progress.bytes_known)?;
+    dict.set_item("scan_complete", progress.scan_complete)?;
+    dict.set_item("files", progress.files)?;
+    dict.set_item("rate_bps", progress.rate_bps)?;
+    dict.set_item("rtt_ms", progress.rtt_ms)?;
+    dict.set_item("loss_rate", progress.loss_rate)?;
+    dict.set_item("waste", progress.waste)?;
+    Ok(dict)
+}
+
+fn summary_of<'py>(py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("bytes", summary.bytes)?;
+    dict.set_item("resumed_bytes", summary.resumed_bytes)?;
+    dict.set_item("files", summary.files)?;
+    dict.set_item("seconds", summary.seconds)?;
+    dict.set_item("seconds_total", summary.seconds_total)?;
+    dict.set_item("goodput_bps", summary.goodput_bps)?;
+    dict.set_item("packets_needed", summary.packets_needed)?;
+    dict.set_item("packets_sent", summary.packets_sent)?;
+    dict.set_item("waste", summary.waste)?;
+    dict.set_item("rtt_ms_min", summary.rtt_ms_min)?;
+    dict.set_item("loss_rate", summary.loss_rate)?;
+    dict.set_item("packet_size", summary.packet_size)?;
+    dict.set_item("cc", &summary.cc)?;
+    dict.set_item("transport", &summary.transport)?;
+    dict.set_item("streams", summary.streams)?;
+    dict.set_item("cipher", &summary.cipher)?;
+    dict.set_item("root", &summary.root)?;
+    dict.set_item("deletions_left", summary.deletions_left)?;
+    let errors = summary.errors.iter().map(|failed| (PyBytes::new(py, &failed.path), &failed.message));
+    dict.set_item("errors", PyList::new(py, errors.collect::<Vec<_>>())?)?;
+    Ok(dict)
+}

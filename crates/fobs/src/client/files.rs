@@ -1,0 +1,105 @@
+//! Requests about files by name, over a connection that is kept (protocol 2.12).
+
+use super::line::{Caller, Line, Manner, leaves_sound};
+use crate::control::files::FileRequest;
+use crate::control::message::{FILES, Message};
+use crate::engine::aborted;
+use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Entry;
+use std::time::Instant;
+
+/// Most entries of one answer: a server that sends more than this for one directory is ended. They take
+/// about 100 MB here.
+const ENTRIES_MAX: usize = 1_000_000;
+
+impl Caller {
+    /// Asks about files by name. A connection that broke while it rested costs nothing.
+    pub(crate) fn ask(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
+        let rested = self.has_line();
+        match self.ask_once(request, manner) {
+            Err(error)
+                if rested
+                    && !self.has_line()
+                    && !manner.cancel.is_cancelled()
+                    && error.kind == ErrorKind::Connect =>
+            {
+                self.ask_once(request, manner)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn ask_once(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
+        manner.cancel.check()?;
+        self.connect(manner)?;
+        // A server that keeps no connection does not know the request either.
+        let Some(mut line) = self.take_line() else { return Err(too_old(&self.remote.host)) };
+        let outcome = match line.hello().has(FILES) {
+            true => line.ask(request, manner),
+            false => Err(too_old(&self.remote.host)),
+        };
+        let is_sound = match &outcome {
+            Ok(_) => true,
+            Err(error) => leaves_sound(error) && !manner.cancel.is_cancelled(),
+        };
+        let refused_here = matches!(&outcome, Err(error) if error.kind == ErrorKind::RemoteMissing);
+        self.put_back(line, is_sound || refused_here);
+        outcome
+    }
+}
+
+impl Line {
+    fn ask(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
+        let Manner { options, cancel, .. } = manner;
+        let mut channel = self.lease();
+        let writer = channel.writer.clone();
+        let hook = self.ends_with(cancel);
+        let outcome = (|| {
+            writer.send(&Message::Files(request.clone()))?;
+            let mut found = Vec::new();
+            loop {
+                channel.set_read_deadline(Instant::now().checked_add(options.timeout));
+                let peer = &channel.peer.description;
+                match channel.reader.recv()? {
+                    Some(Message::Answer { entries, last }) => {
+                        if found.len() + entries.len() > ENTRIES_MAX {
+                            return Err(too_many(peer));
+                        }
+                        found.extend(entries.into_iter().map(Entry::from));
+                        if last {
+                            return Ok(found);
+                        }
+                    }
+                    Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+                    Some(_) => {
+                        let message = format!("{peer} answered out of turn; install the same version there");
+                        return Err(Error::new(ErrorKind::Protocol, message));
+                    }
+                    None => {
+                        let message = format!("{peer} ended the connection instead of answering; try again");
+                        return Err(Error::new(ErrorKind::Connect, message));
+                    }
+                }
+            }
+        })();
+        channel.set_read_deadline(None);
+        drop(channel);
+        writer.close();
+        drop(hook);
+        self.rests();
+        outcome.map_err(|error| cancel.explain(error))
+    }
+}
+
+fn too_old(host: &str) -> Error {
+    let message = format!(
+        "{host} has an older fobs, which cannot list, remove or make files by name; install the same version \
+         there"
+    );
+    Error::new(ErrorKind::RemoteMissing, message)
+}
+
+fn too_many(peer: &str) -> Error {
+    let message = format!("{peer} lists more than {ENTRIES_MAX} names in one directory; copy it instead");
+    Error::new(ErrorKind::Protocol, message)
+}

@@ -1,0 +1,137 @@
+//! Requests about files by name, and their answers, as messages (protocol 2.12).
+
+use super::message::Bytes;
+use super::printable;
+use crate::listing::{Entry, EntryKind};
+use serde::{Deserialize, Serialize};
+
+/// Entries of one answer: with the longest names a quarter of a megabyte.
+pub(crate) const ENTRIES_MAX: usize = 500;
+/// Characters of a path in a log or an error.
+const SHOWN_MAX: usize = 200;
+
+/// What a client asks about files by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum FileRequest {
+    /// What a directory holds.
+    List {
+        /// The directory.
+        path: Bytes,
+    },
+    /// What a name stands for.
+    Stat {
+        /// The name.
+        path: Bytes,
+    },
+    /// Remove a file, a link or an empty directory.
+    Remove {
+        /// Its name.
+        path: Bytes,
+        /// With everything in it, where it is a directory.
+        #[serde(default)]
+        tree: bool,
+    },
+    /// Make a directory.
+    MakeDirectory {
+        /// Its name.
+        path: Bytes,
+        /// Also those above it, and none where it exists.
+        #[serde(default)]
+        parents: bool,
+    },
+    /// An action of a newer version; refused.
+    #[serde(other)]
+    Unknown,
+}
+
+impl FileRequest {
+    /// The path; empty for an unknown action.
+    pub fn path(&self) -> &[u8] {
+        match self {
+            FileRequest::List { path }
+            | FileRequest::Stat { path }
+            | FileRequest::Remove { path, .. }
+            | FileRequest::MakeDirectory { path, .. } => &path.0,
+            FileRequest::Unknown => b"",
+        }
+    }
+
+    /// Whether it changes something.
+    pub fn writes(&self) -> bool {
+        matches!(self, FileRequest::Remove { .. } | FileRequest::MakeDirectory { .. })
+    }
+
+    /// For the log.
+    pub fn describe(&self) -> String {
+        let verb = match self {
+            FileRequest::List { .. } => "list",
+            FileRequest::Stat { .. } => "stat",
+            FileRequest::Remove { tree: false, .. } => "remove",
+            FileRequest::Remove { tree: true, .. } => "remove tree",
+            FileRequest::MakeDirectory { .. } => "make directory",
+            FileRequest::Unknown => return "unknown request".to_owned(),
+        };
+        format!("{verb} '{}'", printable(&crate::storage::show_path(self.path()), SHOWN_MAX))
+    }
+}
+
+/// An [`Entry`] in a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WireEntry {
+    /// Last component of its path.
+    pub name: Bytes,
+    /// What it is.
+    pub kind: WireKind,
+    /// Bytes.
+    pub size: u64,
+    /// Seconds since 1970.
+    pub mtime_s: i64,
+    /// Nanoseconds after that.
+    #[serde(default)]
+    pub mtime_ns: u32,
+    /// Permission bits.
+    #[serde(default)]
+    pub mode: u32,
+}
+
+/// An [`EntryKind`] in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WireKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// Anything else, and a kind of a newer version.
+    #[serde(other)]
+    Other,
+}
+
+impl From<Entry> for WireEntry {
+    fn from(entry: Entry) -> WireEntry {
+        let kind = match entry.kind {
+            EntryKind::File => WireKind::File,
+            EntryKind::Directory => WireKind::Directory,
+            EntryKind::Link => WireKind::Link,
+            EntryKind::Other => WireKind::Other,
+        };
+        let Entry { name, size, mtime_s, mtime_ns, mode, .. } = entry;
+        WireEntry { name: Bytes(name), kind, size, mtime_s, mtime_ns, mode }
+    }
+}
+
+impl From<WireEntry> for Entry {
+    fn from(entry: WireEntry) -> Entry {
+        let kind = match entry.kind {
+            WireKind::File => EntryKind::File,
+            WireKind::Directory => EntryKind::Directory,
+            WireKind::Link => EntryKind::Link,
+            WireKind::Other => EntryKind::Other,
+        };
+        let WireEntry { name, size, mtime_s, mtime_ns, mode, .. } = entry;
+        Entry { name: name.0, kind, size, mtime_s, mtime_ns: mtime_ns % 1_000_000_000, mode: mode & 0o7777 }
+    }
+}

@@ -1,0 +1,88 @@
+//! Answers about files by name (protocol 2.12).
+
+use super::{Host, Policy, Wanted};
+use crate::cancel::CancelToken;
+use crate::control::ControlChannel;
+use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
+use crate::control::message::Message;
+use crate::direction::TransferDirection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::names::{self, Extent};
+use std::time::{Duration, Instant};
+
+/// How long a request may be worked on without a sign to the client: far below its `--timeout`.
+const SIGN_EVERY: Duration = Duration::from_secs(1);
+
+/// Answers one request.
+pub(super) fn serve(
+    channel: ControlChannel,
+    request: &FileRequest,
+    cancel: &CancelToken,
+    host: &mut dyn Host,
+) -> Result<()> {
+    cancel.check()?;
+    let policy = host.judge(Wanted::Files(request))?;
+    check_rights(request, &policy)?;
+    let answer = |entries: Vec<WireEntry>, last| channel.writer.send(&Message::Answer { entries, last });
+    let mut signed = Instant::now();
+    let mut go_on = || {
+        cancel.check()?;
+        if signed.elapsed() < SIGN_EVERY {
+            return Ok(());
+        }
+        signed = Instant::now();
+        answer(Vec::new(), false)
+    };
+    let mut entries = Vec::new();
+    match request {
+        FileRequest::List { path } => names::list(&policy.base, &path.0, &mut |entry| {
+            cancel.check()?;
+            entries.push(WireEntry::from(entry));
+            match entries.len() < ENTRIES_MAX {
+                true => Ok(()),
+                false => answer(std::mem::take(&mut entries), false),
+            }
+        })?,
+        FileRequest::Stat { path } => entries.push(names::stat(&policy.base, &path.0)?.into()),
+        FileRequest::Remove { path, tree } => {
+            let extent = if *tree { Extent::Tree } else { Extent::One };
+            names::remove(&policy.base, &path.0, extent, &mut go_on)?;
+        }
+        FileRequest::MakeDirectory { path, parents: false } => {
+            names::make_directory(&policy.base, &path.0)?;
+        }
+        FileRequest::MakeDirectory { path, parents: true } => {
+            names::make_directories(&policy.base, &path.0, &|part| may(&policy, true, part))?;
+        }
+        FileRequest::Unknown => {
+            let message = "this server has an older fobs, which does not know the request; install the same \
+                version on both sides";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+    }
+    answer(entries, true)
+}
+
+/// A key may look where it may read, and change something where it may write; a removal also writes to the
+/// directory in which the thing lies.
+fn check_rights(request: &FileRequest, policy: &Policy) -> Result<()> {
+    may(policy, request.writes(), request.path())?;
+    if let FileRequest::Remove { path, .. } = request {
+        let end = path.0.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let slash = path.0[..end].iter().rposition(|&byte| byte == b'/');
+        may(policy, true, &path.0[..slash.unwrap_or(0)])?;
+    }
+    Ok(())
+}
+
+fn may(policy: &Policy, writes: bool, path: &[u8]) -> Result<()> {
+    if writes && policy.read_only {
+        let message = "this server is read-only; nothing on it can be changed";
+        return Err(Error::new(ErrorKind::Denied, message));
+    }
+    let direction = if writes { TransferDirection::Push } else { TransferDirection::Pull };
+    match &policy.rights {
+        Some(rights) => Ok(rights.allows(direction, path)?),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds and tests the Python package and the C library: bindings/python in a virtual environment below the
+# target directory, bindings/c with gcc's sanitizers. Without python3 (3.11 or newer) or a C compiler that part
+# is skipped by name. The arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+built=$target/debug
+# The whole workspace, so that dependencies have the features with which the tests were built.
+"${CARGO:-cargo}" build --locked --workspace
+export FOBS=$built/fobs
+
+python_tests() {
+    if ! python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+        echo "SKIPPED: the Python tests need python3 of 3.11 or newer with venv (Debian: python3-venv)"
+        return 0
+    fi
+    local venv=$target/python-venv needs=bindings/python/tests/requirements.txt
+    if ! cmp -s "$needs" "$venv/requirements.txt"; then
+        python3 -m venv "$venv"
+        "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$needs"
+        cp "$needs" "$venv/requirements.txt"
+    fi
+    # What maturin would put into the wheel, from the build that the workspace has anyway.
+    local site
+    site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    rm -rf "$site/fobs" "$site"/fobs-*.dist-info
+    cp -r bindings/python/python/fobs "$site/fobs"
+    cp "$built/lib_fobs.so" "$site/fobs/_fobs.abi3.so"
+    "$venv/bin/python" scripts/python-metadata.py bindings/python/pyproject.toml "$site"
+    (
+        cd bindings/python
+        "$venv/bin/mypy" --cache-dir "$target/mypy" --python-version 3.11 -p fobs
+        "$venv/bin/stubtest" fobs._fobs
+        "$venv/bin/pytest" -q -p no:cacheprovider --import-mode=importlib tests "$@"
+    )
+    "$venv/bin/python" scripts/python-api.py --check docs/python.md
+}
+
+c_tests() {
+    if ! command -v gcc >/dev/null; then
+        echo "SKIPPED: the C tests need gcc (Debian: build-essential)"
+        return 0
+    fi
+    local work
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"; [ -z "${server:-}" ] || kill "$server"' RETURN
+    "$FOBS" keygen --out "$work/client" | sed -n '/fobs-ed25519/s/^/read-write /p' >"$work/authorized_keys"
+    chmod go-w "$work/authorized_keys"
+    mkdir "$work/root"
+    local port=$((30000 + $$ % 10000))
+    "$FOBS" serve --listen "127.0.0.1:$port" --root "$work/root" --authorized-keys "$work/authorized_keys" \
+        --identity "$work/server" 2>"$work/log" &
+    server=$!
+    for _ in $(seq 300); do
+        grep -q listening "$work/log" && break
+        sleep 0.1
+    done
+    local flags=(-std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined -fno-sanitize-recover=all
+        -Ibindings/c/include "-L$built" "-Wl,-rpath,$built")
+    for source in bindings/c/examples/roundtrip.c bindings/c/tests/bad_input.c; do
+        gcc "${flags[@]}" "$source" -lfobs_c -o "$work/program"
+        "$work/program" "fobs://127.0.0.1:$port/" "identity=$work/client" "known_hosts=$work/known_hosts"
+        echo "$source: as it should be, under the sanitizers"
+    done
+}
+
+c_tests
+python_tests "$@"
