@@ -50,7 +50,8 @@ fn copy_with(
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::create_dir(path("to")).unwrap();
-    fs::write(path("file"), "content").unwrap();
+    // Too large to travel in the request.
+    fs::write(path("file"), vec![7; 20_000]).unwrap();
     let (port, server) = serve(script);
     let remote = Location::Remote(Remote {
         carrier: Carrier::Daemon,

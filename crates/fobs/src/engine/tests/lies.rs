@@ -50,7 +50,8 @@ fn data_that_cannot_be_is_not_taken() {
                 return None;
             }
             let lie = match count / 7 % 6 {
-                0 => DataHeader { chunk: header.chunk + 40, ..*header },
+                // Beyond any credit that --memory allows.
+                0 => DataHeader { chunk: header.chunk + 10_000, ..*header },
                 1 => DataHeader { chunk: u32::MAX, ..*header },
                 2 => DataHeader { payload_size: header.payload_size - 1, ..*header },
                 3 => {
