@@ -29,7 +29,7 @@ pub(crate) struct Job {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What the call reads or fills, until it has ended.
     lent: Mutex<Option<Lent>>,
-    /// Readable once the call has ended; made where somebody asks for it.
+    /// Readable once the call has ended; made where an event loop asks for it.
     ending: Mutex<Option<PipeReader>>,
 }
 
@@ -152,7 +152,7 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Waits for the end, at most so many seconds; whether it has ended.
+    /// Waits for the end, at most `seconds`; whether it has ended.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
         self.check_process(py)?;
         let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, WAIT_MAX));
