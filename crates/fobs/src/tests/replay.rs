@@ -20,11 +20,10 @@ use serde_json::Value;
 
 use self::scene::{Player, Transcript, Who};
 use crate::cancel::CancelToken;
-use crate::control::message::Open;
 use crate::control::{ControlChannel, Peer};
 use crate::engine::Throttle;
 use crate::error::Result;
-use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, serve_session};
+use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
 use crate::storage::Base;
 use crate::{Carrier, Event, EventSink, Location, Remote, Transfer, TransferOptions};
 
@@ -125,7 +124,7 @@ fn against_recorded_server(release: &Path, scenario: &str) {
 struct Login;
 
 impl Host for Login {
-    fn judge(&mut self, _open: &Open) -> Result<Policy> {
+    fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         Ok(Policy {
             base: Base::Ambient,
             read_only: false,
