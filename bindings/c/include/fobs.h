@@ -154,7 +154,7 @@ int fobs_remove(uint64_t session,
 int fobs_mkdir(uint64_t session, const char *name, int parents);
 
 #ifdef __cplusplus
-} // extern "C"
-#endif // __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
 
-#endif /* FOBS_H */
+#endif  /* FOBS_H */

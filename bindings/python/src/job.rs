@@ -29,7 +29,7 @@ pub(crate) struct Job {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// What the call reads or fills, until it has ended.
     lent: Mutex<Option<Lent>>,
-    /// Readable once the call has ended; made where it is asked for.
+    /// Readable once the call has ended; made where an event loop asks for it.
     ending: Mutex<Option<PipeReader>>,
 }
 

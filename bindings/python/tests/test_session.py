@@ -201,16 +201,17 @@ def test_progress_bars_are_callbacks(session: fobs.Session, content: Content) ->
             session.put_bytes("bar", content(1_000_000), progress=progress)
 
 
-def test_the_readme_runs_over_ssh(ssh: dict[str, Any], tmp_path: Path) -> None:
-    numpy = pytest.importorskip("numpy")
+def test_the_readme_runs_over_ssh(
+    ssh: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    text = (Path(__file__).parents[1] / "README.md").read_text()
+    program = text.split("```python\n")[1].split("```")[0]
+    assert '"host:data"' in program
     (tmp_path / "there").mkdir()
-    (tmp_path / "here").write_bytes(b"a file")
-    array = numpy.random.default_rng(1).random((300, 300))
-    with fobs.Session(f"far:{tmp_path}/there", **ssh) as session:
-        session.put_bytes("array", array)
-        session.put(tmp_path / "here", "file")
-        back = numpy.empty_like(array)
-        session.get_into("array", back)
-        session.get("file", tmp_path / "back")
-        assert {entry.name for entry in session.ls()} == {"array", "file"}
-    assert (back == array).all() and (tmp_path / "back").read_bytes() == b"a file"
+    (tmp_path / "results.h5").write_bytes(b"a file")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"ssh": ssh}
+    exec(program.replace('"host:data"', f'"far:{tmp_path}/there", **ssh'), names)
+    assert (tmp_path / "copy.h5").read_bytes() == b"a file"
+    assert (tmp_path / "there/array").stat().st_size == names["array"].nbytes

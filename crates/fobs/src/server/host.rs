@@ -20,7 +20,7 @@ pub(crate) trait Host {
     fn ended(&mut self, outcome: &Result<SessionFigures>);
 
     /// A request about files by name is answered, or refused.
-    fn answered(&mut self, outcome: &Result<()>);
+    fn answered(&mut self, _outcome: &Result<()>) {}
 
     /// The client has been sent why the connection ends.
     fn told(&mut self) {}

@@ -109,8 +109,6 @@ impl Host for Login {
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
 
-    fn answered(&mut self, _outcome: &Result<()>) {}
-
     fn told(&mut self) {
         self.is_client_told = true;
     }
