@@ -43,14 +43,17 @@ fn trace_of(carrier: Carrier, scene: impl Fn(u64, &mut Worked, &mut Moved)) -> T
     Trace { head, journal, end }
 }
 
+/// What a program did in a step, by its number.
+type Scene<'a> = &'a dyn Fn(u64, &mut Worked, &mut Moved);
+
 #[test]
 fn what_holds_a_program_back_is_named() {
     let queue = Duration::from_millis(30);
-    let named = |carrier, scene: &dyn Fn(u64, &mut Worked, &mut Moved)| {
+    let named = |carrier, scene: Scene<'_>| {
         let why = explain(&trace_of(carrier, scene));
         (why.limit, why)
     };
-    let table: [(&str, Carrier, &dyn Fn(u64, &mut Worked, &mut Moved), Limit); 10] = [
+    let table: [(&str, Carrier, Scene<'_>, Limit); 10] = [
         ("its disk", Carrier::Ssh, &|_, w, m| (m.idle, w.blocked) = (0.9, 0.8), Limit::Source),
         ("ssh computes", Carrier::Ssh, &|_, w, m| (m.idle, w.run_us) = (0.9, 98_000), Limit::SenderCpu),
         (
@@ -118,11 +121,16 @@ fn a_program_that_receives_is_told_apart_only_by_what_is_here() {
 /// Watches a program until it ends.
 fn watched(program: &mut Command) -> Result<Trace, WatchError> {
     let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a shell");
-    let mut watch = Watch::new(child.id())?;
+    let outcome = watched_by(child.id());
+    child.wait().expect("it ended");
+    outcome
+}
+
+fn watched_by(process: u32) -> Result<Trace, WatchError> {
+    let mut watch = Watch::new(process)?;
     while watch.look()? {
         std::thread::sleep(LOOK_EVERY);
     }
-    child.wait().expect("it ended");
     watch.finish()
 }
 
