@@ -83,7 +83,7 @@ fn receiver_losses_are_spared_by_controllers_that_heed_loss() {
         let with = Scene::new(controller, JudgeMethod::On).starved().play().remove(0);
         let without = Scene::new(controller, JudgeMethod::Off).starved().play().remove(0);
         let spared = with.0.spared as f64 / with.0.lost as f64;
-        assert!(spared > 0.9, "{controller}: {spared} of {} spared", with.0.lost);
+        assert!(spared > 0.8, "{controller}: {spared} of {} spared", with.0.lost);
         assert_eq!(without.0.spared, 0);
         let (taught, untaught) = (with.0.taught, without.0.taught);
         assert!(taught.receiver > 0 && taught.network == 0, "{controller}: windows of {taught:?}");
