@@ -29,11 +29,19 @@ const RECORD_BIT: u32 = 1 << 31;
 /// Largest datagram of UDP, bytes.
 const DATAGRAM_LEN_MAX: usize = 65_536;
 
-/// Name of the scenario, its options, and whether the client sends.
-const SCENARIOS: [(&str, &[&str], bool); 3] = [
-    ("push", &["--transport", "udp"], true),
-    ("pull", &["--transport", "udp"], false),
-    ("pull-lane", &["--transport", "ssh"], false),
+/// What is copied, and the side it lies on.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Here(&'static str),
+    There(&'static str),
+}
+
+/// Name of the scenario, its options, and its source.
+const SCENARIOS: [(&str, &[&str], Source); 4] = [
+    ("push", &["--transport", "udp"], Source::Here("tree")),
+    ("pull", &["--transport", "udp"], Source::There("tree")),
+    ("pull-pattern", &["--transport", "udp"], Source::There("tr*")),
+    ("pull-lane", &["--transport", "ssh"], Source::There("tree")),
 ];
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -59,7 +67,7 @@ fn main() -> ExitCode {
 fn record(
     fobs: &Path,
     directory: &Path,
-    (name, options, push): &(&str, &[&str], bool),
+    (name, options, source): &(&str, &[&str], Source),
 ) -> Result<(), Failure> {
     let fobs = fs::canonicalize(fobs)?;
     fs::create_dir_all(directory)?;
@@ -69,9 +77,9 @@ fn record(
     fs::create_dir(&to)?;
     tree::write(&from)?;
     let far = |path: PathBuf| format!("127.0.0.1:{}", path.display());
-    let (source, target) = match push {
-        true => (from.join("tree").display().to_string(), far(to.clone())),
-        false => (far(from.join("tree")), to.display().to_string()),
+    let (source, target) = match source {
+        Source::Here(what) => (from.join(what).display().to_string(), far(to.clone())),
+        Source::There(what) => (far(from.join(what)), to.display().to_string()),
     };
     fs::write(&transcript, "")?;
     let status = Command::new(&fobs)

@@ -20,17 +20,20 @@ use serde_json::Value;
 
 use self::scene::{Player, Transcript, Who};
 use crate::cancel::CancelToken;
+use crate::control::message::PathRole;
 use crate::control::{ControlChannel, Peer};
 use crate::engine::Throttle;
 use crate::error::Result;
 use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
-use crate::storage::Base;
+use crate::storage::{Base, expand_here};
 use crate::{Carrier, Event, EventSink, Location, Remote, Transfer, TransferOptions};
 
 /// Where the transcripts lie, a directory for each release.
 const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/tests/transcripts");
 /// All scenarios. In the last one the data goes through the control channel's lane; only a server plays it.
-const SCENARIOS: [&str; 3] = ["push", "pull", "pull-lane"];
+const SCENARIOS: [&str; 4] = ["push", "pull", "pull-pattern", "pull-lane"];
+/// What a recorded server finds for the pattern of `pull-pattern`.
+const FOUND: &str = "there/tree";
 /// UDP ports of our server.
 const UDP_PORTS: (u16, u16) = (19_000, 19_063);
 
@@ -97,7 +100,7 @@ fn against_recorded_server(release: &Path, scenario: &str) {
         user: None,
         host: "127.0.0.1".to_owned(),
         port: None,
-        path: b"there/tree".to_vec(),
+        path: if scenario == "pull-pattern" { b"there/tr*".to_vec() } else { FOUND.into() },
     });
     let (source, destination) = match recorded.is_push() {
         true => (Location::Local(path("from/tree")), far),
@@ -109,7 +112,7 @@ fn against_recorded_server(release: &Path, scenario: &str) {
     let playing = thread::spawn(move || {
         let up = fs::File::open(up).unwrap();
         let down = fs::File::options().write(true).open(down).unwrap();
-        Player::new(recorded, Who::Server, up, down, None).play();
+        Player::new(recorded, Who::Server, up, down, Some(FOUND.into())).play();
     });
     let transfer = Transfer::builder([source], destination).options(options).events(Arc::new(Silent));
     let outcome = transfer.start().unwrap().wait();
@@ -124,6 +127,10 @@ fn against_recorded_server(release: &Path, scenario: &str) {
 struct Login;
 
 impl Host for Login {
+    fn expand(&mut self, paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
+        expand_here(paths)
+    }
+
     fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         Ok(Policy {
             base: Base::Ambient,
@@ -183,7 +190,7 @@ fn our_client_works_with_servers_of_earlier_releases() {
 #[test]
 fn our_server_works_with_clients_of_earlier_releases() {
     for release in releases() {
-        for scenario in ["push", "pull"] {
+        for scenario in ["push", "pull", "pull-pattern"] {
             against_recorded_client(&release, scenario);
         }
     }

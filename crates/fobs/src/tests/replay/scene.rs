@@ -24,7 +24,7 @@ const PACKET_WAIT: Duration = Duration::from_millis(20);
 /// The bit of a frame's length that marks a record of a stream (protocol 11.2).
 const RECORD_BIT: u32 = 1 << 31;
 /// Messages of our side without which the recorded one would not have gone on.
-const AWAITED: [&str; 5] = ["hello", "open", "accept", "complete", "finished"];
+const AWAITED: [&str; 7] = ["hello", "expand", "expanded", "open", "accept", "complete", "finished"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
@@ -108,7 +108,7 @@ pub struct Player<W> {
     received: usize,
     /// Opens what was recorded, and seals it for our side; made at `accept`.
     keys: Option<(Opener, Sealer)>,
-    /// The path that the client asks for, in place of the recorded one.
+    /// The path that the client asks for, or that the server finds for a pattern, in place of the recorded one.
     path: Option<PathBuf>,
 }
 
@@ -154,8 +154,9 @@ impl<W: Write> Player<W> {
                 message["udp_addresses"] = json!([["", port]]);
                 message["tcp_addresses"] = json!([]);
             }
-            "open" => {
-                let path = self.path.as_ref().expect("a client has a path");
+            "open" | "expand" | "expanded" => {
+                let path =
+                    self.path.as_ref().expect("a client has a path, a server what it makes of a pattern");
                 message["paths"] = json!([STANDARD.encode(path.as_os_str().as_bytes())]);
             }
             _ => {}
