@@ -108,7 +108,7 @@ pub struct Player<W> {
     received: usize,
     /// Opens what was recorded, and seals it for our side; made at `accept`.
     keys: Option<(Opener, Sealer)>,
-    /// The path that the client asks for, or that the server finds for a pattern, in place of the recorded one.
+    /// The path that the client asks for, or that the server finds for a pattern.
     path: Option<PathBuf>,
 }
 
