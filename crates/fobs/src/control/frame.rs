@@ -2,6 +2,7 @@
 //! record of the stream inside the channel.
 
 use std::io::{self, Read};
+use std::mem;
 
 use super::message::Message;
 use crate::error::{Error, ErrorKind, Result};
@@ -67,12 +68,14 @@ pub struct FrameReader<R> {
     stream: R,
     /// The current frame; its memory is reused, at most [`FRAME_BYTES_MAX`].
     frame: Vec<u8>,
+    /// The first message is a hello that was foretold.
+    hello_is_due: bool,
 }
 
 impl<R: Read> FrameReader<R> {
     /// Reads from `stream`, which is best buffered.
     pub fn new(stream: R) -> FrameReader<R> {
-        FrameReader { stream, frame: Vec::new() }
+        FrameReader { stream, frame: Vec::new(), hello_is_due: false }
     }
 
     /// The next message; `None` where the stream ends between frames. For streams without data frames.
@@ -91,8 +94,27 @@ impl<R: Read> FrameReader<R> {
         self.read_frame(DataFrames::Allowed).map(|frame| frame.is_some())
     }
 
-    /// The next frame; `None` where the stream ends between frames.
+    /// From now on a hello is due, which must be as it was foretold.
+    pub(super) fn expect_hello(&mut self) {
+        self.hello_is_due = true;
+    }
+
+    /// The next frame, but for a hello that was due; `None` where the stream ends between frames.
     pub(super) fn read_frame(&mut self, data: DataFrames) -> Result<Option<Frame>> {
+        let frame = self.read_any(data)?;
+        match frame {
+            _ if !mem::replace(&mut self.hello_is_due, false) => Ok(frame),
+            Some(Frame::Message(Message::Hello(hello))) if hello.keeps_level() => self.read_any(data),
+            // The peer refuses, or is gone.
+            Some(Frame::Message(Message::Abort { .. })) | None => Ok(frame),
+            Some(_) => Err(Error::new(
+                ErrorKind::Protocol,
+                "its hello is not what its TLS handshake told; install the same version there",
+            )),
+        }
+    }
+
+    fn read_any(&mut self, data: DataFrames) -> Result<Option<Frame>> {
         let mut length = [0; LENGTH_BYTES];
         match self.fill(&mut length)? {
             0 => return Ok(None),

@@ -5,7 +5,7 @@
 use super::frame::{DataFrames, Frame, FrameReader, encode};
 use super::message::Message;
 use super::outlet::{Load, Mark, Outlet, drain_to_close, push_in_time};
-use super::{ControlChannel, ControlReader, ControlWriter, Frames, Peer};
+use super::{ControlChannel, ControlReader, ControlWriter, Foretold, Frames, Peer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
 use std::io;
@@ -99,7 +99,8 @@ impl Kept {
         let lease = Lease { home, back, outlet: self.writer.outlet.clone(), used, stands: None };
         let peer = self.writer.peer.clone();
         let reader = ControlReader { frames: nothing(), peer, inlet: None, lease: Some(lease) };
-        ControlChannel { reader, writer, exporter: None, carrier: self.carrier, peer: self.peer.clone() }
+        let (carrier, peer) = (self.carrier, self.peer.clone());
+        ControlChannel { reader, writer, exporter: None, carrier, foretold: Foretold::Nothing, peer }
     }
 
     /// An action that ends the channel at once, for another thread.

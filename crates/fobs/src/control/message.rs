@@ -45,6 +45,9 @@ pub const STEER: &str = "steer";
 /// What this program can do beyond the first version.
 pub const FEATURES: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
 
+/// What a server that answers to [`tls::ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
+pub const LEVEL: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
+
 /// What paths are in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -222,6 +225,11 @@ impl Hello {
     pub fn common_version(&self) -> Option<u32> {
         let common = PROTOCOL_NEWEST.min(self.newest.unwrap_or(self.protocol));
         (common >= PROTOCOL.max(self.protocol)).then_some(common)
+    }
+
+    /// Whether it is one that a client may go by before it comes.
+    pub fn keeps_level(&self) -> bool {
+        self.common_version().is_some() && LEVEL.iter().all(|feature| self.has(feature))
     }
 
     /// Whether the program can do something.

@@ -23,7 +23,7 @@ use self::frame::{DataFrames, Frame, FrameReader, broken};
 pub(crate) use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
 pub(crate) use self::lease::{Kept, Side as KeptSide};
-use self::message::{FEATURES, Hello, Message, PROTOCOL, PROTOCOL_NEWEST};
+use self::message::{FEATURES, Hello, LEVEL, Message, PROTOCOL, PROTOCOL_NEWEST};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::Carrier;
@@ -52,8 +52,19 @@ pub struct ControlChannel {
     pub exporter: Option<SessionSecret>,
     /// How the channel is made.
     pub carrier: Carrier,
+    /// What the peer's hello will say, where the channel itself tells.
+    pub foretold: Foretold,
     /// The other end.
     pub peer: Peer,
+}
+
+/// What a channel tells of a hello that has not come yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Foretold {
+    /// Nothing.
+    Nothing,
+    /// A version that we speak, and the features of [`LEVEL`].
+    Level,
 }
 
 /// The other end of a control channel.
@@ -113,6 +124,7 @@ impl ControlChannel {
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
             exporter,
             carrier,
+            foretold: Foretold::Nothing,
             peer,
         }
     }
@@ -247,7 +259,8 @@ impl fmt::Debug for ControlWriter {
     }
 }
 
-/// Exchanges hellos (protocol 2.2); both sides call it right after connecting. If the versions differ, the
+/// Exchanges hellos (protocol 2.2); both sides call it right after connecting. Where the peer's is foretold, it
+/// is not waited for. If the versions differ, the
 /// peer is sent an abort and the error names both; the reason of a peer that refuses is part of the error.
 pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     let ours = Hello {
@@ -258,6 +271,11 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         features: features(),
     };
     let sent = channel.writer.send(&Message::Hello(ours.clone()));
+    if sent.is_ok() && channel.foretold == Foretold::Level {
+        // Ours and the request go together; the reader checks that it was true.
+        channel.reader.frames.expect_hello();
+        return Ok(Hello { newest: None, features: LEVEL.map(str::to_owned).to_vec(), ..ours });
+    }
     // A reason that the peer sent before it closed explains more than the failed write.
     channel.set_read_deadline(Some(Instant::now() + HELLO_WAIT));
     let received = channel.reader.recv();

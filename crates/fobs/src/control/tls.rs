@@ -23,7 +23,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 use self::stream::TlsStream;
 use self::tcp::connect_tcp;
 use self::verifier::RawKeyVerifier;
-use super::{ControlChannel, Peer};
+use super::{ControlChannel, Foretold, Peer};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{AddressFamily, Carrier};
@@ -32,6 +32,9 @@ use crate::secure::identity::{Identity, PublicKey};
 
 /// The application protocol that both sides insist on (protocol 2.6).
 pub const ALPN: &[u8] = b"fobs/1";
+/// The same with the promise that the server's hello names version 1 and the features of 0.2 (protocol 2.6): a
+/// client sends its request with its own hello, a round trip earlier.
+pub const ALPN_LEVEL: &[u8] = b"fobs/1+0.2";
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
@@ -47,7 +50,7 @@ pub fn connect(
     pin: impl Fn(&PublicKey) -> Result<()>,
 ) -> Result<ControlChannel> {
     let socket = connect_tcp(host, port, family, cancel)?;
-    let config = client_config(identity, &[ALPN]).map_err(|error| unusable_identity(&error))?;
+    let config = client_config(identity, &[ALPN_LEVEL, ALPN]).map_err(|error| unusable_identity(&error))?;
     // With raw keys a name proves nothing and none is sent, but the library wants one.
     let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
     let connection =
@@ -90,7 +93,7 @@ pub fn accept(
     let peer = socket.peer_addr().map_err(|error| {
         Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
     })?;
-    let config = server_config(identity, &[ALPN]).map_err(|error| unusable_identity(&error))?;
+    let config = server_config(identity, &[ALPN_LEVEL, ALPN]).map_err(|error| unusable_identity(&error))?;
     let connection = ServerConnection::new(Arc::new(config)).map_err(|error| unusable_identity(&error))?;
     let client = peer.ip().to_canonical();
     establish(
@@ -148,27 +151,28 @@ fn establish(
         // A read or write that blocks ends at once.
         let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
         let address = socket.peer_addr()?.ip().to_canonical();
-        let key = handshake(&mut connection, &socket, deadline, judge)?;
+        let (key, foretold) = handshake(&mut connection, &socket, deadline, judge)?;
         let secret = connection
             .export_keying_material([0; 32], EXPORTER_LABEL, None)
             .map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
-        Ok((address, key, SessionSecret::new(secret)))
+        Ok((address, key, foretold, SessionSecret::new(secret)))
     })();
-    let (address, key, secret): (IpAddr, PublicKey, SessionSecret) =
+    let (address, key, foretold, secret): (IpAddr, PublicKey, Foretold, SessionSecret) =
         established.map_err(|failure| cancel.explain(explain(failure)))?;
     let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
     let peer = Peer { description, address: Some(address), key: Some(key) };
     let (read, outlet) = stream.split();
-    Ok(ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer))
+    let channel = ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer);
+    Ok(ControlChannel { foretold, ..channel })
 }
 
-/// Takes a connection through its handshake; returns the peer's key.
+/// Takes a connection through its handshake; returns the peer's key, and what a server has told of its hello.
 fn handshake(
     connection: &mut Connection,
     mut socket: &TcpStream,
     deadline: Instant,
     judge: impl Fn(&PublicKey) -> Result<()>,
-) -> std::result::Result<PublicKey, HandshakeFailure> {
+) -> std::result::Result<(PublicKey, Foretold), HandshakeFailure> {
     let mut key = None;
     while connection.is_handshaking() || connection.wants_write() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -200,10 +204,15 @@ fn handshake(
             key = Some(proven);
         }
     }
-    if connection.alpn_protocol() != Some(ALPN) {
-        return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
-    }
-    key.ok_or_else(|| HandshakeFailure::Protocol("it has no key".to_owned()))
+    let foretold = match (connection.alpn_protocol(), &*connection) {
+        (Some(ALPN), _) | (Some(ALPN_LEVEL), Connection::Server(_)) => Foretold::Nothing,
+        (Some(ALPN_LEVEL), Connection::Client(_)) => Foretold::Level,
+        _ => {
+            return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
+        }
+    };
+    let key = key.ok_or_else(|| HandshakeFailure::Protocol("it has no key".to_owned()))?;
+    Ok((key, foretold))
 }
 
 fn peer_key(connection: &Connection) -> Option<PublicKey> {

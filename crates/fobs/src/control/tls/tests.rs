@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use super::super::hello;
-use super::super::message::{Bytes, Message};
+use super::super::message::{Bytes, FEATURES, Hello, Message};
 use super::*;
 
 fn listen() -> (TcpListener, u16) {
@@ -374,4 +374,95 @@ fn a_handshake_has_a_deadline_however_bytes_drip() {
     assert!(matches!(outcome, Err(HandshakeFailure::Io(error)) if is_timeout(&error)));
     drop(socket);
     drip.join().unwrap();
+}
+
+/// A server that offers these application protocols; its one client's channel is handed to `speak`.
+fn serve_as(
+    alpn: &'static [&'static [u8]],
+    speak: impl FnOnce(ControlChannel) + Send + 'static,
+) -> (u16, JoinHandle<()>) {
+    let (listener, port) = listen();
+    let serving = thread::spawn(move || {
+        let config = server_config(&Identity::generate(), alpn).unwrap();
+        let connection = ServerConnection::new(Arc::new(config)).unwrap();
+        let socket = listener.accept().unwrap().0;
+        let deadline = Instant::now() + HANDSHAKE_WAIT;
+        let cancel = CancelToken::new();
+        let name = "a client".to_owned();
+        let explain = |_| panic!("no handshake");
+        speak(establish(connection.into(), socket, name, deadline, &cancel, |_| Ok(()), explain).unwrap());
+    });
+    (port, serving)
+}
+
+/// One that speaks after it has heard two messages.
+fn late_server(alpn: &'static [&'static [u8]], says: Message) -> (u16, JoinHandle<()>) {
+    serve_as(alpn, move |mut channel| {
+        assert!(matches!(channel.reader.recv().unwrap(), Some(Message::Hello(_))));
+        assert_eq!(channel.reader.recv().unwrap(), Some(rejected(1)));
+        channel.writer.send(&says).unwrap();
+        channel.writer.send(&rejected(2)).unwrap();
+    })
+}
+
+fn told(features: &[&str]) -> Message {
+    let features = features.iter().map(|&name| name.to_owned()).collect();
+    Message::Hello(Hello {
+        protocol: 1,
+        newest: None,
+        program: "fobs 9".to_owned(),
+        fast_aes: true,
+        features,
+    })
+}
+
+#[test]
+fn a_request_does_not_wait_for_a_hello_that_was_foretold() {
+    let (port, server) = late_server(&[ALPN_LEVEL, ALPN], told(&FEATURES));
+    let mut client = connect_to(port, &Identity::generate()).unwrap();
+    assert!(hello(&mut client).unwrap().keeps_level());
+    client.writer.send(&rejected(1)).unwrap();
+    assert_eq!(client.reader.recv().unwrap(), Some(rejected(2)));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_hello_that_breaks_what_was_foretold_is_refused() {
+    let no_version = Message::Hello(Hello {
+        protocol: 7,
+        newest: None,
+        program: String::new(),
+        fast_aes: false,
+        features: FEATURES.map(str::to_owned).to_vec(),
+    });
+    for broken in [told(&FEATURES[1..]), no_version, rejected(0)] {
+        let (port, server) = late_server(&[ALPN_LEVEL], broken);
+        let mut client = connect_to(port, &Identity::generate()).unwrap();
+        hello(&mut client).unwrap();
+        client.writer.send(&rejected(1)).unwrap();
+        assert_eq!(client.reader.recv().unwrap_err().kind, ErrorKind::Protocol);
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn a_refusal_in_place_of_a_foretold_hello_is_passed_on() {
+    let refusal = Message::Abort { code: "denied".to_owned(), message: "full".to_owned() };
+    let (port, server) = late_server(&[ALPN_LEVEL], refusal.clone());
+    let mut client = connect_to(port, &Identity::generate()).unwrap();
+    hello(&mut client).unwrap();
+    client.writer.send(&rejected(1)).unwrap();
+    assert_eq!(client.reader.recv().unwrap(), Some(refusal));
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_that_foretells_nothing_is_waited_for() {
+    let (port, server) = serve_as(&[ALPN], |mut channel| {
+        hello(&mut channel).unwrap();
+    });
+    let mut client = connect_to(port, &Identity::generate()).unwrap();
+    assert_eq!(client.foretold, Foretold::Nothing);
+    assert_eq!(hello(&mut client).unwrap().program, super::super::program());
+    server.join().unwrap();
 }
