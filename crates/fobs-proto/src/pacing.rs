@@ -28,6 +28,11 @@ impl Pacer {
         self.next_departure
     }
 
+    /// The next burst may leave by now: what it waited for was another rate.
+    pub fn restart(&mut self, now: Timestamp) {
+        self.next_departure = self.next_departure.min(now);
+    }
+
     /// Accounts for `bytes` sent at `now`.
     pub fn on_sent(&mut self, now: Timestamp, bytes: u64, rate: Rate) {
         let from = self.next_departure.max(now.saturating_sub(CATCH_UP_MAX));

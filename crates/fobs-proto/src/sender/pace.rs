@@ -18,9 +18,11 @@ impl Pace {
         Pace { cap, pacer: Pacer::new(now), budget: Pacer::new(now) }
     }
 
-    /// From now on this is the user's cap.
-    pub(super) fn set_cap(&mut self, cap: Option<Rate>) {
+    /// From now on this is the user's cap; nothing waits for what an earlier one allows.
+    pub(super) fn set_cap(&mut self, now: Timestamp, cap: Option<Rate>) {
         self.cap = cap;
+        self.pacer.restart(now);
+        self.budget.restart(now);
     }
 
     /// The lowest of the cap, the controller's rate and the receiver's drain rate.

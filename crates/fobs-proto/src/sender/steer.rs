@@ -6,8 +6,8 @@ use crate::{Rate, Timestamp};
 
 impl Sender {
     /// From now on the sending rate has this upper bound.
-    pub fn set_rate_limit(&mut self, limit: Option<Rate>) {
-        self.pace.set_cap(limit);
+    pub fn set_rate_limit(&mut self, now: Timestamp, limit: Option<Rate>) {
+        self.pace.set_cap(now, limit);
     }
 
     /// From now on the flow claims this much of a shared path. Only `auto` supports that.
@@ -68,14 +68,29 @@ mod tests {
         let mut now = Timestamp::ZERO;
         let mut sender = sender(Box::new(Fixed::new(Rate::bits_per_second(40_000_000))));
         let free = sent_in_a_second(&mut sender, &mut now);
-        sender.set_rate_limit(Some(Rate::bits_per_second(8_000_000)));
+        sender.set_rate_limit(now, Some(Rate::bits_per_second(8_000_000)));
         let capped = sent_in_a_second(&mut sender, &mut now);
         assert_eq!(sender.limit(), SendLimit::Cap);
-        sender.set_rate_limit(None);
+        sender.set_rate_limit(now, None);
         let freed = sent_in_a_second(&mut sender, &mut now);
         for (bytes, expected) in [(free, 5e6), (capped, 1e6), (freed, 5e6)] {
             assert!((bytes as f64 / expected - 1.0).abs() < 0.2, "{bytes} bytes a second, not {expected}");
         }
+    }
+
+    #[test]
+    fn a_cap_that_is_raised_ends_the_wait_of_the_old_one() {
+        let now = Timestamp::ZERO;
+        let mut sender = sender(Box::new(Fixed::new(Rate::bits_per_second(40_000_000))));
+        sender.set_rate_limit(now, Some(Rate::bits_per_second(1000)));
+        let mut packets = Vec::new();
+        assert_eq!(sender.poll_transmit(now, &mut packets), Transmit::Burst);
+        packets.clear();
+        let Transmit::WaitUntil(at) = sender.poll_transmit(now, &mut packets) else { panic!("no wait") };
+        assert!(at - now > Duration::from_secs(1), "{at:?}");
+        let later = now + Duration::from_millis(1);
+        sender.set_rate_limit(later, Some(Rate::bits_per_second(8_000_000)));
+        assert_eq!(sender.poll_transmit(later, &mut packets), Transmit::Burst);
     }
 
     #[test]

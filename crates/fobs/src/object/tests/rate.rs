@@ -5,7 +5,7 @@ use crate::Steering;
 use crate::served::{Served, content};
 use std::io::{Cursor, Read, Write};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A writer into shared memory.
 struct Into(Arc<Mutex<Vec<u8>>>);
@@ -58,7 +58,6 @@ fn a_rate_that_is_raised_lets_a_slow_transfer_end() {
         let rate = Steering::new();
         rate.set_rate(Some(1000));
         let call = session.call().steering(rate.clone());
-        let began = Instant::now();
         std::thread::scope(|scope| {
             let data = &data;
             let running = scope.spawn(move || match receives {
@@ -70,6 +69,5 @@ fn a_rate_that_is_raised_lets_a_slow_transfer_end() {
             rate.set_rate(Some(10_000_000_000));
             running.join().unwrap().unwrap();
         });
-        assert!(began.elapsed() < Duration::from_secs(20));
     }
 }
