@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a release ships into OUT (target/dist): for x86_64 and aarch64 a static binary, and of it a tarball
-# with an install script, a .deb, an .rpm and a wheel, each with man pages, completions, licences and an SBOM; and
+# with an install script, a .deb, an .rpm and two wheels, each with man pages, completions, licences and an SBOM; and
 # the checksums of all. Two runs of one commit are equal byte for byte, wherever the clone lies.
 #   scripts/dist.sh [--arch x86_64|aarch64]... [--out OUT]
 set -euo pipefail
@@ -128,18 +128,21 @@ rpm() {
         --define "fobs_root $root" --define "fobs_scripts $PWD/packaging/rpm" packaging/rpm/fobs.spec
 }
 
+# The Python package and, beside it, the static program; one for the C library of most distributions, one for musl.
 wheel() {
-    local folder=$out/work/$1/wheel/fobs-$version
-    local info=$folder/fobs-$version.dist-info
-    mkdir -p "$folder/fobs-$version.data"/{scripts,data} "$info/licenses" "$info/sboms"
-    cp "$(binary_of "$1")" "$folder/fobs-$version.data/scripts/fobs"
-    cp -r "$out/work/$1/share" "$folder/fobs-$version.data/data/share"
-    cp LICENSE LICENSE-APACHE LICENSE-MIT "$out/work/$1/share/doc/fobs/THIRD-PARTY-LICENCES.txt" "$info/licenses/"
-    cp "$out/work/$1/share/doc/fobs/sbom.json" "$info/sboms/fobs.auditable.json"
-    { sed "s/@VERSION@/$version/" packaging/wheel/METADATA && echo && cat README.md; } >"$info/METADATA"
-    sed "s/@ARCH@/$1/g" packaging/wheel/WHEEL >"$info/WHEEL"
-    find "$folder" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-    python3 -m wheel pack --dest-dir "$out" "$folder" >/dev/null
+    local arch=$1 libc=$2 tag=$3 folder=$out/work/$1/wheel-$2 name=fobs-$version
+    rustup target add "$arch-unknown-linux-$libc" 2>/dev/null
+    maturin build --quiet --locked --profile dist --zig --manifest-path bindings/python/Cargo.toml \
+        --target "$arch-unknown-linux-$libc" --compatibility "$tag" --target-dir "$target_dir" --out "$folder"
+    python3 -m wheel unpack --dest "$folder" "$folder"/*.whl >/dev/null
+    mkdir -p "$folder/$name/$name.data"/{scripts,data} "$folder/$name/$name.dist-info"/{licenses,sboms}
+    cp "$(binary_of "$arch")" "$folder/$name/$name.data/scripts/fobs"
+    cp -r "$out/work/$arch/share" "$folder/$name/$name.data/data/share"
+    local doc=$out/work/$arch/share/doc/fobs
+    cp LICENSE LICENSE-APACHE LICENSE-MIT "$doc/THIRD-PARTY-LICENCES.txt" "$folder/$name/$name.dist-info/licenses/"
+    cp "$doc/sbom.json" "$folder/$name/$name.dist-info/sboms/fobs.auditable.json"
+    find "$folder/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+    python3 -m wheel pack --dest-dir "$out" "$folder/$name" >/dev/null
 }
 
 native=$(uname -m)
@@ -151,7 +154,8 @@ for arch in "${architectures[@]}"; do
     tarball "$arch"
     deb "$arch"
     rpm "$arch"
-    wheel "$arch"
+    wheel "$arch" gnu manylinux_2_28
+    wheel "$arch" musl musllinux_1_2
 done
 rm -rf "$out/work"
 (cd "$out" && sha256sum fobs* >SHA256SUMS)

@@ -92,9 +92,9 @@ install_dist_tools() {
     local tools=${FOBS_DIST_TOOLS:-$PWD/target/dist-tools}
     rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-musl 2>/dev/null ||
         { echo "rustup cannot install the musl targets: the standard library for them is missing" >&2 && exit 1; }
-    if [ ! -x "$tools/python/bin/cargo-zigbuild" ]; then
+    if [ ! -x "$tools/python/bin/maturin" ]; then
         python3 -m venv "$tools/python"
-        "$tools/python/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.1 wheel==0.48.0
+        "$tools/python/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.1 maturin==1.16.0 wheel==0.48.0
     fi
     if [ ! -x "$tools/cargo/bin/cargo-auditable" ]; then
         cargo install --locked --root "$tools/cargo" cargo-auditable@0.7.7

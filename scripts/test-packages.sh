@@ -77,11 +77,12 @@ try_wheel() {
     listing "$work/venv" >"$work/before"
     "$work/venv/bin/pip" install --quiet --no-index --no-compile --find-links "$dist" fobs
     copy_with "$work/venv/bin/fobs"
+    [ "$("$work/venv/bin/python" -B -c 'import fobs; print(fobs.__version__)')" = "$version" ] || fail "the wheel's package does not load"
     "$work/venv/bin/pip" uninstall --quiet --yes fobs
     # pip leaves the directories of data files, which are empty.
     find "$work/venv/share" -depth -type d -empty -delete 2>/dev/null || true
     compare "$work/venv" "the wheel"
-    pass "the wheel: installed into a fresh venv, copied, removed"
+    pass "the wheel: installed into a fresh venv, copied, imported, removed"
 }
 
 # A root of this distribution, made once.

@@ -1,10 +1,13 @@
 //! `fobs ctl`: changes a running copy.
 
-use fobs::options::CongestionControl;
-use fobs::{Error, ErrorKind, Result, Steering};
+use std::sync::Arc;
+
+use fobs::options::{CongestionControl, TransferOptions};
+use fobs::{CancelToken, Error, ErrorKind, Result, Steering};
 
 use crate::args::CtlArgs;
-use crate::live::{Answer, Ask, Change, ask};
+use crate::explain::Recording;
+use crate::live::{Answer, Ask, Change, Snapshot, ask};
 
 /// Runs `fobs ctl`.
 ///
@@ -30,8 +33,26 @@ pub fn request(id: u32, change: Change) -> Result<()> {
     }
 }
 
+/// What a running copy or sync answers on its socket.
+pub fn answer(
+    recording: &Arc<Recording>,
+    steering: &Steering,
+    options: &TransferOptions,
+    cancel: &CancelToken,
+) -> impl Fn(Ask) -> Answer + Send + 'static {
+    let (recording, steering, cancel) = (recording.clone(), steering.clone(), cancel.clone());
+    let cc = options.congestion_control;
+    move |ask| match ask {
+        Ask::Status => {
+            let snapshot = recording.snapshot();
+            Answer::Status(Box::new(Snapshot { paused: steering.is_paused(), ..snapshot }))
+        }
+        Ask::Change(change) => apply(&change, &steering, cc, &cancel),
+    }
+}
+
 /// Does what was asked of a copy with this algorithm.
-pub fn apply(text: &str, steering: &Steering, cc: CongestionControl, cancel: &fobs::CancelToken) -> Answer {
+fn apply(text: &str, steering: &Steering, cc: CongestionControl, cancel: &CancelToken) -> Answer {
     let change: Change = match text.parse() {
         Ok(change) => change,
         Err(why) => return Answer::Refused(why),
@@ -56,7 +77,6 @@ pub fn apply(text: &str, steering: &Steering, cc: CongestionControl, cancel: &fo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fobs::CancelToken;
 
     #[test]
     fn a_copy_does_what_it_can_and_says_what_it_cannot() {

@@ -39,7 +39,6 @@ use config::Refusal;
 use explain::{Meanwhile, Recording, TraceFile};
 use fobs::options::TransferOptions;
 use fobs::{CancelToken, ErrorKind, EventSink, Result, StdioError, Steering, Summary, Transfer};
-use live::Snapshot;
 use parts::Part;
 
 fn main() -> ExitCode {
@@ -166,7 +165,7 @@ fn run_copy(
     cancel: &CancelToken,
 ) -> Result<Summary> {
     let steering = Steering::new();
-    let _seat = live::Seat::take(answer(recording, &steering, &copy.options, cancel));
+    let _seat = live::Seat::take(ctl::answer(recording, &steering, &copy.options, cancel));
     let parts = parts::of(&copy.sources, &copy.destination)?;
     let run = |part: &Part, options: &TransferOptions| match part {
         Part::Between { from, paths, to } => {
@@ -198,24 +197,6 @@ fn run_copy(
         });
     }
     Ok(sum.unwrap_or_default())
-}
-
-/// What the running copy answers on its socket.
-fn answer(
-    recording: &Arc<Recording>,
-    steering: &Steering,
-    options: &TransferOptions,
-    cancel: &CancelToken,
-) -> impl Fn(live::Ask) -> live::Answer + Send + 'static {
-    let (recording, steering, cancel) = (recording.clone(), steering.clone(), cancel.clone());
-    let cc = options.congestion_control;
-    move |ask| match ask {
-        live::Ask::Status => {
-            let snapshot = recording.snapshot();
-            live::Answer::Status(Box::new(Snapshot { paused: steering.is_paused(), ..snapshot }))
-        }
-        live::Ask::Change(change) => ctl::apply(&change, &steering, cc, &cancel),
-    }
 }
 
 fn ended(done: &Result<()>) -> u8 {

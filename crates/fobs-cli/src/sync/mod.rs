@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use fobs::options::sync::{Delete, DeleteWhen, SyncOptions};
 use fobs::options::{CongestionControl, Location, Priority, Remote, TransferOptions};
-use fobs::{CancelToken, Error, ErrorKind, Result, Summary, Transfer};
+use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
 use crate::args::Naming;
 use crate::args::sync::SyncArgs;
+use crate::explain::{Meanwhile, Recording};
 use crate::output::{Reporter, exit_code};
-use crate::{location, push, signals};
+use crate::{ctl, live, location, push, signals};
 use output::Lines;
 
 /// Runs a sync; returns its exit code.
@@ -21,12 +22,20 @@ pub fn run(args: &SyncArgs) -> u8 {
         true => crate::output::of_copy(true, false, 0, b""),
         false => Arc::new(Lines::new(args)),
     };
+    let recording = Arc::new(Recording::new(reporter.clone(), Meanwhile::Silent));
+    if let [sources @ .., destination] = args.paths.as_slice() {
+        recording.describe(sources, destination);
+    }
     let outcome = resolve(args).and_then(|sync| {
         let cancel = CancelToken::new();
         signals::install(&cancel)?;
+        let asked = recording.clone();
+        signals::show_status(move || asked.show_status())?;
+        let steering = Steering::new();
+        let _seat = live::Seat::take(ctl::answer(&recording, &steering, &sync.options, &cancel));
         let remotes = sync.remotes();
         push::with_consent(&args.route, &remotes, sync.options.clone(), |options| {
-            sync.run(&options, &reporter, &cancel)
+            sync.run(&options, &recording, &steering, &cancel)
         })
     });
     let reported = reporter.finish(&outcome, None);
@@ -61,16 +70,17 @@ impl Sync {
     fn run(
         &self,
         options: &TransferOptions,
-        reporter: &Arc<dyn Reporter>,
+        recording: &Arc<Recording>,
+        steering: &Steering,
         cancel: &CancelToken,
     ) -> Result<Summary> {
         let mut deletion = Summary::default();
         if let Some(Delete { when: DeleteWhen::Before, .. }) = self.sync.delete {
             // The names first, by themselves: then what is extraneous is gone before anything is stored.
             let only_delete = SyncOptions { only_delete: true, ..self.sync.clone() };
-            deletion = self.once(only_delete, options, reporter, cancel)?;
+            deletion = self.once(only_delete, options, recording, steering, cancel)?;
         }
-        let mut summary = self.once(self.sync.clone(), options, reporter, cancel)?;
+        let mut summary = self.once(self.sync.clone(), options, recording, steering, cancel)?;
         summary.errors.splice(0..0, deletion.errors);
         summary.deletions_left += deletion.deletions_left;
         Ok(summary)
@@ -80,14 +90,15 @@ impl Sync {
         &self,
         sync: SyncOptions,
         options: &TransferOptions,
-        reporter: &Arc<dyn Reporter>,
+        recording: &Arc<Recording>,
+        steering: &Steering,
         cancel: &CancelToken,
     ) -> Result<Summary> {
-        let events = reporter.clone();
         Transfer::builder(self.sources.clone(), self.destination.clone())
             .options(TransferOptions { sync: Some(Arc::new(sync)), ..options.clone() })
-            .events(Arc::new(move |event| events.event(event)))
+            .events(recording.clone())
             .cancel_token(cancel.clone())
+            .steering(steering.clone())
             .start()?
             .wait()
     }

@@ -64,6 +64,23 @@ fn a_pull_is_changed_while_it_runs() {
 }
 
 #[test]
+fn a_sync_is_watched_and_changed_too() {
+    let case = Case::new("a_sync_is_watched_and_changed_too");
+    let route = Route::open(&case, Carrier::Daemon, Direction::Push);
+    write_random(&route.source_path("file"), SIZE, &mut case.random());
+    let mut sync = route.sync(&["--json".to_owned(), "--rate".to_owned(), SLOW.to_owned()]);
+    let mut running = case.start(sync.arg(route.source("file")).arg(route.target("file")));
+    running.wait_until_data_flows();
+    let id = running.id();
+    let listed = case.run(case.fobs(Side::Client).args(["top", "--once"])).expect_success();
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    assert!(listed.contains(&id.to_string()) && listed.contains("file"), "{listed}");
+    ctl(&case, id, "rate=none").expect_success();
+    running.finish().expect_success();
+    assert_eq!(hash(&route.target_path("file")), hash(&route.source_path("file")));
+}
+
+#[test]
 fn a_copy_is_cancelled_from_elsewhere() {
     let case = Case::new("a_copy_is_cancelled_from_elsewhere");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);
