@@ -25,6 +25,6 @@ pub fn printer(name: &str, every: Nanos) -> impl FnMut(&mut Played) -> Nanos + u
             figures.sent - sent,
             dropped - drops,
         ));
-        if figures.ended.is_some() { Nanos::MAX } else { every }
+        if played.flow(0).outcome.is_running() { every } else { Nanos::MAX }
     }
 }

@@ -82,7 +82,8 @@ impl Auto {
             Finding::DrainDue => self.enter_drain(ack.now, Why::DrainDue),
             Finding::PhaseOver => match self.state {
                 State::Cruise(cruise) => self.end_cruise_phase(ack, cruise.index),
-                _ => self.end_drain(ack.now),
+                State::Drain(drain) => self.end_drain(ack.now, drain),
+                _ => {}
             },
             Finding::Steady => match self.state {
                 State::Drain(drain) => self.set_rate(drain.gain),

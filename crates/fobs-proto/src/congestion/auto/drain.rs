@@ -3,6 +3,7 @@
 //! when the queue holds nothing of this flow.
 
 use super::Auto;
+use super::model::QueueLevel;
 use super::state::{Drain, Phase, State, Why};
 use crate::Timestamp;
 use std::time::Duration;
@@ -71,14 +72,34 @@ impl Auto {
         let queue =
             (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
         let gain = 1.0 - (p.drain_margin + queue / phase).min(p.drain_max);
-        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain }), why, gain);
+        let queue = self.model.queue.delay();
+        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
+    }
+
+    /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made the
+    /// delay no shorter. A flow's own queue shrinks by what the flow does not send, and a queue of others
+    /// delivers more of a flow that sends less than it did.
+    fn shows_no_queue(&self, drain: &Drain) -> bool {
+        let (model, p) = (&self.model, &self.model.params);
+        let withheld = model.phase().total().mul_f64((1.0 - drain.gain) * model.share());
+        let fell = drain.queue.saturating_sub(model.queue.delay());
+        model.level() == QueueLevel::Busy
+            && fell < drain.queue.min(withheld).mul_f64(p.test_left)
+            && model.newest <= model.pacing.scaled(p.test_no_queue)
+            && !model.loses()
     }
 
     /// A drain is over: what was lost in it is the path's own loss.
-    pub(super) fn end_drain(&mut self, now: Timestamp) {
+    pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
         self.model.losses.learn();
         if self.base_fell() {
             return self.enter_drain(now, Why::BaseFell);
+        }
+        if self.shows_no_queue(&drain) {
+            self.model.forget_base(now, self.model.min_rtt + self.model.queue.delay());
+            self.cycle.restart(now, self.model.min_rtt);
+            let gain = self.model.params.ramp_gain(0);
+            return self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);
         }
         match self.probe_after_drain(now) {
             Some(plan) => self.enter_probe(now, plan, Why::AfterDrain),

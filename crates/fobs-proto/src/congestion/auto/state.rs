@@ -5,6 +5,7 @@ use super::competition::Competition;
 use super::model::PhaseLen;
 use super::probe::Probe;
 use crate::{Rate, Timestamp};
+use std::time::Duration;
 
 /// What the controller is doing.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub(crate) struct Drain {
     pub(crate) phase: Phase,
     /// Rate over capacity.
     pub(crate) gain: f64,
+    /// The standing queue when it began.
+    pub(crate) queue: Duration,
 }
 
 /// A phase of cruising.
@@ -267,6 +270,7 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Drain, Kind::Drain, Why::BaseFell),
     (Kind::Drain, Kind::Drain, Why::Collapse),
     (Kind::Drain, Kind::Ramp, Why::QueuePassed),
+    (Kind::Drain, Kind::Ramp, Why::PathLonger),
     (Kind::Drain, Kind::Cruise, Why::Ceiling),
     (Kind::Drain, Kind::Compete, Why::Crowded),
     (Kind::Drain, Kind::Compete, Why::ClaimRaised),

@@ -95,9 +95,9 @@ impl Model {
     /// Takes in what an ack says of the path.
     pub(crate) fn update(&mut self, ack: &AckSample) {
         let p = self.params;
-        self.min_rtt = self.base.on_rtt(ack.now, ack.min_rtt, p.base_span);
-        self.latest_rtt = ack.latest_rtt;
         let window = (self.min_rtt / 8).max(p.measure_min / 2);
+        self.min_rtt = self.base.on_rtt(ack.now, ack.latest_rtt, window, p.base_span);
+        self.latest_rtt = ack.latest_rtt;
         let idle = self.queue_target() / p.queue_busy;
         self.queue.on_delay(ack.now, self.delay(), window, idle);
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
@@ -112,6 +112,8 @@ impl Model {
     /// The path has another base delay now.
     pub(crate) fn forget_base(&mut self, now: Timestamp, rtt: Duration) {
         self.base.forget(now, rtt);
+        self.min_rtt = rtt;
+        self.queue = StandingQueue::default();
     }
 
     /// The newest delay in the queue.
