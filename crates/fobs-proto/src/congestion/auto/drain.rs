@@ -3,18 +3,18 @@
 //! when the queue holds nothing of this flow.
 
 use super::Auto;
-use super::model::QueueLevel;
+use super::model::{Count, Model, QueueLevel};
 use super::state::{Drain, Phase, State, Why};
 use crate::Timestamp;
 use std::time::Duration;
 
-/// Whether sending a little more than is delivered is of use, until the next drain.
+/// Whether sending a little more than is delivered is of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
     /// It may find room.
     Creep,
-    /// It was lost or marked.
-    Hold,
+    /// It was lost or marked: not before this moment.
+    Hold(Timestamp),
 }
 
 /// The time from drain to drain.
@@ -25,12 +25,17 @@ pub(crate) struct Cycle {
     pub(crate) drained: Timestamp,
     /// The base delay as it was known at the last drain.
     base: Duration,
-    pub(crate) growth: Growth,
+    growth: Growth,
+    /// Phases to hold for when creeping costs something again: twice as many each time, until the path delivers
+    /// a higher rate.
+    holds: u32,
+    /// What the phase before the drain counted, if it lost more than chance explains.
+    cost: Option<Count>,
 }
 
 impl Default for Cycle {
     fn default() -> Cycle {
-        Cycle { drained: Timestamp::ZERO, base: Duration::ZERO, growth: Growth::Creep }
+        Cycle { drained: Timestamp::ZERO, base: Duration::ZERO, growth: Growth::Creep, holds: 1, cost: None }
     }
 }
 
@@ -38,6 +43,32 @@ impl Cycle {
     pub(crate) fn restart(&mut self, now: Timestamp, base: Duration) {
         self.drained = now;
         self.base = base;
+    }
+
+    /// Whether sending more may be tried.
+    pub(crate) fn creeps(&self) -> bool {
+        self.growth == Growth::Creep
+    }
+
+    /// More was lost or marked than the path loses by itself.
+    pub(crate) fn hold(&mut self, now: Timestamp, model: &Model) {
+        if self.growth == Growth::Creep {
+            self.holds = self.holds.saturating_mul(2);
+        }
+        let time = (model.phase().total() * self.holds).min(model.cycle_len());
+        self.growth = Growth::Hold(now + time);
+    }
+
+    /// A hold ends.
+    pub(crate) fn resume(&mut self, now: Timestamp) {
+        if matches!(self.growth, Growth::Hold(until) if now >= until) {
+            self.growth = Growth::Creep;
+        }
+    }
+
+    /// The path delivers a higher rate.
+    pub(crate) fn grew(&mut self) {
+        self.holds = 1;
     }
 }
 
@@ -65,7 +96,7 @@ impl Auto {
             self.detect.rise.unsettle(now);
         }
         self.cycle.restart(now, self.model.min_rtt);
-        self.cycle.growth = Growth::Creep;
+        self.cycle.cost = self.model.loses().then(|| self.model.losses.phase());
         self.detect.policer.forget();
         let phase = self.model.phase().total().as_secs_f64();
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
@@ -92,6 +123,10 @@ impl Auto {
     /// A drain is over: what was lost in it is the path's own loss.
     pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
         self.model.losses.learn();
+        // A rate that lost what the drain did not lose is not tried again at once.
+        if self.cycle.cost.take().is_some_and(|cost| self.model.losses.exceeds(cost, &self.model.params)) {
+            self.cycle.hold(now, &self.model);
+        }
         if self.base_fell() {
             return self.enter_drain(now, Why::BaseFell);
         }

@@ -29,6 +29,8 @@ pub(crate) enum State {
 pub(crate) struct Train {
     /// When its first ack came.
     pub(crate) first_ack: Option<Timestamp>,
+    /// The steepest slope that enough of its packets show.
+    pub(crate) steepest: Option<Rate>,
 }
 
 /// A phase of the ramp.

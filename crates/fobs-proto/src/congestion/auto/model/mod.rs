@@ -10,7 +10,7 @@ mod loss;
 
 pub(crate) use delay::{Base, StandingQueue};
 pub(crate) use delivery::{Best, Shortfall};
-pub(crate) use loss::Losses;
+pub(crate) use loss::{Count, Losses};
 
 use super::super::AckSample;
 use super::params::Params;
