@@ -197,6 +197,9 @@ pub struct AckSample {
     pub bytes_in_flight: u64,
     /// Newest RTT.
     pub latest_rtt: Duration,
+    /// The newest packet's time to the receiver, beyond a constant: clocks differ. Only differences count, and
+    /// over minutes the clocks' drift.
+    pub one_way: Duration,
     /// Smoothed RTT (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
     /// Smallest RTT of the last 5 to 10 s ([`Rtt::min`](crate::recovery::Rtt::min)).
@@ -342,6 +345,7 @@ mod tests {
                             packet_len: if flag { 1200 } else { 8972 },
                             bytes_in_flight: b64,
                             latest_rtt: Duration::from_nanos(a64),
+                            one_way: Duration::from_nanos(b64),
                             smoothed_rtt: Duration::from_nanos(a64 / 4 * 3),
                             min_rtt: Duration::from_nanos(a64 / 2),
                             rate: flag.then_some(RateSample { rate: Rate::bytes_per_second(b64 << (a % 30)), span: Duration::from_micros(a64 % 100_000), packets: b64 % 1000 }),

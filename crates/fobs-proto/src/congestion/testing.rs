@@ -56,6 +56,7 @@ impl Acks {
             packet_len: PACKET,
             bytes_in_flight: rate.bytes_in(self.rtt),
             latest_rtt: self.rtt,
+            one_way: self.rtt,
             smoothed_rtt: self.rtt,
             min_rtt: self.base_rtt,
             rate: Some(RateSample { rate, span: Duration::from_millis(10), packets: 64 }),

@@ -41,7 +41,13 @@ pub struct Delays {
     present: Option<Stretch>,
     /// Smallest difference of the receiver's stamp and the sender's: its clock may be anything.
     offset_us: Option<i64>,
+    /// The first such difference, and the newest.
+    first_us: Option<i64>,
+    newest_us: i64,
 }
+
+/// What a one-way time is given beyond, so that those below the first can be told.
+const ONE_WAY_BEYOND: Duration = Duration::from_secs(3600);
 
 impl Delays {
     /// An ack whose newest packet was sent at `sent`, and had arrived at `received_us` of the receiver's
@@ -50,6 +56,8 @@ impl Delays {
         let rtt = Spread::of(u64::try_from((now - sent).as_micros()).unwrap_or(u64::MAX));
         // A peer's clock may be anything: the difference wraps, and only differences of it count.
         let apart = received_us.wrapping_sub(sent.as_micros()) as i64;
+        self.first_us.get_or_insert(apart);
+        self.newest_us = apart;
         let offset = self.offset_us.map_or(apart, |least| least.min(apart));
         self.offset_us = Some(offset);
         let forward = Spread::of(apart.saturating_sub(offset).unsigned_abs());
@@ -63,6 +71,13 @@ impl Delays {
                 *present = Some(Stretch { began: now, rtt, forward });
             }
         }
+    }
+
+    /// Time from sending to arrival of the newest packet, beyond a constant.
+    pub fn one_way(&self) -> Duration {
+        let later = self.newest_us.saturating_sub(self.first_us.unwrap_or_default());
+        let apart = Duration::from_micros(later.unsigned_abs());
+        if later < 0 { ONE_WAY_BEYOND.saturating_sub(apart) } else { ONE_WAY_BEYOND.saturating_add(apart) }
     }
 
     /// Round-trip times of about the last 0.1 to 0.2 s; `None` without an ack in that time.

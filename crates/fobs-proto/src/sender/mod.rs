@@ -451,6 +451,7 @@ impl Sender {
             packet_len: self.flight.plpmtu.datagram(),
             bytes_in_flight: self.flight.sent.bytes(),
             latest_rtt,
+            one_way: self.delays.one_way(),
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
             rate: slopes.map(|slopes| slopes.window),

@@ -2,7 +2,7 @@
 
 use crate::flow::tcp::Algorithm;
 use crate::rng::Rng;
-use crate::time::{MS, Nanos, SEC, time_for};
+use crate::time::{MS, Nanos, SEC, bytes_in, time_for};
 use std::fmt;
 
 /// Stream of the draws: no actor's.
@@ -27,6 +27,12 @@ const IDEAL_MAX: Nanos = 60 * SEC;
 const JUMBO_FROM: u64 = 2_000_000_000;
 /// Largest rate beside neighbours, whose models send packets of 1500 bytes.
 const RATE_MAX_BESIDE: u64 = 1_000_000_000;
+/// Packets of all flows together in a cell with neighbours, and the longest that such a cell lasts. Shares
+/// settle over several of CUBIC's periods, so they need more packets than a transfer alone.
+const PACKETS_BESIDE: u64 = 200_000;
+const LASTS_BESIDE: Nanos = 120 * SEC;
+/// Round trips that such a cell lasts at least; on faster paths the rate is cut to that.
+const ROUND_TRIPS_BESIDE: u64 = 300;
 /// Share of the cells that have neighbours.
 const BESIDE: f64 = 0.25;
 
@@ -48,6 +54,8 @@ pub enum Quirk {
     RedMarks,
     /// CoDel.
     CoDel,
+    /// FQ-CoDel.
+    FqCoDel,
     /// A policer in front of the queue, with this share of the link's rate.
     Policer(f64),
     /// Independent loss.
@@ -120,6 +128,15 @@ impl Cell {
         (u128::from(self.rate) * u128::from(self.rtt) / u128::from(8 * SEC)) as u64
     }
 
+    /// Longest time for which the path itself lets nothing through.
+    pub fn own_silence(&self) -> Nanos {
+        let silences = self.quirks.iter().map(|quirk| match quirk {
+            Quirk::Outage(time) | Quirk::Stalls(time, _) => *time,
+            _ => 0,
+        });
+        silences.max().unwrap_or(0)
+    }
+
     /// The path's own share of lost packets.
     pub fn own_loss(&self) -> f64 {
         self.quirks
@@ -150,6 +167,22 @@ impl fmt::Display for Cell {
     }
 }
 
+impl Quirk {
+    /// Its kind, as docs/simulator.md lists them; a cell has at most one of each.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Quirk::Red | Quirk::RedMarks | Quirk::CoDel | Quirk::FqCoDel | Quirk::Policer(_) => "queue",
+            Quirk::Loss(_) | Quirk::Bursts(..) => "loss",
+            Quirk::Jitter(_) | Quirk::Late(..) | Quirk::Detour(_) => "order",
+            Quirk::Duplication(_) | Quirk::Wireless(_) | Quirk::Cellular(_) => "arrival",
+            Quirk::NarrowBack(_) | Quirk::AckLoss(_) => "back",
+            Quirk::RateStep(_) | Quirk::RouteChange(_) | Quirk::Outage(_) => "change",
+            Quirk::Stalls(..) | Quirk::SlowDisk(_) => "receiver",
+            Quirk::OnOff(..) => "cross",
+        }
+    }
+}
+
 impl fmt::Display for Quirk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: &Nanos| *time as f64 / MS as f64;
@@ -157,6 +190,7 @@ impl fmt::Display for Quirk {
             Quirk::Red => write!(f, "red"),
             Quirk::RedMarks => write!(f, "red-ecn"),
             Quirk::CoDel => write!(f, "codel"),
+            Quirk::FqCoDel => write!(f, "fq-codel"),
             Quirk::Policer(share) => write!(f, "policer={share:.2}"),
             Quirk::Loss(share) => write!(f, "loss={:.3}%", share * 100.0),
             Quirk::Bursts(share, len) => write!(f, "bursts={:.3}%x{len:.0}", share * 100.0),
@@ -189,14 +223,20 @@ pub fn draw(seed: u64) -> Cell {
     if beside {
         rate = rate.min(RATE_MAX_BESIDE);
     }
-    let mtu: u32 = if rate >= JUMBO_FROM { 9000 } else { 1500 };
-    let bytes_max = PACKETS_MAX * u64::from(mtu);
-    let product_max = bytes_max / ROUND_TRIPS_MIN;
+    let jumbo = |rate: u64| if rate >= JUMBO_FROM { 9000 } else { 1500 };
+    let mtu: u32 = jumbo(rate);
+    let product_max = match beside {
+        true => PACKETS_BESIDE / ROUND_TRIPS_BESIDE,
+        false => PACKETS_MAX / ROUND_TRIPS_MIN,
+    };
+    let product_max = product_max * u64::from(mtu);
     rate = rate.min((u128::from(product_max) * u128::from(8 * SEC) / u128::from(rtt)) as u64);
-    let mtu: u32 = if rate >= JUMBO_FROM { 9000 } else { 1500 };
-    let bytes = (drawn as u64)
-        .min(PACKETS_MAX * u64::from(mtu))
-        .min((u128::from(rate) * u128::from(IDEAL_MAX) / u128::from(8 * SEC)) as u64);
+    let mtu: u32 = jumbo(rate);
+    // Beside neighbours the transfer goes on until the cell ends.
+    let bytes = match beside {
+        true => (PACKETS_BESIDE * u64::from(mtu)).min(bytes_in(LASTS_BESIDE, rate)),
+        false => (drawn as u64).min(PACKETS_MAX * u64::from(mtu)).min(bytes_in(IDEAL_MAX, rate)),
+    };
     let mut cell = Cell {
         seed,
         rate,
@@ -231,7 +271,7 @@ fn draw_quirks(rng: &mut Rng, cell: &Cell) -> Vec<Quirk> {
 
 fn queue(rng: &mut Rng, _: &Cell) -> Quirk {
     let share = rng.uniform(0.2, 0.95);
-    rng.pick(&[Quirk::Red, Quirk::RedMarks, Quirk::CoDel, Quirk::Policer(share)])
+    rng.pick(&[Quirk::Red, Quirk::RedMarks, Quirk::CoDel, Quirk::FqCoDel, Quirk::Policer(share)])
 }
 
 fn loss(rng: &mut Rng, _: &Cell) -> Quirk {
@@ -286,9 +326,13 @@ mod tests {
         let cells: Vec<Cell> = (0..super::super::TRAINING_BELOW).map(draw).collect();
         for cell in &cells {
             assert!((1e6..=4e10).contains(&(cell.rate as f64)), "{cell}");
-            assert!(cell.bytes <= PACKETS_MAX * u64::from(cell.mtu) && cell.ideal() <= IDEAL_MAX, "{cell}");
+            let beside = !cell.neighbours.is_empty();
+            let (packets, longest) =
+                if beside { (PACKETS_BESIDE, LASTS_BESIDE) } else { (PACKETS_MAX, IDEAL_MAX) };
+            assert!(cell.bytes <= packets * u64::from(cell.mtu) && cell.ideal() <= longest + MS, "{cell}");
             let product = cell.product() * ROUND_TRIPS_MIN;
             assert!(product <= PACKETS_MAX * 9000 && cell.neighbours.len() <= 8, "{cell}");
+            assert!(!beside || cell.ideal() / cell.rtt >= ROUND_TRIPS_BESIDE - 1, "{cell}");
         }
         let share = |what: &dyn Fn(&Cell) -> bool| {
             cells.iter().filter(|cell| what(cell)).count() as f64 / cells.len() as f64

@@ -3,11 +3,12 @@
 //! docs/simulator.md documents the distribution. Seeds below [`TRAINING_BELOW`] are for development; what is
 //! asserted or reported comes from others.
 
+mod build;
 mod draw;
 mod play;
 
 pub use draw::{Cell, Order, Quirk, draw};
-pub use play::{Beside, Contestant, Outcomes, play, play_tuned};
+pub use play::{Beside, Contestant, Outcomes, play, play_tuned, play_watched};
 
 /// Seeds below this one are for development.
 pub const TRAINING_BELOW: u64 = 1_000;

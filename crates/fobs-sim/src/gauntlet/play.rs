@@ -1,34 +1,23 @@
-//! A cell at work.
+//! A cell at work, and what is measured of it.
 
-use super::draw::{Cell, Order, Quirk};
-use crate::flow::fobs::{FobsConfig, Object};
-use crate::flow::source::{Pattern, SourceConfig};
-use crate::flow::tcp::{Algorithm, TcpConfig};
-use crate::flow::{Outcome, Traffic};
-use crate::link::{Change, Discipline, Faults, GilbertElliott, PolicerConfig};
+use super::build::{Built, build};
+use super::draw::Cell;
+use crate::flow::Outcome;
+use crate::flow::tcp::Algorithm;
 use crate::report::{mbit, span};
-use crate::rng::{Chance, Rng};
-use crate::scene::{Played, Scene};
+use crate::scene::Played;
 use crate::time::{MS, Nanos, SEC};
 use fobs_proto::congestion::{CongestionControl, Params};
 
-/// Stream of what varies within a cell.
-const STREAM: u64 = 0x6a17;
-/// Multiple of the time at the link's rate after which a cell ends, and what is added: slow starts.
-const LASTS_FACTOR: u64 = 8;
-const LASTS_MORE: Nanos = 60 * SEC;
-/// The same addition beside neighbours, which never end and so cost most.
-const LASTS_MORE_BESIDE: Nanos = 10 * SEC;
-/// Round trips after which the second of transfer and neighbours begins.
-const SECOND_AFTER: u64 = 30;
-/// Time between two changes of a cellular rate.
-const CELLULAR_EVERY: Nanos = 200 * MS;
-/// Most changes and stalls of a cell.
-const CHANGES_MAX: u64 = 1000;
-/// Bytes at whose arrival the first byte counts as there; looked at this often in a round trip.
+/// Looks in a round trip for the first byte, and at most.
 const LOOKS: u64 = 4;
-/// Most looks for the first byte.
 const LOOKS_MAX: u64 = 400;
+/// Shortest time between two looks for progress, and parts of the cell's time that it has at least: coarser
+/// than any pause that a user would notice, and few enough to cost nothing.
+const PROGRESS_EVERY: Nanos = 10 * MS;
+const PROGRESS_LOOKS: u64 = 20_000;
+/// Part of the time beside neighbours after which shares count.
+const SETTLES: u64 = 3;
 
 /// What plays a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +38,7 @@ impl Contestant {
     }
 }
 
-/// Rates while transfer and neighbours were both there, Mbit/s.
+/// Rates while transfer and neighbours were both there, after the first third of that time, Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Beside {
     /// The transfer's.
@@ -59,7 +48,7 @@ pub struct Beside {
 }
 
 /// What came of a cell.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcomes {
     /// How the transfer ended; a broken rule names itself.
     pub end: String,
@@ -71,6 +60,9 @@ pub struct Outcomes {
     pub seconds: f64,
     /// Milliseconds from the start to the first useful byte.
     pub first_byte_ms: f64,
+    /// Longest time without a new useful byte after the first, less the longest in which the path itself let
+    /// nothing through, ms.
+    pub silence_ms: f64,
     /// Packets sent beyond those needed, as a share of these.
     pub waste: f64,
     /// The same without what the path itself lost.
@@ -88,53 +80,62 @@ pub fn play(cell: &Cell, who: Contestant) -> Outcomes {
 
 /// Plays a cell with other numbers of `auto`.
 pub fn play_tuned(cell: &Cell, who: Contestant, params: &Params) -> Outcomes {
-    let (scene, ours, meet, lasts) = scene(cell, who, params);
-    let mut played = scene.start();
-    match measure(cell, &mut played, ours, meet, lasts) {
-        Ok(outcomes) => outcomes,
-        Err(broken) => Outcomes {
-            end: broken,
-            complete: false,
-            goodput: 0.0,
-            seconds: 0.0,
-            first_byte_ms: 0.0,
-            waste: 0.0,
-            excess: 0.0,
-            queue_ms: 0.0,
-            beside: None,
-        },
+    play_watched(cell, who, params, &mut |_| Nanos::MAX)
+}
+
+/// Plays a cell; `watch` sees it whenever it asked to, and says how much later it looks again.
+pub fn play_watched(
+    cell: &Cell,
+    who: Contestant,
+    params: &Params,
+    watch: &mut dyn FnMut(&mut Played) -> Nanos,
+) -> Outcomes {
+    let Built { scene, began, meet, lasts } = build(cell, who, params);
+    let mut run = Run { played: scene.start(), watch, looks_at: 0 };
+    let outcomes = measure(cell, &mut run, began, meet, lasts);
+    outcomes.unwrap_or_else(|broken| Outcomes { end: broken, ..Outcomes::default() })
+}
+
+/// A cell that is being played and watched.
+struct Run<'a> {
+    played: Played,
+    watch: &'a mut dyn FnMut(&mut Played) -> Nanos,
+    looks_at: Nanos,
+}
+
+impl Run<'_> {
+    fn until(&mut self, until: Nanos) -> Result<(), String> {
+        loop {
+            let stop = until.min(self.looks_at);
+            let ran = self.played.world.run_until(stop);
+            ran.map_err(|violation| format!("broken rule: {violation}"))?;
+            if stop < self.looks_at {
+                return Ok(());
+            }
+            self.looks_at = stop.saturating_add((self.watch)(&mut self.played));
+        }
+    }
+
+    fn is_running(&mut self) -> bool {
+        self.played.flow(0).outcome.is_running()
     }
 }
 
-fn measure(
-    cell: &Cell,
-    played: &mut Played,
-    began: Nanos,
-    meet: Nanos,
-    lasts: Nanos,
-) -> Result<Outcomes, String> {
-    let run = |played: &mut Played, until: Nanos| {
-        played.world.run_until(until).map(|_| ()).map_err(|violation| format!("broken rule: {violation}"))
-    };
-    run(played, began)?;
-    let mut first_byte = lasts;
-    for look in 1..=LOOKS_MAX {
-        run(played, began + look * (cell.rtt / LOOKS).max(MS / 4))?;
-        if played.flow(0).figures.delivered > 0 || !played.flow(0).outcome.is_running() {
-            first_byte = played.world.now();
-            break;
-        }
+fn measure(cell: &Cell, run: &mut Run, began: Nanos, meet: Nanos, lasts: Nanos) -> Result<Outcomes, String> {
+    run.until(began)?;
+    let first_byte = first_byte(cell, run, began, lasts)?;
+    // Shares count from when they have settled.
+    let settled = (meet + (lasts - meet) / SETTLES).max(run.played.world.now());
+    let mut silence = Silence::new(run);
+    let mut met = None;
+    if !cell.neighbours.is_empty() {
+        silence.watch(run, cell, settled)?;
+        met = run.is_running().then(|| (run.played.world.now(), run.played.delivered()));
     }
-    let mut before = Vec::new();
-    if !cell.neighbours.is_empty() && played.flow(0).outcome.is_running() {
-        run(played, meet.max(played.world.now()))?;
-        before = played.delivered();
-    }
-    let met = played.world.now();
-    run(played, lasts)?;
-    let (view, now) = (played.flow(0), played.world.now());
+    silence.watch(run, cell, lasts)?;
+    let (view, now) = (run.played.flow(0), run.played.world.now());
     let took = span(&view.figures, view.outcome, now);
-    let link = played.bottleneck();
+    let link = run.played.bottleneck();
     let waste = view.figures.waste();
     let needed = view.figures.sent.saturating_sub(view.figures.repeated).max(1) as f64;
     let own = if cell.neighbours.is_empty() {
@@ -142,8 +143,8 @@ fn measure(
     } else {
         cell.own_loss() / (1.0 - cell.own_loss())
     };
-    let after = played.delivered();
-    let beside = (!before.is_empty() && now > met).then(|| {
+    let after = run.played.delivered();
+    let beside = met.filter(|(met, _)| now > *met).map(|(met, before)| {
         let rate = |id: usize| mbit(after[id] - before[id], now - met);
         let count = cell.neighbours.len();
         Beside { own: rate(0), neighbour: (1..=count).map(rate).sum::<f64>() / count as f64 }
@@ -154,6 +155,7 @@ fn measure(
         goodput: mbit(view.figures.delivered, took),
         seconds: took as f64 / SEC as f64,
         first_byte_ms: (first_byte - began) as f64 / MS as f64,
+        silence_ms: silence.longest.saturating_sub(cell.own_silence()) as f64 / MS as f64,
         waste,
         excess: (waste - own).max(0.0),
         queue_ms: link.queue_delay.1 as f64 / MS as f64,
@@ -161,131 +163,53 @@ fn measure(
     })
 }
 
-/// The cell's scene; when the transfer begins, when it meets its neighbours, and when the cell ends.
-fn scene(cell: &Cell, who: Contestant, params: &Params) -> (Scene, Nanos, Nanos, Nanos) {
-    let second = (SECOND_AFTER * cell.rtt).clamp(SEC / 2, 3 * SEC);
-    let (ours, theirs) = match cell.order {
-        _ if cell.neighbours.is_empty() => (0, 0),
-        Order::NeighboursFirst => (second, 0),
-        Order::NeighboursSecond => (0, second.min(cell.ideal() / 3)),
-    };
-    let flows = cell.neighbours.len() as u64 + 1;
-    let more = if cell.neighbours.is_empty() { LASTS_MORE } else { LASTS_MORE_BESIDE };
-    let lasts = ours + LASTS_FACTOR * flows * cell.ideal() + more;
-    let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
-    // Faster than any bottleneck, or the interface would be one.
-    scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
-    scene = match who {
-        Contestant::Fobs(cc) => {
-            let config = FobsConfig::new(Object::Bytes(cell.bytes), cc);
-            scene.fobs(FobsConfig { params: *params, ..config })
-        }
-        Contestant::Tcp(algorithm) => {
-            let bytes = Some(cell.bytes);
-            scene.flow(Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) }))
-        }
-    };
-    // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
-    if cell.rate >= 1_000_000_000 {
-        scene = scene.between_ideal_hosts();
-    }
-    scene = scene.starts(ours);
-    for quirk in &cell.quirks {
-        scene = apply(scene, cell, *quirk, ours);
-    }
-    for algorithm in &cell.neighbours {
-        scene = scene.tcp(*algorithm).starts(theirs);
-    }
-    for quirk in &cell.quirks {
-        if let Quirk::OnOff(share, mean) = *quirk {
-            let rate = (cell.rate as f64 * share) as u64;
-            let pattern = Pattern::OnOff { on: mean, off: mean };
-            scene = scene.flow(Traffic::Source(SourceConfig { rate, packet: 1500, pattern }));
+/// When the first useful byte arrives.
+fn first_byte(cell: &Cell, run: &mut Run, began: Nanos, lasts: Nanos) -> Result<Nanos, String> {
+    for look in 1..=LOOKS_MAX {
+        run.until(began + look * (cell.rtt / LOOKS).max(MS / 4))?;
+        if run.played.flow(0).figures.delivered > 0 || !run.is_running() {
+            return Ok(run.played.world.now());
         }
     }
-    (scene, ours, ours.max(theirs), lasts)
+    Ok(lasts)
 }
 
-/// Makes the path odd; the transfer is the flow that was added last.
-fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
-    let (rate, queue, middle) = (cell.rate, cell.queue, began + cell.ideal() / 2);
-    let faults = |edit: &dyn Fn(&mut Faults)| scene.clone().link(|link| edit(&mut link.faults));
-    match quirk {
-        Quirk::Red | Quirk::RedMarks => scene.link(|link| {
-            link.discipline = Discipline::Red { low: queue / 6, high: queue / 2, probability_max: 0.1 };
-            link.ecn = quirk == Quirk::RedMarks;
-        }),
-        Quirk::CoDel => scene.link(|link| link.discipline = Discipline::CODEL),
-        Quirk::Policer(share) => scene.link(|link| {
-            let rate = (rate as f64 * share) as u64;
-            let depth = queue.max(15_000);
-            link.policer = Some(PolicerConfig { rate, depth, refill: 0 });
-        }),
-        Quirk::Loss(share) => faults(&|faults| faults.loss = Chance::of(share)),
-        Quirk::Bursts(share, len) => {
-            // In a burst half of the packets are lost.
-            let (end, loss) = (1.0 / len, 0.5);
-            let begin = Chance::of(end * share / (loss - share).max(0.1));
-            let bursts = Some(GilbertElliott { begin, end: Chance::of(end), loss: Chance::of(loss) });
-            faults(&|faults| faults.bursts = bursts)
-        }
-        Quirk::Jitter(most) => faults(&|faults| {
-            (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), most);
-        }),
-        Quirk::Late(share, most) => faults(&|faults| {
-            (faults.reordering, faults.reordering_delay) = (Chance::of(share), most);
-        }),
-        Quirk::Detour(longer) => faults(&|faults| {
-            (faults.detour, faults.detour_delay) = (Chance::of(0.5), longer);
-        }),
-        Quirk::Duplication(share) => faults(&|faults| faults.duplication = Chance::of(share)),
-        Quirk::Wireless(most) => faults(&|faults| faults.jitter = most),
-        Quirk::NarrowBack(factor) => {
-            let rate = ((rate as f64 / factor) as u64).max(64_000);
-            // 50 ms of queue, at least ten acks.
-            scene.back(|back| (back.rate, back.queue) = (rate, (rate / 160).max(15_000)))
-        }
-        Quirk::AckLoss(share) => scene.back(|back| back.faults.loss = Chance::of(share)),
-        Quirk::RateStep(factor) => scene.change(middle, Change::Rate((rate as f64 * factor) as u64)),
-        Quirk::RouteChange(factor) => {
-            let delay = (cell.rtt as f64 / 2.0 * factor) as Nanos;
-            scene.change(middle, Change::Delay(delay))
-        }
-        Quirk::Outage(time) => scene.outage(middle, middle + time).ack_outage(middle, middle + time),
-        Quirk::SlowDisk(share) => scene.with(|flow| {
-            flow.receiver.disk.rate = (rate as f64 / 8.0 * share) as u64;
-        }),
-        Quirk::Cellular(least) => cellular(scene, cell, least),
-        Quirk::Stalls(stop, every) => stalls(scene, cell, began, (stop, every)),
-        Quirk::OnOff(..) => scene,
-    }
+/// How long nothing new has arrived.
+struct Silence {
+    delivered: u64,
+    since: Nanos,
+    longest: Nanos,
 }
 
-fn cellular(mut scene: Scene, cell: &Cell, least: f64) -> Scene {
-    let rng = &mut Rng::stream(cell.seed, STREAM);
-    for turn in 1..CHANGES_MAX {
-        let rate = (cell.rate as f64 * rng.uniform(least, 1.0)) as u64;
-        scene = scene.change(turn * CELLULAR_EVERY, Change::Rate(rate));
+impl Silence {
+    fn new(run: &mut Run) -> Silence {
+        let (delivered, since) = (run.played.flow(0).figures.delivered, run.played.world.now());
+        Silence { delivered, since, longest: 0 }
     }
-    scene
-}
 
-fn stalls(scene: Scene, cell: &Cell, began: Nanos, (stop, every): (Nanos, Nanos)) -> Scene {
-    let rng = &mut Rng::stream(cell.seed, STREAM + 1);
-    let mut at = began;
-    let stalls = (0..CHANGES_MAX).map(|_| {
-        at += rng.range(every / 2, every * 3 / 2);
-        let stall = (at, at + stop);
-        at += stop;
-        stall
-    });
-    let stalls: Vec<_> = stalls.collect();
-    scene.with(|flow| flow.receiver.cpu.stalls = stalls)
+    /// Goes on until a moment or the transfer's end.
+    fn watch(&mut self, run: &mut Run, cell: &Cell, until: Nanos) -> Result<(), String> {
+        let every = PROGRESS_EVERY.max(cell.rtt / LOOKS).max(until / PROGRESS_LOOKS);
+        while run.is_running() && run.played.world.now() < until {
+            let next = (run.played.world.now() + every).min(until);
+            run.until(next)?;
+            let (delivered, now) = (run.played.flow(0).figures.delivered, run.played.world.now());
+            if delivered > self.delivered {
+                (self.delivered, self.since) = (delivered, now);
+            }
+            self.longest = self.longest.max(now - self.since);
+            if now < next {
+                // The world itself has nothing more to do.
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw;
+    use super::super::{Quirk, draw};
     use super::*;
 
     #[test]
@@ -313,6 +237,7 @@ mod tests {
         cell.quirks = vec![Quirk::Loss(0.02)];
         let lossy = play(&cell, who);
         assert!(lossy.waste > 0.01 && lossy.excess < 0.01, "{lossy:?}");
+        assert!(lossy.silence_ms < 500.0, "{lossy:?}");
         cell.neighbours = vec![Algorithm::Cubic];
         let beside = play(&cell, who).beside.expect("both were there");
         assert!(beside.own > 1.0 && beside.neighbour > 0.1, "{beside:?}");

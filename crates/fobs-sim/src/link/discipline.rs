@@ -26,6 +26,13 @@ pub enum Discipline {
         /// Time that it may be exceeded.
         interval: Nanos,
     },
+    /// FQ-CoDel (RFC 8290): a queue with a CoDel for each flow, served in turns.
+    FqCoDel {
+        /// Acceptable standing delay of a flow's queue.
+        target: Nanos,
+        /// Time that it may be exceeded.
+        interval: Nanos,
+    },
     /// Marks every packet that meets more than this many bytes (a threshold as in data centres; RFC 8257).
     MarkAbove {
         /// Bytes.
@@ -36,6 +43,8 @@ pub enum Discipline {
 impl Discipline {
     /// CoDel with RFC 8289's constants (section 4.4): 5 ms, 100 ms.
     pub const CODEL: Discipline = Discipline::CoDel { target: 5 * MS, interval: 100 * MS };
+    /// FQ-CoDel with the same constants (RFC 8290 sections 5.2.1 and 5.2.2).
+    pub const FQ_CODEL: Discipline = Discipline::FqCoDel { target: 5 * MS, interval: 100 * MS };
 }
 
 /// What becomes of a packet.
@@ -61,8 +70,9 @@ pub(super) struct Management {
     codel: CoDel,
 }
 
+/// The state of CoDel (RFC 8289 section 5.3).
 #[derive(Debug, Default)]
-struct CoDel {
+pub(super) struct CoDel {
     first_above: Option<Nanos>,
     dropping: bool,
     drop_next: Nanos,
@@ -146,7 +156,15 @@ impl Management {
 }
 
 impl CoDel {
-    fn take(&mut self, now: Nanos, waited: Nanos, backlog: u64, target: Nanos, interval: Nanos) -> Admission {
+    /// The head has waited so long, with `backlog` bytes behind it.
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        waited: Nanos,
+        backlog: u64,
+        target: Nanos,
+        interval: Nanos,
+    ) -> Admission {
         // RFC 8289 section 5.5: nothing is wrong while the queue is short or what waits fits one packet.
         let above = waited >= target && backlog > 1500;
         let stands = match (above, self.first_above) {

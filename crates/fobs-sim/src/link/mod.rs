@@ -4,6 +4,7 @@
 //! [`Link::arrives_at`]: two events, however long queue and wire are.
 
 mod discipline;
+mod fair;
 mod faults;
 mod policer;
 
@@ -15,6 +16,7 @@ use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
 use crate::time::{Nanos, time_for};
 use discipline::{Admission, Management};
+use fair::FairQueue;
 use faults::{Fate, FaultState};
 use policer::Policer;
 use std::collections::VecDeque;
@@ -101,7 +103,7 @@ pub struct LinkStats {
     pub delivered_bytes: u64,
     /// Dropped because the queue was full.
     pub dropped_full: u64,
-    /// Dropped early by RED or CoDel.
+    /// Dropped early by the queue's management.
     pub dropped_early: u64,
     /// Dropped by the policer.
     pub policed: u64,
@@ -115,6 +117,40 @@ pub struct LinkStats {
     pub queue_max: u64,
 }
 
+/// Packets that wait.
+#[derive(Debug)]
+enum Waiting {
+    /// In one queue.
+    InLine(VecDeque<(Nanos, Packet)>),
+    /// In a queue for each flow, with the constants of their CoDel.
+    ByFlow { lanes: FairQueue, target: Nanos, interval: Nanos },
+}
+
+impl Waiting {
+    fn new(discipline: Discipline) -> Waiting {
+        match discipline {
+            Discipline::FqCoDel { target, interval } => {
+                Waiting::ByFlow { lanes: FairQueue::default(), target, interval }
+            }
+            _ => Waiting::InLine(VecDeque::new()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Waiting::InLine(line) => line.len(),
+            Waiting::ByFlow { lanes, .. } => lanes.len(),
+        }
+    }
+
+    fn push(&mut self, now: Nanos, packet: Packet) {
+        match self {
+            Waiting::InLine(line) => line.push_back((now, packet)),
+            Waiting::ByFlow { lanes, .. } => lanes.push(now, packet),
+        }
+    }
+}
+
 /// A running link.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -124,7 +160,7 @@ pub(crate) struct Link {
     policer: Option<Policer>,
     faults: FaultState,
     /// Waiting, and since when.
-    queue: VecDeque<(Nanos, Packet)>,
+    queue: Waiting,
     /// Bytes waiting or in service.
     queue_bytes: u64,
     /// When the packet in service has left.
@@ -144,7 +180,7 @@ impl Link {
             policer: config.policer.map(Policer::new),
             faults: FaultState::new(config.faults.clone()),
             rng,
-            queue: VecDeque::new(),
+            queue: Waiting::new(config.discipline),
             queue_bytes: 0,
             busy_until: None,
             serving: None,
@@ -201,7 +237,7 @@ impl Link {
             return;
         }
         let (backlog, len) = (self.queue_bytes, packet.len);
-        if backlog + u64::from(len) > self.config.queue {
+        if backlog + u64::from(len) > self.config.queue && !self.makes_room(len) {
             self.stats.dropped_full += 1;
             return;
         }
@@ -212,7 +248,7 @@ impl Link {
         }
         self.queue_bytes += u64::from(len);
         self.stats.queue_max = self.stats.queue_max.max(self.queue_bytes);
-        self.queue.push_back((now, packet));
+        self.queue.push(now, packet);
         if self.busy_until.is_none() {
             self.serve_next(now);
         }
@@ -277,14 +313,26 @@ impl Link {
         }
     }
 
+    /// Whether the longest of several queues gave up enough for a packet.
+    fn makes_room(&mut self, len: u32) -> bool {
+        let Waiting::ByFlow { lanes, .. } = &mut self.queue else { return false };
+        while self.queue_bytes + u64::from(len) > self.config.queue {
+            let Some(dropped) = lanes.take_fattest() else { return false };
+            self.queue_bytes -= u64::from(dropped.len);
+            self.stats.dropped_full += 1;
+        }
+        true
+    }
+
     fn serve_next(&mut self, now: Nanos) {
-        while let Some((since, mut packet)) = self.queue.pop_front() {
-            let behind = self.queue_bytes - u64::from(packet.len);
-            let verdict = self.management.on_dequeue(now, since, behind);
+        while let Some((since, mut packet, verdict)) = self.next_in_turn(now) {
             if self.is_dropped(verdict, &mut packet) {
                 self.stats.dropped_early += 1;
-                self.queue_bytes = behind;
+                self.queue_bytes -= u64::from(packet.len);
                 continue;
+            }
+            if let Waiting::ByFlow { lanes, .. } = &mut self.queue {
+                lanes.charge(packet.flow, packet.len);
             }
             self.count_delay(now - since);
             self.busy_until = Some(now + time_for(u64::from(packet.len), self.config.rate));
@@ -292,6 +340,19 @@ impl Link {
             return;
         }
         self.management.on_empty(now);
+    }
+
+    /// The packet whose turn it is, since when it has waited, and what becomes of it.
+    fn next_in_turn(&mut self, now: Nanos) -> Option<(Nanos, Packet, Admission)> {
+        match &mut self.queue {
+            Waiting::InLine(line) => {
+                let (since, packet) = line.pop_front()?;
+                let behind = self.queue_bytes - u64::from(packet.len);
+                let verdict = self.management.on_dequeue(now, since, behind);
+                Some((since, packet, verdict))
+            }
+            Waiting::ByFlow { lanes, target, interval } => lanes.pop(now, *target, *interval),
+        }
     }
 
     fn is_dropped(&mut self, verdict: Admission, packet: &mut Packet) -> bool {

@@ -169,3 +169,38 @@ fn an_outage_and_a_small_mtu_let_nothing_through() {
     out.enqueue(SEC, packet(9000));
     assert_eq!(out.inside(), 2);
 }
+
+#[test]
+fn fq_codel_serves_flows_alike_however_much_each_offers() {
+    let config =
+        LinkConfig { discipline: Discipline::FQ_CODEL, ..LinkConfig::new("l", 12_000_000, 0, 150_000) };
+    let mut link = link(config);
+    // The link carries a packet each millisecond. The first flow offers four, the second 0.6, the third 0.2.
+    let gaps = [250 * US, 1667 * US, 5 * MS];
+    let (mut next, mut arrived) = (gaps, [0u64; 3]);
+    let mut waited_most = 0;
+    while next[0] < 4 * SEC {
+        let flow = (0..3).min_by_key(|flow| next[*flow]).expect("three flows");
+        let events = [Some(next[flow]), link.departs_at(), link.arrives_at()];
+        let now = events.into_iter().flatten().min().expect("the next packet");
+        if link.arrives_at() == Some(now) {
+            let packet = link.pop_arrival(now).expect("due now");
+            arrived[usize::from(packet.flow)] += 1;
+            let at = next[2] - gaps[2];
+            waited_most = if packet.flow == 2 { waited_most.max(now - at) } else { waited_most };
+        } else if link.departs_at() == Some(now) {
+            link.on_departure(now);
+        } else {
+            link.enqueue(now, Packet { flow: flow as u16, ..packet(1500) });
+            next[flow] += gaps[flow];
+        }
+        assert!(link.backlog() <= link.config().queue);
+    }
+    // Shares of 0.4, 0.4 and 0.2: max-min fairness.
+    for (flow, share) in [(0, 0.4), (1, 0.4), (2, 0.2)] {
+        assert!((arrived[flow] as f64 / 4000.0 - share).abs() < 0.02, "{arrived:?}");
+    }
+    assert!(waited_most < 5 * MS, "a flow within its share waits for a turn only: {waited_most}");
+    let stats = link.stats();
+    assert!(stats.dropped_early > 10 && stats.dropped_full > 100, "{stats:?}");
+}

@@ -191,7 +191,7 @@ fn discipline(table: &Table, link: &LinkTable, queue: u64) -> Result<Discipline>
     let codel = link.codel_target_ms.is_some() || link.codel_interval_ms.is_some();
     let aqm = link.aqm.as_ref().unwrap_or(&Aqm::DropTail);
     only_with("red_low_kb", red && !matches!(aqm, Aqm::Red), "red")?;
-    only_with("codel_target_ms", codel && !matches!(aqm, Aqm::Codel), "codel")?;
+    only_with("codel_target_ms", codel && !matches!(aqm, Aqm::Codel | Aqm::FqCodel), "codel")?;
     only_with("mark_above_kb", link.mark_above_kb.is_some() && !matches!(aqm, Aqm::Mark), "mark")?;
     Ok(match aqm {
         Aqm::DropTail => Discipline::DropTail,
@@ -210,10 +210,15 @@ fn discipline(table: &Table, link: &LinkTable, queue: u64) -> Result<Discipline>
                 probability_max: table.number("red_probability", probability, 1e-6, 1.0)?,
             }
         }
-        Aqm::Codel => Discipline::CoDel {
-            target: table.millis("codel_target_ms", link.codel_target_ms.unwrap_or(5.0))?,
-            interval: table.millis("codel_interval_ms", link.codel_interval_ms.unwrap_or(100.0))?.max(MS),
-        },
+        Aqm::Codel | Aqm::FqCodel => {
+            let target = table.millis("codel_target_ms", link.codel_target_ms.unwrap_or(5.0))?;
+            let interval =
+                table.millis("codel_interval_ms", link.codel_interval_ms.unwrap_or(100.0))?.max(MS);
+            match aqm {
+                Aqm::FqCodel => Discipline::FqCoDel { target, interval },
+                _ => Discipline::CoDel { target, interval },
+            }
+        }
         Aqm::Mark => {
             let kb =
                 link.mark_above_kb.ok_or_else(|| table.refuse("mark_above_kb", "aqm = \"mark\" needs it"))?;

@@ -75,6 +75,7 @@ pub(super) enum Aqm {
     DropTail,
     Red,
     Codel,
+    FqCodel,
     Mark,
 }
 

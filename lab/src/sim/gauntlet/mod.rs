@@ -3,19 +3,24 @@
 //! Every controller plays the same cells. Rates are compared within a cell, so that a cell is as hard for
 //! all; what is reported are distributions over cells, with the worst by name.
 
+mod ablation;
 mod table;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueHint;
 use fobs_proto::congestion::{CongestionControl, Params};
 use fobs_sim::flow::tcp::Algorithm;
-use fobs_sim::gauntlet::{Beside, Cell, Contestant, Outcomes, TRAINING_BELOW, draw, play_tuned};
+use fobs_sim::gauntlet::{
+    Beside, Cell, Contestant, Outcomes, TRAINING_BELOW, draw, play_tuned, play_watched,
+};
+use fobs_sim::time::MS;
 use serde::Serialize;
 
 use crate::failure::{EXIT_FILE_IO, EXIT_INTERNAL, Failure};
@@ -36,9 +41,25 @@ pub struct GauntletArgs {
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
 
-    /// Controllers to play, with commas
+    /// Controllers to play, with commas; or all, of which greedy and rbudp take what they are given
     #[arg(long, value_name = "LIST", default_value = "auto,cubic,bbr,hstfrc,scalable,fast,udt", value_parser = Contestants::from_str)]
     cc: Contestants,
+
+    /// Only cells without neighbours, or only those with
+    #[arg(long, value_name = "KIND")]
+    only: Option<Only>,
+
+    /// Play auto with each of its rules removed in turn, and print what each is worth
+    #[arg(long, conflicts_with_all = ["trace", "json"])]
+    ablate: bool,
+
+    /// Play auto without these of its rules, with commas
+    #[arg(long, value_name = "RULES", value_delimiter = ',', conflicts_with = "ablate")]
+    without: Vec<String>,
+
+    /// Print what each contestant does, this often in ms; for one cell
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
+    trace: Option<u64>,
 
     /// Numbers of auto, as in queue_gain=0.4; may be repeated (docs/controllers.md)
     #[arg(long = "param", value_name = "NAME=NUMBER")]
@@ -57,6 +78,18 @@ pub struct GauntletArgs {
     verbose: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    Alone,
+    Beside,
+}
+
+impl Only {
+    fn has(self, cell: &Cell) -> bool {
+        cell.neighbours.is_empty() == (self == Only::Alone)
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Contestants(Vec<CongestionControl>);
 
@@ -71,6 +104,11 @@ impl FromStr for Contestants {
                 cc => Ok(cc),
             }
         };
+        if text == "all" {
+            let told = |cc: &CongestionControl| matches!(cc, CongestionControl::Fixed { .. });
+            let names = CongestionControl::ALL.into_iter().filter(|cc| !told(cc));
+            return Ok(Contestants(names.collect()));
+        }
         text.split(',').map(one).collect::<Result<_, _>>().map(Contestants)
     }
 }
@@ -96,6 +134,7 @@ struct Record<'a> {
     of_best: f64,
     seconds: f64,
     first_byte_ms: f64,
+    silence_ms: f64,
     waste: f64,
     excess: f64,
     queue_ms: f64,
@@ -105,7 +144,10 @@ struct Record<'a> {
 
 pub fn run(args: &GauntletArgs) -> Result<(), Failure> {
     let from = args.seed.unwrap_or_else(clock_seed);
-    let params = parse_params(&args.params)?;
+    let params = ablation::without(parse_params(&args.params)?, &args.without)?;
+    if args.ablate {
+        return ablation::run(from, args, &params);
+    }
     let mut contestants: Vec<Contestant> = args.cc.0.iter().map(|cc| Contestant::Fobs(*cc)).collect();
     contestants.push(Contestant::Tcp(Algorithm::Cubic));
     let played = play_all(from, args, &contestants, &params);
@@ -130,7 +172,8 @@ pub fn run(args: &GauntletArgs) -> Result<(), Failure> {
     let broken = played.iter().find(|one| one.outcomes.end.starts_with("broken rule"));
     broken.map_or(Ok(()), |one| {
         let (cell, end) = (&one.cell, &one.outcomes.end);
-        Err(Failure::with_code(EXIT_INTERNAL, format!("{}, {cell}: {end}; {}", one.name, table::replay(one))))
+        let replay = table::replay(cell);
+        Err(Failure::with_code(EXIT_INTERNAL, format!("{}, {cell}: {end}; {replay}", one.name)))
     })
 }
 
@@ -153,31 +196,39 @@ fn parse_params(list: &[String]) -> Result<Params, Failure> {
 }
 
 fn play_all(from: u64, args: &GauntletArgs, contestants: &[Contestant], params: &Params) -> Vec<Played> {
-    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let cells: Vec<Cell> = (0..args.cells).map(|index| draw(from.wrapping_add(index))).collect();
+    let drawn = cells.iter().filter(|cell| args.only.is_none_or(|only| only.has(cell)));
+    let jobs: Vec<(&Cell, Contestant)> = drawn
+        .flat_map(|cell| contestants.iter().filter(|who| plays(cell, **who)).map(move |who| (cell, *who)))
+        .collect();
+    let trace = args.trace.map(|ms| ms * MS);
+    on_threads(args.threads, &jobs, |(cell, who)| {
+        let outcomes = match trace {
+            Some(every) => play_watched(cell, *who, params, &mut trace::printer(&who.name(), every)),
+            None => play_tuned(cell, *who, params),
+        };
+        Played { cell: (*cell).clone(), name: who.name(), outcomes }
+    })
+}
+
+/// What `work` makes of each job, in their order.
+fn on_threads<J: Sync, T: Send>(threads: u64, jobs: &[J], work: impl Fn(&J) -> T + Sync) -> Vec<T> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
-        for _ in 0..args.threads {
+        for _ in 0..threads {
             scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    if index >= args.cells {
-                        return;
-                    }
-                    let cell = draw(from.wrapping_add(index));
-                    let all = contestants.iter().filter(|who| plays(&cell, **who));
-                    let played: Vec<Played> = all
-                        .map(|who| {
-                            let outcomes = play_tuned(&cell, *who, params);
-                            Played { cell: cell.clone(), name: who.name(), outcomes }
-                        })
-                        .collect();
-                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(played);
+                while let Some((index, job)) =
+                    jobs.iter().enumerate().nth(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let made = work(job);
+                    done.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((index, made));
                 }
             });
         }
     });
-    let mut played = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    played.sort_by_key(|one| one.cell.seed);
-    played
+    let mut done = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, made)| made).collect()
 }
 
 /// TCP only takes our place beside neighbours: what it leaves them is what a transfer is compared with.
@@ -197,8 +248,18 @@ fn best_of(played: &[Played]) -> BTreeMap<u64, f64> {
 }
 
 fn record(one: &Played, best: f64) -> Record<'_> {
-    let Outcomes { end, complete, goodput, seconds, first_byte_ms, waste, excess, queue_ms, beside } =
-        &one.outcomes;
+    let Outcomes {
+        end,
+        complete,
+        goodput,
+        seconds,
+        first_byte_ms,
+        silence_ms,
+        waste,
+        excess,
+        queue_ms,
+        beside,
+    } = &one.outcomes;
     Record {
         seed: one.cell.seed,
         cell: one.cell.to_string(),
@@ -210,6 +271,7 @@ fn record(one: &Played, best: f64) -> Record<'_> {
         of_best: goodput / best.max(f64::MIN_POSITIVE),
         seconds: *seconds,
         first_byte_ms: *first_byte_ms,
+        silence_ms: *silence_ms,
         waste: *waste,
         excess: *excess,
         queue_ms: *queue_ms,

@@ -4,7 +4,6 @@
 use super::super::{AckSample, ModeReason};
 use super::Auto;
 use super::detect::{Crowd, CrowdSample, Joined, Overload, Room};
-use super::drain::Growth;
 use super::model::{QueueLevel, Shortfall};
 use super::priority::Priority;
 use super::probe::ProbePlan;
@@ -34,6 +33,7 @@ enum Finding {
 
 impl Auto {
     pub(super) fn on_cruise_ack(&mut self, ack: &AckSample, progress: Progress) {
+        self.cycle.resume(ack.now);
         self.model.estimate(ack, self.detect.policer.finding(&self.model.params), self.bursts);
         let finding = self.find(ack, progress);
         self.decide(ack, finding);
@@ -82,7 +82,8 @@ impl Auto {
             Finding::DrainDue => self.enter_drain(ack.now, Why::DrainDue),
             Finding::PhaseOver => match self.state {
                 State::Cruise(cruise) => self.end_cruise_phase(ack, cruise.index),
-                _ => self.end_drain(ack.now),
+                State::Drain(drain) => self.end_drain(ack.now, drain),
+                _ => {}
             },
             Finding::Steady => match self.state {
                 State::Drain(drain) => self.set_rate(drain.gain),
@@ -130,10 +131,11 @@ impl Auto {
     }
 
     fn end_cruise_phase(&mut self, ack: &AckSample, index: u32) {
-        let unexplained = self.model.loses();
+        let (params, losses) = (self.model.params, &mut self.model.losses);
+        let unexplained = losses.beyond_chance(&params) | losses.accumulate(&params);
         let overload = self.detect.policer.on_phase(unexplained, &self.model.params);
         if unexplained {
-            self.cycle.growth = Growth::Hold;
+            self.cycle.hold(ack.now, &self.model);
             self.detect.rise.unsettle(ack.now);
         }
         let level = self.model.level();
@@ -143,7 +145,7 @@ impl Auto {
         }
         let share = self.model.share();
         let joined = self.detect.joiner.on_phase(index, share, level, self.bursts, &self.model.params);
-        let creeps = self.cycle.growth == Growth::Creep && index > 1;
+        let creeps = self.cycle.creeps() && index > 1;
         if overload == Overload::Persistent {
             self.enter_drain(ack.now, Why::Overloaded);
         } else if joined == Some(Joined) && !ack.app_limited {
@@ -172,10 +174,7 @@ impl Auto {
         let (model, p) = (&self.model, &self.model.params);
         let path = model.latest_rtt.max(model.span).max(p.measure_min).as_secs_f64();
         let short_of = model.queue_target().as_secs_f64() - model.queue.delay().as_secs_f64();
-        let creep = match self.cycle.growth {
-            Growth::Creep => p.creep_max,
-            Growth::Hold => 0.0,
-        };
+        let creep = if self.cycle.creeps() { p.creep_max } else { 0.0 };
         1.0 + (p.queue_gain * short_of / path).clamp(-p.trim_max, creep)
     }
 }

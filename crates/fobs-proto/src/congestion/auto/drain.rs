@@ -3,17 +3,18 @@
 //! when the queue holds nothing of this flow.
 
 use super::Auto;
+use super::model::{Count, Model, QueueLevel};
 use super::state::{Drain, Phase, State, Why};
 use crate::Timestamp;
 use std::time::Duration;
 
-/// Whether sending a little more than is delivered is of use, until the next drain.
+/// Whether sending a little more than is delivered is of use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Growth {
     /// It may find room.
     Creep,
-    /// It was lost or marked.
-    Hold,
+    /// It was lost or marked: not before this moment.
+    Hold(Timestamp),
 }
 
 /// The time from drain to drain.
@@ -24,12 +25,17 @@ pub(crate) struct Cycle {
     pub(crate) drained: Timestamp,
     /// The base delay as it was known at the last drain.
     base: Duration,
-    pub(crate) growth: Growth,
+    growth: Growth,
+    /// Phases to hold for when creeping costs something again: twice as many each time, until the path delivers
+    /// a higher rate.
+    holds: u32,
+    /// What the phase before the drain counted, if it lost more than chance explains.
+    cost: Option<Count>,
 }
 
 impl Default for Cycle {
     fn default() -> Cycle {
-        Cycle { drained: Timestamp::ZERO, base: Duration::ZERO, growth: Growth::Creep }
+        Cycle { drained: Timestamp::ZERO, base: Duration::ZERO, growth: Growth::Creep, holds: 1, cost: None }
     }
 }
 
@@ -37,6 +43,32 @@ impl Cycle {
     pub(crate) fn restart(&mut self, now: Timestamp, base: Duration) {
         self.drained = now;
         self.base = base;
+    }
+
+    /// Whether sending more may be tried.
+    pub(crate) fn creeps(&self) -> bool {
+        self.growth == Growth::Creep
+    }
+
+    /// More was lost or marked than the path loses by itself.
+    pub(crate) fn hold(&mut self, now: Timestamp, model: &Model) {
+        if self.growth == Growth::Creep {
+            self.holds = self.holds.saturating_mul(2);
+        }
+        let time = (model.phase().total() * self.holds).min(model.cycle_len());
+        self.growth = Growth::Hold(now + time);
+    }
+
+    /// A hold ends.
+    pub(crate) fn resume(&mut self, now: Timestamp) {
+        if matches!(self.growth, Growth::Hold(until) if now >= until) {
+            self.growth = Growth::Creep;
+        }
+    }
+
+    /// The path delivers a higher rate.
+    pub(crate) fn grew(&mut self) {
+        self.holds = 1;
     }
 }
 
@@ -64,21 +96,45 @@ impl Auto {
             self.detect.rise.unsettle(now);
         }
         self.cycle.restart(now, self.model.min_rtt);
-        self.cycle.growth = Growth::Creep;
+        self.cycle.cost = self.model.loses().then(|| self.model.losses.phase());
         self.detect.policer.forget();
         let phase = self.model.phase().total().as_secs_f64();
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
             (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
         let gain = 1.0 - (p.drain_margin + queue / phase).min(p.drain_max);
-        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain }), why, gain);
+        let queue = self.model.queue.delay();
+        self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
+    }
+
+    /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made the
+    /// delay no shorter. A flow's own queue shrinks by what the flow does not send, and a queue of others
+    /// delivers more of a flow that sends less than it did.
+    fn shows_no_queue(&self, drain: &Drain) -> bool {
+        let (model, p) = (&self.model, &self.model.params);
+        let withheld = model.phase().total().mul_f64((1.0 - drain.gain) * model.share());
+        let fell = drain.queue.saturating_sub(model.queue.delay());
+        model.level() == QueueLevel::Busy
+            && fell < drain.queue.min(withheld).mul_f64(p.test_left)
+            && model.newest <= model.pacing.scaled(p.test_no_queue)
+            && !model.loses()
     }
 
     /// A drain is over: what was lost in it is the path's own loss.
-    pub(super) fn end_drain(&mut self, now: Timestamp) {
+    pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
         self.model.losses.learn();
+        // A rate that lost what the drain did not lose is not tried again at once.
+        if self.cycle.cost.take().is_some_and(|cost| self.model.losses.exceeds(cost, &self.model.params)) {
+            self.cycle.hold(now, &self.model);
+        }
         if self.base_fell() {
             return self.enter_drain(now, Why::BaseFell);
+        }
+        if self.shows_no_queue(&drain) {
+            self.model.forget_base(now, self.model.min_rtt + self.model.queue.delay());
+            self.cycle.restart(now, self.model.min_rtt);
+            let gain = self.model.params.ramp_gain(0);
+            return self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);
         }
         match self.probe_after_drain(now) {
             Some(plan) => self.enter_probe(now, plan, Why::AfterDrain),

@@ -41,7 +41,7 @@ use super::{
 };
 use crate::{Rate, Timestamp};
 use detect::{Bursts, Detectors, QueueEvent};
-use drain::{Cycle, Growth};
+use drain::Cycle;
 use memory::Memory;
 use model::Model;
 use priority::Claims;
@@ -288,7 +288,7 @@ impl Controller for Auto {
             self.model.capacity = self.model.capacity.min(self.model.newest);
             self.detect.rise.unsettle(mark.now);
             self.enter_drain(mark.now, Why::Marked);
-            self.cycle.growth = Growth::Hold;
+            self.cycle.hold(mark.now, &self.model);
         }
     }
 

@@ -66,6 +66,7 @@ impl Auto {
             }
             Finding::Delivered(arrives) => {
                 self.detect.relapse.on_success();
+                self.cycle.grew();
                 if let RampOrigin::Silenced(former) = ramp.origin {
                     self.model.capacity = former;
                     return self.transition(now, State::ramp(now, 0), Why::Delivered, 1.0);

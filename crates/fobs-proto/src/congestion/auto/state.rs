@@ -5,6 +5,7 @@ use super::competition::Competition;
 use super::model::PhaseLen;
 use super::probe::Probe;
 use crate::{Rate, Timestamp};
+use std::time::Duration;
 
 /// What the controller is doing.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(crate) enum State {
 pub(crate) struct Train {
     /// When its first ack came.
     pub(crate) first_ack: Option<Timestamp>,
+    /// The steepest slope that enough of its packets show.
+    pub(crate) steepest: Option<Rate>,
 }
 
 /// A phase of the ramp.
@@ -56,6 +59,8 @@ pub(crate) struct Drain {
     pub(crate) phase: Phase,
     /// Rate over capacity.
     pub(crate) gain: f64,
+    /// The standing queue when it began.
+    pub(crate) queue: Duration,
 }
 
 /// A phase of cruising.
@@ -267,6 +272,7 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Drain, Kind::Drain, Why::BaseFell),
     (Kind::Drain, Kind::Drain, Why::Collapse),
     (Kind::Drain, Kind::Ramp, Why::QueuePassed),
+    (Kind::Drain, Kind::Ramp, Why::PathLonger),
     (Kind::Drain, Kind::Cruise, Why::Ceiling),
     (Kind::Drain, Kind::Compete, Why::Crowded),
     (Kind::Drain, Kind::Compete, Why::ClaimRaised),

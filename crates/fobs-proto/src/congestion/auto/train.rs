@@ -49,7 +49,15 @@ impl Auto {
         let State::Train(train) = &mut self.state else { return };
         let first_ack = *train.first_ack.get_or_insert(ack.now);
         let waited = ack.now - first_ack >= self.model.latest_rtt.max(self.model.params.measure_min);
-        let Some(Estimate { rate, step }) = self.estimate_train(ack, waited) else { return };
+        if let Some(sample) = ack.rate.filter(|sample| sample.packets >= self.model.params.train_slow_packets)
+        {
+            // Stamps make a short slope look steeper than it is.
+            let bytes = sample.rate.bytes_in(sample.span);
+            train.steepest =
+                train.steepest.max(Rate::of(bytes, sample.span + self.model.params.train_stamps));
+        }
+        let steepest = train.steepest;
+        let Some(Estimate { rate, step }) = self.estimate_train(ack, waited, steepest) else { return };
         self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);
         self.memory.end_jump_below(rate);
         self.model.proven = self.model.capacity;
@@ -57,7 +65,7 @@ impl Auto {
     }
 
     /// What the train has found, if enough of it has arrived.
-    fn estimate_train(&mut self, ack: &AckSample, waited: bool) -> Option<Estimate> {
+    fn estimate_train(&mut self, ack: &AckSample, waited: bool, steepest: Option<Rate>) -> Option<Estimate> {
         let p = &self.model.params;
         // All of the train is accounted for, or all of it that will be: then what there is must do.
         let acked = self.model.losses.acked() as u64;
@@ -68,6 +76,16 @@ impl Auto {
             complete || slow || s.packets >= p.train_packets_min
         });
         // On a short path a ramp that goes too far is over in 10 ms.
+        // Where a short queue dropped most of the train, the slope over all that has arrived since spans the
+        // gap as well: what arrived together counts.
+        if complete
+            && acked < p.train_packets_min
+            && self.model.losses.lost() >= p.train_slow_packets as f64
+            && let Some(rate) =
+                steepest.filter(|steepest| sample.is_none_or(|sample| *steepest > sample.rate))
+        {
+            return Some(Estimate { rate: rate.min(p.train_fastest), step: 0 });
+        }
         match sample {
             Some(sample) if sample.rate > p.train_fastest && self.model.min_rtt < p.measure_min => {
                 Some(Estimate { rate: sample.rate, step: p.ramp_fast })

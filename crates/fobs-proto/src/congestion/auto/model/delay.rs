@@ -39,13 +39,19 @@ impl StandingQueue {
     }
 }
 
-/// The base delay: the least round trip of one to two spans. The span is longer than that of
-/// [`AckSample::min_rtt`], because CUBIC takes up to 15 s from loss to loss and its queue only grows
-/// meanwhile.
+/// The base delay: the least round trip of one to two spans that two windows in a row have seen. What one
+/// window saw alone says nothing: a link that holds packets up, as wireless ones do, lets the first packet
+/// after a pause pass at once, and no other. The span is longer than that of [`AckSample::min_rtt`], because
+/// CUBIC takes up to 15 s from loss to loss and its queue only grows meanwhile.
 ///
 /// [`AckSample::min_rtt`]: crate::congestion::AckSample::min_rtt
 #[derive(Debug)]
 pub(crate) struct Base {
+    /// The least of the present window, and of the one before.
+    window: Duration,
+    window_before: Duration,
+    window_began: Timestamp,
+    /// The least of the present span, and of the one before.
     now: Duration,
     before: Duration,
     began: Timestamp,
@@ -53,25 +59,43 @@ pub(crate) struct Base {
 
 impl Default for Base {
     fn default() -> Base {
-        Base { now: Duration::MAX, before: Duration::MAX, began: Timestamp::ZERO }
+        let (none, began) = (Duration::MAX, Timestamp::ZERO);
+        Base { window: none, window_before: none, window_began: began, now: none, before: none, began }
     }
 }
 
 impl Base {
-    /// Takes a round trip and gives the least.
-    pub(crate) fn on_rtt(&mut self, now: Timestamp, rtt: Duration, span: Duration) -> Duration {
+    /// Takes a round trip and gives the base delay.
+    pub(crate) fn on_rtt(
+        &mut self,
+        now: Timestamp,
+        rtt: Duration,
+        window: Duration,
+        span: Duration,
+    ) -> Duration {
+        if now - self.window_began >= window {
+            self.add(now, self.window.max(self.window_before), span);
+            self.window_before = std::mem::replace(&mut self.window, rtt);
+            self.window_began = now;
+        }
+        self.window = self.window.min(rtt);
+        let known = self.now.min(self.before);
+        // At first the least there is must do.
+        if known == Duration::MAX { self.window.min(self.window_before) } else { known }
+    }
+
+    fn add(&mut self, now: Timestamp, stood: Duration, span: Duration) {
         if now - self.began >= span {
-            self.before = self.now;
-            self.now = rtt;
+            self.before = std::mem::replace(&mut self.now, stood);
             self.began = now;
         }
-        self.now = self.now.min(rtt);
-        self.now.min(self.before)
+        self.now = self.now.min(stood);
     }
 
     /// The path has another delay now.
     pub(crate) fn forget(&mut self, now: Timestamp, rtt: Duration) {
-        *self = Base { now: rtt, before: rtt, began: now };
+        let (before, began) = (rtt, now);
+        *self = Base { window: rtt, window_before: rtt, window_began: now, now: rtt, before, began };
     }
 }
 
@@ -100,13 +124,29 @@ mod tests {
         assert!(queue.was_busy(at(60), 20 * MS));
     }
 
+    /// The base delay after round trips of so many milliseconds, one each millisecond.
+    fn after(base: &mut Base, from: u32, rtts: &[u32]) -> Duration {
+        let each = rtts.iter().zip(from..);
+        each.map(|(rtt, ms)| base.on_rtt(at(ms), MS * *rtt, 10 * MS, 100 * MS)).last().expect("some")
+    }
+
     #[test]
     fn the_base_delay_is_that_of_one_to_two_spans() {
         let mut base = Base::default();
-        assert_eq!(base.on_rtt(at(0), 20 * MS, 100 * MS), 20 * MS);
-        assert_eq!(base.on_rtt(at(150), 30 * MS, 100 * MS), 20 * MS);
-        assert_eq!(base.on_rtt(at(260), 30 * MS, 100 * MS), 30 * MS);
-        base.forget(at(261), 40 * MS);
-        assert_eq!(base.on_rtt(at(262), 50 * MS, 100 * MS), 40 * MS);
+        assert_eq!(after(&mut base, 0, &[20; 30]), 20 * MS);
+        assert_eq!(after(&mut base, 30, &[30; 100]), 20 * MS);
+        assert_eq!(after(&mut base, 130, &[30; 150]), 30 * MS);
+        base.forget(at(281), 40 * MS);
+        assert_eq!(after(&mut base, 282, &[50; 30]), 40 * MS);
+    }
+
+    #[test]
+    fn a_delay_that_one_window_alone_has_seen_is_not_the_base() {
+        let mut base = Base::default();
+        let jitter = |first: u32| -> Vec<u32> { [vec![first], vec![25; 49]].concat() };
+        assert_eq!(after(&mut base, 0, &[20]), 20 * MS, "there is no other yet");
+        assert_eq!(after(&mut base, 1, &jitter(20)), 25 * MS);
+        assert_eq!(after(&mut base, 51, &jitter(20)), 25 * MS, "the first after a pause");
+        assert_eq!(after(&mut base, 101, &[21; 40]), 21 * MS);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Packets acknowledged and lost.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+pub(crate) struct Count {
     acked: f64,
     lost: f64,
 }
@@ -21,6 +21,8 @@ impl Count {
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     phase: Count,
+    /// Of all phases since the last one that lost more than chance explains, or since a drain.
+    lately: Count,
     turn: Count,
     turn_began: Timestamp,
     /// Of drains, in which the queue holds nothing of this flow; each weighs half of the one after it.
@@ -31,18 +33,21 @@ impl Losses {
     /// Packets arrived.
     pub(crate) fn on_acked(&mut self, packets: f64) {
         self.phase.acked += packets;
+        self.lately.acked += packets;
         self.turn.acked += packets;
     }
 
     /// Packets were lost.
     pub(crate) fn on_lost(&mut self, packets: f64) {
         self.phase.lost += packets;
+        self.lately.lost += packets;
         self.turn.lost += packets;
     }
 
     /// Packets that were declared lost arrived: they were no loss, in this phase or in a drain before.
     pub(crate) fn on_found(&mut self, packets: f64) {
         self.turn.lost = (self.turn.lost - packets).max(0.0);
+        self.lately.lost = (self.lately.lost - packets).max(0.0);
         let earlier = (packets - self.phase.lost).max(0.0);
         self.phase.lost = (self.phase.lost - packets).max(0.0);
         self.unhindered.lost = (self.unhindered.lost - earlier).max(0.0);
@@ -51,6 +56,11 @@ impl Losses {
     /// Packets acknowledged in this phase.
     pub(crate) fn acked(&self) -> f64 {
         self.phase.acked
+    }
+
+    /// Packets lost in this phase.
+    pub(crate) fn lost(&self) -> f64 {
+        self.phase.lost
     }
 
     /// Another phase is measured.
@@ -62,6 +72,22 @@ impl Losses {
     pub(crate) fn learn(&mut self) {
         self.unhindered.acked = self.unhindered.acked / 2.0 + self.phase.acked;
         self.unhindered.lost = self.unhindered.lost / 2.0 + self.phase.lost;
+        self.lately = Count::default();
+    }
+
+    /// What was counted in this phase.
+    pub(crate) fn phase(&self) -> Count {
+        self.phase
+    }
+
+    /// Whether all phases since this was last so lost more than chance explains: a little in each of many
+    /// phases is a lot.
+    pub(crate) fn accumulate(&mut self, p: &Params) -> bool {
+        let much = self.exceeds(self.lately, p);
+        if much {
+            self.lately = Count::default();
+        }
+        much
     }
 
     /// Share of packets that the path loses whatever is sent, at most `loss_share_max`.
@@ -75,8 +101,13 @@ impl Losses {
 
     /// Whether more was lost in this phase than chance explains.
     pub(crate) fn beyond_chance(&self, p: &Params) -> bool {
-        let expected = p.chance_share * self.share(p) * self.phase.all();
-        self.phase.lost > expected + p.chance_sigmas * expected.sqrt() + p.chance_packets
+        self.exceeds(self.phase, p)
+    }
+
+    /// Whether these losses exceed what chance explains.
+    pub(crate) fn exceeds(&self, count: Count, p: &Params) -> bool {
+        let expected = p.chance_share * self.share(p) * count.all();
+        count.lost > expected + p.chance_sigmas * expected.sqrt() + p.chance_packets
     }
 
     /// Whether `lost` of `all` packets exceed what the path's own loss rate explains. A path that

@@ -10,7 +10,7 @@ mod loss;
 
 pub(crate) use delay::{Base, StandingQueue};
 pub(crate) use delivery::{Best, Shortfall};
-pub(crate) use loss::Losses;
+pub(crate) use loss::{Count, Losses};
 
 use super::super::AckSample;
 use super::params::Params;
@@ -48,6 +48,9 @@ pub(crate) struct Model {
     /// Datagram bytes of a full packet when the controller was made.
     pub(crate) packet_len: u64,
     base: Base,
+    /// The same of the way there alone, and the least time that it took.
+    base_there: Base,
+    excess_there: Duration,
     /// The base delay: the least round trip of a long time.
     pub(crate) min_rtt: Duration,
     pub(crate) latest_rtt: Duration,
@@ -75,6 +78,8 @@ impl Model {
         Model {
             packet_len: u64::from(packet_len).max(1),
             base: Base::default(),
+            base_there: Base::default(),
+            excess_there: Duration::ZERO,
             min_rtt: Duration::ZERO,
             latest_rtt: Duration::ZERO,
             queue: StandingQueue::default(),
@@ -95,9 +100,11 @@ impl Model {
     /// Takes in what an ack says of the path.
     pub(crate) fn update(&mut self, ack: &AckSample) {
         let p = self.params;
-        self.min_rtt = self.base.on_rtt(ack.now, ack.min_rtt, p.base_span);
-        self.latest_rtt = ack.latest_rtt;
         let window = (self.min_rtt / 8).max(p.measure_min / 2);
+        self.min_rtt = self.base.on_rtt(ack.now, ack.latest_rtt, window, p.base_span);
+        let there = self.base_there.on_rtt(ack.now, ack.one_way, window, p.base_span);
+        self.excess_there = ack.one_way.saturating_sub(there);
+        self.latest_rtt = ack.latest_rtt;
         let idle = self.queue_target() / p.queue_busy;
         self.queue.on_delay(ack.now, self.delay(), window, idle);
         self.losses.on_acked(ack.acked_bytes as f64 / self.packet_len as f64);
@@ -112,11 +119,15 @@ impl Model {
     /// The path has another base delay now.
     pub(crate) fn forget_base(&mut self, now: Timestamp, rtt: Duration) {
         self.base.forget(now, rtt);
+        self.base_there = Base::default();
+        self.min_rtt = rtt;
+        self.queue = StandingQueue::default();
     }
 
-    /// The newest delay in the queue.
+    /// The newest delay in the queue: what is no longer on the way there is a queue of acks, and what is only
+    /// longer by the two clocks is their drift.
     pub(crate) fn delay(&self) -> Duration {
-        self.latest_rtt.saturating_sub(self.min_rtt)
+        self.latest_rtt.saturating_sub(self.min_rtt).min(self.excess_there)
     }
 
     /// Whether the flow is application-limited, so that a delivery rate says nothing of the path. A flow

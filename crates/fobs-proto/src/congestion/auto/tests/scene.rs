@@ -148,6 +148,7 @@ impl Scene {
             packet_len: PACKET,
             bytes_in_flight: (sent * rtt.as_secs_f64()) as u64 + 1,
             latest_rtt: rtt,
+            one_way: rtt,
             smoothed_rtt: rtt,
             min_rtt: self.least.max(mood.base.min(self.least)),
             rate: sample(over, time),

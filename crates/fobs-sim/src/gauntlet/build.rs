@@ -1,0 +1,161 @@
+//! A cell's scene.
+
+use super::draw::{Cell, Order, Quirk};
+use super::play::Contestant;
+use crate::flow::Traffic;
+use crate::flow::fobs::{FobsConfig, Object};
+use crate::flow::source::{Pattern, SourceConfig};
+use crate::flow::tcp::TcpConfig;
+use crate::link::{Change, Discipline, Faults, GilbertElliott, PolicerConfig};
+use crate::rng::{Chance, Rng};
+use crate::scene::Scene;
+use crate::time::{MS, Nanos, SEC};
+use fobs_proto::congestion::Params;
+
+/// Stream of what varies within a cell.
+const STREAM: u64 = 0x6a17;
+/// Multiple of the time at the link's rate after which a cell without neighbours ends, and what is added: slow
+/// starts.
+const LASTS_FACTOR: u64 = 8;
+const LASTS_MORE: Nanos = 60 * SEC;
+/// Round trips after which the second of transfer and neighbours begins.
+const SECOND_AFTER: u64 = 30;
+/// Time between two changes of a cellular rate.
+const CELLULAR_EVERY: Nanos = 200 * MS;
+/// Most changes and stalls of a cell.
+const CHANGES_MAX: u64 = 1000;
+
+/// A scene, and when what happens in it.
+pub(super) struct Built {
+    pub(super) scene: Scene,
+    /// When the transfer begins.
+    pub(super) began: Nanos,
+    /// When transfer and neighbours are both there.
+    pub(super) meet: Nanos,
+    /// When the cell ends.
+    pub(super) lasts: Nanos,
+}
+
+/// The cell with this contestant.
+pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
+    let second = (SECOND_AFTER * cell.rtt).clamp(SEC / 2, 3 * SEC);
+    let (ours, theirs) = match cell.order {
+        _ if cell.neighbours.is_empty() => (0, 0),
+        Order::NeighboursFirst => (second, 0),
+        Order::NeighboursSecond => (0, second),
+    };
+    let lasts = match cell.neighbours.is_empty() {
+        true => LASTS_FACTOR * cell.ideal() + LASTS_MORE,
+        false => ours + cell.ideal(),
+    };
+    let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
+    // Faster than any bottleneck, or the interface would be one.
+    scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
+    scene = match who {
+        Contestant::Fobs(cc) => {
+            let config = FobsConfig::new(Object::Bytes(cell.bytes), cc);
+            scene.fobs(FobsConfig { params: *params, ..config })
+        }
+        Contestant::Tcp(algorithm) => {
+            let bytes = Some(cell.bytes);
+            scene.flow(Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) }))
+        }
+    };
+    // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
+    if cell.rate >= 1_000_000_000 {
+        scene = scene.between_ideal_hosts();
+    }
+    scene = scene.starts(ours);
+    for quirk in &cell.quirks {
+        scene = apply(scene, cell, *quirk, ours);
+    }
+    for algorithm in &cell.neighbours {
+        scene = scene.tcp(*algorithm).starts(theirs);
+    }
+    for quirk in &cell.quirks {
+        if let Quirk::OnOff(share, mean) = *quirk {
+            let rate = (cell.rate as f64 * share) as u64;
+            let pattern = Pattern::OnOff { on: mean, off: mean };
+            scene = scene.flow(Traffic::Source(SourceConfig { rate, packet: 1500, pattern }));
+        }
+    }
+    Built { scene, began: ours, meet: ours.max(theirs), lasts }
+}
+
+/// Makes the path odd; the transfer is the flow that was added last.
+fn apply(scene: Scene, cell: &Cell, quirk: Quirk, began: Nanos) -> Scene {
+    let (rate, queue, middle) = (cell.rate, cell.queue, began + cell.ideal() / 2);
+    let faults = |edit: &dyn Fn(&mut Faults)| scene.clone().link(|link| edit(&mut link.faults));
+    match quirk {
+        Quirk::Red | Quirk::RedMarks => scene.link(|link| {
+            link.discipline = Discipline::Red { low: queue / 6, high: queue / 2, probability_max: 0.1 };
+            link.ecn = quirk == Quirk::RedMarks;
+        }),
+        Quirk::CoDel => scene.link(|link| link.discipline = Discipline::CODEL),
+        Quirk::FqCoDel => scene.link(|link| link.discipline = Discipline::FQ_CODEL),
+        Quirk::Policer(share) => scene.link(|link| {
+            let rate = (rate as f64 * share) as u64;
+            let depth = queue.max(15_000);
+            link.policer = Some(PolicerConfig { rate, depth, refill: 0 });
+        }),
+        Quirk::Loss(share) => faults(&|faults| faults.loss = Chance::of(share)),
+        Quirk::Bursts(share, len) => {
+            // In a burst half of the packets are lost.
+            let (end, loss) = (1.0 / len, 0.5);
+            let begin = Chance::of(end * share / (loss - share).max(0.1));
+            let bursts = Some(GilbertElliott { begin, end: Chance::of(end), loss: Chance::of(loss) });
+            faults(&|faults| faults.bursts = bursts)
+        }
+        Quirk::Jitter(most) => faults(&|faults| {
+            (faults.reordering, faults.reordering_delay) = (Chance::of(1.0), most);
+        }),
+        Quirk::Late(share, most) => faults(&|faults| {
+            (faults.reordering, faults.reordering_delay) = (Chance::of(share), most);
+        }),
+        Quirk::Detour(longer) => faults(&|faults| {
+            (faults.detour, faults.detour_delay) = (Chance::of(0.5), longer);
+        }),
+        Quirk::Duplication(share) => faults(&|faults| faults.duplication = Chance::of(share)),
+        Quirk::Wireless(most) => faults(&|faults| faults.jitter = most),
+        Quirk::NarrowBack(factor) => {
+            let rate = ((rate as f64 / factor) as u64).max(64_000);
+            // 50 ms of queue, at least ten acks.
+            scene.back(|back| (back.rate, back.queue) = (rate, (rate / 160).max(15_000)))
+        }
+        Quirk::AckLoss(share) => scene.back(|back| back.faults.loss = Chance::of(share)),
+        Quirk::RateStep(factor) => scene.change(middle, Change::Rate((rate as f64 * factor) as u64)),
+        Quirk::RouteChange(factor) => {
+            let delay = (cell.rtt as f64 / 2.0 * factor) as Nanos;
+            scene.change(middle, Change::Delay(delay))
+        }
+        Quirk::Outage(time) => scene.outage(middle, middle + time).ack_outage(middle, middle + time),
+        Quirk::SlowDisk(share) => scene.with(|flow| {
+            flow.receiver.disk.rate = (rate as f64 / 8.0 * share) as u64;
+        }),
+        Quirk::Cellular(least) => cellular(scene, cell, least),
+        Quirk::Stalls(stop, every) => stalls(scene, cell, began, (stop, every)),
+        Quirk::OnOff(..) => scene,
+    }
+}
+
+fn cellular(mut scene: Scene, cell: &Cell, least: f64) -> Scene {
+    let rng = &mut Rng::stream(cell.seed, STREAM);
+    for turn in 1..CHANGES_MAX {
+        let rate = (cell.rate as f64 * rng.uniform(least, 1.0)) as u64;
+        scene = scene.change(turn * CELLULAR_EVERY, Change::Rate(rate));
+    }
+    scene
+}
+
+fn stalls(scene: Scene, cell: &Cell, began: Nanos, (stop, every): (Nanos, Nanos)) -> Scene {
+    let rng = &mut Rng::stream(cell.seed, STREAM + 1);
+    let mut at = began;
+    let stalls = (0..CHANGES_MAX).map(|_| {
+        at += rng.range(every / 2, every * 3 / 2);
+        let stall = (at, at + stop);
+        at += stop;
+        stall
+    });
+    let stalls: Vec<_> = stalls.collect();
+    scene.with(|flow| flow.receiver.cpu.stalls = stalls)
+}
