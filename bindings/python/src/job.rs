@@ -4,7 +4,7 @@ use crate::lent::Lent;
 use crate::values::{Value, progress_of, raise};
 use fobs::{CancelToken, Error, ErrorKind, Event, EventSink, Progress, Recorder, Result, Steering};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::VecDeque;
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::AsRawFd;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Notices that are kept; of more, the oldest go.
 const NOTICES_MAX: usize = 100;
+/// Finished files that are kept until they are asked for; of more, the oldest go.
+const FILES_MAX: usize = 100_000;
 /// Longest wait at once, seconds: the caller looks for signals in between.
 const WAIT_MAX: f64 = 3600.0;
 
@@ -55,7 +57,11 @@ struct Seen {
     progress: Progress,
     recorder: Recorder,
     notices: VecDeque<String>,
+    files: VecDeque<DoneFile>,
 }
+
+/// Path within the transfer, size and BLAKE3 hash of a file that is in place.
+type DoneFile = (Vec<u8>, u64, [u8; 32]);
 
 impl EventSink for Shared {
     fn event(&self, event: Event) {
@@ -68,6 +74,12 @@ impl EventSink for Shared {
                     seen.notices.pop_front();
                 }
                 seen.notices.push_back(notice);
+            }
+            Event::FileDone { path, bytes, root } => {
+                if seen.files.len() == FILES_MAX {
+                    seen.files.pop_front();
+                }
+                seen.files.push_back((path, bytes, root));
             }
             _ => {}
         }
@@ -203,6 +215,15 @@ impl Job {
     fn notices(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.check_process(py)?;
         Ok(locked(&self.shared.seen).notices.drain(..).collect())
+    }
+
+    /// Files that are in place, each once: path, size and hash.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.check_process(py)?;
+        let files: Vec<DoneFile> = locked(&self.shared.seen).files.drain(..).collect();
+        let files =
+            files.iter().map(|(path, size, root)| (PyBytes::new(py, path), size, PyBytes::new(py, root)));
+        PyList::new(py, files.collect::<Vec<_>>())
     }
 
     /// Why it is, or was, as fast as it is: JSON.

@@ -5,6 +5,7 @@
 //!   session   what opens a session and starts jobs over it; copies without one
 //!   job       one call that runs in a thread of its own
 //!   lent      a Python buffer that a job reads or fills
+//!   parts     a part of a remote file, into a local file that several jobs fill
 //!   values    results as Python objects
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod job;
 mod lent;
+mod parts;
 mod session;
 mod values;
 
@@ -22,6 +24,8 @@ mod values;
 mod _fobs {
     #[pymodule_export]
     use super::job::Job;
+    #[pymodule_export]
+    use super::parts::{hash_pieces, join_pieces, root_of};
     #[pymodule_export]
     use super::session::{Core, copy};
 

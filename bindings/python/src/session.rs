@@ -2,6 +2,7 @@
 
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Lent, Use};
+use crate::parts::Part;
 use crate::values::{Value, raise};
 use fobs::filter::{Action, Filter};
 use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
@@ -78,6 +79,29 @@ impl Core {
     fn get(&self, py: Python<'_>, names: Paths, destination: Vec<u8>, options: Named) -> PyResult<Job> {
         let destination = path_of(destination);
         self.start(py, &options, None, move |call| call.get(&names, &destination).map(summary))
+    }
+
+    /// The bytes from `start` to `end` of a remote file, at their place in the file at `path`, which exists.
+    /// Each piece that the device has kept gets a line in `journal`. Returns how many bytes were written.
+    #[expect(clippy::too_many_arguments, reason = "as Python gives them")]
+    fn get_part(
+        &self,
+        py: Python<'_>,
+        name: Vec<u8>,
+        path: Vec<u8>,
+        journal: Vec<u8>,
+        start: u64,
+        end: u64,
+        piece: u64,
+        options: Named,
+    ) -> PyResult<Job> {
+        let part = Part::new(path_of(path), path_of(journal), start, end, piece);
+        let part = part.map_err(|error| raise(py, &error))?;
+        self.start(py, &options, None, move |call| {
+            let mut open = || part.writer();
+            call.read_range_on(name, end, &mut open)?;
+            part.finish().map(Value::Count)
+        })
     }
 
     fn put_bytes(

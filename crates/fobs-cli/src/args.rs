@@ -25,6 +25,7 @@ pub use self::clean::CleanArgs;
 pub use self::resume::ResumeArgs;
 pub use self::route::{Naming, RouteArgs};
 pub use self::serve::{ServeArgs, ServerArgs};
+use crate::cluster::ClusterArgs;
 use crate::endurance::{parse_min_rate, parse_timeout};
 use crate::exit;
 use crate::moment::parse_deadline;
@@ -76,6 +77,7 @@ pub enum Command {
     Ctl(CtlArgs),
     Top(TopArgs),
     Clean(CleanArgs),
+    Cluster(ClusterArgs),
     Man(ManArgs),
     Completions(CompletionsArgs),
     #[command(hide = true)]

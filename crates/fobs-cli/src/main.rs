@@ -6,6 +6,7 @@
 mod args;
 mod between;
 mod clean;
+mod cluster;
 mod config;
 mod ctl;
 mod doctor;
@@ -68,6 +69,7 @@ fn run(command: Command) -> u8 {
         Command::Top(args) => top::run(&args),
         Command::Config(args) => config::run(&args),
         Command::Clean(args) => clean::run(&args),
+        Command::Cluster(args) => Err(cluster::run(&args)),
         Command::Man(args) => generate::man(&args),
         Command::Completions(args) => generate::completions(args.shell),
         Command::Sim(_) => Err(moved::error("sim")),

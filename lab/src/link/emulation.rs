@@ -59,6 +59,8 @@ pub struct Emulation {
     wake: Arc<OwnedFd>,
     /// Number of devices in the west.
     west: usize,
+    /// Whether the first host of a side gets packets to addresses outside.
+    gateways: bool,
     halves: [Half; 2],
     writer: Writer,
     /// Buffer for a frame that the store has no room for.
@@ -136,6 +138,7 @@ impl Emulation {
             commands,
             wake,
             west,
+            gateways: spec.hosts.gateways,
             halves,
             writer: Writer::new(clock, merging),
             overflow: vec![0; FRAME_MAX].into_boxed_slice(),
@@ -276,7 +279,8 @@ impl Emulation {
             let now = self.clock.now();
             let parsed = Layout::parse(&room[..bytes]);
             let routed = parsed.ok().and_then(|layout| {
-                let to = station(layout.destination, u8::from(from_west), stations)?;
+                let outside = || (self.gateways && layout.destination == Station(None)).then_some(0);
+                let to = station(layout.destination, u8::from(from_west), stations).or_else(outside)?;
                 Some((layout, own * stations + to))
             });
             match routed {

@@ -13,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Remote, TransferOptions};
 use crate::storage::{Sink, Source, TransferId};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,8 +32,8 @@ pub(crate) enum Task<'t> {
     Pull {
         paths: Vec<Vec<u8>>,
         sink: &'t mut dyn FnMut(TransferId) -> Result<Sink>,
-        /// Only a part of the one file.
-        range: Option<ByteRange>,
+        /// Only a part of the one file; `sink` may change it for its attempt.
+        range: Option<&'t Cell<ByteRange>>,
     },
 }
 
@@ -263,7 +264,7 @@ impl Line {
                 client.push(source, names.clone(), &remote, course)
             }),
             Task::Pull { paths, sink, range } => sink(course.id).and_then(|mut sink| {
-                client.reuse.range = *range;
+                client.reuse.range = range.map(Cell::get);
                 let may_come = may_be_direct(options) && sink.history().is_none();
                 client.reuse.room = may_come.then_some(ROOM);
                 client.pull(paths.clone(), sink, course)
@@ -312,7 +313,7 @@ fn once(client: Client<'_>, task: &mut Task<'_>, remote: &Remote, course: &mut C
             let remote = Remote { path: destination.clone(), ..remote.clone() };
             client.push(source()?, names.clone(), &remote, course)
         }
-        Task::Pull { range: Some(range), .. } if !range.whole => {
+        Task::Pull { range: Some(range), .. } if !range.get().whole => {
             let peer = &client.channel.peer.description;
             let message = format!(
                 "{peer} has an older fobs, which cannot read a part of a file; install the same version there, or \

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
 use crate::options::TransferOptions;
 use crate::storage::{Sink, Source, SourceShape, show_path, top_names};
+use std::cell::Cell;
 use std::io::{Cursor, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -170,6 +171,29 @@ impl<'s> Call<'s> {
         self.pour(name.as_ref(), ByteRange { start, len, whole: false }, open)
     }
 
+    /// As [`read_range_to`](Self::read_range_to), for a writer that keeps what it was given: `open` returns
+    /// with it from where on it needs bytes, up to `end`, so that an attempt goes on where the one before it
+    /// stopped. Returns how many bytes the last attempt gave.
+    ///
+    /// # Errors
+    /// As [`read_range_to`](Self::read_range_to).
+    pub fn read_range_on(
+        self,
+        name: impl AsRef<[u8]>,
+        end: u64,
+        open: &mut dyn FnMut() -> (u64, Box<dyn Write + Send>),
+    ) -> Result<u64> {
+        let (path, options) = (self.path(name.as_ref()), self.chosen());
+        let range = Cell::new(ByteRange { start: 0, len: end, whole: false });
+        let mut sink = |_| {
+            let (start, writer) = open();
+            range.set(ByteRange { start, len: end.saturating_sub(start), whole: false });
+            Sink::to_stream(writer, SourceShape::Stream)
+        };
+        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(&range) };
+        self.run(task, &options).and_then(one).map(|summary| summary.bytes)
+    }
+
     fn pour(
         self,
         name: &[u8],
@@ -178,7 +202,7 @@ impl<'s> Call<'s> {
     ) -> Result<u64> {
         let (path, options) = (self.path(name), self.chosen());
         let mut sink = |_| Sink::to_stream(open(), SourceShape::Stream);
-        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) };
+        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(&Cell::new(range)) };
         self.run(task, &options).and_then(one).map(|summary| summary.bytes)
     }
 
@@ -232,7 +256,10 @@ impl<'s> Call<'s> {
                 })?;
                 Sink::to_stream(Box::new(drain), SourceShape::Stream)
             };
-            self.run(Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) }, &options)
+            self.run(
+                Task::Pull { paths: vec![path], sink: &mut sink, range: Some(&Cell::new(range)) },
+                &options,
+            )
         });
         let buffer = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
         if buffer.is_short {
@@ -246,7 +273,7 @@ impl<'s> Call<'s> {
         let (path, options) = (self.path(name), self.chosen());
         let bounded = Bounded::new(range.len);
         let mut sink = |_| Sink::to_stream(Box::new(bounded.restart()), SourceShape::Stream);
-        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(range) };
+        let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(&Cell::new(range)) };
         let got = self.run(task, &options);
         if bounded.is_short() {
             return Err(too_long(&show_path(name), range.len));

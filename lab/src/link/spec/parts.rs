@@ -20,6 +20,10 @@ const CROSS_PACKET: u32 = 1500;
 pub struct Hosts {
     pub west: Vec<HostSpec>,
     pub east: Vec<HostSpec>,
+    /// The first host of each side also gets what goes to addresses outside the emulated network: a router to
+    /// more hosts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gateways: bool,
 }
 
 /// One host: a name, or `{ name = "c", delay = "5ms" }`.
@@ -282,7 +286,7 @@ impl Hosts {
 impl Default for Hosts {
     fn default() -> Hosts {
         let host = |name: &str| vec![HostSpec { name: name.to_owned(), delay: Time::ZERO }];
-        Hosts { west: host("a"), east: host("b") }
+        Hosts { west: host("a"), east: host("b"), gateways: false }
     }
 }
 

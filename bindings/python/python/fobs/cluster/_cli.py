@@ -1,0 +1,164 @@
+"""The command ``fobs-cluster``, which ``fobs cluster`` runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from .. import _fobs
+from .._errors import Error
+from . import ClusterProgress, transfer
+from ._result import ClusterError, ClusterResult, rate, size
+
+# How often a line of progress is written, seconds: on a terminal it is renewed, elsewhere it is a new line.
+_TERMINAL_EVERY = 0.5
+_LINE_EVERY = 10.0
+#: Exit code after Ctrl-C, as of ``fobs cp``.
+_INTERRUPTED = 20
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    shown = _Shown(options.json, options.quiet)
+    keys = {
+        name: getattr(options, name) for name in ("identity", "known_hosts", "rate", "transport", "timeout")
+    }
+    try:
+        named = dict(_named(text) for text in options.option)
+        result = transfer(
+            options.src,
+            options.dst,
+            options.scheduler,
+            nodes=options.nodes,
+            progress=shown.progress,
+            report=options.report,
+            **{**{name: value for name, value in keys.items() if value is not None}, **named},
+        )
+    except KeyboardInterrupt:
+        return shown.failed("interrupted", _INTERRUPTED, "interrupted; the same command goes on", None)
+    except Error as error:
+        part = error.result if isinstance(error, ClusterError) else None
+        return shown.failed(error.code, error.exit_code, error.message, part)
+    shown.done(result)
+    return 0
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise SystemExit(
+            f"fobs cluster: --option {text!r}: write NAME=VALUE, as in --option priority=scavenger"
+        )
+    return name.replace("-", "_"), value
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Any:
+        # argparse exits with 2, which stands for another error here.
+        self.print_usage(sys.stderr)
+        self.exit(1, f"fobs cluster: {message}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="fobs cluster",
+        description="Moves what is in SRC into DST, in shards over all nodes of both sides, on Dask distributed. "
+        "The same command again goes on where it stopped. Exit codes are those of fobs cp.",
+    )
+    parser.add_argument(
+        "src", metavar="SRC", help="a path, host:path or fobs://host/path; with --nodes below what they serve"
+    )
+    parser.add_argument("dst", metavar="DST", help="the same; one side may be a path of this host")
+    parser.add_argument("--nodes", metavar="FILE", help="list of nodes (TOML, docs/cluster.md)")
+    parser.add_argument(
+        "--scheduler", metavar="ADDR", help="address of a Dask scheduler; otherwise workers are threads here"
+    )
+    parser.add_argument("--report", metavar="FILE", help="write a report as a page of HTML")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("-q", "--quiet", action="store_true", help="errors only")
+    parser.add_argument("-i", "--identity", metavar="FILE", help="key for daemons")
+    parser.add_argument("--known-hosts", metavar="FILE", help="pinned keys of daemons")
+    parser.add_argument(
+        "--rate", type=int, metavar="BITS", help="highest rate of each session, bits per second"
+    )
+    parser.add_argument("--transport", help="auto, udp, tcp, tcp:N or ssh")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="longest silence of a node")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="any option of fobs cp; repeatable",
+    )
+    parser.add_argument("--version", action="version", version=f"fobs-cluster {_fobs.VERSION}")
+    return parser
+
+
+class _Shown:
+    """What the command writes."""
+
+    def __init__(self, is_json: bool, quiet: bool) -> None:
+        self.is_json, self.quiet = is_json, quiet
+        self.is_terminal = sys.stderr.isatty()
+        self.written = 0.0 if self.is_terminal or is_json else time.monotonic()
+
+    def _line(self, event: str, **members: object) -> None:
+        print(json.dumps({"event": event, **members}), flush=True)
+
+    def progress(self, now: ClusterProgress) -> None:
+        every = _TERMINAL_EVERY if self.is_terminal or self.is_json else _LINE_EVERY
+        if self.quiet or time.monotonic() - self.written < every:
+            return
+        self.written = time.monotonic()
+        if self.is_json:
+            self._line("progress", **asdict(now))
+            return
+        text = (
+            f"{size(now.bytes)} of {size(now.bytes_known)}, {now.shards} of {now.shards_known} shards, "
+            f"{rate(now.rate_bps)}, {now.seconds:.0f} s"
+        )
+        print(
+            f"\r{text:<78}" if self.is_terminal else text,
+            end="" if self.is_terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _notices(self, result: ClusterResult) -> None:
+        if self.is_terminal and not self.quiet:
+            print(file=sys.stderr)
+        if not self.quiet:
+            for line in result.notices:
+                print(f"fobs cluster: {line}", file=sys.stderr)
+
+    def done(self, result: ClusterResult) -> None:
+        if self.is_json:
+            self._line("done", **result.to_dict())
+            return
+        self._notices(result)
+        if self.quiet:
+            return
+        print(result)
+        for node in result.nodes:
+            print(f"  {node.name}: {size(node.bytes)}, {rate(node.rate_bps)}")
+        if result.slowest:
+            print(f"slowest: {result.slowest}, {rate(result.slowest_bps)}. {result.slowest_why}")
+        print(f"root: {result.root}")
+
+    def failed(self, code: str, exit_code: int, message: str, result: ClusterResult | None) -> int:
+        if self.is_json:
+            figures = {} if result is None else {"result": result.to_dict()}
+            self._line("error", code=code, exit_code=exit_code, message=message, **figures)
+        elif result is not None:
+            self._notices(result)
+        print(f"fobs cluster: {message}", file=sys.stderr)
+        return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

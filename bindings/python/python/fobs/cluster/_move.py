@@ -1,0 +1,330 @@
+"""What runs on the workers: scanning, moving one shard, finishing. Results are plain values."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from .. import _fobs
+from .._errors import CancelledError, PartialError, UsageError
+from .._job import Job, transferred
+from .._session import Session, _encode, _options, _paths
+from .._types import Progress, Result
+from ._access import Access, Local, access_to, session_with
+from ._nodes import Node
+from ._shards import PIECE, STATE, File, Shard, Tree, join, scan
+from ._state import (
+    Record,
+    finish_file,
+    missing_runs,
+    note_done,
+    prepare_part,
+    read_done,
+    read_pieces,
+    take_lock,
+)
+
+#: Which end a worker stands at: the destination pulls, the source pushes.
+Way = Literal["pull", "push"]
+
+# How often a worker tells how far a shard is, seconds.
+_TELL_EVERY = 0.5
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A shard, and between which nodes a worker of one of them moves it."""
+
+    run: str
+    shard: Shard
+    source: Node
+    destination: Node
+    way: Way
+
+    @property
+    def other(self) -> Node:
+        """The node that the worker does not stand at."""
+        return self.source if self.way == "pull" else self.destination
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What became of a shard."""
+
+    shard: str
+    records: tuple[Record, ...]
+    #: Bytes in place, those among them that were there before, and seconds.
+    bytes: int
+    resumed_bytes: int
+    seconds: float
+    #: Files that were not moved, and why.
+    failed: tuple[tuple[str, str], ...] = ()
+    explanation: str = ""
+    #: Permission bits of the file of a range.
+    mode: int = 0o644
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a worker says of itself."""
+
+    version: str
+    host: str
+    clock: float
+
+
+def greet() -> Greeting:
+    """Runs on each worker before a transfer."""
+    return Greeting(_fobs.VERSION, platform.node(), time.time())
+
+
+def look_at_source(node: Node, at: str) -> Tree | File:
+    """The tree of the source, or the one file that it is."""
+    above, name = node.above()
+    if name:
+        with access_to(above, at) as access:
+            found = access.stat(name)
+            if found is not None and found.kind == "file":
+                return File("", found.size, found.mtime_ns)
+    with access_to(node, at) as access:
+        return scan(access)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is at the destination already."""
+
+    present: dict[str, tuple[int, int]]
+    done: dict[str, Record]
+
+
+def look_at_destination(node: Node, at: str, owner: str, wanted: frozenset[str]) -> Standing:
+    """Takes the destination; returns the files in it that the source has too, and what of them is verified."""
+    with access_to(node, at) as access:
+        access.make_directories("")
+        take_lock(access, owner)
+        tree = scan(access)
+        present = {f.name: (f.size, f.mtime_ns) for f in tree.all_files() if f.name in wanted}
+        return Standing(present, read_done(access))
+
+
+class _Watch:
+    """Follows the job of a shard: tells its progress, and ends it when nobody waits for it any more."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+        self.before = 0
+        self.told = 0.0
+        self.is_wanted: Callable[[], bool] = lambda: True
+        self.tell: Callable[[int], None] = lambda count: None
+        try:
+            from distributed import get_worker
+
+            worker = get_worker()
+            key = worker.get_current_task()
+            run, shard = assignment.run, assignment.shard.id
+
+            def is_wanted() -> bool:
+                task = worker.state.tasks.get(key)
+                return task is not None and task.state == "executing"
+
+            def tell(count: int) -> None:
+                worker.log_event(f"fobs-{run}", {"shard": shard, "bytes": count})
+
+            self.is_wanted, self.tell = is_wanted, tell
+        except (ImportError, ValueError):
+            # Not on a worker.
+            pass
+
+    def check(self) -> None:
+        if not self.is_wanted():
+            raise CancelledError(f"{self.assignment.shard} is not waited for any more")
+
+    def __call__(self, progress: Progress) -> None:
+        self.check()
+        now = time.monotonic()
+        if now - self.told >= _TELL_EVERY:
+            self.told = now
+            self.tell(self.before + progress.bytes)
+
+
+def move(assignment: Assignment) -> Moved:
+    """Moves one shard; raises what stopped it."""
+    began, watch = time.monotonic(), _Watch(assignment)
+    shard = assignment.shard
+    if shard.kind == "check":
+        records, bytes_, resumed, failed, why = _check(assignment, watch)
+    elif shard.kind == "range":
+        return _move_range(assignment, watch, began)
+    else:
+        records, bytes_, resumed, failed, why = _move_files(assignment, watch)
+    seconds = time.monotonic() - began
+    return Moved(shard.id, tuple(records), bytes_, resumed, seconds, tuple(failed), why)
+
+
+_Outcome = tuple[list[Record], int, int, list[tuple[str, str]], str]
+
+
+@contextmanager
+def _ends(assignment: Assignment) -> Iterator[tuple[Session, Local, Access]]:
+    """The session with the other end, the files of this one, and access to the destination."""
+    own, other = assignment.destination, assignment.source
+    if assignment.way == "push":
+        own, other = other, own
+    if own.path is None:
+        raise UsageError(
+            f"the node {own.name} has workers and no path; give the path at which they find the data"
+        )
+    local = Local(own.path)
+    with session_with(other) as session:
+        if assignment.way == "pull":
+            yield session, local, local
+        else:
+            with access_to(other, own.name) as access:
+                yield session, local, access
+
+
+def _move_files(assignment: Assignment, watch: _Watch) -> _Outcome:
+    shard, whole = assignment.shard, {file.name: file for file in assignment.shard.files}
+    records: list[Record] = []
+    resumed, failed, slowest, why = 0, [], 0.0, ""
+    with _ends(assignment) as (session, local, access):
+        for directory, names in shard.groups:
+            result, job, roots = _copy_group(assignment, watch, session, local, directory, names)
+            for name, root in roots.items():
+                if name in whole:
+                    file = whole[name]
+                    records.append((name, file.size, file.mtime_ns, root))
+            resumed += result.resumed_bytes
+            failed += [(join(directory, bad.path), bad.message) for bad in result.errors]
+            if result.seconds_total >= slowest:
+                slowest, why = result.seconds_total, str(job.explain)
+            watch.before += result.bytes
+        told = {name for name, _ in failed} | {record[0] for record in records}
+        for name, file in whole.items():
+            if name in told:
+                continue
+            # What an earlier attempt put in place is not reported again.
+            found = access.stat(name)
+            if found is not None and (found.size, found.mtime_ns) == (file.size, file.mtime_ns):
+                records.append((name, file.size, file.mtime_ns, _hash(local.path(name), file.size)))
+            else:
+                failed.append((name, "it is gone from the source, or changed there meanwhile; call again"))
+        note_done(access, shard, records)
+    return records, sum(record[1] for record in records), resumed, failed, why
+
+
+def _copy_group(
+    assignment: Assignment,
+    watch: _Watch,
+    session: Session,
+    local: Local,
+    directory: str,
+    names: tuple[str, ...],
+) -> tuple[Result, Job[Result], dict[str, str]]:
+    options = _options({**assignment.other.options, "recursive": True, "preserve": True})
+    roots: dict[str, str] = {}
+    core = session._core
+    if assignment.way == "pull":
+        local.make_directories(directory)
+        paths = [_encode(join(directory, name)) for name in names]
+        raw = core.get(paths, _encode(local.path(directory)), options)
+    else:
+        if directory:
+            session.mkdir(directory, parents=True, exist_ok=True)
+        paths = _paths([local.path(join(directory, name)) for name in names])
+        raw = core.put(paths, _encode(directory), options)
+    job = session._job(raw, transferred)
+
+    def take_roots() -> None:
+        for path, _, root in raw.files():
+            roots[join(directory, os.fsdecode(path))] = bytes(root).hex()
+
+    def follow(progress: Progress) -> None:
+        take_roots()
+        watch(progress)
+
+    try:
+        result = job.wait(progress=follow)
+    except PartialError as error:
+        if error.result is None:
+            raise
+        result = error.result
+    take_roots()
+    return result, job, roots
+
+
+def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
+    shard, file = assignment.shard, assignment.shard.files[0]
+    if assignment.way != "pull":
+        raise UsageError(f"{shard} can only be pulled by a worker at the destination")
+    resumed = 0
+    with _ends(assignment) as (session, local, _):
+        mode = _check_source(session, file)
+        path = prepare_part(local, file)
+        journal = local.path(f"{STATE}/{file.id}-{shard.start}.pieces")
+        runs = missing_runs(file, read_pieces(local, file), shard.start, shard.end)
+        resumed = shard.bytes - sum(end - start for start, end in runs)
+        watch.before, why = resumed, ""
+        for start, end in runs:
+            options = _options(dict(assignment.other.options))
+            raw = session._core.get_part(
+                _encode(file.name), _encode(path), _encode(journal), start, end, PIECE, options
+            )
+            job = session._job(raw, int)
+            count = job.wait(progress=watch)
+            if count != end - start:
+                raise _changed(file)
+            watch.before, why = watch.before + count, str(job.explain)
+        _check_source(session, file)
+    return Moved(shard.id, (), shard.bytes, resumed, time.monotonic() - began, (), why, mode)
+
+
+def _check_source(session: Session, file: File) -> int:
+    """The permission bits of the file, if it is still the one that was scanned."""
+    now = session.stat(file.name)
+    if (now.size, now.mtime_ns) != (file.size, file.mtime_ns):
+        raise _changed(file)
+    return now.mode
+
+
+def _changed(file: File) -> ChangedError:
+    return ChangedError(f"{file.name!r} changed at the source while its ranges were moved; call again")
+
+
+class ChangedError(UsageError):
+    """A file is not the one that was scanned."""
+
+
+def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
+    """Hashes files that are at the destination already, where the worker can read them."""
+    node = assignment.destination if assignment.way == "pull" else assignment.source
+    local, records, failed = Local(node.path or ""), [], []
+    for file in assignment.shard.files:
+        watch.check()
+        try:
+            status = os.stat(local.path(file.name))
+            if (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns):
+                raise _changed(file)
+            records.append((file.name, file.size, file.mtime_ns, _hash(local.path(file.name), file.size)))
+        except OSError as error:
+            failed.append((file.name, str(error)))
+    count = sum(record[1] for record in records)
+    return records, count, count, failed, ""
+
+
+def _hash(path: str, size: int) -> str:
+    if size <= PIECE:
+        with open(path, "rb") as file:
+            return _fobs.root_of(file.read())
+    return _fobs.join_pieces(_fobs.hash_pieces(path, 0, size, PIECE))
+
+
+def finish(node: Node, file: File, mode: int) -> Record:
+    """Gives a file its name whose ranges have all come; at a worker of the destination."""
+    return finish_file(Local(node.path or ""), file, mode)

@@ -1,0 +1,483 @@
+"""One transfer: scans, cuts, hands out shards, follows them, and adds up. The truth is at the destination."""
+
+from __future__ import annotations
+
+import os
+import platform
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from .._errors import UsageError
+from ._access import access_to, close_sessions
+from ._move import Assignment, Moved, Standing, finish, look_at_destination, look_at_source, move
+from ._nodes import Node
+from ._pairs import Pair, Pairs
+from ._result import ClusterError, ClusterResult, NodeRate, ShardLine
+from ._shards import File, Shard, Tree, cut, cut_checks, root_over
+from ._state import BEAT_EVERY, LOCK, BusyError, clear
+from ._workers import Workers
+
+# How often the loop looks at workers and tells progress, seconds.
+_TICK = 0.5
+# Failures of one shard after which it is given up.
+_SHARD_FAILURES_MAX = 6
+# How long shards wait for a worker when none is left, seconds: a nanny starts another one.
+_WORKER_WAIT = 15.0
+# Shards that are looked at for free nodes at once.
+_LOOK_AHEAD = 64
+# Lines of the chart and of what went elsewhere that are kept.
+_LINES_MAX = 5000
+
+
+@dataclass(frozen=True)
+class ClusterProgress:
+    """Where a cluster transfer stands."""
+
+    bytes: int
+    bytes_known: int
+    files: int
+    files_known: int
+    shards: int
+    shards_known: int
+    rate_bps: float
+    seconds: float
+
+
+OnProgress = Callable[[ClusterProgress], object]
+
+
+@dataclass
+class _Flight:
+    """A shard that is on its way."""
+
+    shard: Shard
+    pair: Pair
+    future: Any
+    began: float
+
+
+class Run:
+    """One call of ``transfer``."""
+
+    def __init__(
+        self,
+        client: Any,
+        source: tuple[Node, ...],
+        destination: tuple[Node, ...],
+        options: Mapping[str, Any],
+        progress: OnProgress | None,
+    ) -> None:
+        self.client, self.options, self.progress = client, dict(options), progress
+        self.id = uuid.uuid4().hex[:12]
+        self.owner = f"{platform.node()} (process {os.getpid()}, run {self.id})"
+        self.began = time.monotonic()
+        give = [
+            tuple(replace(n, options={**options, **n.options}) for n in side)
+            for side in (source, destination)
+        ]
+        self.source, self.destination = give
+        self.workers = Workers(client, [*self.source, *self.destination])
+        self.pairs = Pairs.of(self.source, self.destination, self.workers.has)
+        self.pending: list[Shard] = []
+        self.flights: dict[str, _Flight] = {}
+        self.landed: queue.Queue[str] = queue.Queue()
+        self.attempts: dict[str, int] = {}
+        self.roots: dict[str, str] = {}
+        self.sizes: dict[str, int] = {}
+        self.ranges_left: dict[str, int] = {}
+        self.modes: dict[str, int] = {}
+        self.errors: list[tuple[str, str]] = []
+        self.given_up: list[ClusterError] = []
+        self.elsewhere: list[str] = []
+        self.lines: list[ShardLine] = []
+        self.told: dict[str, int] = {}
+        self.moved_bytes = self.resumed_bytes = self.shards = self.known_shards = 0
+        self.bytes_known = self.files_known = 0
+        self.slowest: tuple[float, str, str] | None = None
+        self.no_worker_since: float | None = None
+        self.stop = threading.Event()
+        self.beaten: BaseException | None = None
+        self.state_place: tuple[Node, Node] | None = None
+
+    def run(self) -> ClusterResult:
+        """All of it."""
+        self.workers.greet()
+        tree = self._scan()
+        standing = self._take(tree)
+        beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
+        beats.start()
+        topic = f"fobs-{self.id}"
+        self.client.subscribe_topic(topic, self._hear)
+        try:
+            self._plan(tree, standing)
+            self._loop()
+            self._tell()
+            return self._end()
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, ClusterError) and error.result is None:
+                error.result = self._result()
+            raise
+        finally:
+            self.stop.set()
+            beats.join(BEAT_EVERY * 2)
+            self._leave(topic)
+
+    # Before the first shard.
+
+    def _first_that_can(
+        self, places: list[tuple[Node, Node]], what: str, act: Callable[[Node, Node], Any]
+    ) -> Any:
+        """Tries the nodes of a side one after the other; one that cannot be reached is noted."""
+        last: tuple[Node, BaseException] | None = None
+        tried: set[str] = set()
+        for node, at in places:
+            if node.name in tried:
+                continue
+            try:
+                return act(node, at)
+            except BusyError as error:
+                raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
+            except OSError as error:
+                tried.add(node.name)
+                last = (node, error)
+                self.workers.notices.append(f"node {node.name}: {what} failed: {error}")
+        if last is None:
+            raise UsageError(
+                f"no worker can reach the {what}: give its nodes a url, or workers of their own and a path"
+            )
+        bad, why = last
+        raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
+
+    def _scan(self) -> Tree:
+        def act(node: Node, at: Node) -> Tree | File:
+            found: Tree | File = self.workers.call(look_at_source, at, node, at.name)
+            return found
+
+        found = self._first_that_can(self.workers.places(self.source, self.destination), "source", act)
+        if isinstance(found, File):
+            found = self._one_file(found)
+        assert isinstance(found, Tree)
+        self.errors += found.failed
+        return found
+
+    def _one_file(self, file: File) -> Tree:
+        """The directory above takes the place of a source that is a file."""
+        names = set()
+        for state in self.pairs.sources:
+            state.node, name = state.node.above()
+            names.add(name)
+        self.source = tuple(state.node for state in self.pairs.sources)
+        if len(names) != 1:
+            raise UsageError(f"the nodes of the source name the file differently: {', '.join(sorted(names))}")
+        return Tree({"": [File(names.pop(), file.size, file.mtime_ns)]}, {"": []}, {"": []})
+
+    def _take(self, tree: Tree) -> Standing:
+        wanted = frozenset(file.name for file in tree.all_files())
+
+        def act(node: Node, at: Node) -> Standing:
+            standing: Standing = self.workers.call(look_at_destination, at, node, at.name, self.owner, wanted)
+            self.state_place = (node, at)
+            return standing
+
+        found: Standing = self._first_that_can(
+            self.workers.places(self.destination, self.source), "destination", act
+        )
+        return found
+
+    def _plan(self, tree: Tree, standing: Standing) -> None:
+        verified, unhashed = set(), []
+        for file in tree.all_files():
+            self.files_known += 1
+            self.bytes_known += file.size
+            if standing.present.get(file.name) != (file.size, file.mtime_ns):
+                continue
+            record = standing.done.get(file.name)
+            verified.add(file.name)
+            if record is not None and record[1:3] == (file.size, file.mtime_ns):
+                self._note([record])
+                self.moved_bytes += file.size
+                self.resumed_bytes += file.size
+            else:
+                unhashed.append(file)
+        slots = max(1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination)))
+        pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
+        ranges = pulls and any(s.url is not None for s in self.source)
+        self.pending = cut(tree, verified, slots, ranges) + cut_checks(unhashed, slots)
+        self.known_shards = len(self.pending)
+        for shard in self.pending:
+            if shard.kind == "range":
+                self.ranges_left[shard.files[0].id] = self.ranges_left.get(shard.files[0].id, 0) + 1
+
+    # While shards are moved.
+
+    def _loop(self) -> None:
+        ticked = 0.0
+        while self.pending or self.flights:
+            self._hand_out()
+            try:
+                key = self.landed.get(timeout=_TICK)
+                self._land(key)
+            except queue.Empty:
+                pass
+            if self.beaten is not None:
+                raise self.beaten
+            if time.monotonic() - ticked >= _TICK:
+                ticked = time.monotonic()
+                self.workers.refresh()
+                self._find_lost()
+                self._check_hope()
+                self._tell()
+
+    def _hand_out(self) -> None:
+        for shard in self.pending[:_LOOK_AHEAD]:
+            pair = self.pairs.choose(shard)
+            if pair is None:
+                if not any(s.free > 0 for s in self.pairs.sources) or not any(
+                    d.free > 0 for d in self.pairs.destinations
+                ):
+                    return
+                continue
+            self.pending.remove(shard)
+            attempt = self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
+            order = Assignment(self.id, shard, pair.source.node, pair.destination.node, pair.way)
+            key = f"fobs-{self.id}-{shard.id}-{attempt}"
+            future = self.client.submit(
+                move, order, key=key, pure=False, retries=0, resources=self.workers.resources(pair.at.node)
+            )
+            self.pairs.take(pair)
+            self.flights[key] = _Flight(shard, pair, future, time.monotonic() - self.began)
+            future.add_done_callback(lambda _, key=key: self.landed.put(key))
+
+    def _land(self, key: str) -> None:
+        flight = self.flights.pop(key, None)
+        if flight is None:
+            return
+        self.pairs.give_back(flight.pair)
+        self.told.pop(flight.shard.id, None)
+        status = flight.future.status
+        if status == "finished":
+            self._add_up(flight, flight.future.result())
+        elif status == "error":
+            self._fail(flight, flight.future.exception())
+        else:
+            self._lost(flight, "the scheduler has let go of it")
+
+    def _add_up(self, flight: _Flight, moved: Moved) -> None:
+        shard, pair = flight.shard, flight.pair
+        self.shards += 1
+        sent = moved.bytes - moved.resumed_bytes
+        self.pairs.succeeded(pair, sent)
+        self._note(list(moved.records))
+        self.moved_bytes += moved.bytes
+        self.resumed_bytes += moved.resumed_bytes
+        self.errors += moved.failed
+        now = time.monotonic() - self.began
+        if len(self.lines) < _LINES_MAX and shard.kind != "check":
+            names = (pair.source.node.name, pair.destination.node.name)
+            self.lines.append(
+                ShardLine(shard.id, *names, pair.way, sent, len(shard.files), flight.began, now)
+            )
+        if sent and (self.slowest is None or sent * 8 / moved.seconds < self.slowest[0]):
+            self.slowest = (sent * 8 / moved.seconds, f"{shard}, {pair}", moved.explanation)
+        if shard.kind == "range":
+            file = shard.files[0]
+            self.ranges_left[file.id] -= 1
+            if self.ranges_left[file.id] == 0:
+                self._finish(file, moved.mode)
+
+    def _finish(self, file: File, mode: int) -> None:
+        places = [(n, at) for n, at in self.workers.places(self.destination, ()) if n is at]
+        record = self._first_that_can(
+            places, "destination", lambda node, at: self.workers.call(finish, at, node, file, mode)
+        )
+        self._note([record])
+
+    def _note(self, records: list[tuple[str, int, int, str]]) -> None:
+        for name, size, _, root in records:
+            self.roots[name], self.sizes[name] = root, size
+
+    def _fail(self, flight: _Flight, error: BaseException) -> None:
+        if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError"):
+            self._lost(flight, "its worker was killed")
+            return
+        if not isinstance(error, OSError):
+            raise error
+        state = self.pairs.failed(flight.pair, flight.shard, error)
+        where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
+        if self.attempts[flight.shard.id] >= _SHARD_FAILURES_MAX:
+            failed = ClusterError(
+                f"{where}: {error}; call again to go on", error, state.node.name, flight.shard.id
+            )
+            self.given_up.append(failed)
+            return
+        self._again(flight.shard, f"{where}: {error}")
+        if state.dropped:
+            self.workers.notices.append(f"node {state.node.name} was left out after {state.dropped}")
+
+    def _lost(self, flight: _Flight, why: str) -> None:
+        self._again(flight.shard, f"node {flight.pair.at.node.name}, {flight.shard}: {why}")
+
+    def _again(self, shard: Shard, why: str) -> None:
+        self.pending.insert(0, shard)
+        if len(self.elsewhere) < _LINES_MAX:
+            self.elsewhere.append(why)
+
+    def _find_lost(self) -> None:
+        """Shards whose node has no worker any more go to others."""
+        for key, flight in list(self.flights.items()):
+            if self.workers.has(flight.pair.at.node) or flight.future.done():
+                continue
+            del self.flights[key]
+            self.pairs.give_back(flight.pair)
+            self.told.pop(flight.shard.id, None)
+            flight.future.cancel()
+            self._lost(flight, "its node has no worker any more")
+
+    def _check_hope(self) -> None:
+        """Ends when no two nodes are left that could move what is left."""
+        if (
+            self.flights
+            or not self.pending
+            or any(self.pairs.can_ever(shard) for shard in self.pending[:_LOOK_AHEAD])
+        ):
+            self.no_worker_since = None
+            return
+        now = time.monotonic()
+        self.no_worker_since = self.no_worker_since or now
+        dropped = [state for state in self.pairs.all() if state.dropped]
+        if not dropped and now - self.no_worker_since < _WORKER_WAIT:
+            return
+        shard, names = self.pending[0], ", ".join(state.node.name for state in dropped)
+        why = (
+            "; ".join(f"node {state.node.name}: {state.dropped}" for state in dropped) or "no worker is left"
+        )
+        raise ClusterError(
+            f"{len(self.pending)} shards are left, and no nodes that could move them, {shard} first: {why}. "
+            "Mend that and call again: what is verified is not sent again",
+            dropped[0].last_error if dropped else None,
+            names,
+            shard.id,
+        )
+
+    def _hear(self, event: Any) -> None:
+        message = event[1] if isinstance(event, tuple) else event
+        if isinstance(message, dict) and "shard" in message:
+            self.told[message["shard"]] = int(message["bytes"])
+
+    def _tell(self) -> None:
+        if self.progress is None:
+            return
+        seconds = time.monotonic() - self.began
+        under_way = sum(self.told.get(flight.shard.id, 0) for flight in self.flights.values())
+        done = self.moved_bytes + under_way
+        sent = max(done - self.resumed_bytes, 0)
+        self.progress(
+            ClusterProgress(
+                min(done, self.bytes_known),
+                self.bytes_known,
+                len(self.roots),
+                self.files_known,
+                self.shards,
+                self.known_shards,
+                sent * 8 / max(seconds, 1e-9),
+                seconds,
+            )
+        )
+
+    def _beat(self) -> None:
+        count = 0
+        while not self.stop.wait(BEAT_EVERY):
+            count += 1
+            places = self.workers.places(self.destination, self.source)
+            try:
+                if places:
+                    self.workers.beat(*places[count % min(len(places), 2)], self.owner, count)
+            except BusyError as error:
+                self.beaten = ClusterError(str(error), error)
+                return
+            except Exception:  # noqa: S112 - a worker or node that is gone: the loop finds out
+                continue
+
+    # After the last shard.
+
+    def _abandon(self) -> None:
+        """Lets go of what is under way and of the destination, as far as somebody still listens."""
+        self.stop.set()
+        if not self.workers.is_connected() or self.beaten is not None:
+            return
+        try:
+            self.client.cancel([flight.future for flight in self.flights.values()])
+            for node, at in self.workers.places(self.destination, self.source)[:1]:
+                self.workers.beside(node, at, partial(_release, node, at.name, True))
+        except Exception:  # noqa: S110 - a later call finds a lock without a sign of life
+            pass
+
+    def _leave(self, topic: str) -> None:
+        try:
+            self.client.unsubscribe_topic(topic)
+            if self.workers.is_connected():
+                self.client.run(close_sessions)
+        except Exception:  # noqa: S110 - the scheduler may be gone
+            pass
+        close_sessions()
+
+    def _end(self) -> ClusterResult:
+        self.stop.set()
+        left_open = bool(self.errors or self.given_up)
+        places = self.workers.places(self.destination, self.source)
+        self._first_that_can(
+            places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
+        )
+        result = self._result()
+        if self.given_up:
+            error = self.given_up[0]
+            error.result = result
+            raise error
+        if self.errors:
+            name, why = self.errors[0]
+            more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""
+            failed = ClusterError(f"{name}: {why}{more}")
+            failed.code, failed.exit_code, failed.result = "partial", 23, result
+            raise failed
+        return result
+
+    def _result(self) -> ClusterResult:
+        seconds = time.monotonic() - self.began
+        nodes = tuple(
+            NodeRate(s.node.name, s.side, s.bytes, s.shards, s.bytes * 8 / seconds, s.failures, s.dropped)
+            for s in self.pairs.all()
+        )
+        slow = self.slowest or (0.0, "", "")
+        return ClusterResult(
+            bytes=sum(self.sizes.values()),
+            resumed_bytes=self.resumed_bytes,
+            files=len(self.roots),
+            seconds=seconds,
+            rate_bps=sum(n.bytes for n in nodes if n.side == "source") * 8 / seconds,
+            root=root_over(self.roots),
+            nodes=nodes,
+            slowest=slow[1],
+            slowest_bps=slow[0],
+            slowest_why=slow[2],
+            shards=self.shards,
+            moved_elsewhere=tuple(self.elsewhere),
+            notices=tuple(self.workers.notices),
+            errors=tuple(self.errors),
+            lines=tuple(self.lines),
+        )
+
+
+def _release(node: Node, at: str, left_open: bool) -> None:
+    """Gives the destination back; what a later call needs stays where something is left to do."""
+    with access_to(node, at) as access:
+        if left_open:
+            access.remove(LOCK)
+        else:
+            clear(access)

@@ -1,0 +1,182 @@
+"""The state of a transfer at its destination: what is verified there, and who works on it.
+
+All of it lies in ``.fobs-cluster`` below the destination and is gone after a transfer that left nothing open:
+
+    lock              who works on the destination, and a number that grows while it does
+    done-SHARD        files of a shard that are in place: name, size, time, hash; JSON
+    ID.part           a large file that comes in ranges
+    ID-START.pieces   its verified pieces of one range: INDEX HEX
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+
+from .. import _fobs
+from .._errors import DestinationError, IntegrityError, SourceNotFoundError
+from ._access import Access, Local
+from ._shards import PIECE, STATE, File, Shard
+
+LOCK = f"{STATE}/lock"
+# How often who holds the lock says so, seconds; and how long without a sign until the lock is taken over. No
+# clock is compared: only whether the number grew.
+BEAT_EVERY = 2.0
+DEAD_AFTER = 7.0
+
+#: Name, size, time of a file, and its hash.
+Record = tuple[str, int, int, str]
+
+
+class BusyError(DestinationError):
+    """Another cluster transfer works on the destination."""
+
+
+def take_lock(access: Access, owner: str, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Takes the destination, from a transfer that shows no sign of life as well."""
+    access.make_directories(STATE)
+    before = _read_lock(access)
+    if before is not None and before["owner"] != owner:
+        end = time.monotonic() + DEAD_AFTER
+        while time.monotonic() < end:
+            sleep(BEAT_EVERY / 4)
+            now = _read_lock(access)
+            if now is None:
+                break
+            if now != before:
+                raise BusyError(
+                    f"another cluster transfer, {now['owner']}, works on this destination; wait for its end, or "
+                    "choose another destination"
+                )
+    beat(access, owner, 0)
+    # Of two that took it at once, the later one has it.
+    sleep(BEAT_EVERY / 4)
+    now = _read_lock(access)
+    if now is not None and now["owner"] != owner:
+        raise BusyError(
+            f"another cluster transfer, {now['owner']}, took this destination at the same time; wait for it"
+        )
+
+
+def _read_lock(access: Access) -> dict[str, object] | None:
+    try:
+        lock = json.loads(access.read(LOCK))
+        return lock if isinstance(lock, dict) and "owner" in lock else None
+    except (FileNotFoundError, SourceNotFoundError, ValueError):
+        return None
+
+
+def beat(access: Access, owner: str, count: int) -> None:
+    """A sign of life; raises where another transfer has taken the destination."""
+    if count:
+        now = _read_lock(access)
+        if now is not None and now["owner"] != owner:
+            raise BusyError(f"another cluster transfer, {now['owner']}, has taken this destination over")
+    access.write(LOCK, json.dumps({"owner": owner, "beat": count}).encode())
+
+
+def note_done(access: Access, shard: Shard, records: Iterable[Record]) -> None:
+    """Notes files of a shard that are in place."""
+    access.write(f"{STATE}/done-{shard.id}", json.dumps(list(records)).encode())
+
+
+def read_done(access: Access) -> dict[str, Record]:
+    """Files that an earlier call verified. A record that cannot be read says nothing."""
+    done: dict[str, Record] = {}
+    for found in access.list(STATE):
+        if not found.name.startswith("done-"):
+            continue
+        try:
+            for name, size, mtime_ns, root in json.loads(access.read(f"{STATE}/{found.name}")):
+                done[name] = (str(name), int(size), int(mtime_ns), str(root))
+        except (ValueError, TypeError):
+            continue
+    return done
+
+
+def read_pieces(access: Access, file: File) -> dict[int, bytes]:
+    """Verified pieces of a large file that comes in ranges."""
+    pieces: dict[int, bytes] = {}
+    part = access.stat(f"{STATE}/{file.id}.part")
+    if part is None or part.size != file.size:
+        return pieces
+    for found in access.list(STATE):
+        if not (found.name.startswith(f"{file.id}-") and found.name.endswith(".pieces")):
+            continue
+        for line in access.read(f"{STATE}/{found.name}").decode("ascii", "replace").splitlines():
+            words = line.split(" ")
+            # A line that a crash has torn is not whole.
+            if (
+                len(words) == 2
+                and words[0].isdigit()
+                and len(words[1]) == 64
+                and int(words[0]) * PIECE < file.size
+            ):
+                try:
+                    pieces[int(words[0])] = bytes.fromhex(words[1])
+                except ValueError:
+                    continue
+    return pieces
+
+
+def missing_runs(file: File, pieces: dict[int, bytes], start: int, end: int) -> list[tuple[int, int]]:
+    """Runs of bytes of a range that no piece has yet."""
+    runs: list[tuple[int, int]] = []
+    for index in range(start // PIECE, (end + PIECE - 1) // PIECE):
+        if index in pieces:
+            continue
+        at, until = index * PIECE, min((index + 1) * PIECE, file.size)
+        if runs and runs[-1][1] == at:
+            runs[-1] = (runs[-1][0], until)
+        else:
+            runs.append((at, until))
+    return runs
+
+
+def prepare_part(local: Local, file: File) -> str:
+    """The file that ranges are written into, with its room reserved: a full disk shows before any data came."""
+    local.make_directories(STATE)
+    path = local.path(f"{STATE}/{file.id}.part")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.fstat(descriptor).st_size != file.size:
+            try:
+                os.posix_fallocate(descriptor, 0, file.size)
+            except OSError as error:
+                os.unlink(path)
+                message = f"there is no room for the {file.size} bytes of {file.name!r}: {error.strerror}; free some"
+                raise DestinationError(message) from error
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def finish_file(local: Local, file: File, mode: int) -> Record:
+    """Gives a file whose ranges are all there its name; returns its record."""
+    pieces = read_pieces(local, file)
+    count = (file.size + PIECE - 1) // PIECE
+    if len(pieces) < count:
+        raise IntegrityError(
+            f"{count - len(pieces)} pieces of {file.name!r} are missing; call again to fetch them"
+        )
+    root = _fobs.join_pieces([pieces[index] for index in range(count)])
+    path = local.path(f"{STATE}/{file.id}.part")
+    os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
+    os.chmod(path, mode)
+    local.make_directories(os.path.dirname(file.name))
+    os.rename(path, local.path(file.name))
+    record = (file.name, file.size, file.mtime_ns, root)
+    note_done(local, Shard("range", (file,), start=0, end=file.size), [record])
+    for found in local.list(STATE):
+        if found.name.startswith(f"{file.id}-"):
+            local.remove(f"{STATE}/{found.name}")
+    return record
+
+
+def clear(access: Access) -> None:
+    """Removes the state."""
+    for found in access.list(STATE):
+        access.remove(f"{STATE}/{found.name}")
+    access.remove(STATE)

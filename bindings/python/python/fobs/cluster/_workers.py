@@ -1,0 +1,139 @@
+"""The workers of a Dask cluster: which of them belong to which node, and how a task gets to one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from .. import _fobs
+from .._errors import UsageError
+from ._access import access_to
+from ._move import Greeting, greet
+from ._nodes import HERE, Node
+from ._result import ClusterError
+from ._state import beat
+
+# Difference of clocks that is worth a notice, seconds: files keep the times of the source whatever the clocks
+# say.
+CLOCK_MAX = 60.0
+# How long a scheduler that does not answer is waited for, seconds.
+ANSWER_MAX = 5.0
+
+
+class Workers:
+    """The workers of a client."""
+
+    def __init__(self, client: Any, nodes: Iterable[Node]) -> None:
+        self.client = client
+        self.nodes = list(nodes)
+        self.addresses: dict[str, list[str]] = {}
+        self.refused: dict[str, str] = {}
+        self.notices: list[str] = []
+        self.silent_since: float | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Looks which workers there are."""
+        if not self.is_connected():
+            self.silent_since = self.silent_since or time.monotonic()
+            if time.monotonic() - self.silent_since < ANSWER_MAX:
+                return
+            raise _no_scheduler("its connection is lost")
+        self.silent_since = None
+        try:
+            info = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_MAX)
+        except Exception as error:
+            raise _no_scheduler(str(error)) from error
+        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        everyone = [address for address in info["workers"] if address not in self.refused]
+        for address in everyone:
+            for name in info["workers"][address].get("resources", {}):
+                if name.startswith("fobs:"):
+                    found.setdefault(name.removeprefix("fobs:"), []).append(address)
+        if HERE in found and not found[HERE]:
+            found[HERE] = everyone
+        self.addresses = found
+
+    def is_connected(self) -> bool:
+        """Whether the scheduler is there."""
+        return bool(self.client.status == "running")
+
+    def has(self, node: Node) -> bool:
+        """Whether a node has a worker."""
+        return bool(self.addresses.get(node.name))
+
+    def resources(self, node: Node) -> dict[str, int]:
+        """What a task at a node asks for."""
+        if node.name == HERE and not self._declared(node):
+            return {}
+        return {node.resource: 1}
+
+    def _declared(self, node: Node) -> bool:
+        info = self.client.scheduler_info(n_workers=-1)["workers"]
+        return any(node.resource in worker.get("resources", {}) for worker in info.values())
+
+    def greet(self) -> None:
+        """Refuses workers that have another version of fobs, or none; notes clocks that differ."""
+        ours = {address: node for node in self.nodes for address in self.addresses[node.name]}
+        if not ours:
+            names = ", ".join(node.resource for node in self.nodes)
+            raise UsageError(
+                f"no Dask worker belongs to a node; start some with the resource of one ({names}), as in "
+                f"dask worker SCHEDULER --resources {self.nodes[0].resource}={self.nodes[0].sessions}"
+            )
+        greetings = self.client.run(greet, workers=list(ours), on_error="return")
+        for address, greeting in greetings.items():
+            name = ours[address].name
+            if not isinstance(greeting, Greeting):
+                self.refused[address] = (
+                    f"its worker {address} cannot use fobs ({greeting}); install fobs[cluster] there"
+                )
+            elif greeting.version != _fobs.VERSION:
+                self.refused[address] = (
+                    f"its worker {address} has fobs {greeting.version}, this host {_fobs.VERSION}; install the same"
+                )
+            elif abs(greeting.clock - time.time()) > CLOCK_MAX:
+                hours = (greeting.clock - time.time()) / 3600
+                self.notices.append(
+                    f"the clock of node {name} is {hours:+.1f} hours off; set it (nothing depends on it)"
+                )
+            if address in self.refused:
+                self.notices.append(f"node {name}: {self.refused[address]}")
+        self.refresh()
+
+    def places(self, side: Iterable[Node], other: Iterable[Node]) -> list[tuple[Node, Node]]:
+        """From where a side can be looked at: its node, and the node whose worker looks."""
+        nodes = list(side)
+        found = [(node, node) for node in nodes if node.path is not None and self.has(node)]
+        return found + [(node, at) for node in nodes if node.url for at in other if self.has(at)]
+
+    def call(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
+        """Runs a function once at a node, as a task, and waits for it."""
+        future = self.client.submit(function, *arguments, pure=False, retries=0, resources=self.resources(at))
+        return future.result()
+
+    def beside(self, node: Node, at: Node, act: Callable[[], None]) -> None:
+        """Does something short at a node at once, whatever its worker is busy with."""
+        self.client.run(_in_thread, act, workers=[self.addresses[at.name][0]])
+
+    def beat(self, node: Node, at: Node, owner: str, count: int) -> None:
+        """A sign of life at the destination."""
+        self.beside(node, at, partial(_beat, node, at.name, owner, count))
+
+
+def _beat(node: Node, at: str, owner: str, count: int) -> None:
+    with access_to(node, at) as access:
+        beat(access, owner, count)
+
+
+async def _in_thread(act: Callable[[], None]) -> None:
+    await asyncio.to_thread(act)
+
+
+def _no_scheduler(why: str) -> ClusterError:
+    return ClusterError(
+        f"the Dask scheduler does not answer ({why}); what is verified stays: start a scheduler and call again"
+    )
