@@ -9,7 +9,7 @@ use crate::flow::tcp::TcpConfig;
 use crate::link::{Change, Discipline, Faults, GilbertElliott, PolicerConfig};
 use crate::rng::{Chance, Rng};
 use crate::scene::Scene;
-use crate::time::{MS, Nanos, SEC};
+use crate::time::{MS, Nanos, SEC, bytes_in};
 use fobs_proto::congestion::Params;
 
 /// Stream of what varies within a cell.
@@ -46,18 +46,21 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
     };
     let lasts = match cell.neighbours.is_empty() {
         true => LASTS_FACTOR * cell.ideal() + LASTS_MORE,
-        false => ours + cell.ideal(),
+        false => ours.max(theirs) + cell.ideal(),
     };
     let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
     // Faster than any bottleneck, or the interface would be one.
     scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
+    // Beside neighbours the transfer goes on until the end, whatever it had before they came.
+    let before = if cell.neighbours.is_empty() { 0 } else { bytes_in(ours.max(theirs), cell.rate) };
+    let bytes = cell.bytes + before;
     scene = match who {
         Contestant::Fobs(cc) => {
-            let config = FobsConfig::new(Object::Bytes(cell.bytes), cc);
+            let config = FobsConfig::new(Object::Bytes(bytes), cc);
             scene.fobs(FobsConfig { params: *params, ..config })
         }
         Contestant::Tcp(algorithm) => {
-            let bytes = Some(cell.bytes);
+            let bytes = Some(bytes);
             scene.flow(Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) }))
         }
     };

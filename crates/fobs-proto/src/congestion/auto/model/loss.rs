@@ -15,6 +15,11 @@ impl Count {
     fn all(self) -> f64 {
         self.acked + self.lost
     }
+
+    /// Share of the packets that were lost, if there were any.
+    fn share(self) -> Option<f64> {
+        (self.all() >= 1.0).then(|| self.lost / self.all())
+    }
 }
 
 /// How many packets get lost, and how many would without this flow.
@@ -25,7 +30,9 @@ pub(crate) struct Losses {
     lately: Count,
     turn: Count,
     turn_began: Timestamp,
-    /// Of drains, in which the queue holds nothing of this flow; each weighs half of the one after it.
+    /// Of drains, in which the queue holds nothing of this flow: the newest, and those before it, of which each
+    /// weighs half of the one after it.
+    drained: Count,
     unhindered: Count,
 }
 
@@ -50,7 +57,9 @@ impl Losses {
         self.lately.lost = (self.lately.lost - packets).max(0.0);
         let earlier = (packets - self.phase.lost).max(0.0);
         self.phase.lost = (self.phase.lost - packets).max(0.0);
-        self.unhindered.lost = (self.unhindered.lost - earlier).max(0.0);
+        let before = (earlier - self.drained.lost).max(0.0);
+        self.drained.lost = (self.drained.lost - earlier).max(0.0);
+        self.unhindered.lost = (self.unhindered.lost - before).max(0.0);
     }
 
     /// Packets acknowledged in this phase.
@@ -70,8 +79,9 @@ impl Losses {
 
     /// The phase was a drain: what was lost is the path's own loss.
     pub(crate) fn learn(&mut self) {
-        self.unhindered.acked = self.unhindered.acked / 2.0 + self.phase.acked;
-        self.unhindered.lost = self.unhindered.lost / 2.0 + self.phase.lost;
+        self.unhindered.acked = self.unhindered.acked / 2.0 + self.drained.acked;
+        self.unhindered.lost = self.unhindered.lost / 2.0 + self.drained.lost;
+        self.drained = self.phase;
         self.lately = Count::default();
     }
 
@@ -90,13 +100,12 @@ impl Losses {
         much
     }
 
-    /// Share of packets that the path loses whatever is sent, at most `loss_share_max`.
+    /// Share of packets that the path loses whatever is sent, at most `loss_share_max`. A path loses in every
+    /// drain; a queue that other flows fill overflows in some.
     pub(crate) fn share(&self, p: &Params) -> f64 {
-        if self.unhindered.all() < 1.0 {
-            0.0
-        } else {
-            (self.unhindered.lost / self.unhindered.all()).min(p.loss_share_max)
-        }
+        let (newest, before) = (self.drained.share(), self.unhindered.share());
+        let share = newest.map_or(0.0, |newest| before.map_or(newest, |before| newest.min(before)));
+        share.min(p.loss_share_max)
     }
 
     /// Whether more was lost in this phase than chance explains.

@@ -134,7 +134,9 @@ impl Model {
     /// that loses packets behind a queue has enough to send, even with all of its object in flight; without
     /// a queue it may be an outage or the last packets.
     pub(crate) fn is_idle(&self, ack: &AckSample) -> bool {
-        ack.app_limited && !(self.loses() && self.level() == QueueLevel::Busy)
+        let queued =
+            ack.latest_rtt.saturating_sub(ack.min_rtt) > self.queue_target() / self.params.queue_busy;
+        ack.app_limited && !(self.loses() && queued)
     }
 
     /// Whether more was lost in this phase than chance explains.

@@ -29,7 +29,10 @@ fn step(rate: u64, packets: u64) -> RateSample {
 /// A flow with 100 Mbit/s in a long calm, whose last probe found `found` Mbit/s.
 pub(super) fn calm(found: u64) -> Auto {
     let mut auto = Auto::new(PACKET);
-    (auto.model.min_rtt, auto.model.latest_rtt) = (RTT, RTT);
+    let mut acks = Acks::new(RTT);
+    for _ in 0..40 {
+        auto.model.update(&acks.next(MS, mbit(100)));
+    }
     (auto.model.capacity, auto.model.pacing) = (mbit(100), mbit(100));
     auto.first = Some(mbit(100));
     auto.state = State::cruise(at(0), 1);

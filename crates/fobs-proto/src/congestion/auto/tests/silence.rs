@@ -71,7 +71,10 @@ fn silence_ends_in_a_ramp_from_every_state() {
         let now = acks.now();
         match super::NEEDS[row].0 {
             Kind::Ramp => auto.state = State::ramp(now, 1),
-            Kind::Drain => auto.state = State::Drain(Drain { phase: Phase::begin(now), gain: 0.9 }),
+            Kind::Drain => {
+                auto.state =
+                    State::Drain(Drain { phase: Phase::begin(now), gain: 0.9, queue: Duration::ZERO })
+            }
             Kind::Probe => {
                 auto = super::probe::calm(100);
                 let at = now + Duration::from_secs(2);
