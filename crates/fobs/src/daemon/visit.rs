@@ -105,8 +105,12 @@ impl Host for Desk<'_> {
         let known = match self.known.take() {
             Some(known) => known,
             None => {
-                (self.began, self.ticket) = (Instant::now(), None);
-                daemon.judge(self.key.as_ref(), visit).map(|line| daemon.welcome(line, self.key, visit))
+                self.began = Instant::now();
+                let line = match &self.ticket {
+                    Some(ticket) => Ok(line_of(ticket)),
+                    None => daemon.judge(self.key.as_ref(), visit),
+                };
+                line.map(|line| daemon.welcome(line, self.key, visit))
             }
         };
         let direction = wanted.direction();
@@ -141,10 +145,7 @@ impl Host for Desk<'_> {
             return Err(Error::new(ErrorKind::Denied, message));
         }
         self.daemon.tickets.take(&ticket, &key)?;
-        let direction = DirectionRights::ReadOnly;
-        let rights = Rights { direction, privileges: Privileges::Withheld, paths: ticket.paths() };
-        let line = KeyLine { rights, limits: KeyLimits::default(), name: "with a ticket".to_owned() };
-        self.known = Some(Ok(self.daemon.welcome(line, self.key, self.visit)));
+        self.known = Some(Ok(self.daemon.welcome(line_of(&ticket), self.key, self.visit)));
         self.ticket = Some(ticket);
         Ok(())
     }
@@ -191,6 +192,13 @@ impl Host for Desk<'_> {
         let key = self.key.filter(|_| self.visit.stranger.is_none())?;
         self.daemon.idle.rest(key, hang_up).map(|place| Box::new(|| place.leave()) as Leave)
     }
+}
+
+/// What a ticket stands for: the line of a key that may read its paths.
+fn line_of(ticket: &Ticket) -> KeyLine {
+    let direction = DirectionRights::ReadOnly;
+    let rights = Rights { direction, privileges: Privileges::Withheld, paths: ticket.paths() };
+    KeyLine { rights, limits: KeyLimits::default(), name: "with a ticket".to_owned() }
 }
 
 /// The bytes that a ticket permits for a request; refuses one for which it is not.
