@@ -7,8 +7,8 @@ use crate::values::{Value, raise};
 use fobs::filter::{Action, Filter};
 use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
 use fobs::{
-    Call, Error, ErrorKind, Location, Preserve, Remote, Result, Session, SymbolicLinks, Transfer,
-    TransferOptions, location,
+    Call, Error, ErrorKind, Location, Preserve, PublicKey, Remote, Result, Session, SignedTicket,
+    SymbolicLinks, Transfer, TransferOptions, location,
 };
 use pyo3::prelude::*;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +16,7 @@ use std::io::{Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Options by name, as text.
 type Named = Vec<(String, String)>;
@@ -180,6 +181,36 @@ impl Core {
             let removed = if tree { call.remove_tree(name) } else { call.remove(name) };
             removed.map(|()| Value::Nothing)
         })
+    }
+
+    /// A ticket for somebody else, in one entry: text, host, port, key.
+    fn ticket(
+        &self,
+        py: Python<'_>,
+        names: Paths,
+        size: u64,
+        life_s: u64,
+        holder: Option<String>,
+    ) -> PyResult<Job> {
+        let holder = holder.map(|text| PublicKey::parse(&text)).transpose();
+        let holder = holder.map_err(|error| raise(py, &error))?;
+        self.start(py, &Vec::new(), None, move |call| {
+            call.ticket(&names, size, Duration::from_secs(life_s), holder).map(Value::Ticket)
+        })
+    }
+
+    /// Has the daemon pull with a ticket into its directory `name`.
+    fn fetch(
+        &self,
+        py: Python<'_>,
+        name: Vec<u8>,
+        ticket: (String, String, u16, String),
+        options: Named,
+    ) -> PyResult<Job> {
+        let (text, host, port, key) = ticket;
+        let key = PublicKey::parse(&key).map_err(|error| raise(py, &error))?;
+        let ticket = SignedTicket { text, host, port, key };
+        self.start(py, &options, None, move |call| call.fetch(name, &ticket).map(Value::Fetched))
     }
 
     fn mkdir(&self, py: Python<'_>, name: Vec<u8>, parents: bool) -> PyResult<Job> {

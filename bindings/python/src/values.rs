@@ -1,6 +1,6 @@
 //! Results and errors as Python objects. The package makes its own types of them.
 
-use fobs::{Entry, EntryKind, Error, Progress, Summary};
+use fobs::{Entry, EntryKind, Error, Progress, SignedTicket, Summary};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -11,6 +11,9 @@ pub(crate) enum Value {
     Count(u64),
     Bytes(Vec<u8>),
     Entries(Vec<Entry>),
+    /// Files that are in place, with their hashes.
+    Fetched(Vec<Entry>),
+    Ticket(SignedTicket),
     Summary(Box<Summary>),
 }
 
@@ -35,6 +38,16 @@ impl Value {
                     list.append(entry_of(py, &entry)?)?;
                 }
                 list.into_any().unbind()
+            }
+            Value::Fetched(entries) => {
+                let files = entries.iter().map(|entry| {
+                    let root = entry.root.as_ref().map(|root| PyBytes::new(py, root));
+                    (PyBytes::new(py, &entry.name), entry.size, root)
+                });
+                PyList::new(py, files.collect::<Vec<_>>())?.into_any().unbind()
+            }
+            Value::Ticket(SignedTicket { text, host, port, key }) => {
+                (text, host, port, key.to_string()).into_pyobject(py)?.into_any().unbind()
             }
             Value::Summary(summary) => summary_of(py, &summary)?.into_any().unbind(),
         })

@@ -24,8 +24,9 @@ START_WAIT = 60.0
 class Served:
     """A daemon, and what a client needs to reach it."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, *more: str) -> None:
+        directory.mkdir(exist_ok=True)
+        self.directory, self.more = directory, more
         self.root = directory / "root"
         self.root.mkdir()
         made = subprocess.run(
@@ -46,7 +47,7 @@ class Served:
         arguments = ["--listen", f"127.0.0.1:{self.port}", "--root", self.root]
         arguments += ["--authorized-keys", self.directory / "authorized_keys"]
         arguments += ["--identity", self.directory / "server"]
-        process = subprocess.Popen([FOBS, "serve", *arguments], stderr=log, stdout=log)
+        process = subprocess.Popen([FOBS, "serve", *arguments, *self.more], stderr=log, stdout=log)
         wait_for(self.port, process)
         return process
 

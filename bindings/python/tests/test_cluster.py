@@ -358,3 +358,25 @@ def test_the_command_has_json_and_the_exit_codes_of_cp(served: Served, tmp_path:
     assert run("--nonsense").returncode == 1
     missing = run("a", "b", path="/nowhere")
     assert missing.returncode == 1 and "pip install" in missing.stderr
+
+
+def test_daemons_move_a_tree_between_them_with_tickets(tmp_path: Path) -> None:
+    source, destination = Served(tmp_path / "s", "--third-party"), Served(tmp_path / "d", "--third-party")
+    try:
+        total = make_tree(source.root, big=0)
+        nodes = [Node(n, url=s.url, options=s.keys) for n, s in (("s", source), ("d", destination))]
+        result = transfer(nodes[0], nodes[1])
+        assert same(source.root, destination.root)
+        assert (result.bytes, result.files) == (total, 25)
+        assert {line.way for line in result.lines} == {"ticket"}
+        # A ticket by hand: once, and not for more than it says.
+        with source.open() as there, destination.open() as here:
+            ticket = there.ticket("dir0", total)
+            assert {name.split("/")[0] for name, _, _ in here.fetch("again", ticket)} == {"dir0"}
+            with pytest.raises(fobs.AccessDeniedError, match="used already"):
+                here.fetch("again", ticket)
+            with pytest.raises(fobs.AccessDeniedError):
+                there.ticket("../x", 1)
+    finally:
+        source.stop()
+        destination.stop()

@@ -74,6 +74,7 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
         queue_wait,
         drain,
         metrics: args.metrics,
+        third_party: args.third_party,
         ..ServeOptions::new(args.root.clone(), args.authorized_keys.clone())
     })
 }

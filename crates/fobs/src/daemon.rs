@@ -12,6 +12,7 @@ mod seats;
 mod strangers;
 mod streams;
 mod tally;
+mod tickets;
 mod visit;
 
 use self::admission::{Admission, WAITING_MAX};
@@ -24,6 +25,7 @@ use self::seats::Seats;
 use self::strangers::{STRANGERS_MAX, Strangers};
 use self::streams::Register;
 use self::tally::Tally;
+use self::tickets::Tickets;
 use self::visit::Visit;
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,6 +36,7 @@ use crate::secure::identity::{Identity, default_server_identity_path, load_or_ge
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,6 +68,9 @@ struct Daemon {
     /// What strangers make us write.
     tally: Tally,
     metrics: Arc<Metrics>,
+    tickets: Tickets,
+    /// Where its own key is.
+    identity_path: PathBuf,
     /// Ends every session and every handshake.
     stop: CancelToken,
     handle: ServerHandle,
@@ -78,6 +84,7 @@ pub struct Server {
     options: ServeOptions,
     root: OwnedFd,
     identity: Identity,
+    identity_path: PathBuf,
     log: Log,
     listeners: Vec<TcpListener>,
     exporter: Option<Exporter>,
@@ -174,7 +181,16 @@ impl Server {
             .metrics
             .map(|address| Exporter::start(address, Arc::new(move || rendered.metrics())))
             .transpose()?;
-        let server = Server { options: options.clone(), root, identity, log, listeners, exporter, handle };
+        let server = Server {
+            options: options.clone(),
+            root,
+            identity,
+            identity_path,
+            log,
+            listeners,
+            exporter,
+            handle,
+        };
         let mode = if options.read_only { "read-only" } else { "read and write as each key allows" };
         let (root, key) = (options.root.display().to_string(), server.fingerprint());
         for address in server.addresses() {
@@ -230,6 +246,8 @@ impl Server {
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),
+            tickets: Tickets::beside(&self.identity_path),
+            identity_path: self.identity_path,
             metrics: self.handle.0.metrics.clone(),
             stop: stop.clone(),
             handle: self.handle,

@@ -116,9 +116,10 @@ pub use listing::{Entry, EntryKind};
 pub use object::{Call, Session, SessionBuilder};
 pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
-    PushBinary, Remote, Restriction, ServeOptions, SshOptions, TransferOptions,
+    PushBinary, Remote, Restriction, ServeOptions, SignedTicket, SshOptions, TransferOptions,
 };
 pub use program::program_hash;
+pub use secure::identity::PublicKey;
 pub use server::{StdioError, serve_stdio};
 pub use storage::expand_here;
 pub use storage::filter;

@@ -17,6 +17,8 @@ pub struct Entry {
     pub mtime_ns: u32,
     /// Permission bits.
     pub mode: u32,
+    /// BLAKE3 of the content, of a file that was just fetched.
+    pub root: Option<[u8; 32]>,
 }
 
 /// What an [`Entry`] is.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub use crate::secure::authorized_keys::DirectionRights;
+use crate::secure::identity::PublicKey;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
@@ -107,6 +108,8 @@ pub struct MinRate {
 /// Everything a caller may choose about one transfer. `Default` is what `fobs cp` does without flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferOptions {
+    /// A ticket that takes the place of this side's rights at the daemon that signed it.
+    pub ticket: Option<SignedTicket>,
     /// `-r`: copy directories too.
     pub recursive: bool,
     /// `-p`: keep modes and modification times.
@@ -173,6 +176,7 @@ pub struct TransferOptions {
 impl Default for TransferOptions {
     fn default() -> Self {
         TransferOptions {
+            ticket: None,
             recursive: false,
             preserve: false,
             compress: false,
@@ -248,6 +252,8 @@ pub struct ServeOptions {
     /// Where the server's counters are served as OpenMetrics over HTTP (`/metrics`), to anyone who may
     /// connect.
     pub metrics: Option<SocketAddr>,
+    /// Whether clients with the right to write may have the server pull from other daemons with a ticket.
+    pub third_party: bool,
 }
 
 impl ServeOptions {
@@ -268,8 +274,23 @@ impl ServeOptions {
             queue_wait: DEFAULT_QUEUE_WAIT,
             drain: DEFAULT_DRAIN,
             metrics: None,
+            third_party: false,
         }
     }
+}
+
+/// A permission to pull from a daemon, once, and where that daemon is. Made by
+/// [`Call::ticket`](crate::Call::ticket).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedTicket {
+    /// As the daemon signed it.
+    pub text: String,
+    /// Where it listens, as the session that asked reached it.
+    pub host: String,
+    /// Its TCP port.
+    pub port: u16,
+    /// Its key.
+    pub key: PublicKey,
 }
 
 /// What a receiving process may give files that could hurt its host: owners, groups, set-id bits, devices,

@@ -1,6 +1,7 @@
 //! The answering side of one session, over either carrier.
 
 mod direct;
+mod fetch;
 mod files;
 mod host;
 mod kept;
@@ -64,6 +65,8 @@ pub(crate) struct Policy {
     pub(crate) client: Option<IpAddr>,
     /// What the session may move at most, with others of its key.
     pub(crate) throttle: Throttle,
+    /// Most file bytes that a pull may have.
+    pub(crate) size_max: Option<u64>,
     /// Receives the session's events; its client shows its own.
     pub(crate) events: Arc<dyn EventSink>,
 }
@@ -357,7 +360,7 @@ fn send_pull(
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => {
             let privileges = policy.privileges();
-            source_of(policy.base, &open, privileges)
+            source_of(policy.base, &open, privileges, policy.size_max)
         }
     }?;
     if knows_survey {
@@ -411,7 +414,15 @@ fn send_pull(
 }
 
 /// What a pull asks for.
-fn source_of(base: Base, open: &Open, privileges: Privileges) -> Result<Source> {
+fn source_of(base: Base, open: &Open, privileges: Privileges, size_max: Option<u64>) -> Result<Source> {
+    let mut source = whole_source(base, open, privileges)?;
+    if let Some(bytes) = size_max {
+        source.limit_to(bytes);
+    }
+    Ok(source)
+}
+
+fn whole_source(base: Base, open: &Open, privileges: Privileges) -> Result<Source> {
     if let Some(range) = open.reuse.range {
         let part = match range.whole {
             true => Part::Whole { max: range.len },

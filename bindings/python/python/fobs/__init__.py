@@ -29,7 +29,7 @@ from ._errors import (
 from ._fobs import VERSION as __version__
 from ._job import Job
 from ._session import Session, cp, cp_async, start_cp, sync
-from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage
+from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage, Ticket
 
 __all__ = [
     "AccessDeniedError",
@@ -55,6 +55,7 @@ __all__ = [
     "SourceNotFoundError",
     "SshError",
     "Stage",
+    "Ticket",
     "TransferTimeoutError",
     "UsageError",
     "__version__",

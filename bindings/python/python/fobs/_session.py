@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union
 from . import _fobs
 from ._errors import DestinationError, UsageError
 from ._job import Job, OnProgress, transferred
-from ._types import Entry, Result
+from ._types import Entry, Result, Ticket
 
 T = TypeVar("T")
 
@@ -316,6 +316,26 @@ class Session:
         """As :meth:`rm`."""
         await self._job(self._core.remove(_encode(name), recursive), _nothing)
 
+    def ticket(
+        self, names: Path | Iterable[Path], size: int, *, life: float = 3600, holder: str | None = None
+    ) -> Ticket:
+        """Has a daemon sign a ticket with which another daemon may pull these names once, ``size`` bytes at most,
+        within ``life`` seconds; ``holder`` is the only public key that may use it.
+        """
+        raw = self._core.ticket(_paths(names), size, int(life), holder)
+        return self._job(raw, _ticket).wait()
+
+    def fetch(self, name: Path, ticket: Ticket, **options: Option) -> list[tuple[str, int, str]]:
+        """Has the daemon pull with a ticket into its directory ``name``; the data does not come by here. Returns
+        path, size and hash of the files that are in place.
+        """
+        return self.start_fetch(name, ticket, **options).wait()
+
+    def start_fetch(self, name: Path, ticket: Ticket, **options: Option) -> Job[list[tuple[str, int, str]]]:
+        """Starts :meth:`fetch`."""
+        parts = (ticket.text, ticket.host, ticket.port, ticket.key)
+        return self._job(self._core.fetch(_encode(name), parts, _options(options)), _fetched)
+
     def mkdir(self, name: Path, parents: bool = False, exist_ok: bool = False) -> None:
         """Makes a directory; with ``parents``, also those above it. ``FileExistsError`` where it exists, unless
         ``exist_ok``.
@@ -355,6 +375,14 @@ def _start(start: int | None) -> int | None:
 
 def _entries(raw: Any) -> list[Entry]:
     return sorted((Entry._of(entry) for entry in raw), key=lambda entry: entry.name)
+
+
+def _ticket(raw: Any) -> Ticket:
+    return Ticket(*raw)
+
+
+def _fetched(raw: Any) -> list[tuple[str, int, str]]:
+    return [(os.fsdecode(name), size, (root or b"").hex()) for name, size, root in raw]
 
 
 def _entry(raw: Any) -> Entry:

@@ -101,6 +101,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Ticket:
+    """A permission to pull from a daemon, once, and where that daemon is."""
+
+    text: str
+    host: str
+    port: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """Time of a stage, in seconds, and its share of the whole."""
 

@@ -48,6 +48,12 @@ pub struct ServeArgs {
     #[arg(long)]
     pub read_only: bool,
 
+    /// Let clients with the right to write have this server pull from other daemons with a ticket
+    ///
+    /// The server then connects to the hosts that they name, and shows its own key there.
+    #[arg(long)]
+    pub third_party: bool,
+
     /// File with the clients' public keys, their rights and limits, one per line
     ///
     /// A line is [OPTIONS] fobs-ed25519 BASE64 [COMMENT]. Options are separated by commas: read-only (the

@@ -148,11 +148,12 @@ fn arguments_of_serve_become_options() {
         ..ServeOptions::new("r".into(), "k".into())
     };
     assert_eq!(served(""), Ok(defaults.clone()));
-    let given = "--listen 127.0.0.1 --listen [::1]:9 --read-only --identity id --udp-ports 10-12 \
+    let given = "--listen 127.0.0.1 --listen [::1]:9 --read-only --third-party --identity id --udp-ports 10-12 \
                  --sessions-max 2 --queue-wait 0 --drain 3600";
     let expected = ServeOptions {
         listen: addresses(&["127.0.0.1:45600", "[::1]:9"]),
         read_only: true,
+        third_party: true,
         identity: Some("id".into()),
         udp_ports: (10, 12),
         sessions_max: 2,

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Hello, Reuse};
+use crate::control::message::{Hello, Message, Reuse, TICKETS};
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -52,6 +52,9 @@ impl<'a> Client<'a> {
                 let writer = channel.writer.clone();
                 let hook = Some(cancel.on_cancel(move || writer.close()));
                 let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+                if let Some(ticket) = &options.ticket {
+                    show_ticket(&channel, &hello, &ticket.text)?;
+                }
                 let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
                 let tcp_port = port_of(remote, options);
                 Ok(Client {
@@ -145,6 +148,17 @@ fn greeted(
     Ok((session, hello, hook))
 }
 
+/// A ticket comes before the request.
+fn show_ticket(channel: &ControlChannel, hello: &Hello, text: &str) -> Result<()> {
+    if !hello.has(TICKETS) {
+        let peer = &channel.peer.description;
+        let message =
+            format!("{peer} has an older fobs, which knows no tickets; install the same version there");
+        return Err(Error::new(ErrorKind::RemoteMissing, message));
+    }
+    channel.writer.send(&Message::Ticket { ticket: text.to_owned() })
+}
+
 fn port_of(remote: &Remote, options: &TransferOptions) -> u16 {
     remote.port.or(options.port).unwrap_or(DEFAULT_TCP_PORT)
 }
@@ -160,6 +174,19 @@ fn connect_daemon(
         Some(path) => Identity::load(path)?,
         None => default_identity(&remote.host)?,
     };
+    if let Some(ticket) = &options.ticket {
+        // Its issuer is known by the ticket, and nobody is pinned.
+        return tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
+            match *key == ticket.key {
+                true => Ok(()),
+                false => {
+                    let why =
+                        "has another key than the one that signed the ticket; ask the source for another one";
+                    Err(Error::new(ErrorKind::Denied, format!("{} {why}", remote.host)))
+                }
+            }
+        });
+    }
     let known_hosts = match &options.known_hosts {
         Some(path) => KnownHosts::at(path),
         None => KnownHosts::default_location()?,

@@ -2,7 +2,7 @@
 
 use super::line::{Caller, Line, Manner, leaves_sound};
 use crate::control::files::FileRequest;
-use crate::control::message::{FILES, Message};
+use crate::control::message::{FILES, Message, TICKETS};
 use crate::engine::aborted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Entry;
@@ -34,7 +34,11 @@ impl Caller {
         self.connect(manner)?;
         // A server that keeps no connection does not know the request either.
         let Some(mut line) = self.take_line() else { return Err(too_old(&self.remote.host)) };
-        let outcome = match line.hello().has(FILES) {
+        let feature = match request {
+            FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
+            _ => FILES,
+        };
+        let outcome = match line.hello().has(feature) {
             true => line.ask(request, manner),
             false => Err(too_old(&self.remote.host)),
         };
@@ -93,7 +97,7 @@ impl Line {
 
 fn too_old(host: &str) -> Error {
     let message = format!(
-        "{host} has an older fobs, which cannot list, remove or make files by name; install the same version \
+        "{host} has an older fobs, which knows no such request about files by name; install the same version \
          there"
     );
     Error::new(ErrorKind::RemoteMissing, message)

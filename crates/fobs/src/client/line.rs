@@ -12,6 +12,7 @@ use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Remote, TransferOptions};
+use crate::secure::identity::PublicKey;
 use crate::storage::{Sink, Source, TransferId};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -167,6 +168,11 @@ impl Caller {
             return false;
         }
         hello.has(REUSE)
+    }
+
+    /// The key of the server that is connected.
+    pub(crate) fn server_key(&self) -> Option<PublicKey> {
+        self.line.as_ref().and_then(|line| line.kept.peer().key)
     }
 
     pub(super) fn has_line(&self) -> bool {

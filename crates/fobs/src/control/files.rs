@@ -40,26 +40,56 @@ pub enum FileRequest {
         #[serde(default)]
         parents: bool,
     },
+    /// A ticket to read paths, for somebody else (protocol 2.13).
+    Ticket {
+        /// The paths.
+        paths: Vec<Bytes>,
+        /// Most file bytes.
+        size: u64,
+        /// For how long, seconds.
+        life_s: u64,
+        /// The only key that may use it, 32 bytes.
+        #[serde(default)]
+        holder: Option<Bytes>,
+    },
+    /// The server is to pull with a ticket, into a directory of its own.
+    Fetch {
+        /// The directory.
+        path: Bytes,
+        /// The ticket.
+        ticket: String,
+        /// Where the server that signed it listens.
+        host: String,
+        /// Its TCP port.
+        port: u16,
+        /// Its key, 32 bytes.
+        key: Bytes,
+    },
     /// An action of a newer version; refused.
     #[serde(other)]
     Unknown,
 }
 
 impl FileRequest {
-    /// The path; empty for an unknown action.
+    /// The path, of several the first one; empty for an unknown action.
     pub fn path(&self) -> &[u8] {
         match self {
             FileRequest::List { path }
             | FileRequest::Stat { path }
             | FileRequest::Remove { path, .. }
+            | FileRequest::Fetch { path, .. }
             | FileRequest::MakeDirectory { path, .. } => &path.0,
+            FileRequest::Ticket { paths, .. } => paths.first().map_or(b"", |path| &path.0),
             FileRequest::Unknown => b"",
         }
     }
 
     /// Whether it changes something.
     pub fn writes(&self) -> bool {
-        matches!(self, FileRequest::Remove { .. } | FileRequest::MakeDirectory { .. })
+        matches!(
+            self,
+            FileRequest::Remove { .. } | FileRequest::MakeDirectory { .. } | FileRequest::Fetch { .. }
+        )
     }
 
     /// For the log.
@@ -70,6 +100,8 @@ impl FileRequest {
             FileRequest::Remove { tree: false, .. } => "remove",
             FileRequest::Remove { tree: true, .. } => "remove tree",
             FileRequest::MakeDirectory { .. } => "make directory",
+            FileRequest::Ticket { .. } => "give a ticket for",
+            FileRequest::Fetch { .. } => "fetch with a ticket into",
             FileRequest::Unknown => return "unknown request".to_owned(),
         };
         format!("{verb} '{}'", printable(&crate::storage::show_path(self.path()), SHOWN_MAX))
@@ -93,6 +125,9 @@ pub struct WireEntry {
     /// Permission bits.
     #[serde(default)]
     pub mode: u32,
+    /// BLAKE3 of a file that was just fetched, 32 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Bytes>,
 }
 
 /// An [`EntryKind`] in a message.
@@ -118,8 +153,9 @@ impl From<Entry> for WireEntry {
             EntryKind::Link => WireKind::Link,
             EntryKind::Other => WireKind::Other,
         };
-        let Entry { name, size, mtime_s, mtime_ns, mode, .. } = entry;
-        WireEntry { name: Bytes(name), kind, size, mtime_s, mtime_ns, mode }
+        let Entry { name, size, mtime_s, mtime_ns, mode, root, .. } = entry;
+        let root = root.map(|root| Bytes(root.to_vec()));
+        WireEntry { name: Bytes(name), kind, size, mtime_s, mtime_ns, mode, root }
     }
 }
 
@@ -131,7 +167,9 @@ impl From<WireEntry> for Entry {
             WireKind::Link => EntryKind::Link,
             WireKind::Other => EntryKind::Other,
         };
-        let WireEntry { name, size, mtime_s, mtime_ns, mode, .. } = entry;
-        Entry { name: name.0, kind, size, mtime_s, mtime_ns: mtime_ns % 1_000_000_000, mode: mode & 0o7777 }
+        let WireEntry { name, size, mtime_s, mtime_ns, mode, root, .. } = entry;
+        let root = root.and_then(|root| root.0.try_into().ok());
+        let (mtime_ns, mode) = (mtime_ns % 1_000_000_000, mode & 0o7777);
+        Entry { name: name.0, kind, size, mtime_s, mtime_ns, mode, root }
     }
 }

@@ -103,6 +103,11 @@ impl Kept {
         ControlChannel { reader, writer, exporter: None, carrier, foretold: Foretold::Nothing, peer }
     }
 
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// An action that ends the channel at once, for another thread.
     pub(crate) fn breaker(&self) -> impl FnOnce() + Send + 'static {
         let outlet = self.writer.outlet.clone();

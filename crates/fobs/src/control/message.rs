@@ -42,8 +42,11 @@ pub const FILES: &str = "files";
 pub const EXPAND: &str = "expand";
 /// The feature of a program whose sending can be changed while it runs (protocol 2.10).
 pub const STEER: &str = "steer";
+/// The feature of a program that takes, gives and uses tickets (protocol 2.13).
+pub const TICKETS: &str = "tickets";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
+pub const FEATURES: [&str; 10] =
+    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 
 /// What a server that answers to [`tls::ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
 pub const LEVEL: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
@@ -83,6 +86,11 @@ pub enum Message {
         entries: Vec<WireEntry>,
         /// Whether no more follow.
         last: bool,
+    },
+    /// Client, before its request: a ticket takes the place of its key's rights (protocol 2.13).
+    Ticket {
+        /// As the server signed it.
+        ticket: String,
     },
     /// Client, before its request: what do these paths stand for (protocol 2.9)?
     Expand {

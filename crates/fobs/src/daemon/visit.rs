@@ -11,14 +11,17 @@ use crate::control::tls;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
-use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine, Rights};
+use crate::options::Privileges;
+use crate::secure::authorized_keys::{AuthorizedKeys, DirectionRights, KeyLimits, KeyLine, Rights};
 use crate::secure::identity::PublicKey;
+use crate::secure::ticket::Ticket;
 use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
 use crate::storage::{Base, Links};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// One client's connection. Its text names it in the log.
 pub(super) struct Visit {
@@ -91,6 +94,8 @@ struct Desk<'a> {
     /// Held until the transfer is over.
     held: Option<(Seat, Option<AttemptGuard>)>,
     meter: Option<Arc<SessionMeter>>,
+    /// What takes the place of the key's rights, for one transfer.
+    ticket: Option<Ticket>,
 }
 
 impl Host for Desk<'_> {
@@ -101,7 +106,11 @@ impl Host for Desk<'_> {
             Some(known) => known,
             None => {
                 self.began = Instant::now();
-                daemon.judge(self.key.as_ref(), visit).map(|line| daemon.welcome(line, self.key, visit))
+                let line = match &self.ticket {
+                    Some(ticket) => Ok(line_of(ticket)),
+                    None => daemon.judge(self.key.as_ref(), visit),
+                };
+                line.map(|line| daemon.welcome(line, self.key, visit))
             }
         };
         let direction = wanted.direction();
@@ -111,6 +120,7 @@ impl Host for Desk<'_> {
             daemon.log.request(visit, wanted);
         }
         let Known { rights, limits, place } = known?;
+        let size_max = self.ticket.as_ref().map(|ticket| for_ticket(ticket, wanted)).transpose()?;
         let place = place?;
         // Before it waits: what it waits for may be its own older session.
         let transfer = visit.key.zip(wanted.transfer_id());
@@ -124,7 +134,35 @@ impl Host for Desk<'_> {
         let meter = self.meter.insert(daemon.metrics.of_session(direction)).clone();
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
-        Ok(Policy { streams: daemon.entrance(limits), ..policy })
+        Ok(Policy { streams: daemon.entrance(limits), size_max, ..policy })
+    }
+
+    fn redeem(&mut self, ticket: &str) -> Result<()> {
+        let key = self.key.ok_or_else(|| Error::new(ErrorKind::Denied, "the client showed no key"))?;
+        let ticket = Ticket::verify(ticket, &self.daemon.identity.public(), SystemTime::now())?;
+        if !ticket.may_be_held_by(&key) {
+            let message = "the ticket is refused: it is for another key; ask the source for one for this key";
+            return Err(Error::new(ErrorKind::Denied, message));
+        }
+        self.daemon.tickets.take(&ticket, &key)?;
+        self.known = Some(Ok(self.daemon.welcome(line_of(&ticket), self.key, self.visit)));
+        self.ticket = Some(ticket);
+        Ok(())
+    }
+
+    fn sign(&mut self, ticket: &Ticket) -> Result<String> {
+        ticket.sign(&self.daemon.identity)
+    }
+
+    fn own_identity(&mut self) -> Result<PathBuf> {
+        match self.daemon.options.third_party {
+            true => Ok(self.daemon.identity_path.clone()),
+            false => {
+                let message =
+                    "this server fetches nothing for its clients; its operator allows it with --third-party";
+                Err(Error::new(ErrorKind::Denied, message))
+            }
+        }
     }
 
     fn ended(&mut self, outcome: &Result<SessionFigures>) {
@@ -156,11 +194,35 @@ impl Host for Desk<'_> {
     }
 }
 
+/// What a ticket stands for: the line of a key that may read its paths.
+fn line_of(ticket: &Ticket) -> KeyLine {
+    let direction = DirectionRights::ReadOnly;
+    let rights = Rights { direction, privileges: Privileges::Withheld, paths: ticket.paths() };
+    KeyLine { rights, limits: KeyLimits::default(), name: "with a ticket".to_owned() }
+}
+
+/// The bytes that a ticket permits for a request; refuses one for which it is not.
+fn for_ticket(ticket: &Ticket, wanted: Wanted<'_>) -> Result<u64> {
+    match wanted {
+        Wanted::Transfer(open) if open.probe.is_none() && open.sync.is_none() => Ok(ticket.size),
+        _ => Err(Error::new(
+            ErrorKind::Denied,
+            "a ticket is for a plain pull; ask its source for other rights",
+        )),
+    }
+}
+
 impl Desk<'_> {
     /// Counts what the meter of the transfer does not.
     fn settle(&mut self, outcome: &Result<SessionFigures>) {
         if let (Ok(served), Some(meter)) = (outcome, self.meter.take()) {
             meter.moved(served.bytes);
+        }
+        if outcome.is_ok()
+            && let Some(ticket) = self.ticket.take()
+            && let Err(error) = self.daemon.tickets.spend(&ticket)
+        {
+            self.daemon.count("tickets", Some(self.visit.from), format!("{}: {error}", self.visit));
         }
     }
 }
@@ -225,6 +287,7 @@ impl Daemon {
             known: Some(known),
             held: None,
             meter: None,
+            ticket: None,
         };
         let served = serve_session(channel, &stop.token, &mut desk);
         if let Ok(Some(served)) = &served {
@@ -291,6 +354,7 @@ impl Daemon {
             streams: StreamEntrance::Own,
             addresses: Vec::new(),
             client: None,
+            size_max: None,
             throttle: seat.throttle(),
             events,
         })

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// One transfer that is made in its own way. Made by [`Session::call`].
 pub struct Call<'s> {
-    session: &'s Session,
+    pub(super) session: &'s Session,
     options: Option<TransferOptions>,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,

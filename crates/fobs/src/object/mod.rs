@@ -4,12 +4,14 @@
 //!   turn     one transfer at a time
 //!   call     one transfer: what may be asked, and how
 //!   names    files by name, without a transfer
+//!   tickets  copies between two other daemons
 //!   memory   the caller's memory as a source and as a sink
 //! ```
 
 mod call;
 mod memory;
 mod names;
+mod tickets;
 mod turn;
 
 use crate::cancel::CancelToken;

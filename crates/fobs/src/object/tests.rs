@@ -4,6 +4,7 @@ mod failures;
 mod hostile;
 mod names;
 mod rate;
+mod tickets;
 
 use super::*;
 use crate::options::{TcpTuning, Transport};

@@ -10,7 +10,8 @@ mod limits;
 mod options;
 
 pub use self::limits::{DESCRIPTORS_PER_SESSION, KeyLimits};
-use self::options::{normalised, options_len, parse_options};
+pub(crate) use self::options::normalised;
+use self::options::{options_len, parse_options};
 
 use std::collections::HashMap;
 use std::fmt;

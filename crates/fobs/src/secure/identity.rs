@@ -207,6 +207,11 @@ impl PublicKey {
         format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
     }
 
+    /// From its 32 bytes; whether they are a point of the curve shows when something is verified.
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> PublicKey {
+        PublicKey(bytes)
+    }
+
     /// The 32 bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0

@@ -10,6 +10,7 @@ pub mod identity;
 pub mod known_hosts;
 pub mod replay;
 pub mod stream;
+pub(crate) mod ticket;
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -56,7 +56,7 @@ pub(super) fn send(
         return Ok(Told::Nothing);
     }
     let began = Instant::now();
-    let source = source_of(policy.base_again()?, open, policy.privileges())?;
+    let source = source_of(policy.base_again()?, open, policy.privileges(), policy.size_max)?;
     let shape = source.shape();
     let Some(mut filled) = Filled::all_of(source, room as usize)? else { return Ok(Told::Nothing) };
     pass(&policy.throttle, filled.chunk.len(), cancel)?;

@@ -1,14 +1,16 @@
 //! Answers about files by name (protocol 2.12).
 
-use super::{Host, Policy, Wanted};
+use super::{Host, Policy, Wanted, fetch};
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
 use crate::control::message::Message;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::SignedTicket;
+use crate::secure::ticket::Ticket;
 use crate::storage::names::{self, Extent};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a request may be worked on without a sign to the client: far below its `--timeout`.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
@@ -54,6 +56,22 @@ pub(super) fn serve(
         FileRequest::MakeDirectory { path, parents: true } => {
             names::make_directories(&policy.base, &path.0, &|part| may(&policy, true, part))?;
         }
+        FileRequest::Ticket { paths, size, life_s, holder } => {
+            let holder = holder.as_ref().map(fetch::key_of).transpose()?;
+            let life = Duration::from_secs(*life_s);
+            let ticket = Ticket::new(paths, *size, life, holder, SystemTime::now())?;
+            entries.push(fetch::as_entry(host.sign(&ticket)?.into_bytes()));
+        }
+        FileRequest::Fetch { path, ticket, host: name, port, key } => {
+            let (text, key) = (ticket.clone(), fetch::key_of(key)?);
+            let ticket = SignedTicket { text, host: name.clone(), port: *port, key };
+            let identity = host.own_identity()?;
+            let peer = channel.peer.key.as_ref();
+            let fetched = fetch::run(&path.0, &ticket, &policy, identity, peer, cancel, &mut go_on)?;
+            for part in fetched.chunks(ENTRIES_MAX) {
+                answer(part.to_vec(), false)?;
+            }
+        }
         FileRequest::Unknown => {
             let message = "this server has an older fobs, which does not know the request; install the same \
                 version on both sides";
@@ -67,6 +85,9 @@ pub(super) fn serve(
 /// directory in which the thing lies.
 fn check_rights(request: &FileRequest, policy: &Policy) -> Result<()> {
     may(policy, request.writes(), request.path())?;
+    if let FileRequest::Ticket { paths, .. } = request {
+        paths.iter().try_for_each(|path| may(policy, false, &path.0))?;
+    }
     if let FileRequest::Remove { path, .. } = request {
         let end = path.0.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
         let slash = path.0[..end].iter().rposition(|&byte| byte == b'/');

@@ -3,6 +3,8 @@
 use super::{Policy, SessionFigures, Wanted};
 use crate::control::message::PathRole;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secure::ticket::Ticket;
+use std::path::PathBuf;
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
@@ -14,6 +16,21 @@ pub(crate) trait Host {
     fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
         let message = "this server expands no patterns; name the files, or their directory with -r";
         Err(Error::new(ErrorKind::Usage, message))
+    }
+
+    /// A ticket takes the place of the client's own rights, for its next request.
+    fn redeem(&mut self, _ticket: &str) -> Result<()> {
+        Err(no_daemon())
+    }
+
+    /// A ticket as text, signed by the server's key.
+    fn sign(&mut self, _ticket: &Ticket) -> Result<String> {
+        Err(no_daemon())
+    }
+
+    /// The identity file with which the server itself pulls for a client.
+    fn own_identity(&mut self) -> Result<PathBuf> {
+        Err(no_daemon())
     }
 
     /// A transfer has ended after which another may come: it is logged, and its seat is free.
@@ -28,6 +45,10 @@ pub(crate) trait Host {
     /// A place for the connection while it rests, until what is returned is dropped, or called when a request
     /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.
     fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave>;
+}
+
+fn no_daemon() -> Error {
+    Error::new(ErrorKind::Usage, "tickets are for daemons (fobs serve); over ssh use the login of each host")
 }
 
 /// Leaves a place, and says whether it was still there: else the connection was hung up on.

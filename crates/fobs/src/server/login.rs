@@ -83,6 +83,7 @@ impl Host for Login {
             udp_ports: DEFAULT_UDP_PORTS,
             streams: StreamEntrance::Own,
             addresses: self.here.iter().map(IpAddr::to_string).collect(),
+            size_max: None,
             client: ssh::client_address(),
             throttle: Throttle::default(),
             events: Arc::new(|_| ()),

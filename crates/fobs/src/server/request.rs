@@ -63,6 +63,10 @@ pub(super) fn hear_request(
     // A peer with a proven key must not hold a session by silence.
     channel.set_read_deadline(Some(Instant::now() + wait));
     let mut first = channel.reader.recv()?;
+    if let Some(Message::Ticket { ticket }) = first {
+        host.redeem(&ticket)?;
+        first = channel.reader.recv()?;
+    }
     if let Some(Message::Expand { paths, role }) = first {
         if paths.len() > PATHS_MAX {
             return Err(Error::new(ErrorKind::Usage, "too many paths for one copy; split it"));

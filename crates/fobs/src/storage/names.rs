@@ -188,6 +188,7 @@ fn entry(name: &[u8], stat: &Stat) -> Entry {
         mtime_s: meta.mtime_s,
         mtime_ns: meta.mtime_ns,
         mode: meta.mode,
+        root: None,
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Source {
     /// Bytes of complete files.
     bytes: u64,
     finished: bool,
+    /// File bytes that may still be sent, if there is a limit.
+    left: Option<u64>,
 }
 
 /// Whether the object says what identifies the content of a file.
@@ -115,6 +117,11 @@ impl Feed {
 }
 
 impl Source {
+    /// Lets it fail once it has sent more file bytes than this.
+    pub fn limit_to(&mut self, bytes: u64) {
+        self.left = Some(bytes);
+    }
+
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
     pub fn open(spec: SourceSpec) -> Result<Source> {
@@ -216,6 +223,7 @@ impl Source {
             files: 0,
             bytes: 0,
             finished: false,
+            left: None,
         })
     }
 
@@ -288,6 +296,9 @@ impl Source {
         filled.resumed_bytes += std::mem::take(&mut self.resumed);
         filled.is_final = self.finished;
         filled.data_bytes = data_len as u64 + self.holes;
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
+        }
         filled.len = self.seal(buf, data_len);
         Ok(filled)
     }
@@ -436,6 +447,11 @@ fn stream_meta() -> Meta {
         mtime_s: i64::try_from(since_1970.as_secs()).unwrap_or(0),
         mtime_ns: since_1970.subsec_nanos(),
     }
+}
+
+fn beyond_the_limit() -> Error {
+    let message = "the sources hold more bytes than were permitted; ask for a ticket of their size";
+    Error::new(ErrorKind::Denied, message)
 }
 
 #[cfg(test)]

@@ -140,6 +140,7 @@ impl Host for Login {
             udp_ports: UDP_PORTS,
             streams: StreamEntrance::Own,
             addresses: Vec::new(),
+            size_max: None,
             client: Some([127, 0, 0, 1].into()),
             throttle: Throttle::default(),
             events: Arc::new(Silent),

@@ -72,13 +72,13 @@ def _connected(client: Any, nodes: list[Node]) -> Iterator[Any]:
         raise UsageError("fobs.cluster needs Dask distributed: pip install 'fobs[cluster]'") from error
     if client is None:
         here = {node.resource: node.sessions for node in nodes if node.path is not None}
-        if not here:
+        if not here and not all(node.is_daemon for node in nodes):
             raise UsageError(
-                "neither side is a path of this host, so its workers have nothing to stand at; give a Dask client "
+                "neither side is a path of this host, and not both are daemons (fobs://); give a Dask client "
                 "whose workers run on the nodes of one side"
             )
         # Threads: they wait without the GIL, and scripts need no __main__ guard.
-        threads = sum(here.values()) + 1
+        threads = (sum(here.values()) or sum(node.sessions for node in nodes)) + 1
         cluster = LocalCluster(
             n_workers=1,
             threads_per_worker=threads,

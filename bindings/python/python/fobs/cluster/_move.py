@@ -15,7 +15,7 @@ from .._errors import CancelledError, PartialError, UsageError
 from .._job import Job, transferred
 from .._session import Session, _encode, _options, _paths
 from .._types import Progress, Result
-from ._access import Access, Local, access_to, session_with
+from ._access import Access, Local, Remote, access_to, session_with
 from ._nodes import Node
 from ._shards import PIECE, STATE, File, Shard, Tree, join, scan
 from ._state import (
@@ -29,9 +29,12 @@ from ._state import (
     take_lock,
 )
 
-#: Which end a worker stands at: the destination pulls, the source pushes.
-Way = Literal["pull", "push"]
+#: Which end a worker stands at: the destination pulls, the source pushes; or at neither, and the destination's
+#: daemon pulls with a ticket.
+Way = Literal["pull", "push", "ticket"]
 
+# How long a ticket is good, seconds: a day, because a slow shard may be begun again with it.
+_TICKET_LIFE = 86_400
 # How often a worker tells how far a shard is, seconds.
 _TELL_EVERY = 0.5
 
@@ -49,7 +52,7 @@ class Assignment:
     @property
     def other(self) -> Node:
         """The node that the worker does not stand at."""
-        return self.source if self.way == "pull" else self.destination
+        return self.destination if self.way == "push" else self.source
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,8 @@ def move(assignment: Assignment) -> Moved:
     elif shard.kind == "range":
         return _move_range(assignment, watch, began)
     else:
-        records, bytes_, resumed, failed, why = _move_files(assignment, watch)
+        act = _have_moved if assignment.way == "ticket" else _move_files
+        records, bytes_, resumed, failed, why = act(assignment, watch)
     seconds = time.monotonic() - began
     return Moved(shard.id, tuple(records), bytes_, resumed, seconds, tuple(failed), why)
 
@@ -257,6 +261,28 @@ def _copy_group(
         result = error.result
     take_roots()
     return result, job, roots
+
+
+def _have_moved(assignment: Assignment, watch: _Watch) -> _Outcome:
+    """Has the daemon of the destination pull from that of the source; no data comes by this worker."""
+    whole = {file.name: file for file in assignment.shard.files}
+    records: list[Record] = []
+    with session_with(assignment.source) as source, session_with(assignment.destination) as destination:
+        for directory, names in assignment.shard.groups:
+            tops = [join(directory, name) for name in names]
+            below = tuple(top + "/" for top in tops)
+            size = sum(f.size for f in whole.values() if f.name in tops or f.name.startswith(below))
+            if directory:
+                destination.mkdir(directory, parents=True, exist_ok=True)
+            job = destination.start_fetch(directory, source.ticket(tops, size, life=_TICKET_LIFE))
+            for name, _, root in job.wait(progress=watch):
+                file = whole.get(join(directory, name))
+                if file is not None:
+                    records.append((file.name, file.size, file.mtime_ns, root))
+        note_done(Remote(destination), assignment.shard, records)
+    told = {record[0] for record in records}
+    failed = [(name, "it did not arrive; call again") for name in whole if name not in told]
+    return records, sum(record[1] for record in records), 0, failed, ""
 
 
 def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:

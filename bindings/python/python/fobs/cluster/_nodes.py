@@ -55,6 +55,11 @@ class Node:
             raise UsageError(f"the node {self.name} has {self.sessions} sessions; give 1 to {SESSIONS_MAX}")
 
     @property
+    def is_daemon(self) -> bool:
+        """Whether others reach it as a daemon, which knows tickets."""
+        return self.url is not None and self.url.startswith("fobs://")
+
+    @property
     def resource(self) -> str:
         """The Dask resource that its workers have."""
         return f"fobs:{self.name}"
@@ -76,6 +81,9 @@ class Node:
             url = host + (head or ("/" if "://" in host else "."))
         return replace(self, path=path, url=url), name
 
+
+#: Stands for any worker: what needs no file system of a node can run there.
+ANYWHERE = Node("-", path="/")
 
 #: A source or a destination: a path of the workers, a URL, a node, or several of these.
 Place = Union[str, "os.PathLike[str]", Node, Iterable[Union[str, "os.PathLike[str]", Node]]]

@@ -19,7 +19,7 @@ from .._errors import (
     TransferTimeoutError,
 )
 from ._move import Way
-from ._nodes import Node
+from ._nodes import ANYWHERE, Node
 from ._shards import Shard
 
 # Failures in a row after which a node is left out: one may be chance, such as a restart.
@@ -67,11 +67,16 @@ class Pair:
 
     @property
     def at(self) -> NodeState:
-        return self.destination if self.way == "pull" else self.source
+        return self.source if self.way == "push" else self.destination
+
+    @property
+    def place(self) -> Node:
+        """At which node the worker stands."""
+        return ANYWHERE if self.way == "ticket" else self.at.node
 
     @property
     def other(self) -> NodeState:
-        return self.source if self.way == "pull" else self.destination
+        return self.destination if self.way == "push" else self.source
 
     def __str__(self) -> str:
         return f"{self.source.node.name} to {self.destination.node.name}"
@@ -109,6 +114,8 @@ class Pairs:
             ways.append("pull")
         if shard.kind != "range" and a.path is not None and b.url is not None and self.has_worker(a):
             ways.append("push")
+        if not ways and shard.kind == "files" and a.is_daemon and b.is_daemon and self.has_worker(ANYWHERE):
+            ways.append("ticket")
         return ways
 
     def choose(self, shard: Shard) -> Pair | None:

@@ -249,7 +249,7 @@ class Run:
             order = Assignment(self.id, shard, pair.source.node, pair.destination.node, pair.way)
             key = f"fobs-{self.id}-{shard.id}-{attempt}"
             future = self.client.submit(
-                move, order, key=key, pure=False, retries=0, resources=self.workers.resources(pair.at.node)
+                move, order, key=key, pure=False, retries=0, resources=self.workers.resources(pair.place)
             )
             self.pairs.take(pair)
             self.flights[key] = _Flight(shard, pair, future, time.monotonic() - self.began)
@@ -332,7 +332,7 @@ class Run:
     def _find_lost(self) -> None:
         """Shards whose node has no worker any more go to others."""
         for key, flight in list(self.flights.items()):
-            if self.workers.has(flight.pair.at.node) or flight.future.done():
+            if self.workers.has(flight.pair.place) or flight.future.done():
                 continue
             del self.flights[key]
             self.pairs.give_back(flight.pair)

@@ -12,7 +12,7 @@ from .. import _fobs
 from .._errors import UsageError
 from ._access import access_to
 from ._move import Greeting, greet
-from ._nodes import HERE, Node
+from ._nodes import ANYWHERE, HERE, Node
 from ._result import ClusterError
 from ._state import beat
 
@@ -55,6 +55,7 @@ class Workers:
                     found.setdefault(name.removeprefix("fobs:"), []).append(address)
         if HERE in found and not found[HERE]:
             found[HERE] = everyone
+        found[ANYWHERE.name] = everyone
         self.addresses = found
 
     def is_connected(self) -> bool:
@@ -67,7 +68,7 @@ class Workers:
 
     def resources(self, node: Node) -> dict[str, int]:
         """What a task at a node asks for."""
-        if node.name == HERE and not self._declared(node):
+        if node is ANYWHERE or node.name == HERE and not self._declared(node):
             return {}
         return {node.resource: 1}
 
@@ -78,6 +79,9 @@ class Workers:
     def greet(self) -> None:
         """Refuses workers that have another version of fobs, or none; notes clocks that differ."""
         ours = {address: node for node in self.nodes for address in self.addresses[node.name]}
+        if not ours and all(node.is_daemon for node in self.nodes):
+            # The daemons move the data among themselves.
+            ours = dict.fromkeys(self.addresses[ANYWHERE.name], ANYWHERE)
         if not ours:
             names = ", ".join(node.resource for node in self.nodes)
             raise UsageError(
@@ -108,7 +112,8 @@ class Workers:
         """From where a side can be looked at: its node, and the node whose worker looks."""
         nodes = list(side)
         found = [(node, node) for node in nodes if node.path is not None and self.has(node)]
-        return found + [(node, at) for node in nodes if node.url for at in other if self.has(at)]
+        found += [(node, at) for node in nodes if node.url for at in other if self.has(at)]
+        return found or [(node, ANYWHERE) for node in nodes if node.url and self.has(ANYWHERE)]
 
     def call(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
         """Runs a function once at a node, as a task, and waits for it."""

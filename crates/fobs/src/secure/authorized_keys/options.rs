@@ -120,7 +120,7 @@ fn quoted_value(text: &[u8]) -> Result<(Vec<u8>, &[u8]), String> {
 
 /// A path below the root without empty and `.` components and slashes at the ends; `None` if it has a `..` or
 /// a NUL. The root itself is empty.
-pub(super) fn normalised(path: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn normalised(path: &[u8]) -> Option<Vec<u8>> {
     let mut components = Vec::new();
     for component in path.split(|byte| *byte == b'/') {
         match component {

@@ -1,0 +1,64 @@
+//! Third-party copies over sessions: a ticket from the source, and the destination that fetches with it.
+
+use super::Call;
+use crate::control::files::FileRequest;
+use crate::control::message::Bytes;
+use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Entry;
+use crate::options::{Carrier, DEFAULT_TCP_PORT, SignedTicket};
+use crate::secure::identity::PublicKey;
+use std::time::Duration;
+
+impl Call<'_> {
+    /// Has the daemon sign a ticket with which somebody else may pull these names, `size` file bytes at most,
+    /// within `life`: the key `holder` only, or the one that uses it first.
+    ///
+    /// # Errors
+    /// `Denied` where this client may not read them itself, `Usage` for what no ticket can hold and over ssh,
+    /// `RemoteMissing` at a server that is too old.
+    pub fn ticket<N: AsRef<[u8]>>(
+        self,
+        names: &[N],
+        size: u64,
+        life: Duration,
+        holder: Option<PublicKey>,
+    ) -> Result<SignedTicket> {
+        let remote = self.session.remote.clone();
+        if remote.carrier != Carrier::Daemon {
+            let message = "tickets are for daemons (fobs://host/path); over ssh use the login of each host";
+            return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let paths = names.iter().map(|name| Bytes(self.path(name.as_ref()))).collect();
+        let port = remote.port.or(self.chosen().port).unwrap_or(DEFAULT_TCP_PORT);
+        let holder = holder.map(|key| Bytes(key.as_bytes().to_vec()));
+        let request = FileRequest::Ticket { paths, size, life_s: life.as_secs(), holder };
+        let options = self.chosen();
+        let (found, key) = self.with_caller(&options, |caller, manner| {
+            let found = caller.ask(&request, manner)?;
+            Ok((found, caller.server_key()))
+        })?;
+        let unclear =
+            || Error::new(ErrorKind::Protocol, "the server gave no ticket; install the same version there");
+        let text = found.into_iter().next().and_then(|entry| String::from_utf8(entry.name).ok());
+        let (text, key) = text.zip(key).ok_or_else(unclear)?;
+        Ok(SignedTicket { text, host: remote.host, port, key })
+    }
+
+    /// Has the daemon pull with a ticket into its directory `name`; returns the files that are in place, with
+    /// their hashes. The data goes between the two daemons.
+    ///
+    /// # Errors
+    /// `Denied` where this client may not write there, the daemon fetches nothing for clients, or the source
+    /// refuses the ticket; `RemoteMissing` at a server that is too old.
+    pub fn fetch(self, name: impl AsRef<[u8]>, ticket: &SignedTicket) -> Result<Vec<Entry>> {
+        let request = FileRequest::Fetch {
+            path: Bytes(self.path(name.as_ref())),
+            ticket: ticket.text.clone(),
+            host: ticket.host.clone(),
+            port: ticket.port,
+            key: Bytes(ticket.key.as_bytes().to_vec()),
+        };
+        let options = self.chosen();
+        self.with_caller(&options, |caller, manner| caller.ask(&request, manner))
+    }
+}

@@ -1,0 +1,141 @@
+//! A daemon that pulls for a client: between two others, which the client need not be (protocol 2.13).
+
+use super::Policy;
+use crate::cancel::CancelToken;
+use crate::client::line::{Caller, Manner, Task};
+use crate::control::files::{WireEntry, WireKind};
+use crate::control::message::Bytes;
+use crate::engine::Steering;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventSink};
+use crate::options::{Carrier, Remote, SignedTicket, TransferOptions};
+use crate::secure::identity::PublicKey;
+use crate::secure::ticket::Ticket;
+use crate::session::{open_sink, preserved};
+use crate::storage::{Partial, SinkSpec, SourceShape, client_id, top_names};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// How often the client is looked after while its data comes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Most files whose hashes are told: as many as one shard of a cluster transfer has, many times over.
+const FILES_MAX: usize = 100_000;
+
+/// Takes note of files that are in place.
+#[derive(Default)]
+struct Fetched {
+    files: Mutex<Vec<WireEntry>>,
+}
+
+impl EventSink for Fetched {
+    fn event(&self, event: Event) {
+        if let Event::FileDone { path, bytes, root } = event {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            if files.len() < FILES_MAX {
+                files.push(WireEntry { size: bytes, root: Some(Bytes(root.to_vec())), ..as_entry(path) });
+            }
+        }
+    }
+}
+
+/// Pulls what a ticket names into `directory`; returns the files that came. `go_on` is called all the while.
+pub(super) fn run(
+    directory: &[u8],
+    ticket: &SignedTicket,
+    policy: &Policy,
+    identity: PathBuf,
+    client: Option<&PublicKey>,
+    cancel: &CancelToken,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<WireEntry>> {
+    // Here as well: a ticket that was altered on its way is not even shown to its source.
+    Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
+    let paths = Ticket::peek(&ticket.text)?.paths();
+    let remote = Remote {
+        carrier: Carrier::Daemon,
+        user: None,
+        host: ticket.host.to_owned(),
+        port: Some(ticket.port),
+        path: Vec::new(),
+    };
+    let options = TransferOptions {
+        recursive: true,
+        preserve: true,
+        identity: Some(identity),
+        ticket: Some(ticket.clone()),
+        ..TransferOptions::default()
+    };
+    // Ends the transfer when the client is gone, too.
+    let token = CancelToken::new();
+    let below = token.clone();
+    let _hook = cancel.on_cancel(move || below.cancel());
+    let fetched = Arc::new(Fetched::default());
+    let events: Arc<dyn EventSink> = fetched.clone();
+    let (base, privileges) = (policy.base_again()?, policy.privileges());
+    let mut sink = |id| {
+        let base = base.try_clone().map_err(|error| {
+            Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
+        })?;
+        let spec = SinkSpec {
+            base,
+            destination: [directory, b"/"].concat(),
+            shape: SourceShape::of(&paths),
+            preserve: preserved(None, true),
+            privileges,
+            fsync: false,
+            keep: Partial::Keep,
+            link_dest: Vec::new(),
+            transfer_id: id,
+            client: Some(client_id(client.map(PublicKey::as_bytes))),
+            names: top_names(&paths),
+            holder: ticket.host.to_owned(),
+        };
+        let mut sink = open_sink(spec, None)?;
+        sink.expect_sources(&paths);
+        Ok(sink)
+    };
+    let steering = Steering::new();
+    let manner = Manner { options: &options, events: &events, cancel: &token, steering: &steering };
+    let (asked, sink) = (paths.clone(), &mut sink);
+    let pull = move || {
+        let task = Task::Pull { paths: asked, sink, range: None };
+        Caller::new(remote).run(task, manner)
+    };
+    let outcome = std::thread::scope(|scope| {
+        let pulled = std::thread::Builder::new().name("fobs-fetch".to_owned()).spawn_scoped(scope, pull);
+        let pulled = pulled.map_err(|error| {
+            Error::new(ErrorKind::Internal, format!("the server cannot start a thread: {error}"))
+        })?;
+        let mut lost = Ok(());
+        while !pulled.is_finished() {
+            std::thread::sleep(LOOK_EVERY);
+            if lost.is_ok() {
+                lost = go_on().inspect_err(|_| token.cancel());
+            }
+        }
+        let outcome = pulled.join().unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Internal, "the thread that fetched failed; report this bug"))
+        });
+        lost.and(outcome)
+    })?;
+    if let Some(failed) = outcome.errors.first() {
+        let message = format!("{} (and {} more)", failed.message, outcome.errors.len() - 1);
+        return Err(Error::new(ErrorKind::FileIo, message));
+    }
+    let mut files = fetched.files.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut *files))
+}
+
+/// A key as a message carries it.
+pub(super) fn key_of(bytes: &Bytes) -> Result<PublicKey> {
+    <[u8; 32]>::try_from(bytes.0.as_slice()).map(PublicKey::from_bytes).map_err(|_| {
+        Error::new(ErrorKind::Usage, "a key is of 32 bytes; install the same version on both sides")
+    })
+}
+
+/// An entry that has only a name.
+pub(super) fn as_entry(name: Vec<u8>) -> WireEntry {
+    let kind = WireKind::File;
+    WireEntry { name: Bytes(name), kind, size: 0, mtime_s: 0, mtime_ns: 0, mode: 0, root: None }
+}
