@@ -6,8 +6,8 @@
 mod draw;
 mod play;
 
-pub use draw::{Cell, Order, Quirk, draw};
-pub use play::{Beside, Contestant, Outcomes, play, play_tuned};
+pub use draw::{Cell, Order, PACKETS_MAX, Quirk, RATES, draw};
+pub use play::{Beside, Contestant, Outcomes, Staged, play, play_tuned, stage};
 
 /// Seeds below this one are for development.
 pub const TRAINING_BELOW: u64 = 1_000;

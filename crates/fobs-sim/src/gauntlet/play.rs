@@ -88,9 +88,10 @@ pub fn play(cell: &Cell, who: Contestant) -> Outcomes {
 
 /// Plays a cell with other numbers of `auto`.
 pub fn play_tuned(cell: &Cell, who: Contestant, params: &Params) -> Outcomes {
-    let (scene, ours, meet, lasts) = scene(cell, who, params);
+    let staged = stage(cell, traffic(cell, who, params), |scene| scene);
+    let Staged { scene, began, meets, lasts } = staged;
     let mut played = scene.start();
-    match measure(cell, &mut played, ours, meet, lasts) {
+    match measure(cell, &mut played, began, meets, lasts) {
         Ok(outcomes) => outcomes,
         Err(broken) => Outcomes {
             end: broken,
@@ -161,8 +162,36 @@ fn measure(
     })
 }
 
-/// The cell's scene; when the transfer begins, when it meets its neighbours, and when the cell ends.
-fn scene(cell: &Cell, who: Contestant, params: &Params) -> (Scene, Nanos, Nanos, Nanos) {
+/// A cell's scene. The transfer is flow 0.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    /// The scene.
+    pub scene: Scene,
+    /// When the transfer begins.
+    pub began: Nanos,
+    /// When it meets its neighbours.
+    pub meets: Nanos,
+    /// When the cell ends.
+    pub lasts: Nanos,
+}
+
+/// A contestant's transfer of a cell's object.
+fn traffic(cell: &Cell, who: Contestant, params: &Params) -> Traffic {
+    match who {
+        Contestant::Fobs(cc) => {
+            let config = FobsConfig::new(Object::Bytes(cell.bytes), cc);
+            Traffic::Fobs(Box::new(FobsConfig { params: *params, ..config }))
+        }
+        Contestant::Tcp(algorithm) => {
+            let bytes = Some(cell.bytes);
+            Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) })
+        }
+    }
+}
+
+/// The scene of a cell with this transfer; `edit` changes its hosts, as those of the flow that was added
+/// last.
+pub fn stage(cell: &Cell, transfer: Traffic, edit: impl FnOnce(Scene) -> Scene) -> Staged {
     let second = (SECOND_AFTER * cell.rtt).clamp(SEC / 2, 3 * SEC);
     let (ours, theirs) = match cell.order {
         _ if cell.neighbours.is_empty() => (0, 0),
@@ -175,16 +204,7 @@ fn scene(cell: &Cell, who: Contestant, params: &Params) -> (Scene, Nanos, Nanos,
     let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
     // Faster than any bottleneck, or the interface would be one.
     scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
-    scene = match who {
-        Contestant::Fobs(cc) => {
-            let config = FobsConfig::new(Object::Bytes(cell.bytes), cc);
-            scene.fobs(FobsConfig { params: *params, ..config })
-        }
-        Contestant::Tcp(algorithm) => {
-            let bytes = Some(cell.bytes);
-            scene.flow(Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) }))
-        }
-    };
+    scene = scene.flow(transfer);
     // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
     if cell.rate >= 1_000_000_000 {
         scene = scene.between_ideal_hosts();
@@ -193,6 +213,7 @@ fn scene(cell: &Cell, who: Contestant, params: &Params) -> (Scene, Nanos, Nanos,
     for quirk in &cell.quirks {
         scene = apply(scene, cell, *quirk, ours);
     }
+    scene = edit(scene);
     for algorithm in &cell.neighbours {
         scene = scene.tcp(*algorithm).starts(theirs);
     }
@@ -203,7 +224,7 @@ fn scene(cell: &Cell, who: Contestant, params: &Params) -> (Scene, Nanos, Nanos,
             scene = scene.flow(Traffic::Source(SourceConfig { rate, packet: 1500, pattern }));
         }
     }
-    (scene, ours, ours.max(theirs), lasts)
+    Staged { scene, began: ours, meets: ours.max(theirs), lasts }
 }
 
 /// Makes the path odd; the transfer is the flow that was added last.

@@ -10,6 +10,8 @@ use super::silence;
 /// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
 /// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
+/// Share of the CPU time that it could have had, run or waited away, that a receiver that is short of it uses.
+const CPU_NEEDED: f64 = 0.2;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
 /// A sender at this share of its pacing rate is not held up by waiting for a CPU: the pacer catches up.
@@ -65,7 +67,10 @@ impl Interval {
             }
             let delayed = share(receiver.cpu.delay_us, receiver.time_us);
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
-            if delayed >= RECEIVER_STARVED || saturated {
+            // A thread that is late and then empties its socket at once is no bottleneck.
+            let free = receiver.cpu.run_us.saturating_add(receiver.wait_us);
+            let needed = share(receiver.cpu.run_us, free) >= CPU_NEEDED;
+            if (delayed >= RECEIVER_STARVED && needed) || saturated {
                 return Some(Brake::Host(Stage::ReceiverCpu));
             }
             doubtful = delayed >= DELAY_DOUBTFUL;

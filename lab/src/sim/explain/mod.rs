@@ -1,7 +1,8 @@
 //! `fobs-lab sim explain`: is `--explain` right? The truth by counterfactual.
 //!
-//! Each cell is played as it is, and again with the same seed and one thing relieved at a time. What limits
-//! is what helps most when it is relieved; the ratio of the two times is the true gain. The recorded cell is
+//! Each cell is played as it is, and again with the same seed and one thing relieved at a time: what disturbs
+//! is taken away, an amount (the link's rate, the round trip) is bettered by a factor of two. What limits is
+//! what helps most when it is relieved; the ratio of the two times is the true gain. The recorded cell is
 //! explained by the installed `fobs explain`, as a trace of a copy is.
 
 mod cell;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueHint;
+use fobs_sim::gauntlet::TRAINING_BELOW;
 use serde_json::Value;
 
 use crate::failure::{EXIT_FILE_IO, EXIT_INTERNAL, Failure};
@@ -21,10 +23,6 @@ use crate::tool::Programs;
 use cell::{Cell, Relief};
 use score::{Answer, Scored, Truth};
 
-/// Seeds below this one are for development.
-const TRAINING_BELOW: u64 = 1_000;
-/// Relief that gains less than this is none: no cause is right then.
-const GAIN_MIN: f64 = 1.2;
 
 /// Score what `fobs explain` says against the truth by counterfactual.
 ///
@@ -95,17 +93,19 @@ fn scored(seed: u64, programs: &Programs, fobs: &Path, folder: &Path) -> Result<
     let mut reliefs: Vec<(Relief, f64)> = Vec::new();
     if let Some(took) = recorded.seconds {
         for relief in cell.reliefs() {
+            let (cell, took) = match cell.compared(relief) {
+                Some(other) => match record::play(&other).map_err(broken)? {
+                    Some(took) => (other, took),
+                    None => continue,
+                },
+                None => (cell.clone(), took),
+            };
             if let Some(relieved) = record::play(&cell.relieved(relief)).map_err(broken)? {
                 reliefs.push((relief, took / relieved));
             }
         }
     }
-    let best = reliefs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let truth = best.map_or_else(Truth::default, |(relief, gain)| Truth {
-        limits: relief.limits(&cell),
-        gain,
-        matters: gain >= GAIN_MIN,
-    });
+    let truth = Truth::of(&cell, &reliefs);
     let path = folder.join(format!("{seed}.jsonl"));
     write_file(&path, &recorded.trace)?;
     let answer = programs
