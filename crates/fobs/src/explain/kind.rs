@@ -6,7 +6,7 @@
 //! | competing | stands | | the delivery rate is not, or the queue moves without this flow; the path carried far more at times |
 //! | reordering | does not stand | none, or late packets | packets come behind later ones |
 //! | return path | on the way back | | or acks are lost |
-//! | policed | does not stand | come with the rate | |
+//! | policed | does not stand, nor rises where packets are lost | come with the rate | |
 //! | lossy | does not stand | at any rate, as by chance | |
 //! | untried | does not stand | none | |
 //!
@@ -68,6 +68,11 @@ pub(super) struct Signs {
     pub(super) room: f64,
     /// Share of the time in which a queue stood on the way there, 0 to 1.
     pub(super) queued_there: f64,
+    /// How far the queue rose where packets were lost, in packets; `None` if too little is known. A short
+    /// queue that overflows was full, a policer has none.
+    pub(super) rose: Option<f64>,
+    /// Relative spread of the delivery rate, with a queue and without; 1 if too little is known.
+    pub(super) varies: f64,
     /// Share of the time in which `auto` competed.
     pub(super) competed: f64,
     /// Share of the packets that were lost.
@@ -95,6 +100,9 @@ const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
 
 /// Highest over mean rate, from which on others take half of the bottleneck or more.
 const ROOM_TAKEN: (f64, f64) = (1.3, 2.0);
+/// Packets by which a queue rises where packets are lost: at most one burst's own in front of a policer
+/// (measured: 0.1 to 1.0 behind real and virtual policers, 2.7 to 140 in queues that overflow).
+const ROSE: (f64, f64) = (1.5, 3.5);
 /// What `auto`'s own finding that others fill the queue counts, where the path never carried more.
 const COMPETED: f64 = 0.6;
 
@@ -106,11 +114,14 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
 pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let queue = grade(signs.queued, (0.2, 0.45));
-    let unsteady = grade(signs.unsteady, (0.04, 0.1));
+    let unsteady = grade(signs.unsteady, (0.02, 0.05));
     let drift = grade(signs.drift, (0.1, 0.2));
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
+    // A bottleneck whose queue is too short to stand overflows at its rate.
+    let steady = 1.0 - grade(signs.varies, (0.03, 0.08));
+    let overflows = loss * f64::max(with_rate, steady) * signs.rose.map_or(0.0, |rose| grade(rose, ROSE));
     // A queue most of the time leaves random loss no part; one at times does not.
     let filled = grade(signs.queued, (0.4, 0.8));
     let random = loss * (1.0 - with_rate) * (1.0 - filled);
@@ -126,13 +137,15 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let others = present * grade(signs.room, ROOM_TAKEN).max(COMPETED * competed);
     let there = 1.0 - returning;
     let fit = |kind| match kind {
-        PathKind::Narrow => there * queue * (1.0 - others),
+        PathKind::Narrow => there * queue.max(overflows) * (1.0 - others),
         PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5) * (1.0 - 0.8 * random),
         PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - others)),
         PathKind::ReturnPath => returning,
         PathKind::Changed => 0.0,
-        PathKind::Policed => there * (1.0 - queue) * loss * with_rate * (1.0 - reordered),
-        PathKind::Lossy => there * (1.0 - queue * (1.0 - others)) * random * (1.0 - reordered),
+        PathKind::Policed => there * (1.0 - queue) * (1.0 - overflows) * loss * with_rate * (1.0 - reordered),
+        PathKind::Lossy => {
+            there * (1.0 - queue * (1.0 - others)) * (1.0 - overflows) * random * (1.0 - reordered)
+        }
         PathKind::Untried => there * (1.0 - queue) * (1.0 - loss) * (1.0 - reordered),
     };
     let fits = PathKind::ALL.map(fit);
@@ -167,7 +180,8 @@ mod tests {
             ),
             (Signs { acks_lost: 0.7, ..plain }, PathKind::ReturnPath),
             (Signs { acks_lost: 0.7, queued: 0.9, queued_there: 0.9, ..plain }, PathKind::Narrow),
-            (Signs { loss: 0.02, with_rate: true, ..plain }, PathKind::Policed),
+            (Signs { loss: 0.02, with_rate: true, rose: Some(0.5), ..plain }, PathKind::Policed),
+            (Signs { loss: 0.02, with_rate: true, rose: Some(6.0), ..plain }, PathKind::Narrow),
             (Signs { loss: 0.02, ..plain }, PathKind::Lossy),
         ];
         for (signs, expected) in table {

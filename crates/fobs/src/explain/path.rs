@@ -5,6 +5,7 @@
 use super::interval::{Interval, share};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::segment::median;
+use fobs_proto::receiver::ACK_DELAY_MAX;
 use fobs_proto::session::Wait;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
@@ -12,6 +13,8 @@ use fobs_proto::session::Wait;
 /// more with one.
 const QUEUE_US: u64 = 500;
 const QUEUE_SHARE: u64 = 50;
+/// Fewest packets of a queue.
+const QUEUE_PACKETS: f64 = 1.5;
 /// Losses below this share of the packets limit no controller's rate.
 const LOSS_FELT: f64 = 5e-4;
 /// Losses that are expected in one stretch of time if they are spread evenly: enough to test whether they
@@ -151,6 +154,8 @@ const PACKETS_MEASURED: f64 = 200.0;
 const PATH_WAITED: f64 = 0.5;
 /// A sender that stood still for more than this share of an interval sent unsteadily itself.
 const STOOD: f64 = 0.02;
+/// Fewest intervals with losses that show how far the queue rises when it overflows.
+const LOSSY_MIN: usize = 2;
 /// States of `auto` beside flows that fill queues.
 const COMPETES: [&str; 2] = ["as cubic", "persists"];
 
@@ -172,7 +177,14 @@ fn others(steady: &[&Interval]) -> Signs {
         steady.iter().map(|i| (low_rtt(i) as f64 - i.sender.rtt_min_us as f64).max(0.0)).collect();
     let there: Vec<f64> = steady.iter().map(|i| i.sender.forward_low_us as f64).collect();
     let growth = median(&grown).unwrap_or(0.0);
-    let back = (growth - median(&there).unwrap_or(0.0)).max(0.0);
+    let held: Vec<f64> = steady.iter().map(|i| i.held_us() as f64).collect();
+    let back = (growth - median(&there).unwrap_or(0.0) - median(&held).unwrap_or(0.0)).max(0.0);
+    let rose: Vec<f64> = steady
+        .iter()
+        .filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0)
+        .map(|i| i.rose_packets())
+        .collect();
+    let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
     let total = |of: fn(&super::sample::SenderSample) -> u64| -> f64 {
@@ -186,6 +198,8 @@ fn others(steady: &[&Interval]) -> Signs {
         unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
         drift: drift(&windows),
         queued_there: ratio(standing, all_time),
+        rose: if rose.len() >= LOSSY_MIN { median(&rose) } else { None },
+        varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
         competed: ratio(competed, all_time),
         reordered: ratio(received(|r| r.reordered), received(|r| r.packets)),
         behind_ms: behind_us.unwrap_or(0) as f64 / 1e3,
@@ -314,12 +328,32 @@ impl Interval {
     pub(super) fn queued(&self) -> bool {
         // The smallest round trip of the interval: jitter leaves that as it is, a queue that stands does not.
         let (rtt, least) = (low_rtt(self), self.sender.rtt_min_us);
-        rtt.saturating_sub(least) >= QUEUE_US.max(least / QUEUE_SHARE)
+        let (grown, felt) = (rtt.saturating_sub(least), self.queue_felt_us());
+        grown >= felt && (grown >= felt + self.held_us() || self.queued_there())
+    }
+
+    /// How long the receiver may hold an ack back at this rate, microseconds.
+    fn held_us(&self) -> u64 {
+        let hold = u64::try_from(ACK_DELAY_MAX.as_micros()).unwrap_or(u64::MAX);
+        self.sender.time_us.checked_div(self.sender.acks).map_or(0, |gap| gap.min(hold))
+    }
+
+    /// How far the queue rose above its emptiest on the way there, in packets at the delivery rate.
+    fn rose_packets(&self) -> f64 {
+        let bytes = ratio_of(self.sender.bytes_sent as f64, self.sender.packets_sent as f64);
+        ratio_of(self.sender.forward_high_us as f64 / 8e6 * delivered(self), bytes)
     }
 
     /// Whether a queue stood on the way there, where the delay of that way alone is measured.
     pub(super) fn queued_there(&self) -> bool {
-        self.sender.forward_low_us >= QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE)
+        self.sender.forward_low_us >= self.queue_felt_us()
+    }
+
+    /// Delay from which on a queue stands, microseconds: more than jitter, and than a full packet takes that
+    /// comes after shorter ones.
+    fn queue_felt_us(&self) -> u64 {
+        let packet_us = ratio_of(self.sender.time_us as f64, self.sender.packets_sent as f64);
+        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max((QUEUE_PACKETS * packet_us) as u64)
     }
 
     /// Whether enough packets were lost or marked to limit the rate.

@@ -104,7 +104,9 @@ impl Relief {
                 HostCause::Cap(_) => &["rate_cap"],
             },
             Relief::Alone => &["competing_traffic"],
-            Relief::WiderLink | Relief::LongerQueue => &["narrow_path"],
+            Relief::WiderLink => &["narrow_path"],
+            // A queue that is too short for bursts drops at rates that the link would carry.
+            Relief::LongerQueue => &["narrow_path", "random_loss"],
             Relief::ShorterRoundTrip => &["start_up", "round_trips"],
         }
     }
