@@ -2,6 +2,7 @@
 
 use super::journal::{At, Journal};
 use super::limits::Stage;
+use super::path::packet_time_us;
 use super::sample::{ReceiverSample, SenderSample};
 use super::silence;
 use fobs_proto::session::Wait;
@@ -12,7 +13,7 @@ use fobs_proto::session::Wait;
 /// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
 /// Share of the CPU time that it could have had, run or waited away, that a thread that is short of it uses.
-const CPU_NEEDED: f64 = 0.12;
+const CPU_NEEDED: f64 = 0.2;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
 /// A sender at this share of its pacing rate is not held up by waiting for a CPU: the pacer catches up.
@@ -51,6 +52,8 @@ pub(super) struct Interval {
     drops: f64,
     /// Whether the sender kept its pacing rate.
     pub(super) on_pace: bool,
+    /// Time of a full packet at the highest rate of the whole record, microseconds.
+    pub(super) packet_us: f64,
     /// Share of the time in which the receiver stood still.
     pub(super) paused: f64,
     /// What held the controller's rate down.
@@ -105,6 +108,7 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
     let mut found = Vec::with_capacity(samples.len());
     let mut brake = Brake::Network;
     let silences = silence::outages(journal);
+    let packet_us = packet_time_us(samples);
     for (place, pair) in samples.windows(2).enumerate() {
         let [from, to] = pair else { continue };
         let recent = samples
@@ -123,6 +127,7 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
             on_pace: pacing_bps > 0.0 && sent_bps >= ON_PACE * pacing_bps,
             sender,
             drops: share(last_second.socket_drops, last_second.packets_sent).max(seen),
+            packet_us,
             paused: receiver.as_ref().map_or(0.0, |r| share(r.stood_us, r.time_us)),
             receiver,
             brake,

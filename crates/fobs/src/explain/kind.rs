@@ -98,8 +98,10 @@ const REST: f64 = 0.15;
 /// Losses that no controller feels, and those that each does.
 const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
 
+/// Losses in a queue that stands which no controller makes on its own: it backs off.
+const LOSS_OF_OTHERS: (f64, f64) = (0.08, 0.25);
 /// Highest over mean rate, from which on others take half of the bottleneck or more.
-const ROOM_TAKEN: (f64, f64) = (1.3, 2.0);
+const ROOM_TAKEN: (f64, f64) = (1.25, 1.75);
 /// Packets by which a queue rises where packets are lost: at most one burst's own in front of a policer
 /// (measured: 0.1 to 1.0 behind real and virtual policers, 2.7 to 140 in queues that overflow).
 const ROSE: (f64, f64) = (1.5, 3.5);
@@ -114,7 +116,7 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
 pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let queue = grade(signs.queued, (0.2, 0.45));
-    let unsteady = grade(signs.unsteady, (0.02, 0.05));
+    let unsteady = grade(signs.unsteady, (0.03, 0.07));
     let drift = grade(signs.drift, (0.1, 0.2));
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
@@ -133,7 +135,7 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     // A bottleneck that is busy all the time is what limits, however few acks come.
     let returning = way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
     // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
-    let present = unsteady.max(drift).max(competed);
+    let present = unsteady.max(drift).max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
     let others = present * grade(signs.room, ROOM_TAKEN).max(COMPETED * competed);
     let there = 1.0 - returning;
     let fit = |kind| match kind {
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn signs_between_two_kinds_are_sure_of_neither() {
-        let between = Signs { queued: 0.9, unsteady: 0.5, room: 1.65, ..Signs::default() };
+        let between = Signs { queued: 0.9, unsteady: 0.5, room: 1.5, ..Signs::default() };
         assert!(likeliest(&probabilities(&between)).1 < 0.6);
     }
 

@@ -3,7 +3,9 @@
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
 use super::interval::{Interval, share};
+use super::journal::At;
 use super::kind::{PathKind, Signs, likeliest, probabilities};
+use super::sample::SenderSample;
 use super::segment::median;
 use fobs_proto::receiver::ACK_DELAY_MAX;
 use fobs_proto::session::Wait;
@@ -14,7 +16,7 @@ use fobs_proto::session::Wait;
 const QUEUE_US: u64 = 500;
 const QUEUE_SHARE: u64 = 50;
 /// Fewest packets of a queue.
-const QUEUE_PACKETS: f64 = 1.5;
+const QUEUE_PACKETS: f64 = 1.0;
 /// Losses below this share of the packets limit no controller's rate.
 const LOSS_FELT: f64 = 5e-4;
 /// Losses that are expected in one stretch of time if they are spread evenly: enough to test whether they
@@ -187,7 +189,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
-    let total = |of: fn(&super::sample::SenderSample) -> u64| -> f64 {
+    let total = |of: fn(&SenderSample) -> u64| -> f64 {
         steady.iter().map(|i| of(&i.sender) as f64).sum()
     };
     let arrived = total(|s| s.bytes_acked) * ratio_of(total(|s| s.packets_sent), total(|s| s.bytes_sent));
@@ -320,6 +322,17 @@ pub(super) fn is_whole(interval: &Interval) -> bool {
 
 /// Intervals of the ramp-up.
 const OPENING: usize = 2;
+/// Time of a full packet at the highest rate of a record, microseconds.
+pub(super) fn packet_time_us(samples: &[At<SenderSample>]) -> f64 {
+    let per_us = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).map(|step| {
+        let long = step.time_us >= INTERVAL_MIN_US;
+        if long { step.bytes_delivered() as f64 / step.time_us as f64 } else { 0.0 }
+    });
+    let best = per_us.fold(0.0, f64::max);
+    let bytes = samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
+    ratio_of(bytes, best)
+}
+
 /// Shorter intervals are too short to measure a rate, microseconds.
 const INTERVAL_MIN_US: u64 = 50_000;
 
@@ -352,8 +365,7 @@ impl Interval {
     /// Delay from which on a queue stands, microseconds: more than jitter, and than a full packet takes that
     /// comes after shorter ones.
     fn queue_felt_us(&self) -> u64 {
-        let packet_us = ratio_of(self.sender.time_us as f64, self.sender.packets_sent as f64);
-        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max((QUEUE_PACKETS * packet_us) as u64)
+        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max((QUEUE_PACKETS * self.packet_us) as u64)
     }
 
     /// Whether enough packets were lost or marked to limit the rate.

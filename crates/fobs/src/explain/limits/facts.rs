@@ -7,7 +7,7 @@ use crate::explain::interval::{Brake, Interval, STOOD_FELT, around, seconds, sha
 use crate::explain::kind::PathKind;
 use crate::explain::path::PathProfile;
 use super::{Limit, Stage};
-use crate::explain::sample::{ReceiverSample, SenderSample, Work};
+use crate::explain::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use crate::explain::segment::{Began, Segment};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{bytes, percent, rate};
@@ -310,6 +310,15 @@ pub(super) fn unknown(_: &Facts, _: f64) -> Option<f64> {
 pub(super) fn time_for_data(facts: &Facts, share: f64) -> Option<f64> {
     let without = facts.goodput_bps / (1.0 - share).max(0.01);
     Some(without.min(facts.best_bps()))
+}
+
+/// With a whole CPU instead of a part of one: the path carries what it was seen to carry at least, and the
+/// CPU what its time at work amounts to at most; the middle of both ratios.
+pub(super) fn whole_cpu(facts: &Facts, cpu: Option<Cpu>, share: f64) -> Option<f64> {
+    let least = time_for_data(facts, share)?;
+    let Some(cpu) = cpu.filter(|cpu| cpu.run_us > 0) else { return Some(least) };
+    let most = facts.goodput_bps * cpu.run_us.saturating_add(cpu.delay_us) as f64 / cpu.run_us as f64;
+    Some(if most > least { (least * most).sqrt() } else { least })
 }
 
 /// What the network had left, to end a sentence with.
