@@ -11,6 +11,8 @@ mod score;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueHint;
@@ -37,6 +39,10 @@ pub struct ExplainArgs {
     /// Seed of the first cell
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    threads: u64,
 
     /// The fobs program [default: beside this program, then in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -66,13 +72,11 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     fs::create_dir_all(&folder).map_err(|error| {
         Failure::with_code(EXIT_FILE_IO, format!("cannot make {}: {error}", folder.display()))
     })?;
-    let mut all = Vec::new();
-    for seed in from..from.saturating_add(args.cells) {
-        let one = scored(seed, &programs, &fobs, &folder)?;
-        if args.verbose && !one.is_right() {
+    let all = score_all(from, args, &programs, &fobs, &folder)?;
+    if args.verbose {
+        for one in all.iter().filter(|one| !one.is_right()) {
             print(&format!("{}\n", one.line()))?;
         }
-        all.push(one);
     }
     if args.traces.is_none() {
         // What is left lies in the system's directory for such things.
@@ -83,6 +87,36 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
         write_file(path, &lines)?;
     }
     print(&score::table(from, &all))
+}
+
+/// All cells, in the order of their seeds; the first that cannot be scored ends it.
+fn score_all(
+    from: u64,
+    args: &ExplainArgs,
+    programs: &Programs,
+    fobs: &Path,
+    folder: &Path,
+) -> Result<Vec<Scored>, Failure> {
+    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= args.cells {
+                return Ok(());
+            }
+            let one = scored(from.saturating_add(index), programs, fobs, folder);
+            let one = one.inspect_err(|_| next.store(args.cells, Ordering::Relaxed))?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..args.threads).map(|_| scope.spawn(work)).collect();
+        let lost = || Err(Failure::with_code(EXIT_INTERNAL, "a thread panicked".to_owned()));
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| lost()))
+    })?;
+    let mut all = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|one| one.seed);
+    Ok(all)
 }
 
 /// Plays a cell with all reliefs, and explains it.
