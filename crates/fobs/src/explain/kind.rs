@@ -133,7 +133,8 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
         * grade(signs.way_back_growth, (0.05, 0.2))
         * grade(signs.way_back_ms, (1.0, 3.0));
     // A bottleneck that is busy all the time is what limits, however few acks come.
-    let returning = way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
+    let returning =
+        way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
     // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
     let present = unsteady.max(drift).max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
     let others = present * grade(signs.room, ROOM_TAKEN).max(COMPETED * competed);

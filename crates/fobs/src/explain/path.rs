@@ -189,9 +189,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
-    let total = |of: fn(&SenderSample) -> u64| -> f64 {
-        steady.iter().map(|i| of(&i.sender) as f64).sum()
-    };
+    let total = |of: fn(&SenderSample) -> u64| -> f64 { steady.iter().map(|i| of(&i.sender) as f64).sum() };
     let arrived = total(|s| s.bytes_acked) * ratio_of(total(|s| s.packets_sent), total(|s| s.bytes_sent));
     let came = ratio_of(total(|s| s.acks), arrived);
     let sent = ratio_of(received(|r| r.acks), received(|r| r.packets));
@@ -269,10 +267,8 @@ fn best_of(whole: &[&Interval]) -> f64 {
         let sender = &interval.sender;
         took += sender.time_us as f64;
         bytes += sender.bytes_delivered() as f64;
-        packets += ratio_of(
-            sender.bytes_delivered() as f64 * sender.packets_sent as f64,
-            sender.bytes_sent as f64,
-        );
+        packets +=
+            ratio_of(sender.bytes_delivered() as f64 * sender.packets_sent as f64, sender.bytes_sent as f64);
         if packets >= PACKETS_MEASURED {
             best = best.max(bytes * 8e6 / took);
             (took, bytes, packets) = (0.0, 0.0, 0.0);
@@ -329,7 +325,8 @@ pub(super) fn packet_time_us(samples: &[At<SenderSample>]) -> f64 {
         if long { step.bytes_delivered() as f64 / step.time_us as f64 } else { 0.0 }
     });
     let best = per_us.fold(0.0, f64::max);
-    let bytes = samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
+    let bytes =
+        samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
     ratio_of(bytes, best)
 }
 

@@ -117,6 +117,9 @@ mod tests {
         assert!(!text.contains("narrow link"), "{text}");
         let scp = Line { copier: Some("scp".to_owned()), ..line("policer", Some("policer")) };
         let both = tables(&[scp, line("policer", Some("policer"))]);
-        assert!(both.contains("\n\nscp:\n\n| injected | policer |") || both.contains("\nscp:\n\n| injected"), "{both}");
+        assert!(
+            both.contains("\n\nscp:\n\n| injected | policer |") || both.contains("\nscp:\n\n| injected"),
+            "{both}"
+        );
     }
 }

@@ -25,7 +25,6 @@ use crate::tool::Programs;
 use cell::{Cell, Relief};
 use score::{Answer, Scored, Truth};
 
-
 /// Score what `fobs explain` says against the truth by counterfactual.
 ///
 /// Seeds below 1000 are for development; without --seed they are drawn from the clock and printed.
@@ -104,7 +103,7 @@ fn score_all(
             if index >= args.cells {
                 return Ok(());
             }
-            let one = scored(from.saturating_add(index), programs, fobs, folder);
+            let one = scored(from.saturating_add(index), args, (programs, fobs), folder);
             let one = one.inspect_err(|_| next.store(args.cells, Ordering::Relaxed))?;
             done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
         }
@@ -120,7 +119,12 @@ fn score_all(
 }
 
 /// Plays a cell with all reliefs, and explains it.
-fn scored(seed: u64, programs: &Programs, fobs: &Path, folder: &Path) -> Result<Scored, Failure> {
+fn scored(
+    seed: u64,
+    args: &ExplainArgs,
+    (programs, fobs): (&Programs, &Path),
+    folder: &Path,
+) -> Result<Scored, Failure> {
     let broken = |error: String| Failure::with_code(EXIT_INTERNAL, error);
     let cell = Cell::draw(seed);
     let recorded = record::record(&cell).map_err(broken)?;
@@ -145,6 +149,10 @@ fn scored(seed: u64, programs: &Programs, fobs: &Path, folder: &Path) -> Result<
     let answer = programs
         .ask(&[fobs.as_os_str(), "explain".as_ref(), "--json".as_ref(), path.as_os_str()])
         .map_err(Failure::new)?;
+    if args.traces.is_none() {
+        // Thousands of them fill a disk.
+        let _ = fs::remove_file(&path);
+    }
     let why: Value = answer.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     Ok(Scored { cell: cell.to_string(), seed, truth, answer: Answer::of(&why) })
 }

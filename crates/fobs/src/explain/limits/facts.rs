@@ -1,12 +1,12 @@
 //! What is known of a segment of a transfer, as the limits' rows need it.
 
+use super::{Limit, Stage};
 use crate::explain::budget::Budget;
 #[cfg(test)]
 use crate::explain::interval::intervals;
 use crate::explain::interval::{Brake, Interval, STOOD_FELT, around, seconds, share};
 use crate::explain::kind::PathKind;
 use crate::explain::path::PathProfile;
-use super::{Limit, Stage};
 use crate::explain::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use crate::explain::segment::{Began, Segment};
 use crate::explain::trace::{End, Trace};
@@ -92,10 +92,8 @@ impl<'a> Facts<'a> {
         before: Option<PathProfile>,
     ) -> Facts<'a> {
         let own = &all[segment.intervals.clone()];
-        let charge: Vec<&Interval> = own
-            .iter()
-            .filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT)
-            .collect();
+        let charge: Vec<&Interval> =
+            own.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
         let path = PathProfile::of(all, &charge);
         let worse = segment.began == Began::WorsePath && path.kind.is_changed_by_a_step();
         let (path, before) = if worse { (path.changed(), before) } else { (path, None) };

@@ -111,8 +111,7 @@ mod tests {
 
     #[test]
     fn every_row_of_the_table_can_be_read_and_found() {
-        let rows: Vec<Row> =
-            TABLE.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+        let rows: Vec<Row> = TABLE.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
         assert!(rows.len() >= 64, "{}", rows.len());
         for row in rows {
             assert!(0.0 < row.p10 && row.p10 <= row.p90 && row.p90 <= 1.0, "{row:?}");
