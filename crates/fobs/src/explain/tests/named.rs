@@ -142,7 +142,7 @@ fn limits_of_the_sender_are_named() {
         (
             "the sender waits for a CPU that it hardly needs, behind a queue",
             trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Pacer, STEP_US * 6 / 10);
+                s.waits.add_us(Wait::Pacer, WAIT_US);
                 s.cpu.run_us += STEP_US / 25;
                 s.cpu.delay_us += STEP_US * 3 / 10;
                 s.rtt_us = 25_000;
