@@ -3,6 +3,7 @@
 //! ```text
 //!   run      a scenario: table, JSON, plot
 //!   swarm    random worlds, each checked at every step
+//!   forecast what auto makes of paths of known rate, round trip and loss
 //!   explain  what `--explain` says against the truth by counterfactual
 //!   direct   a virtual transfer that recorded losses drive
 //!   gauntlet random paths, each played by several controllers
@@ -11,6 +12,7 @@
 
 mod direct;
 mod explain;
+mod forecast;
 mod gauntlet;
 mod sharing;
 
@@ -54,6 +56,7 @@ enum Command {
     Direct(direct::DirectArgs),
     Sharing(sharing::SharingArgs),
     Explain(explain::ExplainArgs),
+    Forecast(forecast::ForecastArgs),
     Gauntlet(gauntlet::GauntletArgs),
 }
 
@@ -107,6 +110,7 @@ pub fn main(args: &Args) -> ExitCode {
         Command::Direct(args) => direct::run(args),
         Command::Sharing(args) => sharing::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Forecast(args) => forecast::run(args),
         Command::Gauntlet(args) => gauntlet::run(args),
     })
 }

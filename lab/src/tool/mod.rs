@@ -22,14 +22,23 @@ mod programs;
 mod qcp;
 mod rsync;
 mod scp;
+mod sftp;
 pub mod sshd;
 mod udt;
 
 pub use programs::{Programs, first_line};
 
 /// The tools, in the order in which their versions are listed.
-static ALL: &[&dyn Tool] =
-    &[&fobs::Fobs, &iperf3::Iperf3, &rsync::Rsync, &scp::Scp, &gridftp::Gridftp, &udt::Udt, &qcp::Qcp];
+static ALL: &[&dyn Tool] = &[
+    &fobs::Fobs,
+    &iperf3::Iperf3,
+    &rsync::Rsync,
+    &scp::Scp,
+    &sftp::Sftp,
+    &gridftp::Gridftp,
+    &udt::Udt,
+    &qcp::Qcp,
+];
 
 /// The tool of that name.
 pub fn by_name(name: &str) -> Option<&'static dyn Tool> {

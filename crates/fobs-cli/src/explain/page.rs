@@ -103,6 +103,7 @@ fn findings(trace: &Trace, why: &Explanation) -> Markup {
         dl {
             @if let End::Failed { message } = &trace.end { dt { "The copy failed" } dd { (message) } }
             @if !why.fix.is_empty() { dt { "What would help" } dd { (why.fix) } }
+            @if let Some(forecast) = &why.fobs { dt { "What fobs would make of this path" } dd { (forecast) } }
             (listed("Why we think so", &why.evidence))
             (listed("Lost packets", &losses))
             (listed("Remedies for losses at the receiver", &why.remedies))

@@ -25,20 +25,37 @@ const CELLULAR_EVERY: Nanos = 200 * MS;
 /// Most changes and stalls of a cell.
 const CHANGES_MAX: u64 = 1000;
 
-/// A scene, and when what happens in it.
-pub(super) struct Built {
-    pub(super) scene: Scene,
+/// The same addition beside neighbours where the transfer is to end: they never end and so cost most.
+const LASTS_MORE_BESIDE: Nanos = 10 * SEC;
+
+/// A cell's scene. The transfer is flow 0.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    /// The scene.
+    pub scene: Scene,
     /// When the transfer begins.
-    pub(super) began: Nanos,
+    pub began: Nanos,
     /// When transfer and neighbours are both there.
-    pub(super) meet: Nanos,
+    pub meets: Nanos,
     /// When the cell ends.
-    pub(super) lasts: Nanos,
+    pub lasts: Nanos,
+}
+
+/// When what happens in a cell.
+struct Times {
+    ours: Nanos,
+    theirs: Nanos,
+    lasts: Nanos,
+}
+
+/// How long the second waits for the first.
+fn second_after(cell: &Cell) -> Nanos {
+    (SECOND_AFTER * cell.rtt).clamp(SEC / 2, 3 * SEC)
 }
 
 /// The cell with this contestant.
-pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
-    let second = (SECOND_AFTER * cell.rtt).clamp(SEC / 2, 3 * SEC);
+pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
+    let second = second_after(cell);
     let (ours, theirs) = match cell.order {
         _ if cell.neighbours.is_empty() => (0, 0),
         Order::NeighboursFirst => (second, 0),
@@ -48,22 +65,43 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
         true => LASTS_FACTOR * cell.ideal() + LASTS_MORE,
         false => ours.max(theirs) + cell.ideal(),
     };
-    let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
-    // Faster than any bottleneck, or the interface would be one.
-    scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
     // Beside neighbours the transfer goes on until the end, whatever it had before they came.
     let before = if cell.neighbours.is_empty() { 0 } else { bytes_in(ours.max(theirs), cell.rate) };
     let bytes = cell.bytes + before;
-    scene = match who {
+    let transfer = match who {
         Contestant::Fobs(cc) => {
             let config = FobsConfig::new(Object::Bytes(bytes), cc);
-            scene.fobs(FobsConfig { params: *params, ..config })
+            Traffic::Fobs(Box::new(FobsConfig { params: *params, ..config }))
         }
         Contestant::Tcp(algorithm) => {
             let bytes = Some(bytes);
-            scene.flow(Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) }))
+            Traffic::Tcp(TcpConfig { bytes, ..TcpConfig::endless(algorithm) })
         }
     };
+    set(cell, transfer, &Times { ours, theirs, lasts }, |scene| scene)
+}
+
+/// The scene of a cell with this transfer, which lasts until the transfer ends, neighbours or not. `edit`
+/// changes its hosts, as those of the flow that was added last.
+pub fn stage(cell: &Cell, transfer: Traffic, edit: impl FnOnce(Scene) -> Scene) -> Staged {
+    let second = second_after(cell);
+    let (ours, theirs) = match cell.order {
+        _ if cell.neighbours.is_empty() => (0, 0),
+        Order::NeighboursFirst => (second, 0),
+        Order::NeighboursSecond => (0, second.min(cell.ideal() / 3)),
+    };
+    let flows = cell.neighbours.len() as u64 + 1;
+    let more = if cell.neighbours.is_empty() { LASTS_MORE } else { LASTS_MORE_BESIDE };
+    let lasts = ours + LASTS_FACTOR * flows * cell.ideal() + more;
+    set(cell, transfer, &Times { ours, theirs, lasts }, edit)
+}
+
+fn set(cell: &Cell, transfer: Traffic, times: &Times, edit: impl FnOnce(Scene) -> Scene) -> Staged {
+    let Times { ours, theirs, lasts } = *times;
+    let mut scene = Scene::new(cell.rate, cell.rtt).seed(cell.seed).queue(cell.queue).lasts(lasts);
+    // Faster than any bottleneck, or the interface would be one.
+    scene = scene.interface_rate(cell.rate.saturating_mul(10)).link(|link| link.mtu = cell.mtu);
+    scene = scene.flow(transfer);
     // At 1.75 us a packet an ordinary host is the bottleneck from 6.7 Gbit/s on.
     if cell.rate >= 1_000_000_000 {
         scene = scene.between_ideal_hosts();
@@ -72,6 +110,7 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
     for quirk in &cell.quirks {
         scene = apply(scene, cell, *quirk, ours);
     }
+    scene = edit(scene);
     for algorithm in &cell.neighbours {
         scene = scene.tcp(*algorithm).starts(theirs);
     }
@@ -82,7 +121,7 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Built {
             scene = scene.flow(Traffic::Source(SourceConfig { rate, packet: 1500, pattern }));
         }
     }
-    Built { scene, began: ours, meet: ours.max(theirs), lasts }
+    Staged { scene, began: ours, meets: ours.max(theirs), lasts }
 }
 
 /// Makes the path odd; the transfer is the flow that was added last.

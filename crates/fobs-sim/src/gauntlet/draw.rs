@@ -8,7 +8,7 @@ use std::fmt;
 /// Stream of the draws: no actor's.
 const STREAM: u64 = 0x6a07;
 /// Rates, bits per second.
-const RATES: (f64, f64) = (1e6, 4e10);
+pub const RATES: (f64, f64) = (1e6, 4e10);
 /// Round-trip times, ms.
 const RTTS: (f64, f64) = (0.5, 400.0);
 /// Queues, bandwidth-delay products; at least [`QUEUE_MIN`].
@@ -18,7 +18,7 @@ const QUEUE_MIN: u64 = 7_500;
 /// Objects, bytes.
 const OBJECTS: (f64, f64) = (1e6, 1e10);
 /// Packets of an object at most, so that thousands of cells can be played. Larger objects are cut to that.
-const PACKETS_MAX: u64 = 30_000;
+pub const PACKETS_MAX: u64 = 30_000;
 /// Part of those that one bandwidth-delay product holds at most; on faster paths the rate is cut to that.
 const ROUND_TRIPS_MIN: u64 = 4;
 /// Longest time that an object takes at the link's rate; larger ones are cut to that.

@@ -7,7 +7,8 @@ mod build;
 mod draw;
 mod play;
 
-pub use draw::{Cell, Order, Quirk, draw};
+pub use build::{Staged, stage};
+pub use draw::{Cell, Order, PACKETS_MAX, Quirk, RATES, draw};
 pub use play::{Beside, Contestant, Outcomes, play, play_tuned, play_watched};
 
 /// Seeds below this one are for development.

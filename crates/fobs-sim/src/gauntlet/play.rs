@@ -1,6 +1,6 @@
 //! A cell at work, and what is measured of it.
 
-use super::build::{Built, build};
+use super::build::{Staged, build};
 use super::draw::Cell;
 use crate::flow::Outcome;
 use crate::flow::tcp::Algorithm;
@@ -90,9 +90,9 @@ pub fn play_watched(
     params: &Params,
     watch: &mut dyn FnMut(&mut Played) -> Nanos,
 ) -> Outcomes {
-    let Built { scene, began, meet, lasts } = build(cell, who, params);
+    let Staged { scene, began, meets, lasts } = build(cell, who, params);
     let mut run = Run { played: scene.start(), watch, looks_at: 0 };
-    let outcomes = measure(cell, &mut run, began, meet, lasts);
+    let outcomes = measure(cell, &mut run, began, meets, lasts);
     outcomes.unwrap_or_else(|broken| Outcomes { end: broken, ..Outcomes::default() })
 }
 

@@ -13,6 +13,9 @@ use fobs_proto::session::Wait;
 /// Below this share of an interval, waiting for a CPU is ordinary, and the pacer makes up for it.
 const DELAY_NOTICED: f64 = 0.1;
 
+/// What lasts longer while the receiver stands still.
+const FOR_THE_PEER: [Wait; 4] = [Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams];
+
 /// Seconds for each stage; together the time of the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Budget {
@@ -55,7 +58,7 @@ impl Budget {
         self.put(Stage::Unseen, unseen);
         let all = seconds(sender.time_us) - stood - unseen;
         let waited: f64 = Wait::ALL.map(|wait| seconds(waits.us(wait))).iter().sum();
-        let starved = share(sender.cpu.delay_us, sender.time_us);
+        let starved = interval.starved();
         // A thread that wants a CPU counts as waiting or as working: both lose the same share.
         let kept = if starved >= DELAY_NOTICED && !interval.on_pace { starved } else { 0.0 };
         // Waits that add up to more than the time there was are scaled down to it.
@@ -64,7 +67,10 @@ impl Budget {
         self.put(Stage::SenderCpu, all * kept);
         self.put(Stage::Sealing, (all - waited).max(0.0) * (1.0 - kept));
         for wait in Wait::ALL {
-            self.put_wait(wait, seconds(waits.us(wait)) * scale, interval);
+            let time = seconds(waits.us(wait)) * scale;
+            let paused = if FOR_THE_PEER.contains(&wait) { time * interval.paused } else { 0.0 };
+            self.put(Stage::ReceiverPaused, paused);
+            self.put_wait(wait, time - paused, interval);
         }
     }
 

@@ -87,9 +87,20 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Seconds that a limit took in a segment.
+/// Seconds that a limit took in a segment. Where an end starves the sender, the path's time is that end's:
+/// it was busy meanwhile, and the path had time to spare.
 fn seconds(facts: &Facts, limit: Limit) -> f64 {
-    (limit.row().stages)(facts).iter().map(|&stage| facts.budget.seconds(stage)).sum()
+    let own: f64 = (limit.row().stages)(facts).iter().map(|&stage| facts.budget.seconds(stage)).sum();
+    match facts.starves() {
+        Some(end) if end == limit => own + path_seconds(facts),
+        Some(_) if limit == limit_of(facts.path.kind) => own - path_seconds(facts),
+        _ => own,
+    }
+}
+
+/// Seconds in which the sender waited for the path.
+fn path_seconds(facts: &Facts) -> f64 {
+    facts.budget.seconds(Stage::Pacing) + facts.budget.seconds(Stage::CongestionWindow)
 }
 
 /// The limit that has the path's stages if it is of this kind.
@@ -115,7 +126,7 @@ fn rank(facts: &[Facts]) -> Vec<Cause> {
     let mut shares = vec![0.0; Limit::ALL.len()];
     let mut expected = vec![0.0; Limit::ALL.len()];
     for facts in facts {
-        let path = facts.budget.seconds(Stage::Pacing) + facts.budget.seconds(Stage::CongestionWindow);
+        let path = if facts.starves().is_some() { 0.0 } else { path_seconds(facts) };
         for (place, &limit) in Limit::ALL.iter().enumerate() {
             let time = seconds(facts, limit);
             shares[place] += time / total;

@@ -6,6 +6,7 @@ use super::limits::{Facts, Limit, Place, Stage, goodput_bps, spare};
 use super::losses::{LossCause, losses};
 use super::remedies;
 use super::trace::{End, Trace};
+use super::watch::Forecast;
 use super::words::{percent, rate};
 use serde::Serialize;
 
@@ -33,6 +34,9 @@ pub struct Explanation {
     pub fix: String,
     /// The rate that the fix would give at most, file bits per second; `None` where that is unknown.
     pub predicted_bps: Option<f64>,
+    /// What `fobs` would make of the same path; of a program of another make, where the path limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fobs: Option<Forecast>,
     /// What would decide, where it is unclear.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decide: Option<String>,
@@ -90,6 +94,7 @@ pub fn explain(trace: &Trace) -> Explanation {
         },
         fix: fix(facts, limit, predicted_bps),
         predicted_bps,
+        fobs: Forecast::of(facts, limit),
         decide: (certainty == Certainty::Unclear)
             .then(|| decide(limit, second.map(|second| second.limit)).to_owned()),
         evidence: facts.sender().map_or_else(Vec::new, |sender| (limit.row().evidence)(facts, sender)),
@@ -111,6 +116,7 @@ fn nothing(trace: &Trace) -> Explanation {
         sentence: "Nothing was measured: the copy was over too soon.".to_owned(),
         fix: String::new(),
         predicted_bps: None,
+        fobs: None,
         decide: None,
         causes: Vec::new(),
         stretches: Vec::new(),
@@ -203,6 +209,9 @@ impl Explanation {
         }
         if !self.fix.is_empty() {
             text += &format!("What would help: {}\n", self.fix);
+        }
+        if let Some(forecast) = &self.fobs {
+            text += &format!("What fobs would make of this path: {forecast}.\n");
         }
         if !self.evidence.is_empty() {
             text += &format!("Why we think so: {}.\n", self.evidence.join("; "));

@@ -2,14 +2,18 @@
 
 use super::journal::{At, Journal};
 use super::limits::Stage;
+use super::path::packet_time_us;
 use super::sample::{ReceiverSample, SenderSample};
 use super::silence;
+use fobs_proto::session::Wait;
 
 /// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like
 /// delay of the path to the sender. Measured: 0.4 to 0.96 with a quota of a fifth of a core while it binds;
 /// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
 /// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
+/// Share of the CPU time that it could have had, run or waited away, that a thread that is short of it uses.
+const CPU_NEEDED: f64 = 0.2;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
 /// A sender at this share of its pacing rate is not held up by waiting for a CPU: the pacer catches up.
@@ -21,9 +25,9 @@ const DROPS_FELT: f64 = 1e-3;
 /// A receiver that waits for a CPU for more than this share of an interval may itself have lengthened the
 /// round trip.
 const DELAY_DOUBTFUL: f64 = 0.1;
-/// A receiver that stood still for this share of an interval and the samples around it held the sender up: a
-/// stopped process, a virtual machine that was not scheduled.
-const STOOD_FELT: f64 = 0.05;
+/// A receiver that stood still for this share of an interval and the samples around it shows nothing of the
+/// path: a stopped process, a virtual machine that was not scheduled.
+pub(super) const STOOD_FELT: f64 = 0.05;
 /// How long after a drop a controller still sends slower because of it, microseconds.
 const DROPS_LINGER_US: u64 = 1_000_000;
 
@@ -48,6 +52,10 @@ pub(super) struct Interval {
     drops: f64,
     /// Whether the sender kept its pacing rate.
     pub(super) on_pace: bool,
+    /// Time of a full packet at the highest rate of the whole record, microseconds.
+    pub(super) packet_us: f64,
+    /// Share of the time in which the receiver stood still.
+    pub(super) paused: f64,
     /// What held the controller's rate down.
     pub(super) brake: Brake,
 }
@@ -60,12 +68,16 @@ impl Interval {
     fn evidence(&self) -> Option<Brake> {
         let mut doubtful = false;
         if let Some(receiver) = &self.receiver {
-            if share(receiver.stood_us, receiver.time_us) >= STOOD_FELT {
-                return Some(Brake::Host(Stage::ReceiverPaused));
+            // What a pause does to delays and losses is no evidence of anything else.
+            if self.paused >= STOOD_FELT {
+                return None;
             }
             let delayed = share(receiver.cpu.delay_us, receiver.time_us);
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
-            if delayed >= RECEIVER_STARVED || saturated {
+            // A thread that is late and then empties its socket at once is no bottleneck.
+            let free = receiver.cpu.run_us.saturating_add(receiver.wait_us);
+            let needed = share(receiver.cpu.run_us, free) >= CPU_NEEDED;
+            if (delayed >= RECEIVER_STARVED && needed) || saturated {
                 return Some(Brake::Host(Stage::ReceiverCpu));
             }
             doubtful = delayed >= DELAY_DOUBTFUL;
@@ -73,10 +85,20 @@ impl Interval {
         if self.drops >= DROPS_FELT {
             return Some(Brake::Host(Stage::ReceiverSocket));
         }
-        if !self.on_pace && share(self.sender.cpu.delay_us, self.sender.time_us) >= SENDER_STARVED {
+        if !self.on_pace && self.starved() >= SENDER_STARVED {
             return Some(Brake::Host(Stage::SenderCpu));
         }
         (!doubtful && (self.queued() || self.lossy())).then_some(Brake::Network)
+    }
+}
+
+impl Interval {
+    /// Share of the time for which the sending thread waited for a CPU; none if it needed little of it.
+    pub(super) fn starved(&self) -> f64 {
+        let sender = &self.sender;
+        let waited = Wait::ALL.iter().fold(0u64, |sum, wait| sum.saturating_add(sender.waits.us(*wait)));
+        let needed = share(sender.cpu.run_us, sender.cpu.run_us.saturating_add(waited));
+        if needed >= CPU_NEEDED { share(sender.cpu.delay_us, sender.time_us) } else { 0.0 }
     }
 }
 
@@ -86,6 +108,7 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
     let mut found = Vec::with_capacity(samples.len());
     let mut brake = Brake::Network;
     let silences = silence::outages(journal);
+    let packet_us = packet_time_us(samples);
     for (place, pair) in samples.windows(2).enumerate() {
         let [from, to] = pair else { continue };
         let recent = samples
@@ -104,6 +127,8 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
             on_pace: pacing_bps > 0.0 && sent_bps >= ON_PACE * pacing_bps,
             sender,
             drops: share(last_second.socket_drops, last_second.packets_sent).max(seen),
+            packet_us,
+            paused: receiver.as_ref().map_or(0.0, |r| share(r.stood_us, r.time_us)),
             receiver,
             brake,
         };

@@ -3,10 +3,10 @@
 //! | kind | a queue | losses | and |
 //! |---|---|---|---|
 //! | narrow | stands | whatever it cannot hold | the delivery rate is steady |
-//! | competing | stands | | the delivery rate is not, or the queue moves without this flow |
+//! | competing | stands | | the delivery rate is not, or the queue moves without this flow; the path carried far more at times |
 //! | reordering | does not stand | none, or late packets | packets come behind later ones |
 //! | return path | on the way back | | or acks are lost |
-//! | policed | does not stand | come with the rate | |
+//! | policed | does not stand, nor rises where packets are lost | come with the rate | |
 //! | lossy | does not stand | at any rate, as by chance | |
 //! | untried | does not stand | none | |
 //!
@@ -49,7 +49,7 @@ impl PathKind {
 
     /// Whether a step of the path explains it: the copy would be faster on the path as it was.
     pub(super) fn is_changed_by_a_step(self) -> bool {
-        matches!(self, PathKind::Narrow | PathKind::Untried | PathKind::Competing)
+        matches!(self, PathKind::Narrow | PathKind::Untried)
     }
 }
 
@@ -63,6 +63,16 @@ pub(super) struct Signs {
     /// How far the queue moved without this flow's packets, as a part of the time: a queue of its own grows
     /// and drains by what was sent beyond the delivery rate, and by nothing else. 0 if too little is known.
     pub(super) drift: f64,
+    /// The highest rate that the path carried over the mean one: what others leave at times, and take
+    /// otherwise. 0 if too little is known.
+    pub(super) room: f64,
+    /// Share of the time in which a queue stood on the way there, 0 to 1.
+    pub(super) queued_there: f64,
+    /// How far the queue rose where packets were lost, in packets; `None` if too little is known. A short
+    /// queue that overflows was full, a policer has none.
+    pub(super) rose: Option<f64>,
+    /// Relative spread of the delivery rate, with a queue and without; 1 if too little is known.
+    pub(super) varies: f64,
     /// Share of the time in which `auto` competed.
     pub(super) competed: f64,
     /// Share of the packets that were lost.
@@ -77,6 +87,8 @@ pub(super) struct Signs {
     pub(super) way_back: f64,
     /// That growth on the way back, as a part of the base round trip.
     pub(super) way_back_growth: f64,
+    /// The same, milliseconds.
+    pub(super) way_back_ms: f64,
     /// Share of the acks that were lost.
     pub(super) acks_lost: f64,
 }
@@ -86,6 +98,16 @@ const REST: f64 = 0.15;
 /// Losses that no controller feels, and those that each does.
 const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
 
+/// Losses in a queue that stands which no controller makes on its own: it backs off.
+const LOSS_OF_OTHERS: (f64, f64) = (0.08, 0.25);
+/// Highest over mean rate, from which on others take half of the bottleneck or more.
+const ROOM_TAKEN: (f64, f64) = (1.25, 1.75);
+/// Packets by which a queue rises where packets are lost: at most one burst's own in front of a policer
+/// (measured: 0.1 to 1.0 behind real and virtual policers, 2.7 to 140 in queues that overflow).
+const ROSE: (f64, f64) = (1.5, 3.5);
+/// What `auto`'s own finding that others fill the queue counts, where the path never carried more.
+const COMPETED: f64 = 0.6;
+
 /// How far `value` is on the way from the first to the second, 0 to 1.
 fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
     if value.is_finite() { ((value - none) / (full - none)).clamp(0.0, 1.0) } else { 0.0 }
@@ -94,27 +116,39 @@ fn grade(value: f64, (none, full): (f64, f64)) -> f64 {
 /// Probabilities of the kinds, in the order of [`PathKind::ALL`]; what is missing to 1 is for something else.
 pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let queue = grade(signs.queued, (0.2, 0.45));
-    let unsteady = grade(signs.unsteady, (0.06, 0.14));
-    let drift = grade(signs.drift, (0.025, 0.07));
+    let unsteady = grade(signs.unsteady, (0.03, 0.07));
+    let drift = grade(signs.drift, (0.1, 0.2));
     let competed = grade(signs.competed, (0.1, 0.4));
     let loss = grade(signs.loss, LOSS_FELT);
     let with_rate = if signs.with_rate { 1.0 } else { 0.0 };
+    // A bottleneck whose queue is too short to stand overflows at its rate.
+    let steady = 1.0 - grade(signs.varies, (0.03, 0.08));
+    let overflows = loss * f64::max(with_rate, steady) * signs.rose.map_or(0.0, |rose| grade(rose, ROSE));
     // A queue most of the time leaves random loss no part; one at times does not.
     let filled = grade(signs.queued, (0.4, 0.8));
     let random = loss * (1.0 - with_rate) * (1.0 - filled);
     let reordered = grade(signs.reordered, (0.002, 0.02)) * grade(signs.behind_ms, (0.2, 0.8));
-    let way_back = grade(signs.way_back, (0.4, 0.7)) * grade(signs.way_back_growth, (0.05, 0.2));
-    let returning = way_back.max(grade(signs.acks_lost, (0.05, 0.2)));
-    let others = unsteady.max(drift).max(competed);
+    // The receiver holds acks back for up to a millisecond.
+    let way_back = grade(signs.way_back, (0.4, 0.7))
+        * grade(signs.way_back_growth, (0.05, 0.2))
+        * grade(signs.way_back_ms, (1.0, 3.0));
+    // A bottleneck that is busy all the time is what limits, however few acks come.
+    let returning =
+        way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
+    // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
+    let present = unsteady.max(drift).max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
+    let others = present * grade(signs.room, ROOM_TAKEN).max(COMPETED * competed);
     let there = 1.0 - returning;
     let fit = |kind| match kind {
-        PathKind::Narrow => there * queue * (1.0 - others),
+        PathKind::Narrow => there * queue.max(overflows) * (1.0 - others),
         PathKind::Competing => there * others * queue.max(loss * with_rate * 0.5) * (1.0 - 0.8 * random),
         PathKind::Reordering => there * reordered * (1.0 - queue * (1.0 - others)),
         PathKind::ReturnPath => returning,
         PathKind::Changed => 0.0,
-        PathKind::Policed => there * (1.0 - queue) * loss * with_rate * (1.0 - reordered),
-        PathKind::Lossy => there * (1.0 - queue * (1.0 - others)) * random * (1.0 - reordered),
+        PathKind::Policed => there * (1.0 - queue) * (1.0 - overflows) * loss * with_rate * (1.0 - reordered),
+        PathKind::Lossy => {
+            there * (1.0 - queue * (1.0 - others)) * (1.0 - overflows) * random * (1.0 - reordered)
+        }
         PathKind::Untried => there * (1.0 - queue) * (1.0 - loss) * (1.0 - reordered),
     };
     let fits = PathKind::ALL.map(fit);
@@ -138,13 +172,19 @@ mod tests {
         let table = [
             (plain, PathKind::Untried),
             (Signs { queued: 0.9, unsteady: 0.03, ..plain }, PathKind::Narrow),
-            (Signs { queued: 0.9, unsteady: 0.5, ..plain }, PathKind::Competing),
-            (Signs { queued: 0.9, drift: 0.2, ..plain }, PathKind::Competing),
-            (Signs { queued: 0.9, competed: 0.8, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, unsteady: 0.5, room: 3.0, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, unsteady: 0.5, room: 1.2, ..plain }, PathKind::Narrow),
+            (Signs { queued: 0.9, drift: 0.3, room: 3.0, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, competed: 0.8, room: 3.0, ..plain }, PathKind::Competing),
             (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
-            (Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, ..plain }, PathKind::ReturnPath),
-            (Signs { acks_lost: 0.4, ..plain }, PathKind::ReturnPath),
-            (Signs { loss: 0.02, with_rate: true, ..plain }, PathKind::Policed),
+            (
+                Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, way_back_ms: 9.0, ..plain },
+                PathKind::ReturnPath,
+            ),
+            (Signs { acks_lost: 0.7, ..plain }, PathKind::ReturnPath),
+            (Signs { acks_lost: 0.7, queued: 0.9, queued_there: 0.9, ..plain }, PathKind::Narrow),
+            (Signs { loss: 0.02, with_rate: true, rose: Some(0.5), ..plain }, PathKind::Policed),
+            (Signs { loss: 0.02, with_rate: true, rose: Some(6.0), ..plain }, PathKind::Narrow),
             (Signs { loss: 0.02, ..plain }, PathKind::Lossy),
         ];
         for (signs, expected) in table {
@@ -157,7 +197,7 @@ mod tests {
 
     #[test]
     fn signs_between_two_kinds_are_sure_of_neither() {
-        let between = Signs { queued: 0.9, unsteady: 0.1, ..Signs::default() };
+        let between = Signs { queued: 0.9, unsteady: 0.5, room: 1.5, ..Signs::default() };
         assert!(likeliest(&probabilities(&between)).1 < 0.6);
     }
 

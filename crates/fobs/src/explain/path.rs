@@ -3,14 +3,20 @@
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
 use super::interval::{Interval, share};
+use super::journal::At;
 use super::kind::{PathKind, Signs, likeliest, probabilities};
+use super::sample::SenderSample;
 use super::segment::median;
+use fobs_proto::receiver::ACK_DELAY_MAX;
+use fobs_proto::session::Wait;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
 /// more with one.
 const QUEUE_US: u64 = 500;
 const QUEUE_SHARE: u64 = 50;
+/// Fewest packets of a queue.
+const QUEUE_PACKETS: f64 = 1.0;
 /// Losses below this share of the packets limit no controller's rate.
 const LOSS_FELT: f64 = 5e-4;
 /// Losses that are expected in one stretch of time if they are spread evenly: enough to test whether they
@@ -96,7 +102,9 @@ impl PathProfile {
             && (uneven >= UNEVEN
                 || faster_loses(felt, steady) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
-        let signs = Signs { queued, loss, with_rate, ..others(steady) };
+        let typical = mean_rate(steady);
+        let room = if typical > 0.0 { best_of(&whole) / typical } else { 0.0 };
+        let signs = Signs { queued, loss, with_rate, room, ..others(steady) };
         let lows: Vec<f64> = steady.iter().map(|i| low_rtt(i) as f64 / 1e3).collect();
         let base_ms = median(&lows).unwrap_or(0.0);
         let probabilities = probabilities(&signs);
@@ -118,8 +126,8 @@ impl PathProfile {
     /// Whether the delivery rate is that of the path: a queue of this transfer's own stood, and all the while
     /// the same rate was delivered.
     pub(super) fn shows_its_rate(&self) -> bool {
-        let unsteady = self.signs.unsteady.max(self.signs.drift).max(self.signs.competed);
-        self.signs.queued >= QUEUE_OWN && unsteady <= STEADY
+        let unsteady = self.signs.unsteady.max(self.signs.competed);
+        self.signs.queued >= QUEUE_OWN && unsteady <= STEADY && self.signs.drift <= DRIFT_OWN
     }
 
     /// The profile of a path that took a step for the worse.
@@ -136,10 +144,20 @@ impl PathProfile {
 /// path's own rate.
 const QUEUE_OWN: f64 = 0.4;
 const STEADY: f64 = 0.05;
+/// Most that a queue of one's own moves beyond what was sent: it may overflow.
+const DRIFT_OWN: f64 = 0.1;
 /// Late packets, as a share of those that stayed lost, from which on the path reorders and loses nothing.
 const LATE_EXPLAINS: f64 = 1.0;
-/// Fewest intervals with a queue that show how steady the delivery rate is.
+/// Fewest stretches with a queue that show how steady the delivery rate is.
 const QUEUED_MIN: usize = 4;
+/// Packets by which a delivery rate is measured: bursts and the merging of acks are a small part of them.
+const PACKETS_MEASURED: f64 = 200.0;
+/// Share of an interval for which the sender waits for the path, so that the path had what it carries.
+const PATH_WAITED: f64 = 0.5;
+/// A sender that stood still for more than this share of an interval sent unsteadily itself.
+const STOOD: f64 = 0.02;
+/// Fewest intervals with losses that show how far the queue rises when it overflows.
+const LOSSY_MIN: usize = 2;
 /// States of `auto` beside flows that fill queues.
 const COMPETES: [&str; 2] = ["as cubic", "persists"];
 
@@ -153,45 +171,128 @@ fn others(steady: &[&Interval]) -> Signs {
         steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| of(r) as f64).sum()
     };
     let behind_us = steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| r.behind_max_us).max();
-    let queued: Vec<f64> = steady.iter().filter(|i| i.queued()).map(|i| delivered(i)).collect();
+    let windows = measured(steady);
+    let queued: Vec<f64> = windows.iter().filter(|w| w.queued).map(|w| w.delivered_bps).collect();
+    let standing: f64 = steady.iter().filter(|i| i.queued_there()).map(|i| i.sender.time_us as f64).sum();
     let base = steady.iter().map(|i| low_rtt(i)).filter(|us| *us > 0).min().unwrap_or(0) as f64;
     let grown: Vec<f64> =
         steady.iter().map(|i| (low_rtt(i) as f64 - i.sender.rtt_min_us as f64).max(0.0)).collect();
     let there: Vec<f64> = steady.iter().map(|i| i.sender.forward_low_us as f64).collect();
     let growth = median(&grown).unwrap_or(0.0);
-    let back = (growth - median(&there).unwrap_or(0.0)).max(0.0);
+    let held: Vec<f64> = steady.iter().map(|i| i.held_us() as f64).collect();
+    let back = (growth - median(&there).unwrap_or(0.0) - median(&held).unwrap_or(0.0)).max(0.0);
+    let rose: Vec<f64> = steady
+        .iter()
+        .filter(|i| i.sender.packets_lost > 0 && i.sender.rtt_low_us > 0)
+        .map(|i| i.rose_packets())
+        .collect();
+    let all_rates: Vec<f64> = windows.iter().map(|w| w.delivered_bps).collect();
     // Acks for each packet at both ends: the receiver's samples overlap, which leaves the ratio as it is.
     // Traces of older programs count no acks.
-    let total = |of: fn(&super::sample::SenderSample) -> u64| -> f64 {
-        steady.iter().map(|i| of(&i.sender) as f64).sum()
-    };
+    let total = |of: fn(&SenderSample) -> u64| -> f64 { steady.iter().map(|i| of(&i.sender) as f64).sum() };
     let arrived = total(|s| s.bytes_acked) * ratio_of(total(|s| s.packets_sent), total(|s| s.bytes_sent));
     let came = ratio_of(total(|s| s.acks), arrived);
     let sent = ratio_of(received(|r| r.acks), received(|r| r.packets));
     let counted = steady.iter().any(|i| i.sender.acks > 0 && i.sender.rtt_low_us > 0);
     Signs {
         unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
-        drift: drift(steady),
+        drift: drift(&windows),
+        queued_there: ratio(standing, all_time),
+        rose: if rose.len() >= LOSSY_MIN { median(&rose) } else { None },
+        varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
         competed: ratio(competed, all_time),
         reordered: ratio(received(|r| r.reordered), received(|r| r.packets)),
         behind_ms: behind_us.unwrap_or(0) as f64 / 1e3,
         way_back: if counted { ratio(back, growth) } else { 0.0 },
         way_back_growth: if counted && base > 0.0 { back / base } else { 0.0 },
+        way_back_ms: if counted { back / 1e3 } else { 0.0 },
         acks_lost: if counted { ratio((sent - came).max(0.0), sent) } else { 0.0 },
         ..Signs::default()
     }
 }
 
-/// How far the queue moves without this flow's packets: the median over neighbouring intervals with a
-/// queue, as a part of the time. Measured: 0.01 with a queue of one's own, 0.15 beside CUBIC flows and
-/// on/off traffic.
-fn drift(steady: &[&Interval]) -> f64 {
-    let queued: Vec<f64> = steady.iter().filter(|i| i.queued()).map(|i| delivered(i)).collect();
+/// A stretch of neighbouring intervals with enough packets to measure a rate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    took_us: f64,
+    /// Bytes that left and were not lost, and that arrived.
+    sent: f64,
+    delivered: f64,
+    delivered_bps: f64,
+    packets: f64,
+    /// Smallest round trip of its last interval, microseconds.
+    rtt_us: f64,
+    /// Whether a queue stood in all of it.
+    queued: bool,
+    /// Whether it follows the one before.
+    follows: bool,
+}
+
+/// The stretches in which nothing but the path held the sender back.
+fn measured(steady: &[&Interval]) -> Vec<Window> {
+    let mut found = Vec::new();
+    let mut open = Window { queued: true, ..Window::default() };
+    let mut end_s = f64::NAN;
+    for interval in steady {
+        let sender = &interval.sender;
+        let waited = sender.waits.us(Wait::Pacer).saturating_add(sender.waits.us(Wait::Window));
+        let stood = share(sender.stood_us, sender.time_us) > STOOD;
+        if stood || share(waited, sender.time_us) < PATH_WAITED {
+            open = Window { queued: true, ..Window::default() };
+            end_s = f64::NAN;
+            continue;
+        }
+        let bytes = ratio_of(sender.bytes_sent as f64, sender.packets_sent as f64);
+        open.took_us += sender.time_us as f64;
+        open.sent += sender.bytes_sent as f64 - bytes * sender.packets_lost as f64;
+        open.delivered += sender.bytes_delivered() as f64;
+        open.packets += ratio_of(sender.bytes_delivered() as f64, bytes);
+        open.rtt_us = low_rtt(interval) as f64;
+        open.queued &= interval.queued();
+        if open.packets >= PACKETS_MEASURED {
+            open.delivered_bps = open.delivered * 8e6 / open.took_us.max(1.0);
+            open.follows = !end_s.is_nan();
+            found.push(open);
+            open = Window { queued: true, ..Window::default() };
+            end_s = interval.to_s;
+        }
+    }
+    found
+}
+
+/// The highest rate of any stretch with enough packets; of a shorter copy, its mean.
+fn best_of(whole: &[&Interval]) -> f64 {
+    let (mut best, mut took, mut bytes, mut packets) = (0.0f64, 0.0, 0.0, 0.0);
+    for interval in whole {
+        let sender = &interval.sender;
+        took += sender.time_us as f64;
+        bytes += sender.bytes_delivered() as f64;
+        packets +=
+            ratio_of(sender.bytes_delivered() as f64 * sender.packets_sent as f64, sender.bytes_sent as f64);
+        if packets >= PACKETS_MEASURED {
+            best = best.max(bytes * 8e6 / took);
+            (took, bytes, packets) = (0.0, 0.0, 0.0);
+        }
+    }
+    if best > 0.0 { best } else { mean_rate(whole) }
+}
+
+/// Mean delivery rate, bits per second.
+fn mean_rate(intervals: &[&Interval]) -> f64 {
+    let bytes: f64 = intervals.iter().map(|i| i.sender.bytes_delivered() as f64).sum();
+    ratio_of(bytes * 8e6, intervals.iter().map(|i| i.sender.time_us as f64).sum())
+}
+
+/// How far the queue moves without this flow's packets: the median over neighbouring stretches with a
+/// queue, as a part of the time. A queue of one's own moves by what was sent and not lost beyond the
+/// delivery rate.
+fn drift(windows: &[Window]) -> f64 {
+    let queued: Vec<f64> = windows.iter().filter(|w| w.queued).map(|w| w.delivered_bps).collect();
     let Some(carried) = median(&queued).filter(|bps| *bps > 0.0) else { return 0.0 };
-    let moved = steady.windows(2).filter(|pair| pair.iter().all(|i| i.queued())).map(|pair| {
-        let (took, sent) = (pair[1].sender.time_us.max(1) as f64, pair[1].sender.bytes_sent as f64 * 8e6);
-        let own = sent / carried - took;
-        (low_rtt(pair[1]) as f64 - low_rtt(pair[0]) as f64 - own).abs() / took
+    let pairs = windows.windows(2).filter(|pair| pair[1].follows && pair.iter().all(|w| w.queued));
+    let moved = pairs.map(|pair| {
+        let own = pair[1].sent * 8e6 / carried - pair[1].took_us;
+        (pair[1].rtt_us - pair[0].rtt_us - own).abs() / pair[1].took_us.max(1.0)
     });
     let moved: Vec<f64> = moved.collect();
     if moved.len() >= QUEUED_MIN { median(&moved).unwrap_or(0.0) } else { 0.0 }
@@ -217,6 +318,18 @@ pub(super) fn is_whole(interval: &Interval) -> bool {
 
 /// Intervals of the ramp-up.
 const OPENING: usize = 2;
+/// Time of a full packet at the highest rate of a record, microseconds.
+pub(super) fn packet_time_us(samples: &[At<SenderSample>]) -> f64 {
+    let per_us = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).map(|step| {
+        let long = step.time_us >= INTERVAL_MIN_US;
+        if long { step.bytes_delivered() as f64 / step.time_us as f64 } else { 0.0 }
+    });
+    let best = per_us.fold(0.0, f64::max);
+    let bytes =
+        samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
+    ratio_of(bytes, best)
+}
+
 /// Shorter intervals are too short to measure a rate, microseconds.
 const INTERVAL_MIN_US: u64 = 50_000;
 
@@ -225,7 +338,31 @@ impl Interval {
     pub(super) fn queued(&self) -> bool {
         // The smallest round trip of the interval: jitter leaves that as it is, a queue that stands does not.
         let (rtt, least) = (low_rtt(self), self.sender.rtt_min_us);
-        rtt.saturating_sub(least) >= QUEUE_US.max(least / QUEUE_SHARE)
+        let (grown, felt) = (rtt.saturating_sub(least), self.queue_felt_us());
+        grown >= felt && (grown >= felt + self.held_us() || self.queued_there())
+    }
+
+    /// How long the receiver may hold an ack back at this rate, microseconds.
+    fn held_us(&self) -> u64 {
+        let hold = u64::try_from(ACK_DELAY_MAX.as_micros()).unwrap_or(u64::MAX);
+        self.sender.time_us.checked_div(self.sender.acks).map_or(0, |gap| gap.min(hold))
+    }
+
+    /// How far the queue rose above its emptiest on the way there, in packets at the delivery rate.
+    fn rose_packets(&self) -> f64 {
+        let bytes = ratio_of(self.sender.bytes_sent as f64, self.sender.packets_sent as f64);
+        ratio_of(self.sender.forward_high_us as f64 / 8e6 * delivered(self), bytes)
+    }
+
+    /// Whether a queue stood on the way there, where the delay of that way alone is measured.
+    pub(super) fn queued_there(&self) -> bool {
+        self.sender.forward_low_us >= self.queue_felt_us()
+    }
+
+    /// Delay from which on a queue stands, microseconds: more than jitter, and than a full packet takes that
+    /// comes after shorter ones.
+    fn queue_felt_us(&self) -> u64 {
+        QUEUE_US.max(self.sender.rtt_min_us / QUEUE_SHARE).max((QUEUE_PACKETS * self.packet_us) as u64)
     }
 
     /// Whether enough packets were lost or marked to limit the rate.

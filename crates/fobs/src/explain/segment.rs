@@ -21,6 +21,8 @@ const STEP_RATIO: f64 = 1.5;
 /// Ratio and difference (microseconds) of the base delays of both sides from which on it is a step.
 const DELAY_RATIO: f64 = 1.25;
 const DELAY_US: f64 = 3000.0;
+/// Ratio of the delivery rates of both sides of a step of the delay from which on it costs time.
+const STEP_COSTS: f64 = 1.2;
 /// Share of the intervals of each side that must lie on its own side of the middle.
 const APART: f64 = 0.9;
 /// Most segments; of more, the shortest are joined to their neighbours.
@@ -153,14 +155,24 @@ fn step_in(intervals: &[Interval]) -> Option<(usize, Began)> {
         |low, high| high >= DELAY_RATIO * low && high - low >= DELAY_US,
     );
     match (rate, delay) {
+        // A longer way that carries what the shorter one did costs nothing: it may as well be a queue.
         (_, Some((place, before, after))) => {
-            Some((place, if after > before { Began::WorsePath } else { Began::BetterPath }))
+            let worse = after > before && costs(intervals, place);
+            Some((place, if worse { Began::WorsePath } else { Began::BetterPath }))
         }
         (Some((place, before, after)), None) if after < before => Some((place, Began::WorsePath)),
         // A rise may be the ramp-up: it is a cut, but no step of the path.
         (Some((place, ..)), None) => Some((place, Began::Otherwise)),
         (None, None) => None,
     }
+}
+
+/// Whether less was delivered from a place on.
+fn costs(intervals: &[Interval], place: usize) -> bool {
+    let typical = |side: &[Interval]| {
+        median(&side.iter().filter(|i| is_whole(i)).map(delivered).collect::<Vec<f64>>()).unwrap_or(0.0)
+    };
+    typical(&intervals[..place]) >= STEP_COSTS * typical(&intervals[place..])
 }
 
 /// The place that parts the intervals best by a figure, with the medians of both sides, if these are apart.

@@ -252,6 +252,29 @@ fn a_file_that_is_no_trace_is_refused_in_a_sentence() {
 }
 
 #[test]
+fn a_trace_edited_by_hand_is_explained_without_absurd_figures() {
+    let file = written(&with_losses());
+    let edits = [
+        ("\"time_us\":2000000", "\"time_us\":18446744073709551615"),
+        ("\"time_us\":2000000", "\"time_us\":1"),
+        ("\"packets_sent\":", "\"packets_sent\":9"),
+        ("\"rtt_us\":20000", "\"rtt_us\":18446744073709551615"),
+        ("\"bytes_acked\":", "\"bytes_acked\":18446744073709"),
+    ];
+    for (from, to) in edits {
+        let edited = file.replace(from, to);
+        assert_ne!(edited, file, "{from}");
+        // Refused, or explained: what is said adds up either way.
+        let Ok(trace) = Trace::read(edited.as_bytes()) else { continue };
+        let why = explain(&trace);
+        assert!((0.0..=1.0).contains(&why.probability) && (0.0..=1.0).contains(&why.share), "{to}: {why:?}");
+        assert!(why.predicted_bps.is_none_or(f64::is_finite) && why.goodput_bps.is_finite(), "{to}: {why:?}");
+        let shares: f64 = why.budget.iter().map(|spent| spent.share).sum();
+        assert!(shares <= 1.0 + 1e-9, "{to}: {shares}");
+    }
+}
+
+#[test]
 fn a_trace_of_any_length_is_bounded() {
     let mut waits = SenderWaits::default();
     Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, u64::MAX));

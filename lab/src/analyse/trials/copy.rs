@@ -12,6 +12,7 @@ use super::disturbance::{Flows, Step};
 use super::draw::{Case, Drawn};
 use super::limits::{CpuQuota, Pauses, ReceiveBuffers, SlowDisk};
 use super::matrix::Line;
+use super::other::{self, Copier};
 use crate::link::spec::LinkSpec;
 use crate::run::data::Data;
 use crate::run::emulator::Emulator;
@@ -20,6 +21,7 @@ use crate::run::namespace::Namespace;
 use crate::run::pair::Pair;
 use crate::run::process::{Process, wait_any};
 use crate::run::ready::wait_ready;
+use crate::run::tuning::AllAllowed;
 use crate::tool::{Amount, Host, Launch, Options, Output, PathFacts, Programs, Side, Task, by_name};
 
 /// Holds all that arrives in a pause, with the kernel's overhead, at any rate that is drawn; bytes.
@@ -82,6 +84,8 @@ pub struct Trial {
     pub number: u64,
     pub direction: Direction,
     pub drawn: Drawn,
+    /// What copies.
+    pub copier: Copier,
 }
 
 /// The two hosts, and what joins them.
@@ -144,6 +148,7 @@ impl Trial {
             expected: self.case.expected().to_owned(),
             trial: self.number,
             direction: Some(self.direction.name().to_owned()),
+            copier: (self.copier != Copier::Fobs).then(|| self.copier.name().to_owned()),
             drawn: self.drawn.clone(),
             ..Line::default()
         }
@@ -172,7 +177,10 @@ impl Trial {
         }
         let options = self.options(common, limit)?;
         let task = self.task((common.programs, &options), &network, (source, destination), folder);
-        let mut launch = by_name("fobs").ok_or("there is no tool fobs")?.launch(&task)?;
+        let name = self.copier.name();
+        let mut launch = by_name(name).ok_or_else(|| format!("there is no tool {name}"))?.launch(&task)?;
+        let quota = self.drawn.cpu_share.map(CpuQuota::new).transpose()?;
+        let _allowed = self.settle(common, &network, &mut launch, quota.as_ref())?;
         let _buffers = self.small_buffers(limit, &mut launch)?;
         self.small_windows(&network)?;
         let group = Group::new("traffic");
@@ -180,7 +188,7 @@ impl Trial {
         let namespaces = [&network.namespaces[sender], &network.namespaces[receiver]];
         let flows =
             self.drawn.flows.map(|count| Flows::start(count, &task, namespaces, &group)).transpose()?;
-        let output = self.copy(common, &network, &launch)?;
+        let output = self.copy(common, &network, &launch, quota.as_ref())?;
         drop(flows);
         Ok(self.outcome(&output))
     }
@@ -206,6 +214,9 @@ impl Trial {
         }
         let mut options = Options::new();
         options.insert("call".to_owned(), self.direction.name().into());
+        if self.copier != Copier::Fobs {
+            return Ok(options);
+        }
         if let Some(rate) = self.drawn.cap_mbit {
             options.insert("rate".to_owned(), format!("{rate}Mbit").into());
         }
@@ -240,6 +251,23 @@ impl Trial {
         Task { options, programs, path, sender, receiver, amount, source, destination, directory, index: 0 }
     }
 
+    /// Has another program watched, on hosts with the kernel's usual TCP.
+    fn settle(
+        &self,
+        common: &Common,
+        network: &Network,
+        launch: &mut Launch,
+        quota: Option<&CpuQuota>,
+    ) -> Result<Option<AllAllowed>, String> {
+        if self.copier == Copier::Fobs {
+            return Ok(None);
+        }
+        let allowed = AllAllowed::new()?;
+        other::settle(&network.namespaces)?;
+        other::watched(launch, common.programs, quota)?;
+        Ok(Some(allowed))
+    }
+
     /// A small receive buffer for a receiver that may not exceed it; ample for the control.
     fn small_buffers(
         &self,
@@ -268,19 +296,25 @@ impl Trial {
     }
 
     /// Starts both ends and waits for the client.
-    fn copy(&self, common: &Common, network: &Network, launch: &Launch) -> Result<Output, String> {
+    fn copy(
+        &self,
+        common: &Common,
+        network: &Network,
+        launch: &Launch,
+        quota: Option<&CpuQuota>,
+    ) -> Result<Output, String> {
         let [sender, receiver] = self.direction.places();
         let namespace = |side| &network.namespaces[if side == Side::Sender { sender } else { receiver }];
         let starved = match self.case {
-            Case::SenderCpu => Some(Side::Sender),
+            // A watched program enters its quota itself.
+            Case::SenderCpu if self.copier == Copier::Fobs => Some(Side::Sender),
             Case::ReceiverCpu | Case::TrafficAndStarvedReceiver => Some(Side::Receiver),
             _ => None,
         };
-        let quota = self.drawn.cpu_share.map(CpuQuota::new).transpose()?;
         let group = Group::new("trial");
         let start = |program, side| {
             let process = Process::start(program, namespace(side), &group, &[])?;
-            match (&quota, starved) {
+            match (quota, starved) {
                 (Some(quota), Some(starved)) if starved == side => quota.take(process.pid())?,
                 _ => {}
             }
@@ -327,13 +361,14 @@ impl Trial {
             let error = text(&last["message"]).or_else(|| output.complaint().map(str::to_owned));
             return Line { error: error.or(Some("it did not say why".to_owned())), ..self.line() };
         }
-        let explain = &last["explain"];
+        let watched = other::explanation(output);
+        let explain = if self.copier == Copier::Fobs { &last["explain"] } else { &watched };
         Line {
             limit: text(&explain["limit"]),
             share: explain["share"].as_f64(),
             sentence: text(&explain["sentence"]),
             seconds: last["seconds"].as_f64(),
-            goodput_bps: last["goodput_bps"].as_f64(),
+            goodput_bps: last["goodput_bps"].as_f64().or(explain["goodput_bps"].as_f64()),
             ..self.line()
         }
     }

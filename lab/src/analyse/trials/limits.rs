@@ -116,9 +116,14 @@ impl CpuQuota {
         Ok(quota)
     }
 
-    /// Moves a process in, with all of its threads.
+    /// The file to write a process's number into, which moves it in with all of its threads.
+    pub fn processes(&self) -> PathBuf {
+        self.folder.join("cgroup.procs")
+    }
+
+    /// Moves a process in.
     pub fn take(&self, pid: u32) -> Result<(), String> {
-        fs::write(self.folder.join("cgroup.procs"), pid.to_string())
+        fs::write(self.processes(), pid.to_string())
             .map_err(|error| format!("cannot give a process a share of a CPU: {error}"))
     }
 }

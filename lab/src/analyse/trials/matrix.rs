@@ -16,6 +16,9 @@ pub struct Line {
     pub trial: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<String>,
+    /// What copied, if it was not fobs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copier: Option<String>,
     pub drawn: Drawn,
     pub limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,27 +51,38 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
         .collect()
 }
 
-/// A row for each case, a column for each limit, as Markdown.
-pub fn table(lines: &[Line]) -> String {
+/// A table for each program that copied.
+pub fn tables(lines: &[Line]) -> String {
+    let copiers: BTreeSet<&Option<String>> = lines.iter().map(|line| &line.copier).collect();
+    let one = |copier: &&Option<String>| {
+        let own: Vec<Line> = lines.iter().filter(|line| line.copier == **copier).cloned().collect();
+        let title = copier.as_ref().map_or_else(String::new, |name| format!("{name}:\n\n"));
+        title + &table(&own)
+    };
+    copiers.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// A row for each case that was tried, a column for each limit, as Markdown.
+fn table(lines: &[Line]) -> String {
     let mut counts: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     for line in lines {
         let named = line.limit.as_deref().unwrap_or("failed");
         *counts.entry(&line.case).or_default().entry(named).or_default() += 1;
     }
     let mut columns: Vec<&str> = Vec::new();
-    for (_, _, expected) in CASES {
+    let tried = || CASES.into_iter().filter(|(_, case, _)| counts.contains_key(case));
+    for (_, _, expected) in tried() {
         // Several cases may have one limit.
         if !columns.contains(&expected) {
             columns.push(expected);
         }
     }
     let others: BTreeSet<&str> = counts.values().flat_map(BTreeMap::keys).copied().collect();
-    columns.extend(others.into_iter().filter(|name| !CASES.iter().any(|(_, _, expected)| expected == name)));
+    columns.extend(others.into_iter().filter(|name| !tried().any(|(_, _, expected)| expected == *name)));
     let mut text = format!("| injected | {} | named |\n", columns.join(" | "));
     text += &format!("{}|\n", "|---".repeat(columns.len() + 2));
-    let none = BTreeMap::new();
-    for (_, case, expected) in CASES {
-        let row = counts.get(case).unwrap_or(&none);
+    for (_, case, expected) in tried() {
+        let row = &counts[case];
         let cell = |name: &&str| row.get(*name).map_or_else(String::new, u32::to_string);
         let cells: Vec<String> = columns.iter().map(cell).collect();
         let (named, all) = (row.get(expected).copied().unwrap_or(0), row.values().sum::<u32>());
@@ -95,12 +109,17 @@ mod tests {
             line("rate cap", Some("rate_cap")),
         ];
         let text = table(&lines);
-        assert!(text.starts_with("| injected | source | destination | "), "{text}");
-        assert!(text.contains("| rate_cap | ") && text.contains("| failed | window | named |"), "{text}");
+        assert!(text.starts_with("| injected | policer | rate_cap | failed | window | named |"), "{text}");
         let row =
             |case: &str| text.lines().find(|row| row.starts_with(&format!("| {case} |"))).expect("a row");
         let ones = |case| row(case).split(" | ").filter(|cell| cell.trim() == "1").count();
         assert!(row("policer").ends_with("| 1 | 1 | 1 of 3 |") && ones("policer") == 3, "{text}");
-        assert!(row("narrow link").ends_with("| 0 of 0 |") && ones("narrow link") == 0, "{text}");
+        assert!(!text.contains("narrow link"), "{text}");
+        let scp = Line { copier: Some("scp".to_owned()), ..line("policer", Some("policer")) };
+        let both = tables(&[scp, line("policer", Some("policer"))]);
+        assert!(
+            both.contains("\n\nscp:\n\n| injected | policer |") || both.contains("\nscp:\n\n| injected"),
+            "{both}"
+        );
     }
 }

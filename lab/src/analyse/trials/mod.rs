@@ -22,11 +22,13 @@ mod disturbance;
 mod draw;
 mod limits;
 mod matrix;
+mod other;
 mod unrehearsed;
 
 use copy::{Common, Direction, Trial, TrialLimit};
 use draw::{CASES, Case, Drawn};
 use matrix::Line;
+use other::Copier;
 
 /// Options of `explain-trials`.
 #[derive(clap::Args)]
@@ -44,6 +46,9 @@ pub struct Args {
     /// Which cases, by commas [default: all]
     #[arg(long, value_name = "CASE,...", value_delimiter = ',', value_parser = Case::named)]
     cases: Vec<Case>,
+    /// What copies; of programs of another make, fobs explain -- PROGRAM is tried
+    #[arg(long, value_enum, default_value = "fobs")]
+    copier: Copier,
     /// Which way the data goes
     #[arg(long, value_enum, default_value = "both")]
     direction: Directions,
@@ -84,7 +89,7 @@ impl Directions {
 /// Runs the trials; errors are one sentence on standard error.
 pub fn main(args: &Args) -> ExitCode {
     if let Some(file) = &args.report {
-        return super::finish(matrix::read(file).map(|lines| print!("{}", matrix::table(&lines))));
+        return super::finish(matrix::read(file).map(|lines| print!("{}", matrix::tables(&lines))));
     }
     let programs = Programs::new(args.fobs.as_deref());
     if let (true, Some(traces), Some(out)) = (args.again, &args.traces, &args.out) {
@@ -111,10 +116,12 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
     let cases = if args.cases.is_empty() { &all[..] } else { &args.cases };
     let common = Common { programs, traces: args.traces.as_deref(), interrupted: &interrupted };
     for number in args.first..args.first.saturating_add(args.trials) {
-        for case in cases {
-            let direction = if case.is_pushed_only() { Direction::Push } else { args.direction.of(number) };
+        for case in cases.iter().filter(|case| args.copier.meets(**case)) {
+            // A program of another make is watched where the data comes from.
+            let pushed = case.is_pushed_only() || args.copier != Copier::Fobs;
+            let direction = if pushed { Direction::Push } else { args.direction.of(number) };
             let drawn = Drawn::of(*case, number);
-            let trial = Trial { case: *case, number, direction, drawn };
+            let trial = Trial { case: *case, number, direction, drawn, copier: args.copier };
             let line = made(&trial, &common);
             if interrupted.load(Ordering::Relaxed) {
                 return Err("stopped by a signal; the lines of the trials so far are kept".to_owned());

@@ -1,7 +1,8 @@
 //! `fobs-lab sim explain`: is `--explain` right? The truth by counterfactual.
 //!
-//! Each cell is played as it is, and again with the same seed and one thing relieved at a time. What limits
-//! is what helps most when it is relieved; the ratio of the two times is the true gain. The recorded cell is
+//! Each cell is played as it is, and again with the same seed and one thing relieved at a time: what disturbs
+//! is taken away, an amount (the link's rate, the round trip) is bettered by a factor of two. What limits is
+//! what helps most when it is relieved; the ratio of the two times is the true gain. The recorded cell is
 //! explained by the installed `fobs explain`, as a trace of a copy is.
 
 mod cell;
@@ -10,9 +11,12 @@ mod score;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ValueHint;
+use fobs_sim::gauntlet::TRAINING_BELOW;
 use serde_json::Value;
 
 use crate::failure::{EXIT_FILE_IO, EXIT_INTERNAL, Failure};
@@ -20,11 +24,6 @@ use crate::output::{print, write_file};
 use crate::tool::Programs;
 use cell::{Cell, Relief};
 use score::{Answer, Scored, Truth};
-
-/// Seeds below this one are for development.
-const TRAINING_BELOW: u64 = 1_000;
-/// Relief that gains less than this is none: no cause is right then.
-const GAIN_MIN: f64 = 1.2;
 
 /// Score what `fobs explain` says against the truth by counterfactual.
 ///
@@ -39,6 +38,10 @@ pub struct ExplainArgs {
     /// Seed of the first cell
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
+
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
+    threads: u64,
 
     /// The fobs program [default: beside this program, then in PATH]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -68,13 +71,11 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     fs::create_dir_all(&folder).map_err(|error| {
         Failure::with_code(EXIT_FILE_IO, format!("cannot make {}: {error}", folder.display()))
     })?;
-    let mut all = Vec::new();
-    for seed in from..from.saturating_add(args.cells) {
-        let one = scored(seed, &programs, &fobs, &folder)?;
-        if args.verbose && !one.is_right() {
+    let all = score_all(from, args, &programs, &fobs, &folder)?;
+    if args.verbose {
+        for one in all.iter().filter(|one| !one.is_right()) {
             print(&format!("{}\n", one.line()))?;
         }
-        all.push(one);
     }
     if args.traces.is_none() {
         // What is left lies in the system's directory for such things.
@@ -87,30 +88,71 @@ pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     print(&score::table(from, &all))
 }
 
+/// All cells, in the order of their seeds; the first that cannot be scored ends it.
+fn score_all(
+    from: u64,
+    args: &ExplainArgs,
+    programs: &Programs,
+    fobs: &Path,
+    folder: &Path,
+) -> Result<Vec<Scored>, Failure> {
+    let (next, done) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= args.cells {
+                return Ok(());
+            }
+            let one = scored(from.saturating_add(index), args, (programs, fobs), folder);
+            let one = one.inspect_err(|_| next.store(args.cells, Ordering::Relaxed))?;
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..args.threads).map(|_| scope.spawn(work)).collect();
+        let lost = || Err(Failure::with_code(EXIT_INTERNAL, "a thread panicked".to_owned()));
+        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| lost()))
+    })?;
+    let mut all = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|one| one.seed);
+    Ok(all)
+}
+
 /// Plays a cell with all reliefs, and explains it.
-fn scored(seed: u64, programs: &Programs, fobs: &Path, folder: &Path) -> Result<Scored, Failure> {
+fn scored(
+    seed: u64,
+    args: &ExplainArgs,
+    (programs, fobs): (&Programs, &Path),
+    folder: &Path,
+) -> Result<Scored, Failure> {
     let broken = |error: String| Failure::with_code(EXIT_INTERNAL, error);
     let cell = Cell::draw(seed);
     let recorded = record::record(&cell).map_err(broken)?;
     let mut reliefs: Vec<(Relief, f64)> = Vec::new();
     if let Some(took) = recorded.seconds {
         for relief in cell.reliefs() {
+            let (cell, took) = match cell.compared(relief) {
+                Some(other) => match record::play(&other).map_err(broken)? {
+                    Some(took) => (other, took),
+                    None => continue,
+                },
+                None => (cell.clone(), took),
+            };
             if let Some(relieved) = record::play(&cell.relieved(relief)).map_err(broken)? {
                 reliefs.push((relief, took / relieved));
             }
         }
     }
-    let best = reliefs.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-    let truth = best.map_or_else(Truth::default, |(relief, gain)| Truth {
-        limits: relief.limits(&cell),
-        gain,
-        matters: gain >= GAIN_MIN,
-    });
+    let truth = Truth::of(&cell, &reliefs);
     let path = folder.join(format!("{seed}.jsonl"));
     write_file(&path, &recorded.trace)?;
     let answer = programs
         .ask(&[fobs.as_os_str(), "explain".as_ref(), "--json".as_ref(), path.as_os_str()])
         .map_err(Failure::new)?;
+    if args.traces.is_none() {
+        // Thousands of them fill a disk.
+        let _ = fs::remove_file(&path);
+    }
     let why: Value = answer.lines().find_map(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     Ok(Scored { cell: cell.to_string(), seed, truth, answer: Answer::of(&why) })
 }

@@ -7,14 +7,18 @@ use fobs_proto::recovery::Spread;
 use fobs_proto::session::Wait;
 use fobs_sim::flow::Outcome;
 use fobs_sim::flow::fobs::{ReceiverMeasures, SenderMeasures, ThreadTime, Worked};
+use fobs_sim::gauntlet::Staged;
 use fobs_sim::report::span;
+use fobs_sim::scene::Played;
 use fobs_sim::time::{MS, Nanos, seconds};
 use serde_json::{Value, json};
 
-use super::cell::{Cause, Cell};
+use super::cell::Cell;
 
 /// Time between two samples, as the engine takes them.
 const SAMPLE: Nanos = 100 * MS;
+/// Samples of an end in a trace; of more, every second one is dropped, as the engine does.
+const SAMPLES_MAX: usize = 2048;
 
 /// What came of a cell.
 pub struct Recorded {
@@ -26,13 +30,18 @@ pub struct Recorded {
 
 /// Plays a cell without recording it; its seconds.
 pub fn play(cell: &Cell) -> Result<Option<f64>, String> {
-    let mut played = cell.scene().start();
-    let end = played.world.config().duration;
-    played.world.run_until(end).map_err(|violation| format!("seed {}: {violation}", cell.seed))?;
+    let Staged { scene, lasts, .. } = cell.scene();
+    let mut played = scene.start();
+    run(&mut played, lasts, cell)?;
     Ok(ended(&mut played))
 }
 
-fn ended(played: &mut fobs_sim::scene::Played) -> Option<f64> {
+fn run(played: &mut Played, until: Nanos, cell: &Cell) -> Result<(), String> {
+    let broken = |violation| format!("seed {}: {violation}", cell.path.seed);
+    played.world.run_until(until).map(|_| ()).map_err(broken)
+}
+
+fn ended(played: &mut Played) -> Option<f64> {
     let view = played.flow(0);
     let now = played.world.now();
     (view.outcome == Outcome::Complete).then(|| seconds(span(&view.figures, view.outcome, now)))
@@ -40,29 +49,33 @@ fn ended(played: &mut fobs_sim::scene::Played) -> Option<f64> {
 
 /// Plays a cell and records it.
 pub fn record(cell: &Cell) -> Result<Recorded, String> {
-    let mut played = cell.scene().start();
-    let end = played.world.config().duration;
-    let cap = cell.causes.iter().find_map(|cause| match cause {
-        Cause::Cap(rate) => Some(*rate),
-        _ => None,
-    });
+    let Staged { scene, began, lasts, .. } = cell.scene();
+    let mut played = scene.start();
     let mut trace = line(&json!({
         "record": "trace", "v": 1, "control": "sim", "transport": "udp", "cipher": "", "cc": cell.cc.name(),
     }));
-    let mut at = 0;
-    while at < end && played.flow(0).outcome.is_running() {
-        at += SAMPLE;
-        played.world.run_until(at).map_err(|violation| format!("seed {}: {violation}", cell.seed))?;
-        let now = played.world.now();
+    run(&mut played, began, cell)?;
+    let (mut at, mut every, mut samples) = (began, SAMPLE, Vec::new());
+    while at < lasts && played.flow(0).outcome.is_running() {
+        at += every;
+        run(&mut played, at, cell)?;
+        let since = played.world.now() - began;
         if let Some((sender, receiver)) = played.world.measures(0) {
-            trace += &line(&sent(&sender, now, cap.unwrap_or(0)));
-            trace += &line(&received(&receiver, now));
+            samples.push(
+                line(&sent(&sender, since, cell.cap().unwrap_or(0))) + &line(&received(&receiver, since)),
+            );
+        }
+        if samples.len() == SAMPLES_MAX {
+            // The newest one stays.
+            samples = samples.into_iter().skip(1).step_by(2).collect();
+            every *= 2;
         }
     }
+    trace += &samples.concat();
     let took = ended(&mut played);
     trace += &line(&match took {
         Some(took) => json!({
-            "record": "end", "outcome": "done", "bytes": cell.bytes, "seconds": took, "packet_size": 1472,
+            "record": "end", "outcome": "done", "bytes": cell.path.bytes, "seconds": took, "packet_size": 1472,
         }),
         None => json!({ "record": "end", "outcome": "failed", "message": "it did not end" }),
     });

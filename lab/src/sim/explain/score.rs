@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::cell::{Cell, Relief};
+
 /// An answer with this probability is a confident one.
 const CONFIDENT: f64 = 0.9;
 /// A predicted gain within this factor of the true one is right.
@@ -9,15 +11,42 @@ const FACTOR: f64 = 1.5;
 /// Classes of probability for the calibration.
 const CLASSES: [(f64, f64); 5] = [(0.0, 0.5), (0.5, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.01)];
 
+/// Relief that gains less than this is none: no cause is right then.
+const GAIN_MIN: f64 = 1.2;
+/// Reliefs that gain this part of what the best one does are right as well: the copy would take a tenth
+/// longer.
+const TIE: f64 = 0.9;
+
 /// What limits a cell.
 #[derive(Debug, Clone, Default)]
 pub struct Truth {
     /// The names that are right.
-    pub limits: &'static [&'static str],
-    /// Ratio of the times with and without it.
+    pub limits: Vec<&'static str>,
+    /// The best ratio of the times with and without.
     pub gain: f64,
     /// Whether it gains enough to be asked for.
     pub matters: bool,
+    /// What each relief gains.
+    pub gains: Vec<(&'static str, f64)>,
+}
+
+impl Truth {
+    /// By what each relief gains.
+    pub fn of(cell: &Cell, reliefs: &[(Relief, f64)]) -> Truth {
+        let gain = reliefs.iter().map(|(_, gain)| *gain).fold(0.0, f64::max);
+        let mut truth = Truth { gain, matters: gain >= GAIN_MIN, ..Truth::default() };
+        // The best first: tables are by the first name.
+        let mut sorted = reliefs.to_vec();
+        sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
+        for (relief, gained) in sorted {
+            let names = relief.limits(cell);
+            truth.gains.push((names.first().copied().unwrap_or("nothing"), gained));
+            if gained >= (TIE * gain).max(GAIN_MIN) {
+                truth.limits.extend(names);
+            }
+        }
+        truth
+    }
 }
 
 /// What `--explain` said.
@@ -83,7 +112,7 @@ impl Scored {
     pub fn json(&self) -> String {
         let (truth, answer) = (&self.truth, &self.answer);
         json!({
-            "seed": self.seed, "cell": self.cell, "truth": truth.limits, "gain": truth.gain,
+            "seed": self.seed, "cell": self.cell, "truth": truth.limits, "gain": truth.gain, "gains": truth.gains,
             "matters": truth.matters, "first": answer.first, "second": answer.second,
             "probability": answer.probability, "unclear": answer.unclear, "predicted_gain": answer.gain,
         })
@@ -163,7 +192,7 @@ mod tests {
         let one = |said: &str, second: &str, probability: f64, matters: bool| Scored {
             seed: 1,
             cell: String::new(),
-            truth: Truth { limits: &["outage"], gain: 2.0, matters },
+            truth: Truth { limits: vec!["outage"], gain: 2.0, matters, gains: Vec::new() },
             answer: Answer {
                 first: said.to_owned(),
                 second: second.to_owned(),

@@ -1,23 +1,30 @@
 //! What is known of a segment of a transfer, as the limits' rows need it.
 
+use super::{Limit, Stage};
 use crate::explain::budget::Budget;
 #[cfg(test)]
 use crate::explain::interval::intervals;
-use crate::explain::interval::{Brake, Interval, around, seconds, share};
+use crate::explain::interval::{Brake, Interval, STOOD_FELT, around, seconds, share};
 use crate::explain::kind::PathKind;
 use crate::explain::path::PathProfile;
-use crate::explain::sample::{ReceiverSample, SenderSample};
+use crate::explain::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use crate::explain::segment::{Began, Segment};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{bytes, percent, rate};
 use fobs_proto::congestion::CongestionControl;
-use fobs_proto::session::{STREAMS_HELD, STREAMS_QUEUED};
+use fobs_proto::session::{STREAMS_HELD, STREAMS_QUEUED, Wait};
 
 /// A receiver whose threads wait for a CPU for less than this share of the time is not short of it. Measured:
 /// 0.01 to 0.07 with both ends on two cores; 0.2 and more with a quota of a fifth of a core.
 const RECEIVER_SHORT: f64 = 0.1;
 /// A sender of which one thread waits for a CPU for this share of the time is short of it.
 const SENDER_SHORT: f64 = 0.2;
+
+/// A thread that works on chunks is busy all the time from this share on: it rests between two chunks for a
+/// moment.
+const BUSY_ALWAYS: f64 = 0.8;
+/// Share of the time for which the sender waits for it, so that its relief gains a tenth.
+const STARVED: f64 = 0.1;
 
 /// Window of a session's channel in OpenSSH, bytes (64 packets of 32 KiB, channels.h): what passes in a round
 /// trip.
@@ -85,7 +92,8 @@ impl<'a> Facts<'a> {
         before: Option<PathProfile>,
     ) -> Facts<'a> {
         let own = &all[segment.intervals.clone()];
-        let charge: Vec<&Interval> = own.iter().filter(|i| i.brake == Brake::Network).collect();
+        let charge: Vec<&Interval> =
+            own.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
         let path = PathProfile::of(all, &charge);
         let worse = segment.began == Began::WorsePath && path.kind.is_changed_by_a_step();
         let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
@@ -118,6 +126,22 @@ impl<'a> Facts<'a> {
     /// Likewise the receiver.
     pub(super) fn receiver(&self) -> Option<&ReceiverSample> {
         self.receiver.as_ref()
+    }
+
+    /// The end that was busy all the time while the sender waited for it at times: a pipeline is as fast as
+    /// its slowest stage, and only that one starves the others.
+    pub(in crate::explain) fn starves(&self) -> Option<Limit> {
+        let sender = self.sender()?;
+        let waits = |wait| share(sender.waits.us(wait), sender.time_us);
+        let busy = |work: &Work, time_us| share(work.active_us, time_us) >= BUSY_ALWAYS;
+        let reading = self.budget.share(Stage::Reading) >= STARVED && busy(&sender.reader, sender.time_us);
+        let receiver = self.receiver().filter(|_| waits(Wait::Storage) >= STARVED);
+        let writing = receiver.is_some_and(|r| busy(&r.writer, r.time_us));
+        match (reading, writing && self.budget.share(Stage::Writing) >= STARVED) {
+            (true, _) => Some(Limit::Source),
+            (false, true) => Some(Limit::Destination),
+            (false, false) => None,
+        }
     }
 
     /// What the ssh channel carried, bits per second on the wire.
@@ -284,6 +308,15 @@ pub(super) fn unknown(_: &Facts, _: f64) -> Option<f64> {
 pub(super) fn time_for_data(facts: &Facts, share: f64) -> Option<f64> {
     let without = facts.goodput_bps / (1.0 - share).max(0.01);
     Some(without.min(facts.best_bps()))
+}
+
+/// With a whole CPU instead of a part of one: the path carries what it was seen to carry at least, and the
+/// CPU what its time at work amounts to at most; the middle of both ratios.
+pub(super) fn whole_cpu(facts: &Facts, cpu: Option<Cpu>, share: f64) -> Option<f64> {
+    let least = time_for_data(facts, share)?;
+    let Some(cpu) = cpu.filter(|cpu| cpu.run_us > 0) else { return Some(least) };
+    let most = facts.goodput_bps * cpu.run_us.saturating_add(cpu.delay_us) as f64 / cpu.run_us as f64;
+    Some(if most > least { (least * most).sqrt() } else { least })
 }
 
 /// What the network had left, to end a sentence with.

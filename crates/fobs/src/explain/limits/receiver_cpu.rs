@@ -1,6 +1,6 @@
 //! The receiver computes without a pause, or its threads wait for a CPU.
 
-use super::facts::{CpuSupply, time_for_data};
+use super::facts::{CpuSupply, whole_cpu};
 use super::{Place, Row, Stage};
 use crate::explain::interval::{seconds, share};
 use crate::explain::words::percent;
@@ -36,5 +36,5 @@ pub(super) const ROW: Row = Row {
         }
         CpuSupply::Enough => "use a receiver with a faster core, or run several copies at once".to_owned(),
     },
-    prediction: time_for_data,
+    prediction: |facts, share| whole_cpu(facts, facts.receiver().map(|r| r.cpu), share),
 };

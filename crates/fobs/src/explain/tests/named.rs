@@ -72,7 +72,11 @@ fn other_limits_of_the_path_are_named() {
             "the receiver waits for a CPU at first, then the path has a queue",
             trace_of("auto", |step, s, r| {
                 s.waits.add_us(Wait::Pacer, WAIT_US);
-                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+                if step < 5 {
+                    r.cpu.delay_us += STEP_US / 2;
+                    r.cpu.run_us += STEP_US * 3 / 10;
+                    r.wait_us -= STEP_US * 7 / 10;
+                }
                 s.rtt_us = if step < 5 { 20_000 } else { 25_000 };
             }),
             Limit::NarrowPath,
@@ -129,10 +133,21 @@ fn limits_of_the_sender_are_named() {
         (
             "the sender waits for a CPU",
             trace_of("auto", |_, s, _| {
-                s.waits.add_us(Wait::Pacer, WAIT_US);
+                s.waits.add_us(Wait::Pacer, STEP_US / 10);
+                s.cpu.run_us += STEP_US / 10;
                 s.cpu.delay_us += STEP_US * 8 / 10;
             }),
             Limit::SenderCpu,
+        ),
+        (
+            "the sender waits for a CPU that it hardly needs, behind a queue",
+            trace_of("auto", |_, s, _| {
+                s.waits.add_us(Wait::Pacer, WAIT_US);
+                s.cpu.run_us += STEP_US / 25;
+                s.cpu.delay_us += STEP_US * 3 / 10;
+                s.rtt_us = 25_000;
+            }),
+            Limit::NarrowPath,
         ),
         (
             "a cap",
@@ -217,7 +232,11 @@ fn limits_of_the_receiver_are_named() {
             "the receiver waits for a CPU at first, and the controller takes long to recover",
             trace_of("auto", |step, s, r| {
                 s.waits.add_us(Wait::Pacer, WAIT_US);
-                r.cpu.delay_us += if step < 5 { STEP_US / 2 } else { 0 };
+                if step < 5 {
+                    r.cpu.delay_us += STEP_US / 2;
+                    r.cpu.run_us += STEP_US * 3 / 10;
+                    r.wait_us -= STEP_US * 7 / 10;
+                }
             }),
             Limit::ReceiverCpu,
         ),

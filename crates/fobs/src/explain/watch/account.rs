@@ -18,7 +18,7 @@ use super::micros;
 use super::processes::Worked;
 use super::tally::Moved;
 use crate::explain::sample::{ReceiverSample, SenderSample};
-use fobs_proto::session::Wait;
+use fobs_proto::session::{STREAMS_QUEUED, Wait};
 use std::time::Duration;
 
 /// Share of the time that a thread runs, or waits for a CPU, from which on it is busy.
@@ -111,6 +111,10 @@ impl Account {
         let least = micros(moved.rtt_min);
         if least > 0 && (sender.rtt_min_us == 0 || least < sender.rtt_min_us) {
             sender.rtt_min_us = least;
+        }
+        // The kernel's round trip is smoothed, and an ack may be held back: only a longer one shows a queue.
+        if (sender.rtt_low_us as f64) < STREAMS_QUEUED * sender.rtt_min_us as f64 {
+            sender.rtt_low_us = sender.rtt_min_us;
         }
         sender.window_bytes = moved.congestion_window;
         sender.streams.open = moved.open;

@@ -4,6 +4,7 @@
 //! ```text
 //!   processes  the program and its children: threads, CPU, what they are blocked in, their sockets
 //!   tally      what the connections did between two looks
+//!   forecast   what fobs would make of the same path
 //!   account    looks to samples: where the time of the sending end went
 //! ```
 //!
@@ -11,6 +12,7 @@
 //! end only what its TCP says is known.
 
 mod account;
+mod forecast;
 mod processes;
 mod tally;
 
@@ -21,6 +23,7 @@ use super::journal::{At, Journal, Measured};
 use super::trace::{End, Head, Trace};
 use account::Account;
 use fobs_sys::SocketDiag;
+pub use forecast::Forecast;
 use processes::Processes;
 use std::time::{Duration, Instant};
 use tally::Tally;
