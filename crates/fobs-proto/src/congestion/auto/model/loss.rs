@@ -30,8 +30,8 @@ pub(crate) struct Losses {
     lately: Count,
     turn: Count,
     turn_began: Timestamp,
-    /// Of drains, in which the queue holds nothing of this flow: the newest, and those before it, of which each
-    /// weighs half of the one after it.
+    /// Of drains, in which the queue holds nothing of this flow: the newest, and those before it, of which
+    /// each weighs half of the one after it.
     drained: Count,
     unhindered: Count,
 }
@@ -101,8 +101,8 @@ impl Losses {
     }
 
     /// Share of packets that the path loses whatever is sent, at most `loss_share_max`. A path loses in every
-    /// drain, a queue that other flows fill overflows in some: neither the newest drain nor those before it may
-    /// contradict it by more than chance.
+    /// drain, a queue that other flows fill overflows in some: neither the newest drain nor those before it
+    /// may contradict it by more than chance.
     pub(crate) fn share(&self, p: &Params) -> f64 {
         let (newest, before) = (self.drained, self.unhindered);
         let most = |count: Count| (count.lost + p.chance_packets) / count.all().max(1.0);
