@@ -17,7 +17,7 @@ const RTT: Nanos = 65 * MS;
 const MBIT: u64 = 1_000_000;
 const MB: u64 = 1_000_000;
 /// Least share of what the bursts leave, and largest waste.
-const SHARE_MIN: f64 = 0.65;
+const SHARE_MIN: f64 = 0.63;
 const WASTE_MAX: f64 = 0.10;
 
 /// The transfer's goodput as a share of what the bursts left while it ran, and its waste.

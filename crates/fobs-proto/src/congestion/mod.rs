@@ -197,8 +197,8 @@ pub struct AckSample {
     pub bytes_in_flight: u64,
     /// Newest RTT.
     pub latest_rtt: Duration,
-    /// The newest packet's time to the receiver, beyond a constant: clocks differ. Only differences count, and
-    /// over minutes the clocks' drift.
+    /// The newest packet's time to the receiver, beyond a constant: clocks differ. Only differences count,
+    /// and over minutes the clocks' drift.
     pub one_way: Duration,
     /// Smoothed RTT (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,

@@ -14,8 +14,8 @@ use fobs_proto::congestion::Params;
 
 /// Stream of what varies within a cell.
 const STREAM: u64 = 0x6a17;
-/// Multiple of the time at the link's rate after which a cell without neighbours ends, and what is added: slow
-/// starts.
+/// Multiple of the time at the link's rate after which a cell without neighbours ends, and what is added:
+/// slow starts.
 const LASTS_FACTOR: u64 = 8;
 const LASTS_MORE: Nanos = 60 * SEC;
 /// Round trips after which the second of transfer and neighbours begins.

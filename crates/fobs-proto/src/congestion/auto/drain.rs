@@ -26,8 +26,8 @@ pub(crate) struct Cycle {
     /// The base delay as it was known at the last drain.
     base: Duration,
     growth: Growth,
-    /// Phases to hold for when creeping costs something again: twice as many each time, until the path delivers
-    /// a higher rate.
+    /// Phases to hold for when creeping costs something again: twice as many each time, until the path
+    /// delivers a higher rate.
     holds: u32,
     /// What the phase before the drain counted, if it lost more than chance explains.
     cost: Option<Count>,
@@ -107,8 +107,8 @@ impl Auto {
         self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
     }
 
-    /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made the
-    /// delay no shorter. A flow's own queue shrinks by what the flow does not send, and a queue of others
+    /// Whether the drain shows that no queue stands: all that was sent arrived, and what was not sent made
+    /// the delay no shorter. A flow's own queue shrinks by what the flow does not send, and a queue of others
     /// delivers more of a flow that sends less than it did.
     fn shows_no_queue(&self, drain: &Drain) -> bool {
         let (model, p) = (&self.model, &self.model.params);

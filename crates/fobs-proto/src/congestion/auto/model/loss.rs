@@ -30,8 +30,8 @@ pub(crate) struct Losses {
     lately: Count,
     turn: Count,
     turn_began: Timestamp,
-    /// Of drains, in which the queue holds nothing of this flow: the newest, and those before it, of which each
-    /// weighs half of the one after it.
+    /// Of drains, in which the queue holds nothing of this flow: the newest, and those before it, of which
+    /// each weighs half of the one after it.
     drained: Count,
     unhindered: Count,
 }
@@ -101,11 +101,14 @@ impl Losses {
     }
 
     /// Share of packets that the path loses whatever is sent, at most `loss_share_max`. A path loses in every
-    /// drain; a queue that other flows fill overflows in some.
+    /// drain, a queue that other flows fill overflows in some: neither the newest drain nor those before it
+    /// may contradict it by more than chance.
     pub(crate) fn share(&self, p: &Params) -> f64 {
-        let (newest, before) = (self.drained.share(), self.unhindered.share());
-        let share = newest.map_or(0.0, |newest| before.map_or(newest, |before| newest.min(before)));
-        share.min(p.loss_share_max)
+        let (newest, before) = (self.drained, self.unhindered);
+        let most = |count: Count| (count.lost + p.chance_packets) / count.all().max(1.0);
+        let all = Count { acked: newest.acked + before.acked / 2.0, lost: newest.lost + before.lost / 2.0 };
+        let share = all.share().unwrap_or(0.0).min(most(newest)).min(p.loss_share_max);
+        if before.all() >= 1.0 { share.min(most(before)) } else { share }
     }
 
     /// Whether more was lost in this phase than chance explains.

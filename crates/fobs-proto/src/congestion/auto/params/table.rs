@@ -88,8 +88,8 @@ params! {
     /// Span that no stall of a busy host explains (15 ms seen in the laboratory). Shorter: stalls pass for
     /// slow paths.
     train_slow_span: Duration = ms(30), "ms", 1..=1000;
-    /// Error of the span between two stamps: two wake-ups of 0.1 ms. Larger: starts below the path's rate where
-    /// a train lost most of its packets.
+    /// Error of the span between two stamps: two wake-ups of 0.1 ms. Larger: starts below the path's rate
+    /// where a train lost most of its packets.
     train_stamps: Duration = Duration::from_micros(200), "ms", 0..=100;
     /// Fastest rate that stamps resolve, and the assumption where the train arrived as one. Higher: ramps
     /// overshoot on short paths.
