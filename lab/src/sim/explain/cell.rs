@@ -282,7 +282,7 @@ mod tests {
             .iter()
             .flat_map(|cell| cell.reliefs().into_iter().flat_map(|relief| relief.limits(cell).to_vec()))
             .collect();
-        assert_eq!(seen.len(), 17, "{seen:?}");
+        assert_eq!(seen.len(), 18, "{seen:?}");
         for cell in &cells {
             assert!(cell.path.bytes <= PACKETS_MAX * PACKET && cell.path.ideal() >= LASTS_MIN / 2, "{cell}");
             let causes = cell.path.quirks.len() + cell.hosts.len();
