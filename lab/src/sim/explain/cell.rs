@@ -1,8 +1,8 @@
 //! A cell of the gauntlet with hosts that may limit as well, and the same with one thing relieved.
 //!
 //! Path, disturbances, neighbours and object are those of the gauntlet (docs/simulator.md), at a rate at
-//! which its largest object lasts for some seconds: shorter copies have no course to explain. The gauntlet's hosts are
-//! ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a cap.
+//! which its largest object lasts for some seconds: shorter copies have no course to explain. The gauntlet's
+//! hosts are ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a cap.
 
 use std::fmt;
 
