@@ -12,7 +12,7 @@ use fobs_proto::session::Wait;
 /// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
 /// path sets the rate.
 const RECEIVER_STARVED: f64 = 0.4;
-/// Share of the CPU time that it could have had, run or waited away, that a thread that is short of it uses.
+/// Share of the CPU time that it could have had, run or waited away, that a sender that is short of it uses.
 const CPU_NEEDED: f64 = 0.2;
 /// Likewise for a sender that falls behind its pacing rate.
 const SENDER_STARVED: f64 = 0.2;
@@ -74,10 +74,7 @@ impl Interval {
             }
             let delayed = share(receiver.cpu.delay_us, receiver.time_us);
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
-            // A thread that is late and then empties its socket at once is no bottleneck.
-            let free = receiver.cpu.run_us.saturating_add(receiver.wait_us);
-            let needed = share(receiver.cpu.run_us, free) >= CPU_NEEDED;
-            if (delayed >= RECEIVER_STARVED && needed) || saturated {
+            if delayed >= RECEIVER_STARVED || saturated {
                 return Some(Brake::Host(Stage::ReceiverCpu));
             }
             doubtful = delayed >= DELAY_DOUBTFUL;

@@ -3,7 +3,7 @@
 //! | kind | a queue | losses | and |
 //! |---|---|---|---|
 //! | narrow | stands | whatever it cannot hold | the delivery rate is steady |
-//! | competing | stands | | the delivery rate is not, or the queue moves without this flow; the path carried far more at times |
+//! | competing | stands | | the rate is unsteady, or the queue moves on its own; far more passed at times |
 //! | reordering | does not stand | none, or late packets | packets come behind later ones |
 //! | return path | on the way back | | or acks are lost |
 //! | policed | does not stand, nor rises where packets are lost | come with the rate | |

@@ -1,8 +1,8 @@
 //! A cell of the gauntlet with hosts that may limit as well, and the same with one thing relieved.
 //!
 //! Path, disturbances, neighbours and object are those of the gauntlet (docs/simulator.md), at a rate at
-//! which its largest object lasts for some seconds: shorter copies have no course to explain. The gauntlet's hosts are
-//! ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a cap.
+//! which its largest object lasts for some seconds: shorter copies have no course to explain. The gauntlet's
+//! hosts are ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a cap.
 
 use std::fmt;
 
@@ -282,7 +282,7 @@ mod tests {
             .iter()
             .flat_map(|cell| cell.reliefs().into_iter().flat_map(|relief| relief.limits(cell).to_vec()))
             .collect();
-        assert_eq!(seen.len(), 17, "{seen:?}");
+        assert_eq!(seen.len(), 18, "{seen:?}");
         for cell in &cells {
             assert!(cell.path.bytes <= PACKETS_MAX * PACKET && cell.path.ideal() >= LASTS_MIN / 2, "{cell}");
             let causes = cell.path.quirks.len() + cell.hosts.len();
