@@ -10,7 +10,7 @@ use crate::secure::identity::PublicKey;
 use std::time::Duration;
 
 impl Call<'_> {
-    /// Has the daemon sign a ticket with which somebody else may pull these names, `size` file bytes at most,
+    /// Has the daemon sign a ticket with which another client may pull these names, `size` file bytes at most,
     /// within `life`: the key `holder` only, or the one that uses it first.
     ///
     /// # Errors

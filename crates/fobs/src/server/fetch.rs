@@ -52,20 +52,7 @@ pub(super) fn run(
     // Here as well: a ticket that was altered on its way is not even shown to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
     let paths = Ticket::peek(&ticket.text)?.paths();
-    let remote = Remote {
-        carrier: Carrier::Daemon,
-        user: None,
-        host: ticket.host.to_owned(),
-        port: Some(ticket.port),
-        path: Vec::new(),
-    };
-    let options = TransferOptions {
-        recursive: true,
-        preserve: true,
-        identity: Some(identity),
-        ticket: Some(ticket.clone()),
-        ..TransferOptions::default()
-    };
+    let (remote, options) = reach(ticket, identity);
     // Ends the transfer when the client is gone, too.
     let token = CancelToken::new();
     let below = token.clone();
@@ -125,6 +112,25 @@ pub(super) fn run(
     }
     let mut files = fetched.files.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(std::mem::take(&mut *files))
+}
+
+/// Where the source is, and how it is asked.
+fn reach(ticket: &SignedTicket, identity: PathBuf) -> (Remote, TransferOptions) {
+    let remote = Remote {
+        carrier: Carrier::Daemon,
+        user: None,
+        host: ticket.host.to_owned(),
+        port: Some(ticket.port),
+        path: Vec::new(),
+    };
+    let options = TransferOptions {
+        recursive: true,
+        preserve: true,
+        identity: Some(identity),
+        ticket: Some(ticket.clone()),
+        ..TransferOptions::default()
+    };
+    (remote, options)
 }
 
 /// A key as a message carries it.
