@@ -183,7 +183,7 @@ impl Core {
         })
     }
 
-    /// A ticket for somebody else, in one entry: text, host, port, key.
+    /// A ticket for another client, in one entry: text, host, port, key.
     fn ticket(
         &self,
         py: Python<'_>,

@@ -416,9 +416,7 @@ fn send_pull(
 /// What a pull asks for.
 fn source_of(base: Base, open: &Open, privileges: Privileges, size_max: Option<u64>) -> Result<Source> {
     let mut source = whole_source(base, open, privileges)?;
-    if let Some(bytes) = size_max {
-        source.limit_to(bytes);
-    }
+    size_max.inspect(|bytes| source.limit_to(*bytes));
     Ok(source)
 }
 

@@ -40,7 +40,7 @@ pub enum FileRequest {
         #[serde(default)]
         parents: bool,
     },
-    /// A ticket to read paths, for somebody else (protocol 2.13).
+    /// A ticket to read paths, for another client (protocol 2.13).
     Ticket {
         /// The paths.
         paths: Vec<Bytes>,

@@ -10,8 +10,8 @@ use crate::secure::identity::PublicKey;
 use std::time::Duration;
 
 impl Call<'_> {
-    /// Has the daemon sign a ticket with which somebody else may pull these names, `size` file bytes at most,
-    /// within `life`: the key `holder` only, or the one that uses it first.
+    /// Has the daemon sign a ticket with which another client may pull these names, at most `size` file
+    /// bytes, within `life`: the key `holder` only, or the one that uses it first.
     ///
     /// # Errors
     /// `Denied` where this client may not read them itself, `Usage` for what no ticket can hold and over ssh,

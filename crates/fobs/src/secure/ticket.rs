@@ -1,7 +1,7 @@
-//! Tickets: a server's signed permission for one pull by somebody whose key it does not know (protocol 2.13).
+//! Tickets: a server's signed permission for one pull by a client whose key it does not know (protocol 2.13).
 //!
-//! A ticket is `PAYLOAD.SIGNATURE`, both base64; the payload is JSON. The signature is Ed25519 by the server's own
-//! key over a context string and the payload as it stands, so nothing is parsed before it is verified.
+//! A ticket is `PAYLOAD.SIGNATURE`, in base64; the payload is JSON. The signature is Ed25519 by the server's
+//! own key over a context string and the payload as it stands, so nothing is parsed before it is verified.
 
 use super::authorized_keys::normalised;
 use super::identity::{Identity, PublicKey};

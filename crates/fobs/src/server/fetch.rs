@@ -28,6 +28,12 @@ struct Fetched {
     files: Mutex<Vec<WireEntry>>,
 }
 
+impl Fetched {
+    fn take(&self) -> Vec<WireEntry> {
+        std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 impl EventSink for Fetched {
     fn event(&self, event: Event) {
         if let Event::FileDone { path, bytes, root } = event {
@@ -52,20 +58,7 @@ pub(super) fn run(
     // Here as well: a ticket that was altered on its way is not even shown to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
     let paths = Ticket::peek(&ticket.text)?.paths();
-    let remote = Remote {
-        carrier: Carrier::Daemon,
-        user: None,
-        host: ticket.host.to_owned(),
-        port: Some(ticket.port),
-        path: Vec::new(),
-    };
-    let options = TransferOptions {
-        recursive: true,
-        preserve: true,
-        identity: Some(identity),
-        ticket: Some(ticket.clone()),
-        ..TransferOptions::default()
-    };
+    let (remote, options) = reach(ticket, identity);
     // Ends the transfer when the client is gone, too.
     let token = CancelToken::new();
     let below = token.clone();
@@ -74,9 +67,7 @@ pub(super) fn run(
     let events: Arc<dyn EventSink> = fetched.clone();
     let (base, privileges) = (policy.base_again()?, policy.privileges());
     let mut sink = |id| {
-        let base = base.try_clone().map_err(|error| {
-            Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
-        })?;
+        let base = base.try_clone().map_err(|error| cannot_open(&error))?;
         let spec = SinkSpec {
             base,
             destination: [directory, b"/"].concat(),
@@ -123,8 +114,30 @@ pub(super) fn run(
         let message = format!("{} (and {} more)", failed.message, outcome.errors.len() - 1);
         return Err(Error::new(ErrorKind::FileIo, message));
     }
-    let mut files = fetched.files.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(std::mem::take(&mut *files))
+    Ok(fetched.take())
+}
+
+/// Where the source is, and how it is asked.
+fn reach(ticket: &SignedTicket, identity: PathBuf) -> (Remote, TransferOptions) {
+    let remote = Remote {
+        carrier: Carrier::Daemon,
+        user: None,
+        host: ticket.host.to_owned(),
+        port: Some(ticket.port),
+        path: Vec::new(),
+    };
+    let options = TransferOptions {
+        recursive: true,
+        preserve: true,
+        identity: Some(identity),
+        ticket: Some(ticket.clone()),
+        ..TransferOptions::default()
+    };
+    (remote, options)
+}
+
+fn cannot_open(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
 }
 
 /// A key as a message carries it.

@@ -1,4 +1,4 @@
-//! Copies between two daemons by somebody who has the data of neither.
+//! Copies between two daemons by a client that holds no data.
 
 use super::{builder, open};
 use crate::options::SignedTicket;
