@@ -127,13 +127,14 @@ class Network:
     def counters(self) -> list[dict[str, Any]]:
         """Ends the links; what each of them counted."""
         counted = []
-        for link in self.links:
+        # Each restores the kernel's settings that it found: the last one first.
+        for link in reversed(self.links):
             out, _ = link.communicate()
             counted.append(json.loads(out.splitlines()[-1]))
-        return counted
+        return counted[::-1]
 
     def remove(self) -> None:
-        for link in self.links:
+        for link in reversed(self.links):
             if link.poll() is None:
                 link.send_signal(signal.SIGTERM)
                 link.wait()

@@ -19,10 +19,18 @@ const BETWEEN: Nanos = 263 * MS;
 /// A round trip below which hosts and acks add a tenth and more.
 const SHORT: Nanos = 50 * MS;
 
+/// Round trips in which a rise is found: a shorter base delay counts once two windows have seen it, and then the
+/// room is looked for.
+const RISE_ROUND_TRIPS: u64 = 8;
+
 /// The pacing rate some round trips after the change, bits per second.
 fn pace_after_a_change(from: u64, to: u64, rtt: Nanos, at: Nanos) -> u64 {
     let object = Object::Bytes(1 << 50);
-    let round_trips = if rtt < SHORT { 4 } else { 3 };
+    let round_trips = match rtt {
+        _ if to > from => RISE_ROUND_TRIPS,
+        ..SHORT => 4,
+        _ => 3,
+    };
     let mut played = Scene::new(from, rtt)
         .interface_rate(10 * from.max(to))
         .fobs(FobsConfig::new(object, CongestionControl::Auto))

@@ -49,7 +49,8 @@ pub const FEATURES: [&str; 10] =
     [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 
 /// What a server that answers to [`tls::ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
-pub const LEVEL: [&str; 9] = [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES];
+pub const LEVEL: [&str; 10] =
+    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 
 /// What paths are in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

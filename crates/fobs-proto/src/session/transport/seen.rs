@@ -5,10 +5,12 @@ use crate::sender::{Route, SendLimit, Sender};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// Windows of losses: this long, and heavy where each of so many had more than this share of at least so many
-/// packets lost. A full queue loses in one or two; a policer or a broken line in all.
+/// Windows of losses: this long, and heavy where of so many as many as this had more than this share of at least
+/// so many packets lost. A full queue loses in one or two, a broken line in all; a policer in most, as the
+/// controller holds its rate for a while after each loss.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOWS: usize = 5;
+const WINDOWS_HEAVY: usize = 3;
 const HEAVY: f64 = 0.02;
 const PACKETS_MIN: u64 = 50;
 
@@ -125,9 +127,9 @@ impl LossWindows {
         self.began = Some((now, *seen));
     }
 
-    /// Whether packets were lost in each of the last windows.
+    /// Whether many packets were lost in most of the last windows.
     pub(super) fn are_heavy(&self) -> bool {
-        self.windows.len() == WINDOWS && self.windows.iter().all(|(heavy, _)| *heavy)
+        self.windows.iter().filter(|(heavy, _)| *heavy).count() >= WINDOWS_HEAVY
     }
 
     /// The mean rate of the last windows.
