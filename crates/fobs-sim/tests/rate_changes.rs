@@ -19,8 +19,8 @@ const BETWEEN: Nanos = 263 * MS;
 /// A round trip below which hosts and acks add a tenth and more.
 const SHORT: Nanos = 50 * MS;
 
-/// Round trips in which a rise is found: a shorter base delay counts once two windows have seen it, and then the
-/// room is looked for.
+/// Round trips in which a rise is found: a shorter base delay counts once two windows have seen it, and
+/// then the room is looked for.
 const RISE_ROUND_TRIPS: u64 = 8;
 
 /// The pacing rate some round trips after the change, bits per second.

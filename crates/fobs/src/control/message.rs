@@ -48,7 +48,7 @@ pub const TICKETS: &str = "tickets";
 pub const FEATURES: [&str; 10] =
     [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 
-/// What a server that answers to [`tls::ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
+/// What a server that answers to [`ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
 pub const LEVEL: [&str; 10] =
     [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 

@@ -259,8 +259,8 @@ impl fmt::Debug for ControlWriter {
     }
 }
 
-/// Exchanges hellos (protocol 2.2); both sides call it right after connecting. Where the peer's is foretold, it
-/// is not waited for. If the versions differ, the
+/// Exchanges hellos (protocol 2.2); both sides call it right after connecting. A peer's that is foretold is
+/// not waited for. If the versions differ, the
 /// peer is sent an abort and the error names both; the reason of a peer that refuses is part of the error.
 pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     let ours = Hello {

@@ -32,8 +32,8 @@ use crate::secure::identity::{Identity, PublicKey};
 
 /// The application protocol that both sides insist on (protocol 2.6).
 pub const ALPN: &[u8] = b"fobs/1";
-/// The same with the promise that the server's hello names version 1 and the features of 0.2 (protocol 2.6): a
-/// client sends its request with its own hello, a round trip earlier.
+/// The same with the promise that the server's hello names version 1 and the features of 0.2 (protocol 2.6):
+/// a client sends its request with its own hello, a round trip earlier.
 pub const ALPN_LEVEL: &[u8] = b"fobs/1+0.2";
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
@@ -90,10 +90,21 @@ pub fn accept(
     identity: &Identity,
     cancel: &CancelToken,
 ) -> Result<ControlChannel> {
+    accept_as(&[ALPN_LEVEL, ALPN], socket, began, identity, cancel)
+}
+
+/// The same with these application protocols, the preferred one first.
+pub(crate) fn accept_as(
+    alpn: &[&[u8]],
+    socket: TcpStream,
+    began: Instant,
+    identity: &Identity,
+    cancel: &CancelToken,
+) -> Result<ControlChannel> {
     let peer = socket.peer_addr().map_err(|error| {
         Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
     })?;
-    let config = server_config(identity, &[ALPN_LEVEL, ALPN]).map_err(|error| unusable_identity(&error))?;
+    let config = server_config(identity, alpn).map_err(|error| unusable_identity(&error))?;
     let connection = ServerConnection::new(Arc::new(config)).map_err(|error| unusable_identity(&error))?;
     let client = peer.ip().to_canonical();
     establish(

@@ -86,8 +86,14 @@ fn serve(script: impl FnOnce(ControlChannel) + Send + 'static) -> (u16, JoinHand
     let serving = thread::spawn(move || {
         let socket = listener.accept().unwrap().0;
         script(
-            tls::accept(socket, std::time::Instant::now(), &Identity::generate(), &CancelToken::new())
-                .unwrap(),
+            tls::accept_as(
+                &[tls::ALPN],
+                socket,
+                std::time::Instant::now(),
+                &Identity::generate(),
+                &CancelToken::new(),
+            )
+            .unwrap(),
         );
     });
     (port, serving)

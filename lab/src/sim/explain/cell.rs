@@ -2,7 +2,8 @@
 //!
 //! Path, disturbances, neighbours and object are those of the gauntlet (docs/simulator.md), at a rate at
 //! which its largest object lasts for some seconds: shorter copies have no course to explain. The gauntlet's
-//! hosts are ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a cap.
+//! hosts are ordinary ones, so a part of the cells is drawn a slow source, a starved CPU, a small buffer or a
+//! cap.
 
 use std::fmt;
 

@@ -90,6 +90,8 @@ class Pairs:
     destinations: list[NodeState]
     #: Whether a node has a worker now.
     has_worker: Callable[[Node], bool]
+    #: Whether any node has had a worker: then workers are waited for. Tickets are for nodes without any.
+    worked: bool = False
     #: Shards that failed between two nodes: not there again.
     tried: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
@@ -110,11 +112,13 @@ class Pairs:
         """How a shard could go between two nodes."""
         ways: list[Way] = []
         a, b = source.node, destination.node
+        self.worked = self.worked or any(self.has_worker(state.node) for state in self.all())
         if b.path is not None and (a.url is not None or shard.kind == "check") and self.has_worker(b):
             ways.append("pull")
         if shard.kind != "range" and a.path is not None and b.url is not None and self.has_worker(a):
             ways.append("push")
-        if not ways and shard.kind == "files" and a.is_daemon and b.is_daemon and self.has_worker(ANYWHERE):
+        among_daemons = a.is_daemon and b.is_daemon and not self.worked
+        if not ways and shard.kind == "files" and among_daemons and self.has_worker(ANYWHERE):
             ways.append("ticket")
         return ways
 

@@ -5,9 +5,9 @@ use crate::sender::{Route, SendLimit, Sender};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
-/// Windows of losses: this long, and heavy where of so many as many as this had more than this share of at least
-/// so many packets lost. A full queue loses in one or two, a broken line in all; a policer in most, as the
-/// controller holds its rate for a while after each loss.
+/// Losses are heavy where [`WINDOWS_HEAVY`] of the last [`WINDOWS`] windows lost more than [`HEAVY`] of at
+/// least [`PACKETS_MIN`] packets each. A full queue loses in one or two, a broken line in all; a policer in
+/// most, as the controller holds its rate for a while after each loss.
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOWS: usize = 5;
 const WINDOWS_HEAVY: usize = 3;

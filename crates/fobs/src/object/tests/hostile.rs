@@ -44,9 +44,14 @@ pub(super) fn with_answer<T>(
     let serving = thread::spawn(move || {
         let socket = listener.accept().unwrap().0;
         drop(listener);
-        let mut channel: ControlChannel =
-            tls::accept(socket, std::time::Instant::now(), &Identity::generate(), &CancelToken::new())
-                .unwrap();
+        let mut channel: ControlChannel = tls::accept_as(
+            &[tls::ALPN],
+            socket,
+            std::time::Instant::now(),
+            &Identity::generate(),
+            &CancelToken::new(),
+        )
+        .unwrap();
         hello(&mut channel).unwrap();
         assert_eq!(channel.reader.recv(), Ok(Some(Message::Over)));
         assert!(matches!(channel.reader.recv(), Ok(Some(Message::Open(_) | Message::Files(_)))));
