@@ -157,7 +157,9 @@ def test_ctrl_c_ends_a_call_and_leaves_it_resumable(served: Served, tmp_path: Pa
     source.write_bytes(content(12_000_000))
     program = textwrap.dedent(
         f"""
-        import fobs, sys, time
+        import fobs, signal, sys, time
+        # A test run in the background of a shell has it ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         print("ready", flush=True)
         try:
             fobs.cp({str(source)!r}, {served.url!r} + "file", rate=16_000_000,
