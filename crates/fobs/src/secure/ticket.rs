@@ -108,7 +108,7 @@ impl Ticket {
         if ticket.direction != PULL {
             return Err(denied("it is for another direction"));
         }
-        // Whoever signed it: a path that leaves the root is never good.
+        // A valid signature does not permit a path that leaves the root.
         ticket.paths.iter().try_for_each(|path| inside(&path.0).map(drop))?;
         Ok(ticket)
     }

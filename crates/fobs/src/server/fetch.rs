@@ -55,7 +55,7 @@ pub(super) fn run(
     cancel: &CancelToken,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Vec<WireEntry>> {
-    // Here as well: a ticket that was altered on its way is not even shown to its source.
+    // Checked here too, so that an altered ticket is refused without a connection to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
     let paths = Ticket::peek(&ticket.text)?.paths();
     let (remote, options) = reach(ticket, identity);

@@ -1,4 +1,4 @@
-"""Which nodes move the next shard: free places, who has workers, and who failed too often."""
+"""Chooses the nodes that move the next shard, by free places, workers and failures."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ OnProgress = Callable[[ClusterProgress], object]
 
 @dataclass
 class _Flight:
-    """A shard that is on its way."""
+    """A shard in transfer."""
 
     shard: Shard
     pair: Pair

@@ -124,7 +124,7 @@ mod tests {
         assert!(queue.was_busy(at(60), 20 * MS));
     }
 
-    /// The base delay after round trips of so many milliseconds, one each millisecond.
+    /// The base delay after these round trips (ms), one per millisecond from `from` on.
     fn after(base: &mut Base, from: u32, rtts: &[u32]) -> Duration {
         let each = rtts.iter().zip(from..);
         each.map(|(rtt, ms)| base.on_rtt(at(ms), MS * *rtt, 10 * MS, 100 * MS)).last().expect("some")
