@@ -12,7 +12,7 @@ mod seats;
 mod strangers;
 mod streams;
 mod tally;
-mod tickets;
+pub(crate) mod tickets;
 mod visit;
 
 use self::admission::{Admission, WAITING_MAX};

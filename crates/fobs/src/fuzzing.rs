@@ -44,6 +44,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "authorized_keys", entry: keys::authorized_keys },
     FuzzTarget { name: "identity", entry: keys::identity },
     FuzzTarget { name: "known_hosts", entry: keys::known_hosts },
+    FuzzTarget { name: "ticket", entry: keys::ticket },
     FuzzTarget { name: "paths", entry: files::paths },
     FuzzTarget { name: "trace", entry: files::trace },
 ];

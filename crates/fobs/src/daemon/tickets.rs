@@ -25,7 +25,7 @@ pub(super) struct Tickets {
 }
 
 #[derive(Debug, Clone)]
-struct Use {
+pub(crate) struct Use {
     holder: [u8; 32],
     expires_s: u64,
     attempts: u32,
@@ -134,14 +134,14 @@ impl Tickets {
     }
 }
 
-fn line(id: &TicketId, entry: &Use) -> String {
+pub(crate) fn line(id: &TicketId, entry: &Use) -> String {
     let word = if entry.is_spent { "spent" } else { "used" };
     let (id, holder) = (hex(id), hex(&entry.holder));
     format!("{id} {} {} {holder} {word}\n", entry.expires_s, entry.attempts)
 }
 
 /// A line that is torn or of another form says nothing.
-fn parse(line: &str) -> Option<(TicketId, Use)> {
+pub(crate) fn parse(line: &str) -> Option<(TicketId, Use)> {
     let mut words = line.split(' ');
     let id = unhex(words.next()?)?;
     let expires_s = words.next()?.parse().ok()?;

@@ -1,11 +1,15 @@
 //! Files with keys.
 
 use std::path::Path;
+use std::sync::LazyLock;
+use std::time::UNIX_EPOCH;
 
+use crate::daemon::tickets;
 use crate::direction::TransferDirection;
 use crate::secure::authorized_keys;
 use crate::secure::identity::{Identity, PublicKey};
 use crate::secure::known_hosts::KnownHosts;
+use crate::secure::ticket::{Ticket, seal};
 
 const NAME: &str = "[data.example.org]:45600";
 
@@ -57,6 +61,28 @@ pub(super) fn known_hosts(input: &[u8]) {
     let with_other = [input, b"\n", other.as_bytes()].concat();
     let changed = hosts.find(&with_other, NAME, &shown);
     assert_eq!(changed.ok(), (found == Found::Same).then_some(Found::Same));
+}
+
+/// A ticket as text, the input as the payload of one that is validly signed, and the lines of a register: what is
+/// accepted names only paths inside the root, and a line that is read is written the same.
+pub(super) fn ticket(input: &[u8]) {
+    static IDENTITY: LazyLock<Identity> = LazyLock::new(Identity::generate);
+
+    let text = String::from_utf8_lossy(input);
+    let _ = Ticket::peek(&text);
+    assert!(Ticket::verify(&text, &IDENTITY.public(), UNIX_EPOCH).is_err(), "nobody has signed it");
+    let sealed = seal(input, &IDENTITY).expect("any payload can be signed");
+    if let Ok(ticket) = Ticket::verify(&sealed, &IDENTITY.public(), UNIX_EPOCH) {
+        let _ = ticket.id();
+        for path in ticket.paths() {
+            assert!(!path.contains(&0) && path.split(|byte| *byte == b'/').all(|part| part != b".."));
+        }
+    }
+    for (id, entry) in text.lines().filter_map(tickets::parse) {
+        let line = tickets::line(&id, &entry);
+        let again = tickets::parse(line.trim_end()).map(|(id, entry)| tickets::line(&id, &entry));
+        assert_eq!(again, Some(line));
+    }
 }
 
 /// The key of RFC 8032 section 7.1, test 1, as RFC 8410 wraps it.

@@ -81,10 +81,7 @@ impl Ticket {
     pub(crate) fn sign(&self, identity: &Identity) -> Result<String> {
         let payload = serde_json::to_vec(self)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot write the ticket: {error}")))?;
-        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(identity.pkcs8_der())
-            .map_err(|_| Error::new(ErrorKind::Internal, "the server's key cannot sign; report this bug"))?;
-        let signature = pair.sign(&signed(&payload));
-        let text = format!("{}.{}", STANDARD_NO_PAD.encode(&payload), STANDARD_NO_PAD.encode(signature));
+        let text = seal(&payload, identity)?;
         match text.len() > TICKET_LEN_MAX {
             true => Err(usage("the paths are too long for one ticket; ask for several".to_owned())),
             false => Ok(text),
@@ -130,6 +127,14 @@ impl Ticket {
     pub(crate) fn paths(&self) -> Vec<Vec<u8>> {
         self.paths.iter().map(|path| path.0.clone()).collect()
     }
+}
+
+/// `PAYLOAD.SIGNATURE` of any payload.
+pub(crate) fn seal(payload: &[u8], identity: &Identity) -> Result<String> {
+    let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(identity.pkcs8_der())
+        .map_err(|_| Error::new(ErrorKind::Internal, "the server's key cannot sign; report this bug"))?;
+    let signature = pair.sign(&signed(payload));
+    Ok(format!("{}.{}", STANDARD_NO_PAD.encode(payload), STANDARD_NO_PAD.encode(signature)))
 }
 
 fn parse(payload: &[u8]) -> Result<Ticket> {
