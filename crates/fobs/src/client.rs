@@ -1,5 +1,6 @@
 //! The calling side of one transfer.
 
+mod copy;
 mod dial;
 mod direct;
 mod ends;
@@ -13,133 +14,35 @@ mod resume;
 mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{Hello, Open, PathRole, REUSE, Reuse, STEER};
+use crate::control::message::{Hello, Open, PathRole, Reuse, STEER};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
+use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Outcome, Summary};
+use crate::event::{Event, EventSink, Summary};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, Location, Privileges, Remote, TransferOptions, Transport};
+use crate::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
     check_bases, checksums, cp_rules, pursuit, receiver_config, sender_config, sending_of, summary,
     sync_checksums,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Sink, Source, needs_expansion, top_names};
-use direct::{COPY_ROOM, copy_may_be_direct, object_of, small_object};
-use ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
+use crate::storage::{Sink, Source};
+pub(crate) use copy::copy;
+use copy::expands;
+use direct::{COPY_ROOM, copy_may_be_direct, object_of};
 pub(crate) use ends::{check, make_sink, make_source, sender_options};
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::chunks_within;
-use persist::{Course, Interlude, Remedy, Start, persist};
-use resume::{directory_to_make, open_sink, transfer_id};
+use persist::{Course, Start};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Said where a server could keep what was asked for, and does not.
 const WITHHELD: &str = "this key is not privileged on the other host: owners, groups, devices, set-id bits and \
     security attributes are left out there";
-
-/// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even
-/// where some files failed ([`Summary::errors`]).
-pub(crate) fn copy(
-    sources: &[Location],
-    destination: &Location,
-    options: &TransferOptions,
-    events: Arc<dyn EventSink>,
-    cancel: &CancelToken,
-    steering: Steering,
-) -> Outcome {
-    let repeatable = match options.ssh.inherited {
-        // There is one such channel.
-        Some(_) => Remedy::None,
-        None => repeatable(sources, destination),
-    };
-    let mut course = Course::new(transfer_id(), repeatable);
-    course.steering = steering;
-    let made = directory_to_make(destination);
-    let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
-    let done = persist(options.timeout, cancel, tell, || {
-        let left = course.left(options);
-        let outcome = copy_once(sources, destination, &left, events.clone(), cancel, &mut course);
-        course.attempt(outcome)
-    });
-    if let (Err(_), Some(directory)) = (&done, made) {
-        // Only an empty one goes: what an attempt stored stays.
-        let _ = std::fs::remove_dir(directory);
-    }
-    done.map_err(|error| course.advise(error, options)).map(|(done, complete_at)| {
-        course.add_up(Summary { deadline_margin_s: margin(options, complete_at), ..done })
-    })
-}
-
-/// One attempt of [`copy`].
-fn copy_once(
-    sources: &[Location],
-    destination: &Location,
-    options: &TransferOptions,
-    events: Arc<dyn EventSink>,
-    cancel: &CancelToken,
-    course: &mut Course,
-) -> Result<Done> {
-    match destination {
-        Location::Remote(remote) => {
-            let source = open_source(local_sources(sources)?, options)?;
-            let names = match local_sources(sources)? {
-                LocalSources::Paths(paths) => top_names(&paths),
-                LocalSources::Stdin => Vec::new(),
-            };
-            let mut client = Client::call(remote, options, events, cancel)?;
-            let remote = client.destination(remote)?;
-            if client.hello.has(REUSE)
-                && let Some((object, shape)) = small_object(sources, options)?
-            {
-                return client.push_direct(object, shape, names, remote.path, course);
-            }
-            client.push(source, names, &remote, course)
-        }
-        Location::Local(_) | Location::Stdio => {
-            let (remote, paths) = remote_sources(sources)?;
-            let paths = course.expanded.clone().unwrap_or(paths);
-            if course.expanded.is_some() || !expands(remote, &paths) {
-                let sink = open_sink(&paths, destination, remote, options, course.id)?;
-                return Client::call(remote, options, events, cancel)?.pull(paths, sink, course);
-            }
-            // What the destination is for depends on how many sources there are.
-            let mut client = Client::call(remote, options, events, cancel)?;
-            let paths = client.expand(&paths, PathRole::Sources)?;
-            distinct(&paths)?;
-            course.expanded = Some(paths.clone());
-            let sink = open_sink(&paths, destination, remote, options, course.id)
-                .inspect_err(|error| tell_abort(&client.channel.writer, error))?;
-            client.pull(paths, sink, course)
-        }
-    }
-}
-
-/// Whether the other host is to expand these paths. A daemon has neither homes nor patterns.
-fn expands(remote: &Remote, paths: &[Vec<u8>]) -> bool {
-    remote.carrier == Carrier::Ssh && paths.iter().any(|path| needs_expansion(path))
-}
-
-/// Whether another attempt can read the sources and write the destination again.
-fn repeatable(sources: &[Location], destination: &Location) -> Remedy {
-    match sources.contains(&Location::Stdio) || *destination == Location::Stdio {
-        true => Remedy::None,
-        false => Remedy::Reconnect,
-    }
-}
-
-/// Seconds by which the deadline was met, below 0 if it was missed.
-fn margin(options: &TransferOptions, complete_at: SystemTime) -> Option<f64> {
-    options.deadline.map(|at| match at.duration_since(complete_at) {
-        Ok(spare) => spare.as_secs_f64(),
-        Err(late) => -late.duration().as_secs_f64(),
-    })
-}
 
 /// A session whose hellos are exchanged.
 struct Client<'a> {

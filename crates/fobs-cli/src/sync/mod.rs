@@ -5,7 +5,7 @@ mod output;
 
 use std::sync::Arc;
 
-use fobs::options::sync::{Delete, DeleteWhen, SyncOptions};
+use fobs::options::sync::SyncOptions;
 use fobs::options::{CongestionControl, Location, Priority, Remote, TransferOptions};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
@@ -74,28 +74,8 @@ impl Sync {
         steering: &Steering,
         cancel: &CancelToken,
     ) -> Result<Summary> {
-        let mut deletion = Summary::default();
-        if let Some(Delete { when: DeleteWhen::Before, .. }) = self.sync.delete {
-            // The names first, by themselves: then what is extraneous is gone before anything is stored.
-            let only_delete = SyncOptions { only_delete: true, ..self.sync.clone() };
-            deletion = self.once(only_delete, options, recording, steering, cancel)?;
-        }
-        let mut summary = self.once(self.sync.clone(), options, recording, steering, cancel)?;
-        summary.errors.splice(0..0, deletion.errors);
-        summary.deletions_left += deletion.deletions_left;
-        Ok(summary)
-    }
-
-    fn once(
-        &self,
-        sync: SyncOptions,
-        options: &TransferOptions,
-        recording: &Arc<Recording>,
-        steering: &Steering,
-        cancel: &CancelToken,
-    ) -> Result<Summary> {
         Transfer::builder(self.sources.clone(), self.destination.clone())
-            .options(TransferOptions { sync: Some(Arc::new(sync)), ..options.clone() })
+            .options(TransferOptions { sync: Some(Arc::new(self.sync.clone())), ..options.clone() })
             .events(recording.clone())
             .cancel_token(cancel.clone())
             .steering(steering.clone())

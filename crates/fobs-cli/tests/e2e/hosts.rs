@@ -95,6 +95,31 @@ fn sources_on_several_hosts_come_into_one_directory() {
     assert_eq!(sshd.logins(), 2, "the sources of a host come over one connection");
 }
 
+#[test]
+fn a_sync_that_deletes_first_makes_one_connection() {
+    let case = Case::new("a_sync_that_deletes_first_makes_one_connection");
+    let sshd = Sshd::start(&case);
+    let (here, there) = (case.local("tree"), sshd.root.join("tree"));
+    for (top, name) in [(&here, "kept"), (&there, "gone")] {
+        fs::create_dir(top).expect("a fresh directory");
+        write_random(&top.join(name), 50_000, &mut case.random());
+    }
+    let mut push = sshd.sync(&case);
+    push.args(["-ai", "--delete-before"]).arg(here.join("")).arg(sshd.location("tree/"));
+    let said = case.run(&mut push).expect_success().stdout;
+    let lines = String::from_utf8(said).expect("text");
+    let (gone, kept) = (lines.find("gone").expect(&lines), lines.find("kept").expect(&lines));
+    assert!(gone < kept, "what is extraneous goes first: {lines}");
+    assert_eq!(names(&there), ["kept"]);
+    assert_eq!(sshd.logins(), 1);
+    fs::write(here.join("gone here"), "").expect("a fresh file");
+    let mut pull = sshd.sync(&case);
+    pull.args(["-a", "--delete-before"]).arg(sshd.location("tr*e/")).arg(here.join(""));
+    case.run(&mut pull).expect_success();
+    assert_eq!(names(&here), ["kept"]);
+    assert_eq!(sshd.logins(), 2);
+}
+
 fn between(case: &Case, sshd: &Sshd, flags: &[&str], from: &str, to: &str) -> Command {
     let mut copy = sshd.plain_cp(case);
     copy.args(flags).arg(sshd.location(from)).arg(on_other(sshd, to));

@@ -38,6 +38,40 @@ pub(crate) enum Task<'t> {
     },
 }
 
+impl Task<'_> {
+    fn run(&mut self, mut client: Client<'_>, remote: &Remote, course: &mut Course) -> Result<Done> {
+        let is_kept = client.reuse.keep;
+        match self {
+            // The answer to an object in a request does not say what a server withholds of attributes.
+            Task::Push { source, names, destination, attempted: Attempted::Direct }
+                if is_kept && may_be_direct(client.options) && !client.options.preserve =>
+            {
+                push(client, &mut **source, names.clone(), destination.clone(), remote, course)
+            }
+            Task::Push { source, names, destination, .. } => source().and_then(|source| {
+                let remote = Remote { path: destination.clone(), ..remote.clone() };
+                client.push(source, names.clone(), &remote, course)
+            }),
+            Task::Pull { range: Some(range), .. } if !is_kept && !range.get().whole => {
+                let peer = &client.channel.peer.description;
+                let message = format!(
+                    "{peer} has an older fobs, which cannot read a part of a file; install the same version there, \
+                     or get the whole file"
+                );
+                Err(Error::new(ErrorKind::Protocol, message))
+            }
+            Task::Pull { paths, sink, range } => sink(course.id).and_then(|mut sink| {
+                if is_kept {
+                    client.reuse.range = range.map(Cell::get);
+                    let may_come = may_be_direct(client.options) && sink.history().is_none();
+                    client.reuse.room = may_come.then_some(ROOM);
+                }
+                client.pull(paths.clone(), sink, course)
+            }),
+        }
+    }
+}
+
 /// How an object is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempted {
@@ -131,23 +165,32 @@ impl Caller {
     }
 
     fn attempt_once(&mut self, task: &mut Task<'_>, manner: Manner<'_>, course: &mut Course) -> Result<Done> {
+        let remote = self.remote.clone();
+        self.with_client(manner, |client| task.run(client, &remote, course))
+    }
+
+    /// Has `work` make one transfer over the connection, which is made if there is none. At a server that keeps
+    /// no connections it serves this transfer alone.
+    pub(super) fn with_client<T>(
+        &mut self,
+        manner: Manner<'_>,
+        work: impl FnOnce(Client<'_>) -> Result<T>,
+    ) -> Result<T> {
         manner.cancel.check()?;
         self.let_go();
-        let Some(mut line) = self.line.take() else {
-            let client = self.call(manner)?;
-            if !self.keeps(&client.hello) {
-                return once(client, task, &self.remote, course);
+        let mut line = match self.line.take() {
+            Some(line) => line,
+            None => {
+                let client = self.call(manner)?;
+                if !self.keeps(&client.hello) {
+                    return work(client);
+                }
+                Line::of(client)
             }
-            self.line = Some(Line::of(client));
-            return self.attempt_once(task, manner, course);
         };
         // Gone in a panic of the caller's sink, as any connection in an unknown state.
-        let (outcome, is_sound) = line.run(task, &self.remote, manner, course);
-        if is_sound {
-            self.line = Some(line);
-        } else {
-            line.hang_up();
-        }
+        let (outcome, is_sound) = line.lend(manner, work);
+        self.put_back(line, is_sound);
         outcome
     }
 
@@ -233,19 +276,17 @@ impl Line {
         self.since = Instant::now();
     }
 
-    /// Makes one transfer; with whether the connection can serve another one.
-    fn run(
+    /// Has `work` make one transfer; with whether the connection can serve another one.
+    fn lend<T>(
         &mut self,
-        task: &mut Task<'_>,
-        remote: &Remote,
         manner: Manner<'_>,
-        course: &mut Course,
-    ) -> (Result<Done>, bool) {
+        work: impl FnOnce(Client<'_>) -> Result<T>,
+    ) -> (Result<T>, bool) {
         let Manner { options, events, cancel, .. } = manner;
         let channel = self.lease();
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
-        let mut client = Client {
+        let outcome = work(Client {
             channel,
             ssh: None,
             hosts: self.hosts.clone(),
@@ -257,25 +298,7 @@ impl Line {
             cancel,
             hook: Some(hook),
             reuse: Reuse { keep: true, ..Reuse::default() },
-        };
-        let outcome = match task {
-            // The answer to an object in a request does not say what a server withholds of attributes.
-            Task::Push { source, names, destination, attempted: Attempted::Direct }
-                if may_be_direct(options) && !options.preserve =>
-            {
-                push(client, &mut **source, names.clone(), destination.clone(), remote, course)
-            }
-            Task::Push { source, names, destination, .. } => source().and_then(|source| {
-                let remote = Remote { path: destination.clone(), ..remote.clone() };
-                client.push(source, names.clone(), &remote, course)
-            }),
-            Task::Pull { paths, sink, range } => sink(course.id).and_then(|mut sink| {
-                client.reuse.range = range.map(Cell::get);
-                let may_come = may_be_direct(options) && sink.history().is_none();
-                client.reuse.room = may_come.then_some(ROOM);
-                client.pull(paths.clone(), sink, course)
-            }),
-        };
+        });
         writer.close();
         self.rests();
         let is_sound = match &outcome {
@@ -310,28 +333,6 @@ fn push(
         return client.push_direct(object, shape, names, destination, course);
     }
     client.push(make()?, names, &Remote { path: destination, ..remote.clone() }, course)
-}
-
-/// Over a connection of its own, at a server that keeps none.
-fn once(client: Client<'_>, task: &mut Task<'_>, remote: &Remote, course: &mut Course) -> Result<Done> {
-    match task {
-        Task::Push { source, names, destination, .. } => {
-            let remote = Remote { path: destination.clone(), ..remote.clone() };
-            client.push(source()?, names.clone(), &remote, course)
-        }
-        Task::Pull { range: Some(range), .. } if !range.get().whole => {
-            let peer = &client.channel.peer.description;
-            let message = format!(
-                "{peer} has an older fobs, which cannot read a part of a file; install the same version there, or \
-                 get the whole file"
-            );
-            Err(Error::new(ErrorKind::Protocol, message))
-        }
-        Task::Pull { paths, sink, .. } => {
-            let sink = sink(course.id)?;
-            client.pull(paths.clone(), sink, course)
-        }
-    }
 }
 
 /// Whether both sides have ended a transfer that failed so, and the connection can serve the next one.

@@ -1,0 +1,176 @@
+//! A copy from its beginning to its end: attempts over one connection after the other, and the two parts of a sync
+//! that deletes first.
+
+use super::direct::small_object;
+use super::ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
+use super::line::{Caller, Manner};
+use super::persist::{Course, Interlude, Remedy, persist};
+use super::resume::{directory_to_make, open_sink, transfer_id};
+use super::{Client, Done};
+use crate::cancel::CancelToken;
+use crate::control::message::{PathRole, REUSE};
+use crate::engine::{Steering, tell_abort};
+use crate::error::Result;
+use crate::event::{Event, EventSink, Outcome, Summary};
+use crate::options::sync::{DeleteWhen, SyncOptions};
+use crate::options::{Carrier, Location, Remote, TransferOptions};
+use crate::storage::{needs_expansion, top_names};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Copies `sources` to `destination`, which were [`check`]ed, in the calling thread. Returns the figures even
+/// where some files failed ([`Summary::errors`]).
+pub(crate) fn copy(
+    sources: &[Location],
+    destination: &Location,
+    options: &TransferOptions,
+    events: Arc<dyn EventSink>,
+    cancel: &CancelToken,
+    steering: Steering,
+) -> Outcome {
+    let manner = Manner { options, events: &events, cancel, steering: &steering };
+    let Some(deletion) = deletion_before(options) else {
+        return persistently(sources, destination, manner, None);
+    };
+    // What is extraneous goes before anything is stored, over one connection.
+    let mut caller = Caller::new(remote_of(sources, destination)?.clone());
+    let deleted =
+        persistently(sources, destination, Manner { options: &deletion, ..manner }, Some(&mut caller))?;
+    let mut done = persistently(sources, destination, manner, Some(&mut caller))?;
+    done.errors.splice(0..0, deleted.errors);
+    done.deletions_left += deleted.deletions_left;
+    Ok(done)
+}
+
+/// The options of the first part of a sync that deletes before it stores.
+fn deletion_before(options: &TransferOptions) -> Option<TransferOptions> {
+    let sync = options.sync.as_ref()?;
+    let when = sync.delete.as_ref()?.when;
+    (when == DeleteWhen::Before && !sync.only_delete).then(|| {
+        let only = SyncOptions { only_delete: true, ..SyncOptions::clone(sync) };
+        TransferOptions { sync: Some(Arc::new(only)), ..options.clone() }
+    })
+}
+
+/// One copy, over new connections as long as it makes sense; the first is that of `caller`, if there is one.
+fn persistently(
+    sources: &[Location],
+    destination: &Location,
+    manner: Manner<'_>,
+    mut caller: Option<&mut Caller>,
+) -> Outcome {
+    let Manner { options, events, cancel, steering } = manner;
+    let repeatable = match options.ssh.inherited {
+        // There is one such channel.
+        Some(_) => Remedy::None,
+        None => repeatable(sources, destination),
+    };
+    let mut course = Course::new(transfer_id(), repeatable);
+    course.steering = steering.clone();
+    let made = directory_to_make(destination);
+    let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
+    let done = persist(options.timeout, cancel, tell, || {
+        let left = course.left(options);
+        let reach = Reach { manner: Manner { options: &left, ..manner }, caller: caller.as_deref_mut() };
+        let outcome = copy_once(sources, destination, reach, &mut course);
+        course.attempt(outcome)
+    });
+    if let (Err(_), Some(directory)) = (&done, made) {
+        // Only an empty one goes: what an attempt stored stays.
+        let _ = std::fs::remove_dir(directory);
+    }
+    done.map_err(|error| course.advise(error, options)).map(|(done, complete_at)| {
+        course.add_up(Summary { deadline_margin_s: margin(options, complete_at), ..done })
+    })
+}
+
+/// How an attempt reaches the server.
+struct Reach<'r> {
+    manner: Manner<'r>,
+    /// Has a connection that is kept.
+    caller: Option<&'r mut Caller>,
+}
+
+impl Reach<'_> {
+    fn client<T>(self, remote: &Remote, work: impl FnOnce(Client<'_>) -> Result<T>) -> Result<T> {
+        let Manner { options, events, cancel, .. } = self.manner;
+        match self.caller {
+            Some(caller) => caller.with_client(self.manner, work),
+            None => work(Client::call(remote, options, events.clone(), cancel)?),
+        }
+    }
+}
+
+/// One attempt of [`copy`].
+fn copy_once(
+    sources: &[Location],
+    destination: &Location,
+    reach: Reach<'_>,
+    course: &mut Course,
+) -> Result<Done> {
+    let options = reach.manner.options;
+    match destination {
+        Location::Remote(remote) => {
+            let source = open_source(local_sources(sources)?, options)?;
+            let names = match local_sources(sources)? {
+                LocalSources::Paths(paths) => top_names(&paths),
+                LocalSources::Stdin => Vec::new(),
+            };
+            reach.client(remote, |mut client| {
+                let remote = client.destination(remote)?;
+                if client.hello.has(REUSE)
+                    && let Some((object, shape)) = small_object(sources, options)?
+                {
+                    return client.push_direct(object, shape, names, remote.path, course);
+                }
+                client.push(source, names, &remote, course)
+            })
+        }
+        Location::Local(_) | Location::Stdio => {
+            let (remote, paths) = remote_sources(sources)?;
+            let paths = course.expanded.clone().unwrap_or(paths);
+            if course.expanded.is_some() || !expands(remote, &paths) {
+                let sink = open_sink(&paths, destination, remote, options, course.id)?;
+                return reach.client(remote, |client| client.pull(paths, sink, course));
+            }
+            // What the destination is for depends on how many sources there are.
+            reach.client(remote, |mut client| {
+                let paths = client.expand(&paths, PathRole::Sources)?;
+                distinct(&paths)?;
+                course.expanded = Some(paths.clone());
+                let sink = open_sink(&paths, destination, remote, options, course.id)
+                    .inspect_err(|error| tell_abort(&client.channel.writer, error))?;
+                client.pull(paths, sink, course)
+            })
+        }
+    }
+}
+
+/// The other host.
+fn remote_of<'l>(sources: &'l [Location], destination: &'l Location) -> Result<&'l Remote> {
+    match destination {
+        Location::Remote(remote) => Ok(remote),
+        Location::Local(_) | Location::Stdio => remote_sources(sources).map(|(remote, _)| remote),
+    }
+}
+
+/// Whether the other host is to expand these paths. A daemon has neither homes nor patterns.
+pub(super) fn expands(remote: &Remote, paths: &[Vec<u8>]) -> bool {
+    remote.carrier == Carrier::Ssh && paths.iter().any(|path| needs_expansion(path))
+}
+
+/// Whether another attempt can read the sources and write the destination again.
+fn repeatable(sources: &[Location], destination: &Location) -> Remedy {
+    match sources.contains(&Location::Stdio) || *destination == Location::Stdio {
+        true => Remedy::None,
+        false => Remedy::Reconnect,
+    }
+}
+
+/// Seconds by which the deadline was met, below 0 if it was missed.
+fn margin(options: &TransferOptions, complete_at: SystemTime) -> Option<f64> {
+    options.deadline.map(|at| match at.duration_since(complete_at) {
+        Ok(spare) => spare.as_secs_f64(),
+        Err(late) => -late.duration().as_secs_f64(),
+    })
+}
