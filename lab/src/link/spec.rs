@@ -202,6 +202,13 @@ impl LinkSpec {
         let mut value =
             serde_json::to_value(self).map_err(|error| SpecError::new(error.to_string().trim_end()))?;
         text::merge_directions(&mut value, change)?;
+        // Delays of both directions replace the round-trip time that they followed from.
+        let has_delay = |way: &str| change[way].get("delay").is_some();
+        if let (true, true, Some(written)) =
+            (has_delay("forward"), has_delay("backward"), value.as_object_mut())
+        {
+            written.remove("rtt");
+        }
         serde_json::from_value(value).map_err(|error| SpecError::new(error.to_string().trim_end()))
     }
 

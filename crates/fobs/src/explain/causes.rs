@@ -59,7 +59,8 @@ impl<'a> Causes<'a> {
         let mut before: Option<PathProfile> = None;
         for segment in segments(&all) {
             let next = Facts::of_segment(trace, &all, &segment, before);
-            before = Some(next.path);
+            // Where another party limited all the time, nothing is known of the path.
+            before = Some(next.path).filter(|path| path.typical_bps > 0.0).or(before);
             facts.push(next);
         }
         let causes = rank(&facts);

@@ -1,5 +1,6 @@
 //! The explanation of a transfer: its limit in a sentence, with evidence, a fix and a prediction.
 
+use super::aligned::aligned;
 use super::causes::{Cause, Causes, Certainty, Stretch};
 use super::decide::decide;
 use super::limits::{Facts, Limit, Place, Stage, goodput_bps, spare};
@@ -76,6 +77,7 @@ pub struct Spent {
 
 /// Explains a transfer: a pure function of its record.
 pub fn explain(trace: &Trace) -> Explanation {
+    let trace = &Trace { journal: aligned(&trace.journal), ..trace.clone() };
     let found = Causes::of(trace);
     let Some(cause) = found.causes.first().copied() else { return nothing(trace) };
     let Some(facts) = found.segment_of(cause.limit) else { return nothing(trace) };

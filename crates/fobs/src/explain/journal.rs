@@ -83,6 +83,19 @@ impl Journal {
         }
     }
 
+    /// The same record with other samples.
+    pub(super) fn with_samples(
+        &self,
+        sender: Vec<At<SenderSample>>,
+        receiver: Vec<At<ReceiverSample>>,
+    ) -> Journal {
+        Journal {
+            sender: Series { kept: sender, ..self.sender },
+            receiver: Series { kept: receiver, ..self.receiver },
+            ..self.clone()
+        }
+    }
+
     /// Samples of the sending end, in order.
     pub fn sender(&self) -> &[At<SenderSample>] {
         &self.sender.kept

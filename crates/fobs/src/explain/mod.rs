@@ -5,6 +5,7 @@
 //!   journal      the record of one transfer, bounded
 //!   recorder     makes a record of a transfer's events
 //!   trace        a record as a file, written and read
+//!   aligned      a record with its samples in their time
 //!   interval     a record as intervals, each with what held the controller's rate down
 //!   silence      stretches in which nothing came back
 //!   segment      stretches of time in which one thing limited
@@ -23,6 +24,7 @@
 //! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same
 //! text on every host.
 
+mod aligned;
 mod budget;
 mod causes;
 mod decide;

@@ -285,6 +285,44 @@ impl SenderSample {
             packets_late: a(self.packets_late, earlier.packets_late),
             stood_us: a(self.stood_us, earlier.stood_us),
             unseen_us: a(self.unseen_us, earlier.unseen_us),
+            bytes_framed: a(self.bytes_framed, earlier.bytes_framed),
+            bytes_frames_delivered: a(self.bytes_frames_delivered, earlier.bytes_frames_delivered),
+            ..self.clone()
+        }
+    }
+
+    /// A part of what happened between two samples: this share of the time, and this of what data moved.
+    pub(super) fn part(&self, of_time: f64, of_data: f64) -> SenderSample {
+        let time = |us: u64| (us as f64 * of_time) as u64;
+        let data = |count: u64| (count as f64 * of_data) as u64;
+        let mut waits = SenderWaits::default();
+        Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, time(self.waits.us(wait))));
+        let cpu = |cpu: Cpu| Cpu { run_us: time(cpu.run_us), delay_us: time(cpu.delay_us) };
+        SenderSample {
+            time_us: time(self.time_us),
+            waits,
+            cpu: cpu(self.cpu),
+            reader: Work {
+                active_us: time(self.reader.active_us),
+                cpu: cpu(self.reader.cpu),
+                user_us: time(self.reader.user_us),
+                system_us: time(self.reader.system_us),
+                syncing_us: time(self.reader.syncing_us),
+                throttled_us: time(self.reader.throttled_us),
+            },
+            packets_sent: data(self.packets_sent),
+            packets_lost: data(self.packets_lost),
+            packets_marked: data(self.packets_marked),
+            packets_refused: data(self.packets_refused),
+            socket_drops: data(self.socket_drops),
+            bytes_sent: data(self.bytes_sent),
+            bytes_acked: data(self.bytes_acked),
+            acks: data(self.acks),
+            packets_late: data(self.packets_late),
+            stood_us: time(self.stood_us),
+            unseen_us: time(self.unseen_us),
+            bytes_framed: data(self.bytes_framed),
+            bytes_frames_delivered: data(self.bytes_frames_delivered),
             ..self.clone()
         }
     }

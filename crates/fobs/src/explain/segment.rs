@@ -15,7 +15,7 @@ const SEGMENT_S: f64 = 0.3;
 const SEGMENT_SHARE: f64 = 0.05;
 /// Shortest side of a step of the path, seconds and intervals: longer than ramp-up and bursts.
 const STEP_S: f64 = 0.7;
-const STEP_INTERVALS: usize = 6;
+const STEP_INTERVALS: usize = 4;
 /// Ratio of the delivery rates of both sides from which on it is a step.
 const STEP_RATIO: f64 = 1.5;
 /// Ratio and difference (microseconds) of the base delays of both sides from which on it is a step.
@@ -61,13 +61,13 @@ pub(super) fn segments(intervals: &[Interval]) -> Vec<Segment> {
     join_short(&mut runs, intervals, shortest);
     let mut found = Vec::new();
     for (party, range) in runs {
-        let step = if party == Party::Path { step_in(&intervals[range.clone()]) } else { None };
+        let step = if party == Party::Path { step_at(intervals, &range, shortest) } else { None };
         match step {
-            Some((place, began)) => {
-                let middle = range.start + place;
+            Some((middle, began)) if middle > range.start => {
                 found.push(Segment { intervals: range.start..middle, began: Began::Otherwise });
                 found.push(Segment { intervals: middle..range.end, began });
             }
+            Some((_, began)) => found.push(Segment { intervals: range, began }),
             None => found.push(Segment { intervals: range, began: Began::Otherwise }),
         }
     }
@@ -144,6 +144,25 @@ impl Party {
             Stage::Control | Stage::Unseen => Party::Setup,
         }
     }
+}
+
+/// Where the path took a step, in a run in which it limits: within the run or, seen with all that came before,
+/// at its beginning. Whoever limited it earlier, it carried then what was delivered.
+fn step_at(intervals: &[Interval], run: &Range<usize>, shortest: f64) -> Option<(usize, Began)> {
+    if let Some((place, began)) = step_in(&intervals[run.clone()]) {
+        return Some((run.start + place, began));
+    }
+    let ramp = ramp_up(&intervals[..run.end]);
+    let (place, began) = step_in(&intervals[ramp..run.end])?;
+    let middle = (ramp + place).max(run.start);
+    let left: f64 = intervals[run.start..middle].iter().map(length).sum();
+    (began == Began::WorsePath).then_some((if left < shortest { run.start } else { middle }, began))
+}
+
+/// Intervals until half of the highest rate is delivered for the first time.
+fn ramp_up(intervals: &[Interval]) -> usize {
+    let highest = intervals.iter().filter(|i| is_whole(i)).map(delivered).fold(0.0, f64::max);
+    intervals.iter().take_while(|i| delivered(i) < highest / 2.0).count()
 }
 
 /// The step of the path in a run of its intervals, if there is one: the place at which it has happened.

@@ -26,7 +26,6 @@ pub enum Case {
     CubicFlows,
     OnOffTraffic,
     NarrowWayBack,
-    AckLoss,
     StoppedReceiver,
     StoppedSender,
     RateStep,
@@ -39,7 +38,7 @@ pub enum Case {
 
 /// The cases, in the order of the tables: each with its name and with the word by which `explain.limit` names
 /// it.
-pub const CASES: [(Case, &str, &str); 23] = [
+pub const CASES: [(Case, &str, &str); 22] = [
     (Case::SourceDisk, "slow source disk", "source"),
     (Case::DestinationDisk, "slow destination disk", "destination"),
     (Case::ReceiverCpu, "starved receiver CPU", "receiver_cpu"),
@@ -49,12 +48,11 @@ pub const CASES: [(Case, &str, &str); 23] = [
     (Case::RandomLoss, "random loss", "random_loss"),
     (Case::Policer, "policer", "policer"),
     (Case::RateCap, "rate cap", "rate_cap"),
-    (Case::Reordering, "reordering", "reordering"),
+    (Case::Reordering, "reordering", "narrow_path"),
     (Case::Outage, "outage", "outage"),
     (Case::CubicFlows, "cubic flows", "competing_traffic"),
     (Case::OnOffTraffic, "on off traffic", "competing_traffic"),
     (Case::NarrowWayBack, "narrow way back", "return_path"),
-    (Case::AckLoss, "lost acks", "return_path"),
     (Case::StoppedReceiver, "stopped receiver", "receiver_paused"),
     (Case::StoppedSender, "stopped sender", "sender_paused"),
     (Case::RateStep, "rate step", "route_change"),
@@ -91,7 +89,7 @@ impl Case {
 
     /// Whether the ways of its path differ, so that the data must go the one way.
     pub fn is_pushed_only(self) -> bool {
-        matches!(self, Case::NarrowWayBack | Case::AckLoss | Case::CubicFlows | Case::SmallTcpWindow)
+        matches!(self, Case::NarrowWayBack | Case::CubicFlows | Case::SmallTcpWindow)
     }
 
     /// Whether the limit is not certain: then the trial is run again without it, and must be faster.
@@ -160,8 +158,6 @@ pub struct Drawn {
     /// Of the way back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_kbit: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub back_loss_percent: Option<f64>,
     /// What the link is from a moment of the copy on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_mbit: Option<f64>,

@@ -185,3 +185,13 @@ proptest! {
         prop_assert_eq!(spec, again);
     }
 }
+
+#[test]
+fn delays_of_both_directions_replace_the_round_trip() {
+    let spec = read("rtt = '20ms'\nrate = '1Mbit'").expect("valid");
+    let one = serde_json::json!({ "forward": { "delay": "40ms" } });
+    assert!(spec.changed(&one).is_err(), "the other half of 20 ms would be negative");
+    let both = serde_json::json!({ "forward": { "delay": "40ms" }, "backward": { "delay": "30ms" } });
+    let changed = spec.changed(&both).expect("valid");
+    assert_eq!(changed.base_rtt().to_string(), "70ms");
+}

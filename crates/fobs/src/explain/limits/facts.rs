@@ -29,6 +29,10 @@ const STARVED: f64 = 0.1;
 /// Window of a session's channel in OpenSSH, bytes (64 packets of 32 KiB, channels.h): what passes in a round
 /// trip.
 const CHANNEL_WINDOW: f64 = 2.0 * 1024.0 * 1024.0;
+/// Congestion windows over the receiver's windows from which on the latter bound the streams all the time.
+const BEYOND: f64 = 1.2;
+/// Share of the busy time for which the receiver's windows are full then, at least.
+const BEYOND_HELD: f64 = 0.1;
 /// Part of its window that a channel carries in a round trip where that holds it back.
 const CHANNEL_HELD: std::ops::Range<f64> = 0.5..1.4;
 
@@ -92,10 +96,13 @@ impl<'a> Facts<'a> {
         before: Option<PathProfile>,
     ) -> Facts<'a> {
         let own = &all[segment.intervals.clone()];
+        let worse = segment.began == Began::WorsePath;
+        // The delays of a path that is longer now are no queue.
+        let own_base = if worse { based_anew(own) } else { own.to_vec() };
         let charge: Vec<&Interval> =
-            own.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
+            own_base.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
         let path = PathProfile::of(all, &charge);
-        let worse = segment.began == Began::WorsePath && path.kind.is_changed_by_a_step();
+        let worse = worse && path.kind.is_changed_by_a_step();
         let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
         let samples = trace.journal.sender();
         let first = samples.get(segment.intervals.start);
@@ -208,6 +215,11 @@ impl<'a> Facts<'a> {
         }
         let held = |us| share(us, streams.busy_us);
         let (window, buffer) = (held(streams.peer_window_us), held(streams.send_buffer_us));
+        // The kernel counts no time for which pacing spreads a full window over the round trip.
+        let is_beyond = streams.congestion_window_bytes as f64 > BEYOND * streams.peer_window_bytes as f64;
+        if window >= BEYOND_HELD && is_beyond {
+            return StreamBrake::PeerWindow;
+        }
         match window.max(buffer) >= STREAMS_HELD {
             true if window >= buffer => StreamBrake::PeerWindow,
             true => StreamBrake::SendBuffer,
@@ -235,6 +247,21 @@ pub(in crate::explain) fn goodput_bps(trace: &Trace) -> f64 {
             _ => 0.0,
         },
     }
+}
+
+/// Intervals whose delays count from the smallest of their own.
+fn based_anew(own: &[Interval]) -> Vec<Interval> {
+    let least = |of: fn(&SenderSample) -> u64| own.iter().map(|i| of(&i.sender)).filter(|us| *us > 0).min();
+    let round_trip = least(|s| s.rtt_low_us);
+    let there = own.iter().map(|i| i.sender.forward_low_us).min().unwrap_or(0);
+    let mut anew = own.to_vec();
+    for interval in &mut anew {
+        let sender = &mut interval.sender;
+        sender.rtt_min_us = round_trip.unwrap_or(sender.rtt_min_us);
+        sender.forward_low_us -= there;
+        sender.forward_high_us = sender.forward_high_us.saturating_sub(there);
+    }
+    anew
 }
 
 /// Stretches of intervals in which nothing came back, with the recovery, seconds.

@@ -183,10 +183,23 @@ fn streams(window: u64, buffer: u64, rtt_ms: u64) -> Trace {
     })
 }
 
+/// A window that is full for a part of the time only, below the congestion window.
+fn paced_streams() -> Trace {
+    trace_of("auto", |_, s, _| {
+        s.waits.add_us(Wait::Streams, WAIT_US);
+        (s.streams.rtt_us, s.streams.rtt_min_us) = (66_000, 65_000);
+        s.streams.busy_us += STEP_US;
+        s.streams.peer_window_us += STEP_US / 100 * 39;
+        (s.streams.congestion_window_bytes, s.streams.peer_window_bytes) = (560 << 10, 243 << 10);
+        s.bytes_frames_delivered += 200_000;
+    })
+}
+
 #[test]
 fn limits_of_streams_are_named_as_the_kernel_counts_them() {
     assert_named(&[
         ("windows are clamped", streams(80, 10, 66), Limit::StreamWindow),
+        ("windows are clamped, and pacing spreads them", paced_streams(), Limit::StreamWindow),
         ("send buffers are small", streams(10, 70, 66), Limit::StreamBuffer),
         ("TCP backs off", streams(20, 20, 66), Limit::StreamPath),
         ("windows are full because the path is", streams(95, 0, 93), Limit::StreamPath),
@@ -252,4 +265,23 @@ fn limits_of_the_receiver_are_named() {
             Limit::ReceiverBuffer,
         ),
     ]);
+}
+
+#[test]
+fn a_path_that_carried_more_while_an_end_limited_has_become_worse() {
+    let trace = trace_of("auto", |step, s, _| {
+        (s.rtt_us, s.rtt_low_us) = (20_000, 20_000);
+        if step < 9 {
+            s.cpu.run_us += STEP_US * 4 / 10;
+            s.cpu.delay_us += STEP_US * 6 / 10;
+            send(s, 1000, 0);
+        } else {
+            s.waits.add_us(Wait::Pacer, WAIT_US);
+            (s.rtt_us, s.rtt_low_us) = (24_000, 24_000);
+            send(s, 200, 0);
+        }
+    });
+    let why = explain(&trace);
+    assert_eq!(why.limit, Some(Limit::RouteChange), "{why:#?}");
+    assert_eq!(why.certainty, Certainty::Clear, "{}", why.sentence);
 }
