@@ -5,7 +5,7 @@ use fobs_proto::congestion::CongestionControl;
 use fobs_sim::Scene;
 use fobs_sim::flow::fobs::{FobsConfig, Object};
 use fobs_sim::host::FullQueue;
-use fobs_sim::link::Faults;
+use fobs_sim::link::{Change, Faults};
 use fobs_sim::rng::Chance;
 use fobs_sim::time::{MS, Nanos, SEC};
 
@@ -70,6 +70,20 @@ fn two_round_trips_after_an_outage_the_former_rate_is_back() {
         let back = until + 250 * MS + 4 * 50 * MS;
         let shares = played.shares(back, back + SEC);
         assert!(shares[0] >= 0.85, "{black}: {shares:?}");
+    }
+}
+
+#[test]
+fn a_path_that_has_become_longer_is_used_again() {
+    for (seed, longer) in SEEDS.zip([60 * MS, 100 * MS, 160 * MS]) {
+        let at = 2 * SEC + 37 * MS * seed;
+        // Half of it on the way there.
+        let scene = Scene::new(100 * MBIT, 20 * MS).seed(seed).change(at, Change::Delay(longer - 10 * MS));
+        let mut played = scene.fobs(fobs(200_000_000, CongestionControl::Auto)).start();
+        // A phase is two round trips, and a round trip more while little is sent: four of them, and the ramp.
+        let found = at + 20 * longer;
+        let shares = played.shares(found, found + 2 * SEC);
+        assert!(shares[0] >= 0.7, "{longer}: {shares:?}");
     }
 }
 

@@ -3,12 +3,13 @@
 
 use super::super::{AckSample, ModeReason};
 use super::Auto;
-use super::detect::{Crowd, CrowdSample, Joined, Overload, Room};
+use super::detect::{Crowd, CrowdSample, Joined, Longer, LongerSample, Overload, Room};
 use super::model::{QueueLevel, Shortfall};
 use super::priority::Priority;
 use super::probe::ProbePlan;
 use super::state::{Progress, State, Why};
 use crate::Rate;
+use std::time::Duration;
 
 /// What an ack comes to while cruising or draining; the first in this order counts.
 #[derive(Debug)]
@@ -104,15 +105,20 @@ impl Auto {
 
     fn find_crowd(&mut self, ack: &AckSample) -> Option<Crowd> {
         let (model, p) = (&self.model, &self.model.params);
-        // Not the target at the rate that the flow has fallen to: on a slow share a few packets are a long
-        // delay.
-        let target = model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target));
+        let target = self.longest_own_queue();
         // A flow at its least rate has nothing left to yield.
         let sends = model.pacing.as_bytes() as f64 / model.newest.as_bytes().max(1) as f64;
         let yields = if model.pacing > p.rate_min { 1.0 - sends } else { 1.0 };
         let patience = model.cycle_len().mul_f64(p.patience_cycles).max(p.patience_rounds * model.min_rtt);
         let sample = CrowdSample { queue: model.queue.delay(), target, yields, patience };
         self.detect.crowd.on_ack(ack, &sample, p)
+    }
+
+    /// The queue that this flow would leave standing. Not the target at the rate that the flow has fallen to: on
+    /// a slow share a few packets are a long delay.
+    fn longest_own_queue(&self) -> Duration {
+        let (model, p) = (&self.model, &self.model.params);
+        model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target))
     }
 
     /// What to probe with, if the queue vanished as it does when the path's rate rises, or nothing was ever
@@ -146,7 +152,11 @@ impl Auto {
         let share = self.model.share();
         let joined = self.detect.joiner.on_phase(index, share, level, self.bursts, &self.model.params);
         let creeps = self.cycle.creeps() && index > 1;
-        if overload == Overload::Persistent {
+        let yielding = self.yielding();
+        let longer = self.detect.longer.on_phase(yielding, &self.model.params);
+        if longer == Some(Longer) && !ack.app_limited {
+            self.take_longer_path(ack.now);
+        } else if overload == Overload::Persistent {
             self.enter_drain(ack.now, Why::Overloaded);
         } else if joined == Some(Joined) && !ack.app_limited {
             self.yield_to_joiner(ack);
@@ -158,6 +168,18 @@ impl Auto {
             let next = State::cruise(ack.now, index + 1);
             self.transition(ack.now, next, Why::NextPhase, self.cruise_gain());
         }
+    }
+
+    /// What the phase that is over says about the path's delay, if it yielded to a queue that is too long.
+    fn yielding(&self) -> Option<LongerSample> {
+        let (model, p) = (&self.model, &self.model.params);
+        let queue = model.queue.delay();
+        let yields = self.cruise_gain() < 1.0 && queue > p.crowd_queue * self.longest_own_queue();
+        (yields && !model.loses()).then_some(LongerSample {
+            queue,
+            arrived: model.newest,
+            pacing: model.pacing,
+        })
     }
 
     /// What the flow had is the newcomer's now.

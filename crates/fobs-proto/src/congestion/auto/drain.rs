@@ -120,6 +120,14 @@ impl Auto {
             && !model.loses()
     }
 
+    /// What looked like a queue is the path's delay now; its rate is to be found again.
+    pub(super) fn take_longer_path(&mut self, now: Timestamp) {
+        self.model.forget_base(now, self.model.min_rtt + self.model.queue.delay());
+        self.cycle.restart(now, self.model.min_rtt);
+        let gain = self.model.params.ramp_gain(0);
+        self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);
+    }
+
     /// A drain is over: what was lost in it is the path's own loss.
     pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
         self.model.losses.learn();
@@ -131,10 +139,7 @@ impl Auto {
             return self.enter_drain(now, Why::BaseFell);
         }
         if self.shows_no_queue(&drain) {
-            self.model.forget_base(now, self.model.min_rtt + self.model.queue.delay());
-            self.cycle.restart(now, self.model.min_rtt);
-            let gain = self.model.params.ramp_gain(0);
-            return self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);
+            return self.take_longer_path(now);
         }
         match self.probe_after_drain(now) {
             Some(plan) => self.enter_probe(now, plan, Why::AfterDrain),

@@ -288,6 +288,7 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Cruise, Kind::Drain, Why::Marked),
     (Kind::Cruise, Kind::Ramp, Why::StillRoom),
     (Kind::Cruise, Kind::Ramp, Why::QueuePassed),
+    (Kind::Cruise, Kind::Ramp, Why::PathLonger),
     (Kind::Cruise, Kind::Compete, Why::Crowded),
     (Kind::Cruise, Kind::Compete, Why::ClaimRaised),
     (Kind::Cruise, Kind::Probe, Why::Room),

@@ -7,6 +7,7 @@
 //! | [`BurstDetector`] | [`Bursts`]: cross traffic that takes all of the link and passes |
 //! | [`CrowdDetector`] | [`Crowd`]: other flows hold the queue |
 //! | [`JoinDetector`] | [`Joined`]: another `auto` flow takes its part |
+//! | [`LongerDetector`] | [`Longer`]: the path has become longer |
 //! | [`RiseDetector`] | [`Room`]: the queue vanished as it does when the path's rate rises |
 //! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer |
 //! | [`RelapseDetector`] | [`Relapse`]: what was resumed brought the queue back |
@@ -14,6 +15,7 @@
 mod burst;
 mod crowd;
 mod joiner;
+mod longer;
 mod policer;
 mod queue;
 mod relapse;
@@ -22,6 +24,7 @@ mod rise;
 pub(crate) use burst::{BurstDetector, Bursts};
 pub(crate) use crowd::{Crowd, CrowdDetector, CrowdSample};
 pub(crate) use joiner::{JoinDetector, Joined};
+pub(crate) use longer::{Longer, LongerDetector, LongerSample};
 pub(crate) use policer::{Overload, PolicerDetector};
 pub(crate) use queue::{QueueEvent, QueueWatch};
 pub(crate) use relapse::{Relapse, RelapseDetector, ResumedPhase};
@@ -36,6 +39,7 @@ pub(crate) struct Detectors {
     pub(crate) bursts: BurstDetector,
     pub(crate) crowd: CrowdDetector,
     pub(crate) joiner: JoinDetector,
+    pub(crate) longer: LongerDetector,
     pub(crate) rise: RiseDetector,
     pub(crate) policer: PolicerDetector,
     pub(crate) relapse: RelapseDetector,
@@ -48,6 +52,7 @@ impl Detectors {
             bursts: BurstDetector::default(),
             crowd: CrowdDetector::default(),
             joiner: JoinDetector::default(),
+            longer: LongerDetector::default(),
             rise: RiseDetector::new(params),
             policer: PolicerDetector::default(),
             relapse: RelapseDetector::default(),
