@@ -3,6 +3,7 @@
 mod direct;
 mod fetch;
 mod files;
+mod hashes;
 mod host;
 mod kept;
 mod login;
