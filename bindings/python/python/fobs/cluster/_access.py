@@ -49,8 +49,15 @@ class Local:
         return os.path.join(self.root, name) if name else self.root
 
     def list(self, name: str) -> list[Found]:
+        found = []
         with os.scandir(self.path(name)) as entries:
-            return [self._found(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            for entry in entries:
+                try:
+                    found.append(self._found(entry.name, entry.stat(follow_symlinks=False)))
+                except FileNotFoundError:
+                    # Another worker has renamed or removed it meanwhile.
+                    continue
+        return found
 
     def stat(self, name: str) -> Found | None:
         try:

@@ -153,15 +153,19 @@ def prepare_part(local: Local, file: File) -> str:
     return path
 
 
-def finish_file(local: Local, file: File, mode: int) -> Record:
-    """Gives a file whose ranges are all there its name; returns its record."""
+def finish_file(local: Local, file: File, mode: int, agreed_root: str | None) -> Record:
+    """Gives a file whose ranges are all there its name, if it has the root; returns its record."""
     pieces = read_pieces(local, file)
     count = (file.size + PIECE - 1) // PIECE
     if len(pieces) < count:
         raise IntegrityError(
             f"{count - len(pieces)} pieces of {file.name!r} are missing; call again to fetch them"
         )
-    root = _fobs.join_pieces([pieces[index] for index in range(count)])
+    root = _fobs.join_pieces([pieces[index] for index in range(count)]) if count > 1 else pieces[0].hex()
+    if agreed_root not in (None, root):
+        # Pieces of an earlier call, when another file of the same size and time was at the source.
+        _forget(local, file)
+        raise IntegrityError(f"{file.name!r} has not the root that was agreed on; call again to fetch it anew")
     path = local.path(f"{STATE}/{file.id}.part")
     os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
     os.chmod(path, mode)
@@ -169,10 +173,15 @@ def finish_file(local: Local, file: File, mode: int) -> Record:
     os.rename(path, local.path(file.name))
     record = (file.name, file.size, file.mtime_ns, root)
     note_done(local, Shard("range", (file,), start=0, end=file.size), [record])
+    _forget(local, file)
+    return record
+
+
+def _forget(local: Local, file: File) -> None:
+    """Removes the notes of a file's pieces."""
     for found in local.list(STATE):
         if found.name.startswith(f"{file.id}-"):
             local.remove(f"{STATE}/{found.name}")
-    return record
 
 
 def clear(access: Access) -> None:

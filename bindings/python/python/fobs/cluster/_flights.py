@@ -1,0 +1,106 @@
+"""Shards in transfer: handed to Dask, landed, let go of; and those that another source would bring sooner."""
+
+from __future__ import annotations
+
+import queue
+from dataclasses import dataclass
+from typing import Any
+
+from ._move import Assignment, move
+from ._pairs import Pair, Pairs
+from ._shards import Shard
+from ._workers import Workers
+
+# A slow range is fetched from another source as well where that halves the wait at least: until one of both is
+# there, its bytes come twice.
+_WORTH = 2.0
+
+
+@dataclass
+class Flight:
+    """A shard in transfer."""
+
+    shard: Shard
+    pair: Pair
+    future: Any
+    began: float
+    #: Bytes that are there.
+    told: int = 0
+    #: Whether it is the second one of its shard.
+    is_second: bool = False
+
+
+class Flights:
+    """All shards in transfer."""
+
+    def __init__(self, client: Any, pairs: Pairs, workers: Workers) -> None:
+        self.client, self.pairs, self.workers = client, pairs, workers
+        self.of: dict[str, Flight] = {}
+        self.landed: queue.Queue[str] = queue.Queue()
+        self.count = 0
+
+    def start(self, order: Assignment, pair: Pair, began: float, is_second: bool = False) -> None:
+        """Hands a shard to a worker."""
+        resources = self.workers.resources(pair.place)
+        future = self.client.submit(move, order, key=order.key, pure=False, retries=0, resources=resources)
+        self.pairs.take(pair)
+        self.of[order.key] = Flight(order.shard, pair, future, began, 0, is_second)
+        future.add_done_callback(lambda _: self.landed.put(order.key))
+
+    def next_key(self, run: str, shard: Shard) -> str:
+        self.count += 1
+        return f"fobs-{run}-{shard.id}-{self.count}"
+
+    def take(self, key: str) -> Flight | None:
+        """A flight that has ended or is given up, once."""
+        flight = self.of.pop(key, None)
+        if flight is not None:
+            self.pairs.give_back(flight.pair)
+        return flight
+
+    def let_go(self, key: str) -> None:
+        """Nobody waits for a flight any more: its worker ends it."""
+        flight = self.take(key)
+        if flight is not None:
+            flight.future.cancel()
+
+    def others(self, shard: Shard) -> list[str]:
+        """Flights of the same shard."""
+        return [key for key, flight in self.of.items() if flight.shard.id == shard.id]
+
+    def bytes(self) -> int:
+        """Bytes that are there of all shards in transfer, of one that is fetched twice the further ones."""
+        told: dict[str, int] = {}
+        for flight in list(self.of.values()):
+            told[flight.shard.id] = max(flight.told, told.get(flight.shard.id, 0))
+        return sum(told.values())
+
+    def lost(self) -> list[Flight]:
+        """Flights whose node has no worker any more, given up."""
+        gone = [
+            key
+            for key, flight in self.of.items()
+            if not self.workers.has(flight.pair.place) and not flight.future.done()
+        ]
+        flights = [self.of[key] for key in gone]
+        for key in gone:
+            self.let_go(key)
+        return flights
+
+    def slow(self, now: float) -> tuple[Flight, Pair] | None:
+        """The flight that gains most from being fetched elsewhere as well, and from where."""
+        best: tuple[float, Flight, Pair] | None = None
+        for flight in self.of.values():
+            if flight.shard.kind != "range" or len(self.others(flight.shard)) > 1:
+                continue
+            pair = self.pairs.choose(flight.shard, but=flight.pair.source)
+            if pair is None or not pair.source.session_rate:
+                continue
+            left, spent = flight.shard.bytes - flight.told, now - flight.began
+            there, here = left / pair.source.session_rate, left * spent / max(flight.told, 1)
+            # Not before the other one would have had the whole of it.
+            is_late = spent > flight.shard.bytes / pair.source.session_rate
+            if is_late and here > _WORTH * there and (best is None or here > best[0]):
+                best = (here, flight, pair)
+        return best[1:] if best else None
+
