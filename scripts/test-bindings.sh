@@ -24,7 +24,8 @@ python_tests() {
     scripts/into-venv.sh "$venv" "$built"
     (
         cd bindings/python
-        "$venv/bin/mypy" --cache-dir "$target/mypy" --python-version 3.11 -p fobs
+        "$venv/bin/mypy" --cache-dir "$target/mypy" --python-version 3.11 -p fobs \
+            -p snakemake_storage_plugin_fobs
         "$venv/bin/stubtest" fobs._fobs
         "$venv/bin/pytest" -q -p no:cacheprovider --import-mode=importlib tests "$@"
     )

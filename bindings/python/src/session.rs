@@ -83,9 +83,9 @@ impl Core {
     }
 
     /// The bytes from `start` to `end` of a remote file, at their place in the file at `path`, which exists.
-    /// Each piece that the device has kept gets a line in `journal`. Returns how many bytes were written. With
-    /// `expected`, the values of the pieces and whether the part is a whole file of one piece, no other bytes are
-    /// written.
+    /// Each piece that the device has kept gets a line in `journal`. Returns how many bytes were written.
+    /// `expected` is the values of the pieces and whether the part is a whole file of one piece: no other
+    /// bytes are written then.
     #[expect(clippy::too_many_arguments, reason = "as Python gives them")]
     fn get_part(
         &self,

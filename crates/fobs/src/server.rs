@@ -3,7 +3,6 @@
 mod direct;
 mod fetch;
 mod files;
-mod hashes;
 mod host;
 mod kept;
 mod login;

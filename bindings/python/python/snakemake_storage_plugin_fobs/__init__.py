@@ -52,7 +52,7 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
         if at.netloc not in self._files:
             settings = self.settings or StorageProviderSettings()
             named = {"identity": settings.identity, "known_hosts": settings.known_hosts}
-            options = {name: value for name, value in named.items() if value}
+            options: dict[str, Any] = {name: value for name, value in named.items() if value}
             self._files[at.netloc] = FobsFileSystem(
                 host=at.hostname or "", port=at.port, sessions=settings.sessions, **options
             )

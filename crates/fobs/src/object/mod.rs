@@ -221,8 +221,8 @@ impl Session {
         self.call().make_directories(name)
     }
 
-    /// Has the server hash files, at most a thousand, in pieces of `piece` bytes: for each its hashes, or why it
-    /// could not be read. They fit each other; whether they are true only the bytes show.
+    /// Has the server hash files, at most a thousand, in pieces of `piece` bytes: for each its hashes, or the
+    /// reason why it cannot be read. They fit each other; whether they are true only the bytes show.
     ///
     /// # Errors
     /// As [`list`](Self::list); `Usage` for a length that no piece can have (see [`pieces`](crate::pieces)).

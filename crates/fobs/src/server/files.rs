@@ -1,6 +1,8 @@
 //! Answers about files by name (protocol 2.12).
 
-use super::{Host, Policy, Wanted, fetch, hashes};
+mod hashes;
+
+use super::{Host, Policy, Wanted, fetch};
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};

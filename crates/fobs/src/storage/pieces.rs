@@ -1,5 +1,5 @@
-//! Pieces of a file: a power of two of bytes that begins at a multiple of it, so a whole subtree of the file's
-//! BLAKE3 tree. Whoever has the values of all pieces has the file's hash, and can verify each piece alone.
+//! Pieces of a file: a power of two of bytes that begins at a multiple of it, so a whole subtree of the
+//! file's BLAKE3 tree. The values of all pieces give the file's hash, and verify each piece alone.
 
 use super::Base;
 use super::names::{entry, refused};

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-from .._errors import IntegrityError
+from .._errors import CancelledError, IntegrityError
+from .._job import Job
 from .._session import _encode
-from ._access import session_with
+from ._access import of_task, session_with
 from ._nodes import Node
 from ._result import ClusterError
 from ._shards import PIECE, File, Tree
@@ -30,12 +31,26 @@ class Hashed:
     mode: int
     root: str
     values: tuple[bytes, ...]
+    #: Piece to which the first value belongs.
+    first: int = 0
+
+    def part(self, start: int, end: int) -> Hashed:
+        """With the values of a range alone: all of them are megabytes for a large file."""
+        first = start // PIECE
+        return replace(self, values=self.values[first : (end + PIECE - 1) // PIECE], first=first)
 
     def expected(self, start: int, end: int) -> tuple[list[bytes], bool]:
         """What a range must be: values of its pieces, and whether they are the hash of a whole file."""
         if not self.values:
             return [bytes.fromhex(self.root)], True
-        return list(self.values[start // PIECE : (end + PIECE - 1) // PIECE]), False
+        return list(self.values[start // PIECE - self.first : (end + PIECE - 1) // PIECE - self.first]), False
+
+    def is_piece(self, index: int, value: bytes) -> bool:
+        """Whether a piece is as expected; one of another range is not known."""
+        if not self.values:
+            return value.hex() == self.root
+        at = index - self.first
+        return 0 <= at < len(self.values) and self.values[at] == value
 
 
 #: Hashes of files, or why one could not be read.
@@ -45,12 +60,17 @@ Announced = dict[str, Union[Hashed, str]]
 def announce(node: Node, names: Sequence[str]) -> Announced:
     """Has a node hash its copies; runs on a worker."""
     said: Announced = {}
+    is_wanted, _ = of_task()
+
+    def check() -> None:
+        if not is_wanted():
+            raise CancelledError(f"the hashes of node {node.name} are not waited for any more")
+
     with session_with(node) as session:
         for at in range(0, len(names), _BATCH):
             batch = list(names[at : at + _BATCH])
-            found: list[Any] = session._job(
-                session._core.hash([_encode(n) for n in batch], PIECE), list
-            ).wait()
+            job: Job[list[Any]] = session._job(session._core.hash([_encode(n) for n in batch], PIECE), list)
+            found = job.wait(progress=lambda _: check())
             for name, one in zip(batch, found, strict=True):
                 if isinstance(one, str):
                     said[name] = one

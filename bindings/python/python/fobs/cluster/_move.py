@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,7 +15,7 @@ from .._errors import CancelledError, IntegrityError, PartialError, UsageError
 from .._job import Job, transferred
 from .._session import Session, _encode, _options, _paths
 from .._types import Progress, Result
-from ._access import Access, Local, Remote, access_to, session_with
+from ._access import Access, Local, Remote, access_to, of_task, session_with
 from ._agree import Hashed
 from ._nodes import Node
 from ._shards import PIECE, STATE, File, Shard, Tree, join, scan
@@ -127,25 +127,7 @@ class _Watch:
         self.assignment = assignment
         self.before = 0
         self.told = 0.0
-        self.is_wanted: Callable[[], bool] = lambda: True
-        self.tell: Callable[[int], None] = lambda count: None
-        try:
-            from distributed import get_worker
-
-            worker = get_worker()
-            run, key = assignment.run, assignment.key
-
-            def is_wanted() -> bool:
-                task = worker.state.tasks.get(key)
-                return task is not None and task.state == "executing"
-
-            def tell(count: int) -> None:
-                worker.log_event(f"fobs-{run}", {"key": key, "bytes": count})
-
-            self.is_wanted, self.tell = is_wanted, tell
-        except (ImportError, ValueError):
-            # Not on a worker.
-            pass
+        self.is_wanted, self.log = of_task()
 
     def check(self) -> None:
         if not self.is_wanted():
@@ -156,7 +138,8 @@ class _Watch:
         now = time.monotonic()
         if now - self.told >= _TELL_EVERY:
             self.told = now
-            self.tell(self.before + progress.bytes)
+            told = {"key": self.assignment.key, "bytes": self.before + progress.bytes}
+            self.log(f"fobs-{self.assignment.run}", told)
 
 
 def move(assignment: Assignment) -> Moved:
@@ -322,8 +305,7 @@ def _right(agreed: Hashed | None, pieces: dict[int, bytes]) -> dict[int, bytes]:
     """The pieces that are those of the file that was agreed on."""
     if agreed is None:
         return pieces
-    values = agreed.values or (bytes.fromhex(agreed.root),)
-    return {index: value for index, value in pieces.items() if value == values[index]}
+    return {index: value for index, value in pieces.items() if agreed.is_piece(index, value)}
 
 
 def _short(file: File, at: int) -> IntegrityError:

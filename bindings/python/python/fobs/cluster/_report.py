@@ -117,8 +117,8 @@ def _chart(result: ClusterResult) -> str:
     key = " ".join(f"<span><b class={way}></b>{text}</span>" for way, text in _WAYS.items() if way in used)
     axis = f"<div class=axis><span>0 s</span><span>{result.seconds:.1f} s</span></div>"
     # Names of up to 40 letters are shown whole.
-    label = min(max(len(node) for node, _ in lanes), 40) + 1
-    return f"<div style='--label:{label}ch'>{''.join(rows)}{axis}</div><p class=key>{key}</p>"
+    letters = min(max(len(node) for node, _ in lanes), 40) + 1
+    return f"<div style='--label:{letters}ch'>{''.join(rows)}{axis}</div><p class=key>{key}</p>"
 
 
 def _bar(line: ShardLine, seconds: float) -> str:

@@ -191,7 +191,9 @@ class Run:
 
     def _start(self, shard: Shard, pair: Pair, is_second: bool = False) -> None:
         key = self.flights.next_key(self.id, shard)
-        agreed = {file.name: self.survey.agreed[file.name] for file in shard.files if file.name in self.survey.agreed}
+        known = self.survey.agreed
+        agreed = {file.name: known[file.name] for file in shard.files if file.name in known}
+        agreed = {name: hashed.part(shard.start, shard.end) for name, hashed in agreed.items()}
         order = Assignment(self.id, key, shard, pair.source.node, pair.destination.node, pair.way, agreed)
         self.flights.start(order, pair, time.monotonic() - self.began, is_second)
 

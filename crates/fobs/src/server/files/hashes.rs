@@ -10,8 +10,8 @@ pub(crate) const FILES_MAX: usize = 1000;
 /// Values of one entry: a message of 64 KiB.
 const VALUES_MAX: usize = 1024;
 
-/// Answers: for each file entries with the values of its pieces, the last one with its root. A file that cannot
-/// be read has one entry that is no file, with the reason for a name.
+/// Answers: for each file entries with the values of its pieces, the last one with its root. A file that
+/// cannot be read has one entry that is no file, with the reason for a name.
 pub(super) fn serve(
     base: &Base,
     paths: &[Bytes],
@@ -46,5 +46,5 @@ pub(super) fn serve(
 }
 
 fn entry_of(name: Vec<u8>) -> WireEntry {
-    super::fetch::as_entry(name)
+    crate::server::fetch::as_entry(name)
 }
