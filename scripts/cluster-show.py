@@ -246,7 +246,7 @@ def run(options: argparse.Namespace, work: Path, source: Path, kill: int, copies
     network = Network(options.bin, here, options.mbit)
     show = Show(network, options.bin, here)
     try:
-        show.begin(source, destination, max(2, copies))
+        show.begin(source, destination, 2 * max(1, copies))
         nodes = show.nodes_file(source, destination)
         arguments = [f"tcp://{SCHEDULER}:8786", str(nodes), str(kill), str(copies), str(options.report or "")]
         command = ["ip", "netns", "exec", network.core, sys.executable, __file__, "--inside", *arguments]
@@ -294,8 +294,8 @@ def inside(scheduler: str, nodes: str, kill: int, copies: int, report: str) -> i
         usage = time.process_time()
         if copies:
             sources, destinations = read_nodes(nodes)
-            chosen = [replace(node.below("large"), sessions=1) for node in sources[:copies]]
-            here = replace(destinations[0], sessions=max(2, copies))
+            chosen = [node.below("large") for node in sources[:copies]]
+            here = replace(destinations[0], sessions=sum(node.sessions for node in chosen))
             result = transfer(chosen, here, client, copies=True, report=report or None)
         else:
             result = transfer("", "", client, nodes=nodes, progress=follow, report=report or None)

@@ -63,7 +63,7 @@ def transfer(
     source, destination = both_sides(src, dst, nodes)
     copies = copies or root is not None
     if copies:
-        destination = tuple(_with_room(node, len(source)) for node in destination)
+        destination = tuple(_with_room(node, sum(one.sessions for one in source)) for node in destination)
     with _connected(client, [*source, *destination]) as connected:
         run = Run(connected, source, destination, options, progress, copies, root)
         try:
@@ -77,9 +77,9 @@ def transfer(
     return result
 
 
-def _with_room(node: Node, sources: int) -> Node:
-    """This host as a destination, with a session for each copy."""
-    return replace(node, sessions=min(max(node.sessions, sources), SESSIONS_MAX)) if node.name == HERE else node
+def _with_room(node: Node, sessions: int) -> Node:
+    """This host as a destination, with the sessions of all copies."""
+    return replace(node, sessions=min(max(node.sessions, sessions), SESSIONS_MAX)) if node.name == HERE else node
 
 
 @contextmanager
