@@ -127,14 +127,24 @@ def test_two_copies_that_differ_are_both_named_unless_the_root_is_given(
     copies: Copies, tmp_path: Path, content: Callable[[int], bytes]
 ) -> None:
     copies.start(2, content(9 * MIB))
-    copies.write("s2", content(9 * MIB + 1)[:-1])
+    copies.write("s1", content(9 * MIB + 1)[:-1])
     with pytest.raises(ClusterError, match="copies of 'object' differ: node s1 has .*, node s2 has ") as failed:
         copies.pull(tmp_path / "here")
     assert failed.value.exit_code == 7
     assert not (tmp_path / "here" / "object").exists()
     result = copies.pull(tmp_path / "here", root=copies.root)
     assert (tmp_path / "here" / "object").read_bytes() == copies.content
-    assert list(dropped(result)) == ["s2"]
+    assert list(dropped(result)) == ["s1"]
+
+
+def test_with_a_root_a_copy_that_differs_is_found_by_its_first_range(
+    copies: Copies, tmp_path: Path, content: Callable[[int], bytes]
+) -> None:
+    copies.start(2, content(40 * MIB))
+    copies.write("s2", bytes(30 * MIB))
+    result = copies.pull(tmp_path / "here", root=copies.root)
+    assert (tmp_path / "here" / "object").read_bytes() == copies.content
+    assert list(dropped(result)) == ["s2"] and by_source(result)["s2"] == 0
 
 
 def test_a_wrong_root_is_refused(copies: Copies, tmp_path: Path, content: Callable[[int], bytes]) -> None:
@@ -272,3 +282,30 @@ def test_the_command_takes_several_sources_and_a_root(
     differ = run(*urls, str(tmp_path / "there"))
     assert differ.returncode == 7 and "node s1 has" in differ.stderr and "node s2 has" in differ.stderr
     assert run(urls[0]).returncode == 1
+
+
+def test_a_second_call_keeps_only_pieces_of_the_right_file(
+    copies: Copies, tmp_path: Path, content: Callable[[int], bytes]
+) -> None:
+    """Between two calls the copies become another file of the same size and time, but for one part."""
+    first = bytearray(content(48 * MIB))
+    copies.start(2, bytes(first))
+
+    def stop(progress: Any) -> None:
+        if progress.bytes > len(first) / 2:
+            raise InterruptedError
+
+    rates = dict.fromkeys(copies.daemons, 30_000_000)
+    with pytest.raises(InterruptedError):
+        copies.pull(tmp_path / "here", rates, progress=stop)
+    first[20 * MIB :] = bytes(28 * MIB)
+    copies.content = bytes(first)
+    for name in copies.daemons:
+        copies.write(name, copies.content)
+    # Other shards than those of the first call.
+    nodes = [copies.node("s1"), copies.node("s2")]
+    here = Node("d1", path=str(tmp_path / "here"), sessions=1)
+    result = transfer(nodes, here, root=copies.root)
+    assert (tmp_path / "here" / "object").read_bytes() == copies.content
+    assert 0 < result.resumed_bytes <= 20 * MIB
+    assert not (tmp_path / "here" / ".fobs-cluster").exists()

@@ -153,6 +153,11 @@ def _as_agreed(file: File, agreed: Hashed | None) -> File:
     return file if agreed is None else File(file.name, agreed.size, agreed.mtime_ns)
 
 
+def has_root(said: Union[Hashed, str], root: str) -> bool:
+    """Whether a copy has a root."""
+    return isinstance(said, Hashed) and said.root == root
+
+
 def is_root(text: str) -> bool:
     """Whether a text is a BLAKE3 hash in hex."""
     return len(text) == 64 and all(letter in "0123456789abcdef" for letter in text)

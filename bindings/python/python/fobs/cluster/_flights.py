@@ -11,9 +11,9 @@ from ._pairs import Pair, Pairs
 from ._shards import Shard
 from ._workers import Workers
 
-# A slow range is fetched from another source as well where that halves the wait at least: until one of both is
-# there, its bytes come twice.
-_WORTH = 2.0
+# A slow range is fetched from another source as well where that halves the wait at least, and makes it shorter by so
+# many seconds: until one of both is there, its bytes come twice, and beginning takes some round trips.
+_WORTH, _GAIN_MIN = 2.0, 1.0
 
 
 @dataclass
@@ -24,8 +24,9 @@ class Flight:
     pair: Pair
     future: Any
     began: float
-    #: Bytes that are there.
+    #: Bytes that are there, and those among them that were when it began.
     told: int = 0
+    resumed: int = 0
     #: Whether it is the second one of its shard.
     is_second: bool = False
 
@@ -44,7 +45,7 @@ class Flights:
         resources = self.workers.resources(pair.place)
         future = self.client.submit(move, order, key=order.key, pure=False, retries=0, resources=resources)
         self.pairs.take(pair)
-        self.of[order.key] = Flight(order.shard, pair, future, began, 0, is_second)
+        self.of[order.key] = Flight(order.shard, pair, future, began, is_second=is_second)
         future.add_done_callback(lambda _: self.landed.put(order.key))
 
     def next_key(self, run: str, shard: Shard) -> str:
@@ -100,7 +101,8 @@ class Flights:
             there, here = left / pair.source.session_rate, left * spent / max(flight.told, 1)
             # Not before the other one would have had the whole of it.
             is_late = spent > flight.shard.bytes / pair.source.session_rate
-            if is_late and here > _WORTH * there and (best is None or here > best[0]):
+            is_worth = here > _WORTH * there and here - there > _GAIN_MIN
+            if is_late and is_worth and (best is None or here > best[0]):
                 best = (here, flight, pair)
         return best[1:] if best else None
 

@@ -125,7 +125,7 @@ class _Watch:
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
-        self.before = 0
+        self.before = self.resumed = 0
         self.told = 0.0
         self.is_wanted, self.log = of_task()
 
@@ -138,7 +138,7 @@ class _Watch:
         now = time.monotonic()
         if now - self.told >= _TELL_EVERY:
             self.told = now
-            told = {"key": self.assignment.key, "bytes": self.before + progress.bytes}
+            told = {"key": self.assignment.key, "bytes": self.before + progress.bytes, "resumed": self.resumed}
             self.log(f"fobs-{self.assignment.run}", told)
 
 
@@ -282,9 +282,10 @@ def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
         watch.check()
         path = prepare_part(local, file)
         journal = local.path(f"{STATE}/{file.id}-{shard.start}.pieces")
-        runs = missing_runs(file, _right(agreed, read_pieces(local, file)), shard.start, shard.end)
+        pieces = read_pieces(local, file, None if agreed is None else agreed.is_piece)
+        runs = missing_runs(file, pieces, shard.start, shard.end)
         resumed = shard.bytes - sum(end - start for start, end in runs)
-        watch.before, why = resumed, ""
+        watch.before, watch.resumed, why = resumed, resumed, ""
         for start, end in runs:
             options = _options(dict(assignment.other.options))
             expected = None if agreed is None else agreed.expected(start, end)
@@ -299,13 +300,6 @@ def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
         if agreed is None:
             _check_source(session, file)
     return Moved(shard.id, (), shard.bytes, resumed, time.monotonic() - began, (), why, mode)
-
-
-def _right(agreed: Hashed | None, pieces: dict[int, bytes]) -> dict[int, bytes]:
-    """The pieces that are those of the file that was agreed on."""
-    if agreed is None:
-        return pieces
-    return {index: value for index, value in pieces.items() if agreed.is_piece(index, value)}
 
 
 def _short(file: File, at: int) -> IntegrityError:
@@ -358,6 +352,6 @@ def _hash(path: str, size: int) -> str:
     return _fobs.join_pieces(_fobs.hash_pieces(path, 0, size, PIECE))
 
 
-def finish(node: Node, file: File, mode: int, root: str | None) -> Record:
+def finish(node: Node, file: File, mode: int, agreed: Hashed | None) -> Record:
     """Gives a file its name whose ranges have all come; at a worker of the destination."""
-    return finish_file(Local(node.path or ""), file, mode, root)
+    return finish_file(Local(node.path or ""), file, mode, None if agreed is None else agreed.is_piece)

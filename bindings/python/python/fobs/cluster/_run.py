@@ -203,33 +203,38 @@ class Run:
             return
         status = flight.future.status
         if status == "finished":
-            self._give_up_others(flight)
-            self._add_up(flight, flight.future.result())
+            moved = flight.future.result()
+            self._add_up(flight, moved, self._give_up_others(flight, moved))
         elif status == "error":
             self._fail(flight, flight.future.exception())
         else:
             self._lost(flight, "the scheduler has let go of it")
 
-    def _give_up_others(self, flight: Flight) -> None:
-        """The first flight of a shard that is verified wins."""
+    def _give_up_others(self, flight: Flight, moved: Moved) -> int:
+        """The first flight of a shard that is verified wins; the bytes in it that the other one brought."""
+        kept = 0
         for key in self.flights.others(flight.shard):
             slow = self.flights.of[key]
             if flight.is_second:
                 seconds = time.monotonic() - self.began - slow.began
+                kept = max(moved.resumed_bytes - slow.resumed, 0)
+                slow.pair.source.bytes += kept
+                slow.pair.destination.bytes += kept
                 self._note_elsewhere(
                     f"node {slow.pair.source.node.name}, {slow.shard}, {slow.pair}: slow, {shown_size(slow.told)} in "
                     f"{seconds:.1f} s; fetched from {flight.pair.source.node.name} meanwhile"
                 )
             self.flights.let_go(key)
+        return kept
 
-    def _add_up(self, flight: Flight, moved: Moved) -> None:
+    def _add_up(self, flight: Flight, moved: Moved, kept: int) -> None:
         shard, pair = flight.shard, flight.pair
         self.shards += 1
-        sent = moved.bytes - moved.resumed_bytes
+        sent, resumed = moved.bytes - moved.resumed_bytes, moved.resumed_bytes - kept
         self.pairs.succeeded(pair, sent, moved.seconds)
         self._note(list(moved.records))
         self.moved_bytes += moved.bytes
-        self.resumed_bytes += moved.resumed_bytes
+        self.resumed_bytes += resumed
         where = f"shard {shard.id}, nodes {pair}"
         self.errors += [(name, f"{why} ({where})") for name, why in moved.failed]
         now = time.monotonic() - self.began
@@ -248,11 +253,11 @@ class Run:
 
     def _finish(self, file: File, mode: int) -> None:
         places = [(n, at) for n, at in self.workers.places(self.destination, ()) if n is at]
-        root = self.survey.agreed[file.name].root if file.name in self.survey.agreed else None
+        agreed = self.survey.agreed.get(file.name)
         record = self.survey.first_that_can(
             places,
             "destination",
-            lambda node, at: self.workers.beside(node, at, partial(finish, node, file, mode, root)),
+            lambda node, at: self.workers.beside(node, at, partial(finish, node, file, mode, agreed)),
         )
         self._note([record])
 
@@ -329,8 +334,9 @@ class Run:
 
     def _hear(self, event: Any) -> None:
         message = event[1] if isinstance(event, tuple) else event
-        if isinstance(message, dict) and message.get("key") in self.flights.of:
-            self.flights.of[message["key"]].told = int(message["bytes"])
+        flight = self.flights.of.get(str(message.get("key"))) if isinstance(message, dict) else None
+        if flight is not None:
+            flight.told, flight.resumed = int(message["bytes"]), int(message["resumed"])
 
     def _tell(self) -> None:
         if self.progress is None:

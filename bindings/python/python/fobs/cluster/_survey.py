@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._errors import UsageError
-from ._agree import Hashed, agree, announce, as_agreed
+from ._agree import Announced, Hashed, agree, announce, as_agreed, has_root
 from ._move import Standing, look_at_destination, look_at_source
 from ._nodes import Node
 from ._pairs import Pairs
@@ -104,17 +104,31 @@ class Survey:
             raise UsageError("copies are verified at the destination; start workers at its nodes")
         if not names:
             return tree
-        asked = {
-            state.node.name: self.workers.submit(announce, places[index % len(places)], state.node, names)
-            for index, state in enumerate(self.pairs.sources)
-        }
-        agreement = agree(names, {name: _outcome(future) for name, future in asked.items()}, self.root)
+        agreement = agree(names, self._announced(names, places), self.root)
         for state in self.pairs.sources:
             if state.node.name in agreement.dropped:
                 state.dropped = agreement.dropped[state.node.name]
                 self.workers.notices.append(f"node {state.node.name} was left out: {state.dropped}")
         self.agreed = agreement.files
         return as_agreed(tree, self.agreed)
+
+    def _announced(self, names: list[str], places: list[Node]) -> dict[str, Announced | OSError]:
+        """What the nodes say of their copies: all at once, or one after the other until one has the given root."""
+        nodes = [state.node for state in self.pairs.sources]
+        if self.root is None:
+            asked = {
+                node.name: self.workers.submit(announce, places[index % len(places)], node, names)
+                for index, node in enumerate(nodes)
+            }
+            return {name: _outcome(future) for name, future in asked.items()}
+        said: dict[str, Announced | OSError] = {}
+        for node in nodes:
+            one = _outcome(self.workers.submit(announce, places[0], node, names))
+            said[node.name] = one
+            if not isinstance(one, OSError) and has_root(one[names[0]], self.root):
+                # The pieces of the others are verified against these, so they need not hash.
+                break
+        return said
 
     def is_done(self, file: File, standing: Standing) -> bool:
         """Whether an earlier call has verified it."""
@@ -125,9 +139,10 @@ class Survey:
         return self.root in (None, record[3])
 
 
-def _outcome(future: Any) -> Any:
+def _outcome(future: Any) -> Announced | OSError:
     """What a task returned, or the error of a node."""
     try:
-        return future.result()
+        announced: Announced = future.result()
+        return announced
     except OSError as error:
         return error
