@@ -206,7 +206,8 @@ def test_a_source_that_is_killed_holds_nothing_up(
             killed.set()
             copies.daemons["s2"].stop()
 
-    rates = dict.fromkeys(copies.daemons, 80_000_000)
+    # A range takes 2 s, so that some of the killed one's are in transfer.
+    rates = dict.fromkeys(copies.daemons, 30_000_000)
     result = copies.pull(tmp_path / "here", rates, progress=kill)
     assert killed.is_set()
     assert (tmp_path / "here" / "object").read_bytes() == copies.content
@@ -309,3 +310,16 @@ def test_a_second_call_keeps_only_pieces_of_the_right_file(
     assert (tmp_path / "here" / "object").read_bytes() == copies.content
     assert 0 < result.resumed_bytes <= 20 * MIB
     assert not (tmp_path / "here" / ".fobs-cluster").exists()
+
+
+def test_a_range_that_was_fetched_elsewhere_is_not_written_to_again(
+    copies: Copies, tmp_path: Path, content: Callable[[int], bytes]
+) -> None:
+    """The slow source goes on for a moment; the file has the time of its copies nevertheless."""
+    copies.start(2, content(30 * MIB))
+    result = copies.pull(tmp_path / "here", {"s1": 200_000_000, "s2": 20_000_000})
+    time.sleep(1)
+    assert (tmp_path / "here" / "object").stat().st_mtime_ns == 10**18
+    assert result.resumed_bytes == 0
+    assert sum(by_source(result).values()) == len(copies.content)
+    assert any("slow" in line for line in result.moved_elsewhere), result.moved_elsewhere

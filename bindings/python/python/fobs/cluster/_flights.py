@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import queue
+import time
 from dataclasses import dataclass
 from typing import Any
 
 from ._move import Assignment, move
 from ._pairs import Pair, Pairs
-from ._shards import Shard
+from ._shards import File, Shard
 from ._workers import Workers
 
 # A slow range is fetched from another source as well where that halves the wait at least, and makes it shorter by so
 # many seconds: until one of both is there, its bytes come twice, and beginning takes some round trips.
 _WORTH, _GAIN_MIN = 2.0, 1.0
+
+
+# How long a flight that was let go is waited for, seconds: its worker looks five times a second.
+_ENDING_MAX = 5.0
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Flights:
         self.of: dict[str, Flight] = {}
         self.landed: queue.Queue[str] = queue.Queue()
         self.count = 0
+        #: Flights that were let go and may still write: their files, and until when they are waited for.
+        self.ending: dict[str, tuple[str, float]] = {}
 
     def start(self, order: Assignment, pair: Pair, began: float, is_second: bool = False) -> None:
         """Hands a shard to a worker."""
@@ -63,7 +70,19 @@ class Flights:
         """Nobody waits for a flight any more: its worker ends it."""
         flight = self.take(key)
         if flight is not None:
+            if flight.shard.kind == "range":
+                self.ending[key] = (flight.shard.files[0].id, time.monotonic() + _ENDING_MAX)
             flight.future.cancel()
+
+    def ended(self, key: str) -> None:
+        """The worker of a flight says that it writes no more."""
+        if self.ending.pop(key, None) is not None:
+            self.landed.put(key)
+
+    def may_write(self, file: File) -> bool:
+        """Whether a flight that was let go may still write to a file. A worker that is gone says nothing."""
+        now = time.monotonic()
+        return any(name == file.id and now < until for name, until in list(self.ending.values()))
 
     def others(self, shard: Shard) -> list[str]:
         """Flights of the same shard."""

@@ -144,7 +144,16 @@ class _Watch:
 
 def move(assignment: Assignment) -> Moved:
     """Moves one shard; raises what stopped it."""
-    began, watch = time.monotonic(), _Watch(assignment)
+    watch = _Watch(assignment)
+    try:
+        return _move(assignment, watch)
+    finally:
+        # Nothing of it writes any more.
+        watch.log(f"fobs-{assignment.run}", {"key": assignment.key, "ended": True})
+
+
+def _move(assignment: Assignment, watch: _Watch) -> Moved:
+    began = time.monotonic()
     shard = assignment.shard
     if shard.kind == "check":
         records, bytes_, resumed, failed, why = _check(assignment, watch)

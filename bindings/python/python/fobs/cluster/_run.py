@@ -89,7 +89,8 @@ class Run:
         self.roots: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
         self.ranges_left: dict[str, int] = {}
-        self.modes: dict[str, int] = {}
+        #: Files whose ranges are all there, and their modes.
+        self.complete: list[tuple[File, int]] = []
         self.errors: list[tuple[str, str]] = []
         self.given_up: list[ClusterError] = []
         self.elsewhere: list[str] = []
@@ -157,13 +158,14 @@ class Run:
 
     def _loop(self) -> None:
         ticked = 0.0
-        while self.pending or self.flights.of:
+        while self.pending or self.flights.of or self.complete:
             self._hand_out()
             try:
                 key = self.flights.landed.get(timeout=_TICK)
                 self._land(key)
             except queue.Empty:
                 pass
+            self._finish_complete()
             if self.beaten is not None:
                 raise self.beaten
             if time.monotonic() - ticked >= _TICK:
@@ -249,7 +251,15 @@ class Run:
             file = shard.files[0]
             self.ranges_left[file.id] -= 1
             if self.ranges_left[file.id] == 0:
-                self._finish(file, moved.mode)
+                self.complete.append((file, moved.mode))
+
+    def _finish_complete(self) -> None:
+        """Gives files their names whose ranges are there, once nothing writes to them any more."""
+        writable = [entry for entry in self.complete if self.flights.may_write(entry[0])]
+        for file, mode in self.complete:
+            if (file, mode) not in writable:
+                self._finish(file, mode)
+        self.complete = writable
 
     def _finish(self, file: File, mode: int) -> None:
         places = [(n, at) for n, at in self.workers.places(self.destination, ()) if n is at]
@@ -335,7 +345,9 @@ class Run:
     def _hear(self, event: Any) -> None:
         message = event[1] if isinstance(event, tuple) else event
         flight = self.flights.of.get(str(message.get("key"))) if isinstance(message, dict) else None
-        if flight is not None:
+        if isinstance(message, dict) and "ended" in message:
+            self.flights.ended(str(message["key"]))
+        elif flight is not None:
             flight.told, flight.resumed = int(message["bytes"]), int(message["resumed"])
 
     def _tell(self) -> None:
