@@ -338,7 +338,7 @@ def main() -> int:
     parser.add_argument("--mbit", type=int, default=50, help="rate of each path")
     parser.add_argument("--megabytes", type=int, default=3000)
     parser.add_argument("--kill", type=int, default=2)
-    parser.add_argument("--copies", type=int, help="pull one object from so many nodes, instead of a tree")
+    parser.add_argument("--copies", type=int, help="number of nodes from which one object is pulled, instead of a tree")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()

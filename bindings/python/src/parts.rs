@@ -81,7 +81,7 @@ impl Part {
         }
         let count = (end - start).div_ceil(piece);
         if expected.as_ref().is_some_and(|expected| expected.values.len() as u64 != count) {
-            return Err(Error::new(ErrorKind::Usage, format!("{count} pieces have so many values")));
+            return Err(Error::new(ErrorKind::Usage, format!("{count} pieces have {count} values")));
         }
         let refuse = |path: &PathBuf, error: io::Error| {
             let message = format!("cannot write to '{}': {error}", path.display());

@@ -24,7 +24,7 @@ _BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """What a node says of its copy of a file. ``values`` are those of its pieces; none for one piece."""
+    """A copy of a file as its node announces it. ``values`` are those of its pieces; none for one piece."""
 
     size: int
     mtime_ns: int
@@ -59,7 +59,7 @@ Announced = dict[str, Union[Hashed, str]]
 
 def announce(node: Node, names: Sequence[str]) -> Announced:
     """Has a node hash its copies; runs on a worker."""
-    said: Announced = {}
+    announced_by: Announced = {}
     is_wanted, _ = of_task()
 
     def check() -> None:
@@ -73,11 +73,11 @@ def announce(node: Node, names: Sequence[str]) -> Announced:
             found = job.wait(progress=lambda _: check())
             for name, one in zip(batch, found, strict=True):
                 if isinstance(one, str):
-                    said[name] = one
+                    announced_by[name] = one
                 else:
                     size, mtime_ns, mode, root, values = one
-                    said[name] = Hashed(size, mtime_ns, mode, bytes(root).hex(), tuple(map(bytes, values)))
-    return said
+                    announced_by[name] = Hashed(size, mtime_ns, mode, bytes(root).hex(), tuple(map(bytes, values)))
+    return announced_by
 
 
 @dataclass(frozen=True)
@@ -88,17 +88,17 @@ class Agreement:
     dropped: dict[str, str]
 
 
-def agree(names: Sequence[str], said: Mapping[str, Union[Announced, OSError]], root: str | None) -> Agreement:
-    """What the nodes ``said`` have in common: the ``root`` of the caller, or that of more than half of them.
+def agree(names: Sequence[str], announced_by: Mapping[str, Union[Announced, OSError]], root: str | None) -> Agreement:
+    """What the nodes ``announced_by`` have in common: the ``root`` of the caller, or that of more than half of them.
 
     Raises :class:`ClusterError` with the names of nodes that contradict each other.
     """
     files: dict[str, Hashed] = {}
-    dropped = {node: f"it cannot hash its copy: {one}" for node, one in said.items() if isinstance(one, OSError)}
+    dropped = {node: f"it cannot hash its copy: {one}" for node, one in announced_by.items() if isinstance(one, OSError)}
     for name in names:
         roots: dict[str, list[str]] = {}
         kept: dict[str, Hashed] = {}
-        for node, announced in said.items():
+        for node, announced in announced_by.items():
             if isinstance(announced, OSError):
                 continue
             one = announced[name]
@@ -109,7 +109,7 @@ def agree(names: Sequence[str], said: Mapping[str, Union[Announced, OSError]], r
                 kept.setdefault(one.root, one)
         if not roots:
             why = "; ".join(f"node {node}: {why}" for node, why in dropped.items())
-            raise ClusterError(f"no node can hash its copy of {name!r}: {why}", _first_error(said))
+            raise ClusterError(f"no node can hash its copy of {name!r}: {why}", _first_error(announced_by))
         right = root or max(roots, key=lambda one: len(roots[one]))
         if root is not None and root not in roots:
             raise ClusterError(
@@ -130,8 +130,8 @@ def agree(names: Sequence[str], said: Mapping[str, Union[Announced, OSError]], r
     return Agreement(files, dropped)
 
 
-def _first_error(said: Mapping[str, Union[Announced, OSError]]) -> BaseException:
-    return next((one for one in said.values() if isinstance(one, OSError)), FileNotFoundError())
+def _first_error(announced_by: Mapping[str, Union[Announced, OSError]]) -> BaseException:
+    return next((one for one in announced_by.values() if isinstance(one, OSError)), FileNotFoundError())
 
 
 def _named(roots: Mapping[str, list[str]], kept: Mapping[str, Hashed]) -> str:
@@ -153,9 +153,9 @@ def _as_agreed(file: File, agreed: Hashed | None) -> File:
     return file if agreed is None else File(file.name, agreed.size, agreed.mtime_ns)
 
 
-def has_root(said: Union[Hashed, str], root: str) -> bool:
+def has_root(announced_by: Union[Hashed, str], root: str) -> bool:
     """Whether a copy has a root."""
-    return isinstance(said, Hashed) and said.root == root
+    return isinstance(announced_by, Hashed) and announced_by.root == root
 
 
 def is_root(text: str) -> bool:

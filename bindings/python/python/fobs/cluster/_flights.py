@@ -12,8 +12,8 @@ from ._pairs import Pair, Pairs
 from ._shards import File, Shard
 from ._workers import Workers
 
-# A slow range is fetched from another source as well where that halves the wait at least, and makes it shorter by so
-# many seconds: until one of both is there, its bytes come twice, and beginning takes some round trips.
+# A slow range is fetched from another source as well where that halves the wait at least and saves this time, seconds:
+# its bytes come twice until one of both is there, and beginning takes some round trips.
 _WORTH, _GAIN_MIN = 2.0, 1.0
 
 
@@ -30,7 +30,7 @@ class Flight:
     future: Any
     began: float
     #: Bytes that are there, and those among them that were when it began.
-    told: int = 0
+    moved: int = 0
     resumed: int = 0
     #: Whether it is the second one of its shard.
     is_second: bool = False
@@ -75,12 +75,12 @@ class Flights:
             flight.future.cancel()
 
     def ended(self, key: str) -> None:
-        """The worker of a flight says that it writes no more."""
+        """The worker of a flight writes no more."""
         if self.ending.pop(key, None) is not None:
             self.landed.put(key)
 
     def may_write(self, file: File) -> bool:
-        """Whether a flight that was let go may still write to a file. A worker that is gone says nothing."""
+        """Whether a flight that was let go may still write to a file. A worker that is gone sends no sign."""
         now = time.monotonic()
         return any(name == file.id and now < until for name, until in list(self.ending.values()))
 
@@ -90,10 +90,10 @@ class Flights:
 
     def bytes(self) -> int:
         """Bytes that are there of all shards in transfer, of one that is fetched twice the further ones."""
-        told: dict[str, int] = {}
+        most: dict[str, int] = {}
         for flight in list(self.of.values()):
-            told[flight.shard.id] = max(flight.told, told.get(flight.shard.id, 0))
-        return sum(told.values())
+            most[flight.shard.id] = max(flight.moved, most.get(flight.shard.id, 0))
+        return sum(most.values())
 
     def lost(self) -> list[Flight]:
         """Flights whose node has no worker any more, given up."""
@@ -116,8 +116,8 @@ class Flights:
             pair = self.pairs.choose(flight.shard, but=flight.pair.source)
             if pair is None or not pair.source.session_rate:
                 continue
-            left, spent = flight.shard.bytes - flight.told, now - flight.began
-            there, here = left / pair.source.session_rate, left * spent / max(flight.told, 1)
+            left, spent = flight.shard.bytes - flight.moved, now - flight.began
+            there, here = left / pair.source.session_rate, left * spent / max(flight.moved, 1)
             # Not before the other one would have had the whole of it.
             is_late = spent > flight.shard.bytes / pair.source.session_rate
             is_worth = here > _WORTH * there and here - there > _GAIN_MIN

@@ -138,8 +138,8 @@ class _Watch:
         now = time.monotonic()
         if now - self.told >= _TELL_EVERY:
             self.told = now
-            told = {"key": self.assignment.key, "bytes": self.before + progress.bytes, "resumed": self.resumed}
-            self.log(f"fobs-{self.assignment.run}", told)
+            stand = {"key": self.assignment.key, "bytes": self.before + progress.bytes, "resumed": self.resumed}
+            self.log(f"fobs-{self.assignment.run}", stand)
 
 
 def move(assignment: Assignment) -> Moved:

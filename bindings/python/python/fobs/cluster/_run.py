@@ -223,7 +223,7 @@ class Run:
                 slow.pair.source.bytes += kept
                 slow.pair.destination.bytes += kept
                 self._note_elsewhere(
-                    f"node {slow.pair.source.node.name}, {slow.shard}, {slow.pair}: slow, {shown_size(slow.told)} in "
+                    f"node {slow.pair.source.node.name}, {slow.shard}, {slow.pair}: slow, {shown_size(slow.moved)} in "
                     f"{seconds:.1f} s; fetched from {flight.pair.source.node.name} meanwhile"
                 )
             self.flights.let_go(key)
@@ -348,7 +348,7 @@ class Run:
         if isinstance(message, dict) and "ended" in message:
             self.flights.ended(str(message["key"]))
         elif flight is not None:
-            flight.told, flight.resumed = int(message["bytes"]), int(message["resumed"])
+            flight.moved, flight.resumed = int(message["bytes"]), int(message["resumed"])
 
     def _tell(self) -> None:
         if self.progress is None:

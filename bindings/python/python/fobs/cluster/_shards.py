@@ -139,7 +139,7 @@ class _Cut:
     tree: Tree
     skipped: set[str]
     slots: int
-    #: Files of so many bytes and more are cut into ranges; none with ``None``.
+    #: Size in bytes from which on files are cut into ranges; none is with ``None``.
     ranged_min: int | None
     left: int = 0
     shards: list[Shard] = field(default_factory=list)

@@ -113,7 +113,7 @@ class Survey:
         return as_agreed(tree, self.agreed)
 
     def _announced(self, names: list[str], places: list[Node]) -> dict[str, Announced | OSError]:
-        """What the nodes say of their copies: all at once, or one after the other until one has the given root."""
+        """What the nodes announce: all at once, or one after the other until one has the given root."""
         nodes = [state.node for state in self.pairs.sources]
         if self.root is None:
             asked = {
@@ -121,14 +121,14 @@ class Survey:
                 for index, node in enumerate(nodes)
             }
             return {name: _outcome(future) for name, future in asked.items()}
-        said: dict[str, Announced | OSError] = {}
+        announced_by: dict[str, Announced | OSError] = {}
         for node in nodes:
             one = _outcome(self.workers.submit(announce, places[0], node, names))
-            said[node.name] = one
+            announced_by[node.name] = one
             if not isinstance(one, OSError) and has_root(one[names[0]], self.root):
                 # The pieces of the others are verified against these, so they need not hash.
                 break
-        return said
+        return announced_by
 
     def is_done(self, file: File, standing: Standing) -> bool:
         """Whether an earlier call has verified it."""
