@@ -33,6 +33,7 @@ test-long: test msrv deny test-releases test-packages ## also run the release te
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
+	scripts/test-adapters.sh
 	$(MAKE) bench-python
 
 .PHONY: dist

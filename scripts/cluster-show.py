@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Eight source nodes and eight destination nodes in network namespaces, each source behind an emulated path of its
 own (50 Mbit/s unless given, 20 to 150 ms). Moves one tree with fobs.cluster, then once more with workers killed on the way.
+With --copies N it pulls one object to one node instead: from its first copy alone, then from N copies at once.
 
-    scripts/cluster-show.py [--work DIR] [--mbit N] [--megabytes N] [--kill N] [--record FILE] [--report FILE]
+    scripts/cluster-show.py [--work DIR] [--mbit N] [--megabytes N] [--kill N] [--copies N] [--record FILE]
+                            [--report FILE]
 
 Needs root, `fobs` and `fobs-lab` (--bin, default target/release) and the Python package with its extra `cluster`. Prints
 a line of JSON for each run, and ends with 1 where a bar is missed or the copy differs.
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +167,7 @@ class Show:
         words = ["ip", "netns", "exec", namespace, *command]
         self.processes[name] = subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=self.work)
 
-    def begin(self, source: Path, destination: Path) -> None:
+    def begin(self, source: Path, destination: Path, sessions: int) -> None:
         listen = "--listen", "--root", "--authorized-keys", "--identity"
         for name in self.names:
             root = source if name.startswith("s") else destination
@@ -183,7 +186,8 @@ class Show:
             "scheduler", self.network.core, *dask, "distributed.cli.dask_scheduler", "--host", SCHEDULER
         )
         for name in self.names:
-            options = ["--no-nanny", "--no-dashboard", "--nthreads", "3", "--resources", f"fobs:{name}=2"]
+            options = ["--no-nanny", "--no-dashboard", "--nthreads", str(sessions + 1)]
+            options += ["--resources", f"fobs:{name}={sessions}"]
             address = f"10.83.{0 if name.startswith('s') else 1}.{name[1:]}"
             words = [
                 *dask,
@@ -234,7 +238,7 @@ def make_tree(root: Path, megabytes: int) -> None:
         left, number = left - size, number + 1
 
 
-def run(options: argparse.Namespace, work: Path, source: Path, kill: int) -> dict[str, Any]:
+def run(options: argparse.Namespace, work: Path, source: Path, kill: int, copies: int = 0) -> dict[str, Any]:
     """One transfer; its figures."""
     here = Path(tempfile.mkdtemp(dir=work))
     destination = here / "destination"
@@ -242,9 +246,9 @@ def run(options: argparse.Namespace, work: Path, source: Path, kill: int) -> dic
     network = Network(options.bin, here, options.mbit)
     show = Show(network, options.bin, here)
     try:
-        show.begin(source, destination)
+        show.begin(source, destination, 2 * max(1, copies))
         nodes = show.nodes_file(source, destination)
-        arguments = [f"tcp://{SCHEDULER}:8786", str(nodes), str(kill), str(options.report or "")]
+        arguments = [f"tcp://{SCHEDULER}:8786", str(nodes), str(kill), str(copies), str(options.report or "")]
         command = ["ip", "netns", "exec", network.core, sys.executable, __file__, "--inside", *arguments]
         inside = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
         assert inside.stdout is not None
@@ -270,11 +274,11 @@ def run(options: argparse.Namespace, work: Path, source: Path, kill: int) -> dic
     return result
 
 
-def inside(scheduler: str, nodes: str, kill: int, report: str) -> int:
+def inside(scheduler: str, nodes: str, kill: int, copies: int, report: str) -> int:
     """The caller, in the namespace of the core: prints when workers are to be killed, then the figures."""
     from distributed import Client
 
-    from fobs.cluster import transfer
+    from fobs.cluster import read_nodes, transfer
 
     with Client(scheduler, timeout=SETTLE_S) as client:
         client.wait_for_workers(2 * NODES, timeout=SETTLE_S)
@@ -288,17 +292,44 @@ def inside(scheduler: str, nodes: str, kill: int, report: str) -> int:
                 print(json.dumps({"event": "kill", "nodes": victims}), flush=True)
 
         usage = time.process_time()
-        result = transfer("", "", client, nodes=nodes, progress=follow, report=report or None)
+        if copies:
+            sources, destinations = read_nodes(nodes)
+            chosen = [node.below("large") for node in sources[:copies]]
+            here = replace(destinations[0], sessions=sum(node.sessions for node in chosen))
+            result = transfer(chosen, here, client, copies=True, report=report or None)
+        else:
+            result = transfer("", "", client, nodes=nodes, progress=follow, report=report or None)
         figures = result.to_dict()
         figures["killed"], figures["cpu_seconds_caller"] = victims, time.process_time() - usage
         print(json.dumps({"event": "done", **figures}), flush=True)
     return 0
 
 
+def show_copies(options: argparse.Namespace, work: Path) -> int:
+    """One object from one copy and from several: the sum of the paths is what several can bring."""
+    source = work / "source"
+    source.mkdir()
+    draw = random.Random(25)
+    with (source / "large").open("wb") as file:
+        for _ in range(options.megabytes):
+            file.write(draw.randbytes(1_000_000))
+    lines = []
+    for copies in (1, options.copies):
+        figures = run(options, work, source, 0, copies)
+        figures["copies"], figures["share"] = copies, figures["rate_bps"] / (copies * options.mbit * 1e6)
+        lines.append(figures)
+        shown = ("copies", "share", "seconds", "rate_bps", "equal", "root", "bytes", "shards", "moved_elsewhere")
+        print(json.dumps({name: figures[name] for name in shown}), flush=True)
+    if options.record:
+        options.record.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    print(json.dumps({"faster": lines[0]["seconds"] / lines[1]["seconds"]}))
+    return 0 if all(line["equal"] for line in lines) and lines[1]["share"] >= SHARE_MIN else 1
+
+
 def main() -> int:
     if sys.argv[1:2] == ["--inside"]:
-        scheduler, nodes, kill, report = sys.argv[2:6]
-        return inside(scheduler, nodes, int(kill), report)
+        scheduler, nodes, kill, copies, report = sys.argv[2:7]
+        return inside(scheduler, nodes, int(kill), int(copies), report)
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -307,6 +338,7 @@ def main() -> int:
     parser.add_argument("--mbit", type=int, default=50, help="rate of each path")
     parser.add_argument("--megabytes", type=int, default=3000)
     parser.add_argument("--kill", type=int, default=2)
+    parser.add_argument("--copies", type=int, help="number of nodes from which one object is pulled, instead of a tree")
     parser.add_argument("--record", type=Path)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
@@ -317,6 +349,8 @@ def main() -> int:
     options.report = options.report and options.report.resolve()
     work = Path(tempfile.mkdtemp(prefix="fobs-show-", dir=options.work))
     try:
+        if options.copies:
+            return show_copies(options, work)
         make_tree(work / "source", options.megabytes)
         lines = []
         for kill in [0, options.kill] if options.kill else [0]:

@@ -21,16 +21,11 @@ python_tests() {
         "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$needs"
         cp "$needs" "$venv/requirements.txt"
     fi
-    # What maturin would put into the wheel, from the build that the workspace has anyway.
-    local site
-    site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    rm -rf "$site/fobs" "$site"/fobs-*.dist-info
-    cp -r bindings/python/python/fobs "$site/fobs"
-    cp "$built/lib_fobs.so" "$site/fobs/_fobs.abi3.so"
-    "$venv/bin/python" scripts/python-metadata.py bindings/python/pyproject.toml "$site"
+    scripts/into-venv.sh "$venv" "$built"
     (
         cd bindings/python
-        "$venv/bin/mypy" --cache-dir "$target/mypy" --python-version 3.11 -p fobs
+        "$venv/bin/mypy" --cache-dir "$target/mypy" --python-version 3.11 -p fobs \
+            -p snakemake_storage_plugin_fobs
         "$venv/bin/stubtest" fobs._fobs
         "$venv/bin/pytest" -q -p no:cacheprovider --import-mode=importlib tests "$@"
     )

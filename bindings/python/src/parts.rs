@@ -6,8 +6,8 @@
 //! journal, `INDEX HEX`, is written after the device has kept the piece, so it holds after a crash too.
 
 use crate::values::raise;
-use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
-use fobs::{Error, ErrorKind, Result};
+use blake3::hazmat::{ChainingValue, HasherExt};
+use fobs::{Error, ErrorKind, Result, pieces};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::fmt::Write as _;
@@ -32,17 +32,31 @@ pub(crate) struct Part(Arc<Mutex<PartState>>);
 struct PartState {
     data: File,
     journal: File,
+    start: u64,
     /// Where the next byte goes.
     at: u64,
     end: u64,
     piece: u64,
     hasher: blake3::Hasher,
+    expected: Option<Expected>,
     /// Whole pieces that the device may not have kept yet.
     unsynced: Vec<(u64, ChainingValue)>,
     synced_at: Instant,
     written: u64,
+    /// Bytes of a piece that is not verified yet, where one is expected.
+    held: Vec<u8>,
+    /// Where the piece begins that was not the expected one.
+    differs: Option<u64>,
     /// Number of the newest writer: an older one writes no more.
     writers: u64,
+}
+
+/// What the pieces of a part must be: nothing else is written.
+pub(crate) struct Expected {
+    /// Values of the pieces in order; of a file of one piece its hash.
+    pub(crate) values: Vec<ChainingValue>,
+    /// Whether the part is such a file.
+    pub(crate) is_whole: bool,
 }
 
 /// Takes the bytes of one attempt.
@@ -52,12 +66,22 @@ struct PartWriter {
 }
 
 impl Part {
-    pub(crate) fn new(path: PathBuf, journal: PathBuf, start: u64, end: u64, piece: u64) -> Result<Part> {
+    pub(crate) fn new(
+        path: PathBuf,
+        journal: PathBuf,
+        (start, end): (u64, u64),
+        piece: u64,
+        expected: Option<Expected>,
+    ) -> Result<Part> {
         check_piece(piece)?;
         if !start.is_multiple_of(piece) || end <= start {
             let message =
                 format!("a part begins on a piece of {piece} bytes and is not empty: {start} to {end}");
             return Err(Error::new(ErrorKind::Usage, message));
+        }
+        let count = (end - start).div_ceil(piece);
+        if expected.as_ref().is_some_and(|expected| expected.values.len() as u64 != count) {
+            return Err(Error::new(ErrorKind::Usage, format!("{count} pieces have {count} values")));
         }
         let refuse = |path: &PathBuf, error: io::Error| {
             let message = format!("cannot write to '{}': {error}", path.display());
@@ -69,10 +93,14 @@ impl Part {
         Ok(Part(Arc::new(Mutex::new(PartState {
             data,
             journal,
+            start,
             at: start,
             end,
             piece,
             hasher: hasher_at(start),
+            expected,
+            held: Vec::new(),
+            differs: None,
             unsynced: Vec::new(),
             synced_at: Instant::now(),
             written: 0,
@@ -89,6 +117,11 @@ impl Part {
         let mut state = self.state();
         state.writers += 1;
         (state.at, Box::new(PartWriter { part: self.clone(), number: state.writers }))
+    }
+
+    /// The place of the piece that was not the expected one, if that is what ended the call.
+    pub(crate) fn differs(&self) -> Option<u64> {
+        self.state().differs
     }
 
     /// The end: how many bytes came. Fewer than were asked for where the file has become shorter.
@@ -109,12 +142,16 @@ impl PartState {
         if count == 0 {
             return Err(io::Error::other("the server sent more than the part that was asked for"));
         }
-        self.data.write_all_at(&bytes[..count], self.at)?;
+        if self.expected.is_some() {
+            self.held.extend_from_slice(&bytes[..count]);
+        } else {
+            self.data.write_all_at(&bytes[..count], self.at)?;
+        }
         self.hasher.update(&bytes[..count]);
         self.at += count as u64;
         self.written += count as u64;
         if self.at == piece_end || self.at == self.end {
-            let value = self.hasher.finalize_non_root();
+            let value = self.verify()?;
             self.unsynced.push(((self.at - 1) / self.piece, value));
             // The end of a file may be no place where a subtree could begin.
             if self.at < self.end {
@@ -125,6 +162,24 @@ impl PartState {
             }
         }
         Ok(count)
+    }
+
+    /// The value of the piece that is complete now. One that was expected is written only if it is right.
+    fn verify(&mut self) -> io::Result<ChainingValue> {
+        let Some(expected) = &self.expected else { return Ok(self.hasher.finalize_non_root()) };
+        let value = match expected.is_whole {
+            true => *self.hasher.finalize().as_bytes(),
+            false => self.hasher.finalize_non_root(),
+        };
+        let begin = (self.at - 1) / self.piece * self.piece;
+        let index = usize::try_from((begin - self.start) / self.piece).unwrap_or(usize::MAX);
+        if expected.values.get(index) != Some(&value) {
+            self.differs = Some(begin);
+            return Err(io::Error::other("a piece is not the expected one"));
+        }
+        self.data.write_all_at(&self.held, begin)?;
+        self.held.clear();
+        Ok(value)
     }
 
     /// Has the device keep the pieces, then notes them.
@@ -215,25 +270,11 @@ pub(crate) fn hash_pieces(
 /// The hash of a file, in hex, from the values of its pieces, of which there are two at least.
 #[pyfunction]
 pub(crate) fn join_pieces(py: Python<'_>, values: Vec<[u8; 32]>) -> PyResult<String> {
-    if values.len() < 2 {
+    let root = pieces::join(&values).ok_or_else(|| {
         let message = "a file of one piece has a hash of its own, not one of pieces";
-        return Err(raise(py, &Error::new(ErrorKind::Usage, message)));
-    }
-    let (left, right) = halves(&values);
-    Ok(merge_subtrees_root(&subtree(left), &subtree(right), Mode::Hash).to_hex().to_string())
-}
-
-fn subtree(values: &[ChainingValue]) -> ChainingValue {
-    if let [value] = values {
-        return *value;
-    }
-    let (left, right) = halves(values);
-    merge_subtrees_non_root(&subtree(left), &subtree(right), Mode::Hash)
-}
-
-/// As BLAKE3 cuts: the left half is the largest power of two that leaves something.
-fn halves(values: &[ChainingValue]) -> (&[ChainingValue], &[ChainingValue]) {
-    values.split_at(1 << (values.len() - 1).ilog2())
+        raise(py, &Error::new(ErrorKind::Usage, message))
+    })?;
+    Ok(blake3::Hash::from_bytes(root).to_hex().to_string())
 }
 
 /// BLAKE3 of some bytes, in hex.

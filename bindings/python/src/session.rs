@@ -2,7 +2,7 @@
 
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Lent, Use};
-use crate::parts::Part;
+use crate::parts::{Expected, Part};
 use crate::values::{Value, raise};
 use fobs::filter::{Action, Filter};
 use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
@@ -84,6 +84,8 @@ impl Core {
 
     /// The bytes from `start` to `end` of a remote file, at their place in the file at `path`, which exists.
     /// Each piece that the device has kept gets a line in `journal`. Returns how many bytes were written.
+    /// `expected` is the values of the pieces and whether the part is a whole file of one piece: no other
+    /// bytes are written then.
     #[expect(clippy::too_many_arguments, reason = "as Python gives them")]
     fn get_part(
         &self,
@@ -94,13 +96,24 @@ impl Core {
         start: u64,
         end: u64,
         piece: u64,
+        expected: Option<(Vec<[u8; 32]>, bool)>,
         options: Named,
     ) -> PyResult<Job> {
-        let part = Part::new(path_of(path), path_of(journal), start, end, piece);
+        let expected = expected.map(|(values, is_whole)| Expected { values, is_whole });
+        let part = Part::new(path_of(path), path_of(journal), (start, end), piece, expected);
         let part = part.map_err(|error| raise(py, &error))?;
         self.start(py, &options, None, move |call| {
             let mut open = || part.writer();
-            call.read_range_on(name, end, &mut open)?;
+            let shown = String::from_utf8_lossy(&name).into_owned();
+            call.read_range_on(name, end, &mut open).map_err(|error| match part.differs() {
+                Some(at) => {
+                    let message = format!(
+                        "'{shown}' has other bytes from {at} on than the hash of the file that was agreed on"
+                    );
+                    Error::new(ErrorKind::Integrity, message)
+                }
+                None => error,
+            })?;
             part.finish().map(Value::Count)
         })
     }
@@ -170,6 +183,11 @@ impl Core {
         self.start(py, &Vec::new(), None, move |call| {
             call.stat(name).map(|entry| Value::Entries(vec![entry]))
         })
+    }
+
+    /// Size, time, mode, hash and values of the pieces of files; for one that cannot be read the reason.
+    fn hash(&self, py: Python<'_>, names: Paths, piece: u64) -> PyResult<Job> {
+        self.start(py, &Vec::new(), None, move |call| call.hash(&names, piece).map(Value::Hashed))
     }
 
     fn exists(&self, py: Python<'_>, name: Vec<u8>) -> PyResult<Job> {

@@ -1,6 +1,6 @@
 //! Results and errors as Python objects. The package makes its own types of them.
 
-use fobs::{Entry, EntryKind, Error, Progress, SignedTicket, Summary};
+use fobs::{Entry, EntryKind, Error, HashedFile, Progress, Result, SignedTicket, Summary};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -13,6 +13,7 @@ pub(crate) enum Value {
     Entries(Vec<Entry>),
     /// Files that are in place, with their hashes.
     Fetched(Vec<Entry>),
+    Hashed(Vec<Result<HashedFile>>),
     Ticket(SignedTicket),
     Summary(Box<Summary>),
 }
@@ -46,6 +47,16 @@ impl Value {
                 });
                 PyList::new(py, files.collect::<Vec<_>>())?.into_any().unbind()
             }
+            Value::Hashed(files) => {
+                let list = PyList::empty(py);
+                for file in files {
+                    match file {
+                        Ok(file) => list.append(hashed_of(py, &file)?)?,
+                        Err(error) => list.append(error.message)?,
+                    }
+                }
+                list.into_any().unbind()
+            }
             Value::Ticket(SignedTicket { text, host, port, key }) => {
                 (text, host, port, key.to_string()).into_pyobject(py)?.into_any().unbind()
             }
@@ -62,11 +73,23 @@ fn entry_of<'py>(py: Python<'py>, entry: &Entry) -> PyResult<Bound<'py, PyAny>> 
         EntryKind::Link => "link",
         EntryKind::Other => "other",
     };
-    let mtime_ns = i128::from(entry.mtime_s) * 1_000_000_000 + i128::from(entry.mtime_ns);
     let name = PyBytes::new(py, &entry.name);
-    // A file system with times beyond 2262 is not worth a wider number.
-    let mtime_ns = i64::try_from(mtime_ns).unwrap_or(i64::MAX);
-    Ok((name, kind, entry.size, mtime_ns, entry.mode).into_pyobject(py)?.into_any())
+    Ok((name, kind, entry.size, nanoseconds(entry.mtime_s, entry.mtime_ns), entry.mode)
+        .into_pyobject(py)?
+        .into_any())
+}
+
+/// Size, time in nanoseconds, mode, hash, values of the pieces.
+fn hashed_of<'py>(py: Python<'py>, file: &HashedFile) -> PyResult<Bound<'py, PyAny>> {
+    let values = PyList::new(py, file.values.iter().map(|value| PyBytes::new(py, value)))?;
+    let time = nanoseconds(file.mtime_s, file.mtime_ns);
+    Ok((file.size, time, file.mode, PyBytes::new(py, &file.root), values).into_pyobject(py)?.into_any())
+}
+
+/// A file system with times beyond 2262 is not worth a wider number.
+fn nanoseconds(seconds: i64, nanoseconds: u32) -> i64 {
+    let time = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+    i64::try_from(time).unwrap_or(i64::MAX)
 }
 
 pub(crate) fn progress_of<'py>(py: Python<'py>, progress: &Progress) -> PyResult<Bound<'py, PyDict>> {

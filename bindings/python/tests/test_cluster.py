@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fobs
-from fobs.cluster import BusyError, ClusterError, Node, read_nodes, transfer
+from fobs.cluster import BusyError, ClusterError, ClusterResult, Node, NodeRate, ShardLine, read_nodes, transfer
 
 from .conftest import FOBS, START_WAIT, Served, free_port, wait_for
 
@@ -154,6 +154,25 @@ def test_a_tree_goes_there_and_comes_back(served: Served, tmp_path: Path) -> Non
     assert any("big" in back.slowest or line.files == 1 for line in back.lines)
     # The large file came in ranges, each counted once.
     assert sum(line.bytes for line in back.lines) == total
+
+
+def test_the_report_shows_any_name_and_fits_a_phone() -> None:
+    lines = tuple(ShardLine("x", "<b>s1", "d1", way, 5, 1, at, at + 1.0) for way, at in (("pull", 0.0), ("ticket", 0.5)))
+    nodes = (
+        NodeRate("<b>s1", "source", 10, 2, 80.0, 1, "it <i>lies</i>"),
+        NodeRate("d1", "destination", 10, 2, 80.0, 0, ""),
+    )
+    result = ClusterResult(
+        10, 0, 1234, 1.5, 80.0, "ab", nodes, "<b>x", 1.0, "& why", 2, ("<u>",), (), (("a<b", "<em>"),), lines
+    )
+    html = fobs.cluster._report.page(result)
+    assert "width=device-width" in html and "prefers-color-scheme: dark" in html
+    assert html.count("class=pull style='left:0.00%;width:66.67%'") == 1
+    assert html.count("class=ticket style='left:33.33%;width:66.67%'") == 1
+    # Two shards at once take two lanes, the second one without a name.
+    assert html.count("<div class=lane>") == 2 and "1,234 files" in html
+    for bad in ("<b>s1", "<i>", "<u>", "a<b", "<em>"):
+        assert bad not in html
 
 
 def test_a_second_call_sends_nothing_again(served: Served, tmp_path: Path) -> None:
@@ -380,3 +399,57 @@ def test_daemons_move_a_tree_between_them_with_tickets(tmp_path: Path) -> None:
     finally:
         source.stop()
         destination.stop()
+
+
+def test_a_tree_that_changes_between_two_calls_loses_nothing(served: Served, tmp_path: Path) -> None:
+    source, here = served.root, tmp_path / "here"
+    total = make_tree(source)
+
+    def stop(progress: Any) -> None:
+        if progress.bytes > total / 2:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        transfer(served.url, here, progress=stop, rate=80_000_000, **served.keys)
+    # Other files, and other places for them: the shards are cut anew.
+    (source / "dir1" / "sub1" / "file1").unlink()
+    (source / "dir2" / "sub2" / "file2").write_bytes(b"changed")
+    (source / "dir0" / "new").write_bytes(b"new" * 100_000)
+    wide = Node("d1", path=str(here), sessions=5)
+    result = transfer(Node("s1", url=served.url, sessions=5, options=served.keys), wide)
+    # What is gone from the source stays at the destination.
+    (here / "dir1" / "sub1" / "file1").unlink(missing_ok=True)
+    assert same(source, here)
+    assert result.resumed_bytes > total / 4
+    assert not (here / ".fobs-cluster").exists()
+
+
+def test_times_of_another_clock_move_and_resume(served: Served, tmp_path: Path) -> None:
+    make_tree(served.root, big=0)
+    hours = 7 * 3600
+    for number, path in enumerate(sorted(path for path in served.root.rglob("*") if path.is_file())):
+        # As from hosts whose clocks are hours behind and ahead.
+        at = time.time() + (hours if number % 2 else -hours)
+        os.utime(path, (at, at))
+    first = transfer(served.url, tmp_path / "here", **served.keys)
+    again = transfer(served.url, tmp_path / "here", **served.keys)
+    assert (again.resumed_bytes, again.root) == (first.bytes, first.root)
+    assert same(served.root, tmp_path / "here")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small file system")
+def test_a_disk_that_fills_up_loses_nothing_verified(served: Served, tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    total = make_tree(served.root, files=30, big=0)
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "none", small], check=True)
+    try:
+        with pytest.raises(ClusterError, match="No space left.*make room.*shard .*, nodes s1 to here") as failed:
+            transfer(served.url, small, **served.keys)
+        assert failed.value.exit_code in (4, 11, 23)
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
+        result = transfer(served.url, small, **served.keys)
+        assert same(served.root, small)
+        assert (result.bytes, result.resumed_bytes > 0) == (total, True)
+    finally:
+        subprocess.run(["umount", small], check=True)

@@ -17,7 +17,7 @@ const PROGRAM: &str = "fobs-cluster";
 #[derive(Debug, Args)]
 #[command(
     disable_help_flag = true,
-    override_usage = "fobs cluster SRC DST [--nodes FILE] [--scheduler ADDR]"
+    override_usage = "fobs cluster SRC... DST [--nodes FILE] [--scheduler ADDR]"
 )]
 pub struct ClusterArgs {
     /// Arguments of fobs-cluster

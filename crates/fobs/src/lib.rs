@@ -113,7 +113,7 @@ pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Su
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen, show_key};
 pub use listing::{Entry, EntryKind};
-pub use object::{Call, Session, SessionBuilder};
+pub use object::{Call, HashedFile, Session, SessionBuilder};
 pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
     PushBinary, Remote, Restriction, ServeOptions, SignedTicket, SshOptions, TransferOptions,
@@ -123,5 +123,6 @@ pub use secure::identity::PublicKey;
 pub use server::{StdioError, serve_stdio};
 pub use storage::expand_here;
 pub use storage::filter;
+pub use storage::pieces;
 pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use transfer::{Transfer, TransferBuilder};

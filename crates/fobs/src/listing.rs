@@ -17,7 +17,7 @@ pub struct Entry {
     pub mtime_ns: u32,
     /// Permission bits.
     pub mode: u32,
-    /// BLAKE3 of the content, of a file that was just fetched.
+    /// BLAKE3 of the content, of a file that was fetched or hashed.
     pub root: Option<[u8; 32]>,
 }
 

@@ -11,6 +11,8 @@ use std::time::Instant;
 /// Most entries of one answer: a server that sends more than this for one directory is ended. They take
 /// about 100 MB here.
 const ENTRIES_MAX: usize = 1_000_000;
+/// Most bytes of names and values in one answer.
+const ANSWER_BYTES_MAX: usize = 512 << 20;
 
 impl Caller {
     /// Asks about files by name. A connection that broke while it rested costs nothing.
@@ -36,6 +38,7 @@ impl Caller {
         let Some(mut line) = self.take_line() else { return Err(too_old(&self.remote.host)) };
         let feature = match request {
             FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
+            // A server that does not know an action refuses it by name.
             _ => FILES,
         };
         let outcome = match line.hello().has(feature) {
@@ -60,13 +63,14 @@ impl Line {
         let hook = self.ends_with(cancel);
         let outcome = (|| {
             writer.send(&Message::Files(request.clone()))?;
-            let mut found = Vec::new();
+            let (mut found, mut bytes) = (Vec::new(), 0);
             loop {
                 channel.set_read_deadline(Instant::now().checked_add(options.timeout));
                 let peer = &channel.peer.description;
                 match channel.reader.recv()? {
                     Some(Message::Answer { entries, last }) => {
-                        if found.len() + entries.len() > ENTRIES_MAX {
+                        bytes += entries.iter().map(|entry| entry.name.0.len()).sum::<usize>();
+                        if found.len() + entries.len() > ENTRIES_MAX || bytes > ANSWER_BYTES_MAX {
                             return Err(too_many(peer));
                         }
                         found.extend(entries.into_iter().map(Entry::from));
@@ -104,6 +108,6 @@ fn too_old(host: &str) -> Error {
 }
 
 fn too_many(peer: &str) -> Error {
-    let message = format!("{peer} lists more than {ENTRIES_MAX} names in one directory; copy it instead");
+    let message = format!("{peer} answers with more than {ENTRIES_MAX} entries; copy the directory instead");
     Error::new(ErrorKind::Protocol, message)
 }

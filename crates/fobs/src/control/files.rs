@@ -65,6 +65,13 @@ pub enum FileRequest {
         /// Its key, 32 bytes.
         key: Bytes,
     },
+    /// The hashes of files and of their pieces (protocol 2.14).
+    Hash {
+        /// The files.
+        paths: Vec<Bytes>,
+        /// Length of a piece, bytes.
+        piece: u64,
+    },
     /// An action of a newer version; refused.
     #[serde(other)]
     Unknown,
@@ -79,7 +86,9 @@ impl FileRequest {
             | FileRequest::Remove { path, .. }
             | FileRequest::Fetch { path, .. }
             | FileRequest::MakeDirectory { path, .. } => &path.0,
-            FileRequest::Ticket { paths, .. } => paths.first().map_or(b"", |path| &path.0),
+            FileRequest::Ticket { paths, .. } | FileRequest::Hash { paths, .. } => {
+                paths.first().map_or(b"", |path| &path.0)
+            }
             FileRequest::Unknown => b"",
         }
     }
@@ -102,6 +111,7 @@ impl FileRequest {
             FileRequest::MakeDirectory { .. } => "make directory",
             FileRequest::Ticket { .. } => "give a ticket for",
             FileRequest::Fetch { .. } => "fetch with a ticket into",
+            FileRequest::Hash { .. } => "hash",
             FileRequest::Unknown => return "unknown request".to_owned(),
         };
         format!("{verb} '{}'", printable(&crate::storage::show_path(self.path()), SHOWN_MAX))
@@ -125,7 +135,7 @@ pub struct WireEntry {
     /// Permission bits.
     #[serde(default)]
     pub mode: u32,
-    /// BLAKE3 of a file that was just fetched, 32 bytes.
+    /// BLAKE3 of a file that was fetched or hashed, 32 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Bytes>,
 }

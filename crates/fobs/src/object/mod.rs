@@ -4,11 +4,13 @@
 //!   turn     one transfer at a time
 //!   call     one transfer: what may be asked, and how
 //!   names    files by name, without a transfer
+//!   hashes   hashes of files and of their pieces
 //!   tickets  copies between two other daemons
 //!   memory   the caller's memory as a source and as a sink
 //! ```
 
 mod call;
+mod hashes;
 mod memory;
 mod names;
 mod tickets;
@@ -25,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use call::Call;
+pub use hashes::HashedFile;
 use turn::Turnstile;
 
 /// A session with one server: opened once, then many transfers run over it one after the other, without
@@ -216,6 +219,15 @@ impl Session {
     /// As [`remove`](Self::remove).
     pub fn make_directories(&self, name: impl AsRef<[u8]>) -> Result<()> {
         self.call().make_directories(name)
+    }
+
+    /// Has the server hash files, at most a thousand, in pieces of `piece` bytes: for each its hashes, or the
+    /// reason why it cannot be read. They fit each other; whether they are true only the bytes show.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list); `Usage` for a length that no piece can have (see [`pieces`](crate::pieces)).
+    pub fn hash<N: AsRef<[u8]>>(&self, names: &[N], piece: u64) -> Result<Vec<Result<HashedFile>>> {
+        self.call().hash(names, piece)
     }
 
     /// Ends the transfer that runs with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), if one

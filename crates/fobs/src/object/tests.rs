@@ -1,6 +1,7 @@
 //! Sessions with a server in the same process.
 
 mod failures;
+mod hashes;
 mod hostile;
 mod names;
 mod rate;

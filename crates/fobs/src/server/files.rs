@@ -1,5 +1,7 @@
 //! Answers about files by name (protocol 2.12).
 
+mod hashes;
+
 use super::{Host, Policy, Wanted, fetch};
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
@@ -72,6 +74,9 @@ pub(super) fn serve(
                 answer(part.to_vec(), false)?;
             }
         }
+        FileRequest::Hash { paths, piece } => {
+            hashes::serve(&policy.base, paths, *piece, &mut go_on, &mut |entry| answer(vec![entry], false))?;
+        }
         FileRequest::Unknown => {
             let message = "this server has an older fobs, which does not know the request; install the same \
                 version on both sides";
@@ -85,7 +90,7 @@ pub(super) fn serve(
 /// directory in which the thing lies.
 fn check_rights(request: &FileRequest, policy: &Policy) -> Result<()> {
     may(policy, request.writes(), request.path())?;
-    if let FileRequest::Ticket { paths, .. } = request {
+    if let FileRequest::Ticket { paths, .. } | FileRequest::Hash { paths, .. } = request {
         paths.iter().try_for_each(|path| may(policy, false, &path.0))?;
     }
     if let FileRequest::Remove { path, .. } = request {

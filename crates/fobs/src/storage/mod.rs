@@ -18,6 +18,7 @@ mod leftovers;
 pub(crate) mod names;
 mod open_file;
 mod path;
+pub mod pieces;
 mod record;
 mod scratch;
 #[cfg(any(test, feature = "fuzzing"))]

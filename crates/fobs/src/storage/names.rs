@@ -173,7 +173,7 @@ fn trimmed(name: &[u8]) -> &[u8] {
     if end == 0 && !name.is_empty() { b"/" } else { &name[..end] }
 }
 
-fn entry(name: &[u8], stat: &Stat) -> Entry {
+pub(super) fn entry(name: &[u8], stat: &Stat) -> Entry {
     let kind = match kind(stat) {
         FileType::RegularFile => EntryKind::File,
         FileType::Directory => EntryKind::Directory,
@@ -192,7 +192,7 @@ fn entry(name: &[u8], stat: &Stat) -> Entry {
     }
 }
 
-fn refused(what: &str, name: &[u8], errno: Errno) -> Error {
+pub(super) fn refused(what: &str, name: &[u8], errno: Errno) -> Error {
     let kind = match errno {
         Errno::NOENT | Errno::NOTDIR => ErrorKind::NoSource,
         Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::XDEV | Errno::LOOP => ErrorKind::Denied,

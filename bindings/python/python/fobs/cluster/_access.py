@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,8 +49,15 @@ class Local:
         return os.path.join(self.root, name) if name else self.root
 
     def list(self, name: str) -> list[Found]:
+        found = []
         with os.scandir(self.path(name)) as entries:
-            return [self._found(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+            for entry in entries:
+                try:
+                    found.append(self._found(entry.name, entry.stat(follow_symlinks=False)))
+                except FileNotFoundError:
+                    # Another worker has renamed or removed it meanwhile.
+                    continue
+        return found
 
     def stat(self, name: str) -> Found | None:
         try:
@@ -155,6 +162,23 @@ def close_sessions() -> None:
         _resting.clear()
     for session in sessions:
         session.close()
+
+
+def of_task() -> tuple[Callable[[], bool], Callable[[str, object], None]]:
+    """Whether the task that runs now is waited for, and what logs an event; without a worker always, and nothing."""
+    try:
+        from distributed import get_worker
+
+        worker = get_worker()
+    except (ImportError, ValueError):
+        return (lambda: True), (lambda topic, message: None)
+    key = worker.get_current_task()
+
+    def is_wanted() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is not None and task.state == "executing"
+
+    return is_wanted, worker.log_event
 
 
 @contextmanager

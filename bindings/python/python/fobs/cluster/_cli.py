@@ -31,12 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         named = dict(_named(text) for text in options.option)
         result = transfer(
-            options.src,
+            options.src if len(options.src) > 1 else options.src[0],
             options.dst,
             options.scheduler,
             nodes=options.nodes,
             progress=shown.progress,
             report=options.report,
+            copies=options.copies or len(options.src) > 1,
+            root=options.root,
             **{**{name: value for name, value in keys.items() if value is not None}, **named},
         )
     except KeyboardInterrupt:
@@ -71,9 +73,22 @@ def _parser() -> argparse.ArgumentParser:
         "The same command again goes on where it stopped. Exit codes are those of fobs cp.",
     )
     parser.add_argument(
-        "src", metavar="SRC", help="a path, host:path or fobs://host/path; with --nodes below what they serve"
+        "src",
+        metavar="SRC",
+        nargs="+",
+        help="a path, host:path or fobs://host/path; with --nodes below what they serve. Several are copies of one "
+        "file or tree",
     )
     parser.add_argument("dst", metavar="DST", help="the same; one side may be a path of this host")
+    parser.add_argument(
+        "--copies",
+        action="store_true",
+        help="the nodes of the source hold copies of their own; every piece is verified against the hash that they "
+        "agree on",
+    )
+    parser.add_argument(
+        "--root", metavar="HEX", help="BLAKE3 hash that the one file of the source must have"
+    )
     parser.add_argument("--nodes", metavar="FILE", help="list of nodes (TOML, docs/cluster.md)")
     parser.add_argument(
         "--scheduler", metavar="ADDR", help="address of a Dask scheduler; otherwise workers are threads here"

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .. import _fobs
-from .._errors import CancelledError, PartialError, UsageError
+from .._errors import CancelledError, IntegrityError, PartialError, UsageError
 from .._job import Job, transferred
 from .._session import Session, _encode, _options, _paths
 from .._types import Progress, Result
-from ._access import Access, Local, Remote, access_to, session_with
+from ._access import Access, Local, Remote, access_to, of_task, session_with
+from ._agree import Hashed
 from ._nodes import Node
 from ._shards import PIECE, STATE, File, Shard, Tree, join, scan
 from ._state import (
@@ -44,10 +45,13 @@ class Assignment:
     """A shard, and between which nodes a worker of one of them moves it."""
 
     run: str
+    key: str
     shard: Shard
     source: Node
     destination: Node
     way: Way
+    #: Its files as their copies have them in common, where that was agreed on.
+    agreed: Mapping[str, Hashed] = field(default_factory=dict)
 
     @property
     def other(self) -> Node:
@@ -121,28 +125,9 @@ class _Watch:
 
     def __init__(self, assignment: Assignment) -> None:
         self.assignment = assignment
-        self.before = 0
+        self.before = self.resumed = 0
         self.told = 0.0
-        self.is_wanted: Callable[[], bool] = lambda: True
-        self.tell: Callable[[int], None] = lambda count: None
-        try:
-            from distributed import get_worker
-
-            worker = get_worker()
-            key = worker.get_current_task()
-            run, shard = assignment.run, assignment.shard.id
-
-            def is_wanted() -> bool:
-                task = worker.state.tasks.get(key)
-                return task is not None and task.state == "executing"
-
-            def tell(count: int) -> None:
-                worker.log_event(f"fobs-{run}", {"shard": shard, "bytes": count})
-
-            self.is_wanted, self.tell = is_wanted, tell
-        except (ImportError, ValueError):
-            # Not on a worker.
-            pass
+        self.is_wanted, self.log = of_task()
 
     def check(self) -> None:
         if not self.is_wanted():
@@ -153,12 +138,22 @@ class _Watch:
         now = time.monotonic()
         if now - self.told >= _TELL_EVERY:
             self.told = now
-            self.tell(self.before + progress.bytes)
+            stand = {"key": self.assignment.key, "bytes": self.before + progress.bytes, "resumed": self.resumed}
+            self.log(f"fobs-{self.assignment.run}", stand)
 
 
 def move(assignment: Assignment) -> Moved:
     """Moves one shard; raises what stopped it."""
-    began, watch = time.monotonic(), _Watch(assignment)
+    watch = _Watch(assignment)
+    try:
+        return _move(assignment, watch)
+    finally:
+        # Nothing of it writes any more.
+        watch.log(f"fobs-{assignment.run}", {"key": assignment.key, "ended": True})
+
+
+def _move(assignment: Assignment, watch: _Watch) -> Moved:
+    began = time.monotonic()
     shard = assignment.shard
     if shard.kind == "check":
         records, bytes_, resumed, failed, why = _check(assignment, watch)
@@ -287,28 +282,37 @@ def _have_moved(assignment: Assignment, watch: _Watch) -> _Outcome:
 
 def _move_range(assignment: Assignment, watch: _Watch, began: float) -> Moved:
     shard, file = assignment.shard, assignment.shard.files[0]
+    agreed = assignment.agreed.get(file.name)
     if assignment.way != "pull":
         raise UsageError(f"{shard} can only be pulled by a worker at the destination")
     resumed = 0
     with _ends(assignment) as (session, local, _):
-        mode = _check_source(session, file)
+        mode = agreed.mode if agreed is not None else _check_source(session, file)
+        watch.check()
         path = prepare_part(local, file)
         journal = local.path(f"{STATE}/{file.id}-{shard.start}.pieces")
-        runs = missing_runs(file, read_pieces(local, file), shard.start, shard.end)
+        pieces = read_pieces(local, file, None if agreed is None else agreed.is_piece)
+        runs = missing_runs(file, pieces, shard.start, shard.end)
         resumed = shard.bytes - sum(end - start for start, end in runs)
-        watch.before, why = resumed, ""
+        watch.before, watch.resumed, why = resumed, resumed, ""
         for start, end in runs:
             options = _options(dict(assignment.other.options))
+            expected = None if agreed is None else agreed.expected(start, end)
             raw = session._core.get_part(
-                _encode(file.name), _encode(path), _encode(journal), start, end, PIECE, options
+                _encode(file.name), _encode(path), _encode(journal), start, end, PIECE, expected, options
             )
             job = session._job(raw, int)
             count = job.wait(progress=watch)
             if count != end - start:
-                raise _changed(file)
+                raise _changed(file) if agreed is None else _short(file, start + count)
             watch.before, why = watch.before + count, str(job.explain)
-        _check_source(session, file)
+        if agreed is None:
+            _check_source(session, file)
     return Moved(shard.id, (), shard.bytes, resumed, time.monotonic() - began, (), why, mode)
+
+
+def _short(file: File, at: int) -> IntegrityError:
+    return IntegrityError(f"{file.name!r} ends at {at}, not at {file.size} as was agreed on")
 
 
 def _check_source(session: Session, file: File) -> int:
@@ -337,7 +341,13 @@ def _check(assignment: Assignment, watch: _Watch) -> _Outcome:
             status = os.stat(local.path(file.name))
             if (status.st_size, status.st_mtime_ns) != (file.size, file.mtime_ns):
                 raise _changed(file)
-            records.append((file.name, file.size, file.mtime_ns, _hash(local.path(file.name), file.size)))
+            root = _hash(local.path(file.name), file.size)
+            if file.name in assignment.agreed and root != assignment.agreed[file.name].root:
+                raise FileExistsError(
+                    f"another file of the same size and time is at the destination, with the hash {root}; remove "
+                    "it and call again"
+                )
+            records.append((file.name, file.size, file.mtime_ns, root))
         except OSError as error:
             failed.append((file.name, str(error)))
     count = sum(record[1] for record in records)
@@ -351,6 +361,6 @@ def _hash(path: str, size: int) -> str:
     return _fobs.join_pieces(_fobs.hash_pieces(path, 0, size, PIECE))
 
 
-def finish(node: Node, file: File, mode: int) -> Record:
+def finish(node: Node, file: File, mode: int, agreed: Hashed | None) -> Record:
     """Gives a file its name whose ranges have all come; at a worker of the destination."""
-    return finish_file(Local(node.path or ""), file, mode)
+    return finish_file(Local(node.path or ""), file, mode, None if agreed is None else agreed.is_piece)

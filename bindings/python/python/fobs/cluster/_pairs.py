@@ -11,6 +11,7 @@ from .._errors import (
     DestinationError,
     Error,
     FileError,
+    IntegrityError,
     ProtocolError,
     RemoteMissingError,
     SocketError,
@@ -47,6 +48,8 @@ class NodeState:
     moving: int = 0
     shards: int = 0
     bytes: int = 0
+    #: Of all shards that it moved, summed up.
+    seconds: float = 0.0
     failures: int = 0
     in_a_row: int = 0
     dropped: str = ""
@@ -55,6 +58,11 @@ class NodeState:
     @property
     def free(self) -> int:
         return 0 if self.dropped else self.node.sessions - self.busy
+
+    @property
+    def session_rate(self) -> float:
+        """Bytes per second that one session with it moves."""
+        return self.bytes / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,8 @@ class Pairs:
     has_worker: Callable[[Node], bool]
     #: Whether any node has had a worker: then workers are waited for. Tickets are for nodes without any.
     worked: bool = False
+    #: Whether only workers of the destination move shards, because they verify what a source announced.
+    verified: bool = False
     #: Shards that failed between two nodes: not there again.
     tried: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
@@ -111,10 +121,14 @@ class Pairs:
     def ways(self, source: NodeState, destination: NodeState, shard: Shard) -> list[Way]:
         """How a shard could go between two nodes."""
         ways: list[Way] = []
+        if source.dropped or destination.dropped:
+            return ways
         a, b = source.node, destination.node
         self.worked = self.worked or any(self.has_worker(state.node) for state in self.all())
         if b.path is not None and (a.url is not None or shard.kind == "check") and self.has_worker(b):
             ways.append("pull")
+        if self.verified:
+            return ways
         if shard.kind != "range" and a.path is not None and b.url is not None and self.has_worker(a):
             ways.append("push")
         among_daemons = a.is_daemon and b.is_daemon and not self.worked
@@ -122,13 +136,14 @@ class Pairs:
             ways.append("ticket")
         return ways
 
-    def choose(self, shard: Shard) -> Pair | None:
-        """The pair with the most free places; none now. Nodes that failed with this shard come last."""
+    def choose(self, shard: Shard, but: NodeState | None = None) -> Pair | None:
+        """The pair with the most free places, without the source ``but``; none now. Nodes that failed with this
+        shard come last."""
         tried = self.tried.get(shard.id, set())
         best: tuple[tuple[int, int, int, int], Pair] | None = None
         for source in self.sources:
             for destination in self.destinations:
-                if source.free < 1 or destination.free < 1:
+                if source is but or source.free < 1 or destination.free < 1:
                     continue
                 fresh = (source.node.name, destination.node.name) not in tried
                 for way in self.ways(source, destination, shard):
@@ -145,7 +160,6 @@ class Pairs:
             self.ways(source, destination, shard)
             for source in self.sources
             for destination in self.destinations
-            if not source.dropped and not destination.dropped
         )
 
     def take(self, pair: Pair) -> None:
@@ -158,10 +172,11 @@ class Pairs:
             state.busy -= 1
         pair.at.moving -= 1
 
-    def succeeded(self, pair: Pair, moved: int) -> None:
+    def succeeded(self, pair: Pair, moved: int, seconds: float) -> None:
         for state in (pair.source, pair.destination):
             state.shards += 1
             state.bytes += moved
+            state.seconds += seconds
             state.in_a_row = 0
 
     def failed(self, pair: Pair, shard: Shard, error: BaseException) -> NodeState:
@@ -171,14 +186,19 @@ class Pairs:
         state.failures += 1
         state.in_a_row += 1
         state.last_error = error
-        if state.in_a_row >= FAILURES_MAX:
+        if state.dropped:
+            pass
+        elif self.verified and isinstance(error, IntegrityError):
+            # The next file of a node that lies is no better.
+            state.dropped = f"it serves other bytes than were agreed on: {error}"
+        elif state.in_a_row >= FAILURES_MAX:
             state.dropped = f"{state.in_a_row} failures in a row, the last one: {error}"
         return state
 
 
 def blame(pair: Pair, error: BaseException) -> NodeState:
     """The node that an error speaks of."""
-    if isinstance(error, SourceNotFoundError):
+    if isinstance(error, (SourceNotFoundError, IntegrityError)):
         return pair.source
     if isinstance(error, (DestinationError, FileError)):
         return pair.destination

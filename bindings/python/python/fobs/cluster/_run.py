@@ -15,12 +15,15 @@ from typing import Any
 
 from .._errors import UsageError
 from ._access import access_to, close_sessions
-from ._move import Assignment, Moved, Standing, finish, look_at_destination, look_at_source, move
+from ._flights import Flight, Flights
+from ._move import Assignment, Moved, Standing, finish
 from ._nodes import Node
 from ._pairs import Pair, Pairs
 from ._result import ClusterError, ClusterResult, NodeRate, ShardLine
-from ._shards import File, Shard, Tree, cut, cut_checks, root_over
+from ._result import size as shown_size
+from ._shards import RANGED_MIN, File, Shard, Tree, cut, cut_checks, root_over
 from ._state import BEAT_EVERY, LOCK, BusyError, clear
+from ._survey import Survey
 from ._workers import Workers
 
 # How often the loop looks at workers and tells progress, seconds.
@@ -52,16 +55,6 @@ class ClusterProgress:
 OnProgress = Callable[[ClusterProgress], object]
 
 
-@dataclass
-class _Flight:
-    """A shard in transfer."""
-
-    shard: Shard
-    pair: Pair
-    future: Any
-    began: float
-
-
 class Run:
     """One call of ``transfer``."""
 
@@ -72,8 +65,11 @@ class Run:
         destination: tuple[Node, ...],
         options: Mapping[str, Any],
         progress: OnProgress | None,
+        copies: bool = False,
+        root: str | None = None,
     ) -> None:
         self.client, self.options, self.progress = client, dict(options), progress
+        self.copies = copies
         self.id = uuid.uuid4().hex[:12]
         self.owner = f"{platform.node()} (process {os.getpid()}, run {self.id})"
         self.began = time.monotonic()
@@ -85,31 +81,34 @@ class Run:
         self.workers = Workers(client, [*self.source, *self.destination])
         self.pairs = Pairs.of(self.source, self.destination, self.workers.has)
         self.pending: list[Shard] = []
-        self.flights: dict[str, _Flight] = {}
-        self.landed: queue.Queue[str] = queue.Queue()
+        self.pairs.verified = copies
+        self.flights = Flights(client, self.pairs, self.workers)
+        self.survey = Survey(self.workers, self.pairs, (self.source, self.destination), self.owner)
+        self.survey.root = root
         self.attempts: dict[str, int] = {}
         self.roots: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
         self.ranges_left: dict[str, int] = {}
-        self.modes: dict[str, int] = {}
+        #: Files whose ranges are all there, and their modes.
+        self.complete: list[tuple[File, int]] = []
         self.errors: list[tuple[str, str]] = []
         self.given_up: list[ClusterError] = []
         self.elsewhere: list[str] = []
         self.lines: list[ShardLine] = []
-        self.told: dict[str, int] = {}
         self.moved_bytes = self.resumed_bytes = self.shards = self.known_shards = 0
         self.bytes_known = self.files_known = 0
         self.slowest: tuple[float, str, str] | None = None
         self.no_worker_since: float | None = None
         self.stop = threading.Event()
         self.beaten: BaseException | None = None
-        self.state_place: tuple[Node, Node] | None = None
 
     def run(self) -> ClusterResult:
         """All of it."""
         self.workers.greet()
-        tree = self._scan()
-        standing = self._take(tree)
+        tree = self.survey.scan()
+        self.source = self.survey.source
+        self.errors += tree.failed
+        standing = self.survey.take(tree)
         beats = threading.Thread(target=self._beat, name="fobs-cluster-beat", daemon=True)
         beats.start()
         topic = f"fobs-{self.id}"
@@ -129,87 +128,27 @@ class Run:
             beats.join(BEAT_EVERY * 2)
             self._leave(topic)
 
-    # Before the first shard.
-
-    def _first_that_can(
-        self, places: list[tuple[Node, Node]], what: str, act: Callable[[Node, Node], Any]
-    ) -> Any:
-        """Tries the nodes of a side one after the other; one that cannot be reached is noted."""
-        last: tuple[Node, BaseException] | None = None
-        tried: set[str] = set()
-        for node, at in places:
-            if node.name in tried:
-                continue
-            try:
-                return act(node, at)
-            except BusyError as error:
-                raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
-            except OSError as error:
-                tried.add(node.name)
-                last = (node, error)
-                self.workers.notices.append(f"node {node.name}: {what} failed: {error}")
-        if last is None:
-            raise UsageError(
-                f"no worker can reach the {what}: give its nodes a url, or workers of their own and a path"
-            )
-        bad, why = last
-        raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
-
-    def _scan(self) -> Tree:
-        def act(node: Node, at: Node) -> Tree | File:
-            found: Tree | File = self.workers.call(look_at_source, at, node, at.name)
-            return found
-
-        found = self._first_that_can(self.workers.places(self.source, self.destination), "source", act)
-        if isinstance(found, File):
-            found = self._one_file(found)
-        assert isinstance(found, Tree)
-        self.errors += found.failed
-        return found
-
-    def _one_file(self, file: File) -> Tree:
-        """The directory above takes the place of a source that is a file."""
-        names = set()
-        for state in self.pairs.sources:
-            state.node, name = state.node.above()
-            names.add(name)
-        self.source = tuple(state.node for state in self.pairs.sources)
-        if len(names) != 1:
-            raise UsageError(f"the nodes of the source name the file differently: {', '.join(sorted(names))}")
-        return Tree({"": [File(names.pop(), file.size, file.mtime_ns)]}, {"": []}, {"": []})
-
-    def _take(self, tree: Tree) -> Standing:
-        wanted = frozenset(file.name for file in tree.all_files())
-
-        def act(node: Node, at: Node) -> Standing:
-            standing: Standing = self.workers.call(look_at_destination, at, node, at.name, self.owner, wanted)
-            self.state_place = (node, at)
-            return standing
-
-        found: Standing = self._first_that_can(
-            self.workers.places(self.destination, self.source), "destination", act
-        )
-        return found
-
     def _plan(self, tree: Tree, standing: Standing) -> None:
+        if self.copies:
+            tree = self.survey.agree(tree, standing)
         verified, unhashed = set(), []
         for file in tree.all_files():
             self.files_known += 1
             self.bytes_known += file.size
             if standing.present.get(file.name) != (file.size, file.mtime_ns):
                 continue
-            record = standing.done.get(file.name)
             verified.add(file.name)
-            if record is not None and record[1:3] == (file.size, file.mtime_ns):
-                self._note([record])
+            if self.survey.is_done(file, standing):
+                self._note([standing.done[file.name]])
                 self.moved_bytes += file.size
                 self.resumed_bytes += file.size
             else:
                 unhashed.append(file)
         slots = max(1, min(sum(n.sessions for n in self.source), sum(n.sessions for n in self.destination)))
         pulls = any(d.path is not None and self.workers.has(d) for d in self.destination)
-        ranges = pulls and any(s.url is not None for s in self.source)
-        self.pending = cut(tree, verified, slots, ranges) + cut_checks(unhashed, slots)
+        pulls = pulls and any(s.url is not None for s in self.source)
+        ranged_min = (1 if self.copies else RANGED_MIN) if pulls else None
+        self.pending = cut(tree, verified, slots, ranged_min) + cut_checks(unhashed, slots)
         self.known_shards = len(self.pending)
         for shard in self.pending:
             if shard.kind == "range":
@@ -219,13 +158,14 @@ class Run:
 
     def _loop(self) -> None:
         ticked = 0.0
-        while self.pending or self.flights:
+        while self.pending or self.flights.of or self.complete:
             self._hand_out()
             try:
-                key = self.landed.get(timeout=_TICK)
+                key = self.flights.landed.get(timeout=_TICK)
                 self._land(key)
             except queue.Empty:
                 pass
+            self._finish_complete()
             if self.beaten is not None:
                 raise self.beaten
             if time.monotonic() - ticked >= _TICK:
@@ -245,39 +185,60 @@ class Run:
                     return
                 continue
             self.pending.remove(shard)
-            attempt = self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
-            order = Assignment(self.id, shard, pair.source.node, pair.destination.node, pair.way)
-            key = f"fobs-{self.id}-{shard.id}-{attempt}"
-            future = self.client.submit(
-                move, order, key=key, pure=False, retries=0, resources=self.workers.resources(pair.place)
-            )
-            self.pairs.take(pair)
-            self.flights[key] = _Flight(shard, pair, future, time.monotonic() - self.began)
-            future.add_done_callback(lambda _, key=key: self.landed.put(key))
+            self.attempts[shard.id] = self.attempts.get(shard.id, 0) + 1
+            self._start(shard, pair)
+        slow = self.flights.slow(time.monotonic() - self.began) if self.copies else None
+        if slow is not None:
+            self._start(slow[0].shard, slow[1], is_second=True)
+
+    def _start(self, shard: Shard, pair: Pair, is_second: bool = False) -> None:
+        key = self.flights.next_key(self.id, shard)
+        known = self.survey.agreed
+        agreed = {file.name: known[file.name] for file in shard.files if file.name in known}
+        agreed = {name: hashed.part(shard.start, shard.end) for name, hashed in agreed.items()}
+        order = Assignment(self.id, key, shard, pair.source.node, pair.destination.node, pair.way, agreed)
+        self.flights.start(order, pair, time.monotonic() - self.began, is_second)
 
     def _land(self, key: str) -> None:
-        flight = self.flights.pop(key, None)
+        flight = self.flights.take(key)
         if flight is None:
             return
-        self.pairs.give_back(flight.pair)
-        self.told.pop(flight.shard.id, None)
         status = flight.future.status
         if status == "finished":
-            self._add_up(flight, flight.future.result())
+            moved = flight.future.result()
+            self._add_up(flight, moved, self._give_up_others(flight, moved))
         elif status == "error":
             self._fail(flight, flight.future.exception())
         else:
             self._lost(flight, "the scheduler has let go of it")
 
-    def _add_up(self, flight: _Flight, moved: Moved) -> None:
+    def _give_up_others(self, flight: Flight, moved: Moved) -> int:
+        """The first flight of a shard that is verified wins; the bytes in it that the other one brought."""
+        kept = 0
+        for key in self.flights.others(flight.shard):
+            slow = self.flights.of[key]
+            if flight.is_second:
+                seconds = time.monotonic() - self.began - slow.began
+                kept = max(moved.resumed_bytes - slow.resumed, 0)
+                slow.pair.source.bytes += kept
+                slow.pair.destination.bytes += kept
+                self._note_elsewhere(
+                    f"node {slow.pair.source.node.name}, {slow.shard}, {slow.pair}: slow, {shown_size(slow.moved)} in "
+                    f"{seconds:.1f} s; fetched from {flight.pair.source.node.name} meanwhile"
+                )
+            self.flights.let_go(key)
+        return kept
+
+    def _add_up(self, flight: Flight, moved: Moved, kept: int) -> None:
         shard, pair = flight.shard, flight.pair
         self.shards += 1
-        sent = moved.bytes - moved.resumed_bytes
-        self.pairs.succeeded(pair, sent)
+        sent, resumed = moved.bytes - moved.resumed_bytes, moved.resumed_bytes - kept
+        self.pairs.succeeded(pair, sent, moved.seconds)
         self._note(list(moved.records))
         self.moved_bytes += moved.bytes
-        self.resumed_bytes += moved.resumed_bytes
-        self.errors += moved.failed
+        self.resumed_bytes += resumed
+        where = f"shard {shard.id}, nodes {pair}"
+        self.errors += [(name, f"{why} ({where})") for name, why in moved.failed]
         now = time.monotonic() - self.began
         if len(self.lines) < _LINES_MAX and shard.kind != "check":
             names = (pair.source.node.name, pair.destination.node.name)
@@ -290,12 +251,23 @@ class Run:
             file = shard.files[0]
             self.ranges_left[file.id] -= 1
             if self.ranges_left[file.id] == 0:
-                self._finish(file, moved.mode)
+                self.complete.append((file, moved.mode))
+
+    def _finish_complete(self) -> None:
+        """Gives files their names whose ranges are there, once nothing writes to them any more."""
+        writable = [entry for entry in self.complete if self.flights.may_write(entry[0])]
+        for file, mode in self.complete:
+            if (file, mode) not in writable:
+                self._finish(file, mode)
+        self.complete = writable
 
     def _finish(self, file: File, mode: int) -> None:
         places = [(n, at) for n, at in self.workers.places(self.destination, ()) if n is at]
-        record = self._first_that_can(
-            places, "destination", lambda node, at: self.workers.call(finish, at, node, file, mode)
+        agreed = self.survey.agreed.get(file.name)
+        record = self.survey.first_that_can(
+            places,
+            "destination",
+            lambda node, at: self.workers.beside(node, at, partial(finish, node, file, mode, agreed)),
         )
         self._note([record])
 
@@ -303,7 +275,7 @@ class Run:
         for name, size, _, root in records:
             self.roots[name], self.sizes[name] = root, size
 
-    def _fail(self, flight: _Flight, error: BaseException) -> None:
+    def _fail(self, flight: Flight, error: BaseException) -> None:
         if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError"):
             self._lost(flight, "its worker was killed")
             return
@@ -311,39 +283,43 @@ class Run:
             raise error
         state = self.pairs.failed(flight.pair, flight.shard, error)
         where = f"node {state.node.name}, {flight.shard}, {flight.pair}"
-        if self.attempts[flight.shard.id] >= _SHARD_FAILURES_MAX:
+        if self.flights.others(flight.shard):
+            self._note_elsewhere(f"{where}: {error}")
+        elif self.attempts[flight.shard.id] >= _SHARD_FAILURES_MAX:
             failed = ClusterError(
                 f"{where}: {error}; call again to go on", error, state.node.name, flight.shard.id
             )
             self.given_up.append(failed)
-            return
-        self._again(flight.shard, f"{where}: {error}")
-        if state.dropped:
-            self.workers.notices.append(f"node {state.node.name} was left out after {state.dropped}")
+        else:
+            self._again(flight.shard, f"{where}: {error}")
+        left_out = f"node {state.node.name} was left out: {state.dropped}"
+        if state.dropped and left_out not in self.workers.notices:
+            self.workers.notices.append(left_out)
 
-    def _lost(self, flight: _Flight, why: str) -> None:
-        self._again(flight.shard, f"node {flight.pair.at.node.name}, {flight.shard}: {why}")
+    def _lost(self, flight: Flight, why: str) -> None:
+        line = f"node {flight.pair.at.node.name}, {flight.shard}: {why}"
+        if self.flights.others(flight.shard):
+            self._note_elsewhere(line)
+        else:
+            self._again(flight.shard, line)
 
     def _again(self, shard: Shard, why: str) -> None:
         self.pending.insert(0, shard)
+        self._note_elsewhere(why)
+
+    def _note_elsewhere(self, why: str) -> None:
         if len(self.elsewhere) < _LINES_MAX:
             self.elsewhere.append(why)
 
     def _find_lost(self) -> None:
         """Shards whose node has no worker any more go to others."""
-        for key, flight in list(self.flights.items()):
-            if self.workers.has(flight.pair.place) or flight.future.done():
-                continue
-            del self.flights[key]
-            self.pairs.give_back(flight.pair)
-            self.told.pop(flight.shard.id, None)
-            flight.future.cancel()
+        for flight in self.flights.lost():
             self._lost(flight, "its node has no worker any more")
 
     def _check_hope(self) -> None:
         """Ends when no two nodes are left that could move what is left."""
         if (
-            self.flights
+            self.flights.of
             or not self.pending
             or any(self.pairs.can_ever(shard) for shard in self.pending[:_LOOK_AHEAD])
         ):
@@ -368,14 +344,17 @@ class Run:
 
     def _hear(self, event: Any) -> None:
         message = event[1] if isinstance(event, tuple) else event
-        if isinstance(message, dict) and "shard" in message:
-            self.told[message["shard"]] = int(message["bytes"])
+        flight = self.flights.of.get(str(message.get("key"))) if isinstance(message, dict) else None
+        if isinstance(message, dict) and "ended" in message:
+            self.flights.ended(str(message["key"]))
+        elif flight is not None:
+            flight.moved, flight.resumed = int(message["bytes"]), int(message["resumed"])
 
     def _tell(self) -> None:
         if self.progress is None:
             return
         seconds = time.monotonic() - self.began
-        under_way = sum(self.told.get(flight.shard.id, 0) for flight in self.flights.values())
+        under_way = self.flights.bytes()
         done = self.moved_bytes + under_way
         sent = max(done - self.resumed_bytes, 0)
         self.progress(
@@ -413,7 +392,7 @@ class Run:
         if not self.workers.is_connected() or self.beaten is not None:
             return
         try:
-            self.client.cancel([flight.future for flight in self.flights.values()])
+            self.client.cancel([flight.future for flight in self.flights.of.values()])
             for node, at in self.workers.places(self.destination, self.source)[:1]:
                 self.workers.beside(node, at, partial(_release, node, at.name, True))
         except Exception:  # noqa: S110 - a later call finds a lock without a sign of life
@@ -432,7 +411,7 @@ class Run:
         self.stop.set()
         left_open = bool(self.errors or self.given_up)
         places = self.workers.places(self.destination, self.source)
-        self._first_that_can(
+        self.survey.first_that_can(
             places, "destination", lambda node, at: self.workers.call(_release, at, node, at.name, left_open)
         )
         result = self._result()

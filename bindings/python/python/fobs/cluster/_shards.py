@@ -139,7 +139,8 @@ class _Cut:
     tree: Tree
     skipped: set[str]
     slots: int
-    ranges: bool
+    #: Size in bytes from which on files are cut into ranges; none is with ``None``.
+    ranged_min: int | None
     left: int = 0
     shards: list[Shard] = field(default_factory=list)
     open_files: list[File] = field(default_factory=list)
@@ -192,7 +193,7 @@ class _Cut:
             self.weight[directory] = (bytes_, count, whole)
 
     def is_ranged(self, file: File) -> bool:
-        return self.ranges and file.size >= RANGED_MIN
+        return self.ranged_min is not None and file.size >= self.ranged_min
 
     def below(self, directory: str) -> list[File]:
         files, left = [], [directory]
@@ -221,12 +222,12 @@ class _Cut:
                 self.visit(inner)
 
 
-def cut(tree: Tree, skipped: set[str], slots: int, ranges: bool) -> list[Shard]:
+def cut(tree: Tree, skipped: set[str], slots: int, ranged_min: int | None) -> list[Shard]:
     """Shards of what is in ``tree`` but not in ``skipped``, for as many sessions at once; the same for the same tree.
 
-    With ``ranges`` large files are cut, too. Shards become smaller towards the end, so that all nodes end together.
+    Files of ``ranged_min`` bytes and more are cut, too. Shards become smaller towards the end, so that all nodes end together.
     """
-    cutting = _Cut(tree, skipped, slots, ranges)
+    cutting = _Cut(tree, skipped, slots, ranged_min)
     cutting.left = sum(file.size for file in tree.all_files() if file.name not in skipped)
     cutting.weigh()
     cutting.visit("")
@@ -236,7 +237,7 @@ def cut(tree: Tree, skipped: set[str], slots: int, ranges: bool) -> list[Shard]:
 
 def cut_checks(files: list[File], slots: int) -> list[Shard]:
     """Shards of files that are only hashed where they are."""
-    cutting = _Cut(Tree(), set(), slots, False, left=sum(file.size for file in files))
+    cutting = _Cut(Tree(), set(), slots, None, left=sum(file.size for file in files))
     for file in files:
         cutting.add(os.path.dirname(file.name), os.path.basename(file.name), [file])
     cutting.close()

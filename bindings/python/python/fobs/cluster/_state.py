@@ -96,8 +96,12 @@ def read_done(access: Access) -> dict[str, Record]:
     return done
 
 
-def read_pieces(access: Access, file: File) -> dict[int, bytes]:
-    """Verified pieces of a large file that comes in ranges."""
+#: Whether a piece is that of the file that was agreed on.
+IsPiece = Callable[[int, bytes], bool]
+
+
+def read_pieces(access: Access, file: File, is_piece: IsPiece | None = None) -> dict[int, bytes]:
+    """Verified pieces of a file that comes in ranges; those of another file of its size and time are left out."""
     pieces: dict[int, bytes] = {}
     part = access.stat(f"{STATE}/{file.id}.part")
     if part is None or part.size != file.size:
@@ -115,9 +119,11 @@ def read_pieces(access: Access, file: File) -> dict[int, bytes]:
                 and int(words[0]) * PIECE < file.size
             ):
                 try:
-                    pieces[int(words[0])] = bytes.fromhex(words[1])
+                    index, value = int(words[0]), bytes.fromhex(words[1])
                 except ValueError:
                     continue
+                if is_piece is None or is_piece(index, value):
+                    pieces[index] = value
     return pieces
 
 
@@ -153,15 +159,15 @@ def prepare_part(local: Local, file: File) -> str:
     return path
 
 
-def finish_file(local: Local, file: File, mode: int) -> Record:
+def finish_file(local: Local, file: File, mode: int, is_piece: IsPiece | None = None) -> Record:
     """Gives a file whose ranges are all there its name; returns its record."""
-    pieces = read_pieces(local, file)
+    pieces = read_pieces(local, file, is_piece)
     count = (file.size + PIECE - 1) // PIECE
     if len(pieces) < count:
         raise IntegrityError(
             f"{count - len(pieces)} pieces of {file.name!r} are missing; call again to fetch them"
         )
-    root = _fobs.join_pieces([pieces[index] for index in range(count)])
+    root = _fobs.join_pieces([pieces[index] for index in range(count)]) if count > 1 else pieces[0].hex()
     path = local.path(f"{STATE}/{file.id}.part")
     os.utime(path, ns=(file.mtime_ns, file.mtime_ns))
     os.chmod(path, mode)

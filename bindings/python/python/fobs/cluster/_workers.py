@@ -117,12 +117,16 @@ class Workers:
 
     def call(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
         """Runs a function once at a node, as a task, and waits for it."""
-        future = self.client.submit(function, *arguments, pure=False, retries=0, resources=self.resources(at))
-        return future.result()
+        return self.submit(function, at, *arguments).result()
 
-    def beside(self, node: Node, at: Node, act: Callable[[], None]) -> None:
+    def submit(self, function: Callable[..., Any], at: Node, *arguments: Any) -> Any:
+        """Runs a function once at a node, as a task."""
+        return self.client.submit(function, *arguments, pure=False, retries=0, resources=self.resources(at))
+
+    def beside(self, node: Node, at: Node, act: Callable[[], Any]) -> Any:
         """Does something short at a node at once, whatever its worker is busy with."""
-        self.client.run(_in_thread, act, workers=[self.addresses[at.name][0]])
+        address = self.addresses[at.name][0]
+        return self.client.run(_in_thread, act, workers=[address])[address]
 
     def beat(self, node: Node, at: Node, owner: str, count: int) -> None:
         """A sign of life at the destination."""
@@ -134,8 +138,8 @@ def _beat(node: Node, at: str, owner: str, count: int) -> None:
         beat(access, owner, count)
 
 
-async def _in_thread(act: Callable[[], None]) -> None:
-    await asyncio.to_thread(act)
+async def _in_thread(act: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(act)
 
 
 def _no_scheduler(why: str) -> ClusterError:

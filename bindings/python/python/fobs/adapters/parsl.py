@@ -1,0 +1,80 @@
+"""Parsl's staging of ``fobs://`` files: ``storage_access=[FobsStaging(identity="key")]`` in an executor.
+
+Files are fetched and delivered by the worker that runs the app, so the data takes the direct path. What an app
+needs comes before it runs; what it made is delivered after it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from parsl.data_provider.staging import Staging
+
+
+class FobsStaging(Staging):  # type: ignore[misc]
+    """Moves files of daemons (``fobs://host:port/path``) to and from the workers.
+
+    ``options`` are those of ``fobs cp``: files that they name must be at the workers.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"FobsStaging({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+    def can_stage_in(self, file: Any) -> bool:
+        """Whether the file is at a daemon."""
+        return bool(file.scheme == "fobs")
+
+    can_stage_out = can_stage_in
+
+    def _place(self, dm: Any, executor: str, file: Any, parent: Any) -> None:
+        """Where the file is while the app runs: below the host, so that equal names do not meet."""
+        directory = dm.dfk.executors[executor].working_dir or os.getcwd()
+        at = file.netloc.replace(":", "_")
+        file.local_path = os.path.join(directory, "fobs", at, os.path.normpath("/" + file.path).lstrip("/"))
+
+    def stage_in(self, dm: Any, executor: str, file: Any, parent_fut: Any) -> None:
+        """Says where the file will be."""
+        self._place(dm, executor, file, parent_fut)
+
+    def stage_out(self, dm: Any, executor: str, file: Any, app_fu: Any) -> None:
+        """Says where the file will be."""
+        self._place(dm, executor, file, app_fu)
+
+    def replace_task(self, dm: Any, executor: str, file: Any, func: Callable[..., Any]) -> Callable[..., Any]:
+        """The app, after the file was fetched."""
+        return partial(_fetch_then, func, file.url, file.local_path, self.options)
+
+    def replace_task_stage_out(
+        self, dm: Any, executor: str, file: Any, func: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """The app, and then the file is delivered."""
+        return partial(_then_deliver, func, file.url, file.local_path, self.options)
+
+
+def _fetch_then(
+    app: Callable[..., Any], url: str, path: str, options: dict[str, Any], *args: Any, **kwargs: Any
+) -> Any:
+    import fobs
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fobs.cp(url, path, **options)
+    return app(*args, **kwargs)
+
+
+def _then_deliver(
+    app: Callable[..., Any], url: str, path: str, options: dict[str, Any], *args: Any, **kwargs: Any
+) -> Any:
+    import fobs
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    result = app(*args, **kwargs)
+    with fobs.Session(url.rpartition("/")[0], **options) as session:
+        session.mkdir("", parents=True, exist_ok=True)
+        session.put(path, url.rpartition("/")[2])
+    return result

@@ -1,0 +1,148 @@
+"""What precedes the first shard: the source is scanned, the destination taken, and copies agreed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._errors import UsageError
+from ._agree import Announced, Hashed, agree, announce, as_agreed, has_root
+from ._move import Standing, look_at_destination, look_at_source
+from ._nodes import Node
+from ._pairs import Pairs
+from ._result import ClusterError
+from ._shards import File, Tree
+from ._state import BusyError
+from ._workers import Workers
+
+
+class Survey:
+    """What is at both sides."""
+
+    def __init__(
+        self, workers: Workers, pairs: Pairs, sides: tuple[tuple[Node, ...], tuple[Node, ...]], owner: str
+    ) -> None:
+        self.workers, self.pairs, self.owner = workers, pairs, owner
+        self.source, self.destination = sides
+        #: The hash that the one file must have.
+        self.root: str | None = None
+        #: Files as their copies have them in common.
+        self.agreed: dict[str, Hashed] = {}
+
+    def first_that_can(
+        self, places: list[tuple[Node, Node]], what: str, act: Callable[[Node, Node], Any]
+    ) -> Any:
+        """Tries the nodes of a side one after the other; one that cannot be reached is noted."""
+        last: tuple[Node, BaseException] | None = None
+        tried: set[str] = set()
+        for node, at in places:
+            if node.name in tried:
+                continue
+            try:
+                return act(node, at)
+            except BusyError as error:
+                raise ClusterError(f"node {node.name}: {error}", error, node=node.name) from error
+            except OSError as error:
+                tried.add(node.name)
+                last = (node, error)
+                self.workers.notices.append(f"node {node.name}: {what} failed: {error}")
+        if last is None:
+            raise UsageError(
+                f"no worker can reach the {what}: give its nodes a url, or workers of their own and a path"
+            )
+        bad, why = last
+        raise ClusterError(f"node {bad.name}: {what} failed: {why}", why, node=bad.name) from why
+
+    def scan(self) -> Tree:
+        """The tree of the source."""
+
+        def act(node: Node, at: Node) -> Tree | File:
+            found: Tree | File = self.workers.call(look_at_source, at, node, at.name)
+            return found
+
+        found = self.first_that_can(self.workers.places(self.source, self.destination), "source", act)
+        if isinstance(found, File):
+            found = self._one_file(found)
+        assert isinstance(found, Tree)
+        return found
+
+    def _one_file(self, file: File) -> Tree:
+        """The directory above takes the place of a source that is a file."""
+        names = set()
+        for state in self.pairs.sources:
+            state.node, name = state.node.above()
+            names.add(name)
+        self.source = tuple(state.node for state in self.pairs.sources)
+        if len(names) != 1:
+            raise UsageError(f"the nodes of the source name the file differently: {', '.join(sorted(names))}")
+        return Tree({"": [File(names.pop(), file.size, file.mtime_ns)]}, {"": []}, {"": []})
+
+    def take(self, tree: Tree) -> Standing:
+        """Takes the destination; what is there already."""
+        wanted = frozenset(file.name for file in tree.all_files())
+
+        def act(node: Node, at: Node) -> Standing:
+            standing: Standing = self.workers.call(look_at_destination, at, node, at.name, self.owner, wanted)
+            return standing
+
+        found: Standing = self.first_that_can(
+            self.workers.places(self.destination, self.source), "destination", act
+        )
+        return found
+
+    def agree(self, tree: Tree, standing: Standing) -> Tree:
+        """Has the nodes of the source agree on the files that are to be moved, before any of them is."""
+        files = list(tree.all_files())
+        if self.root is not None and len(files) != 1:
+            raise UsageError(f"a root is that of one file, and the source has {len(files)}; name one of them")
+        names = [file.name for file in files if file.size and not self.is_done(file, standing)]
+        unreachable = [state.node.name for state in self.pairs.sources if state.node.url is None]
+        if unreachable:
+            raise UsageError(f"the node {unreachable[0]} has no url, and copies are pulled; give it one")
+        places = [at for at in self.destination if at.path is not None and self.workers.has(at)]
+        if not places:
+            raise UsageError("copies are verified at the destination; start workers at its nodes")
+        if not names:
+            return tree
+        agreement = agree(names, self._announced(names, places), self.root)
+        for state in self.pairs.sources:
+            if state.node.name in agreement.dropped:
+                state.dropped = agreement.dropped[state.node.name]
+                self.workers.notices.append(f"node {state.node.name} was left out: {state.dropped}")
+        self.agreed = agreement.files
+        return as_agreed(tree, self.agreed)
+
+    def _announced(self, names: list[str], places: list[Node]) -> dict[str, Announced | OSError]:
+        """What the nodes announce: all at once, or one after the other until one has the given root."""
+        nodes = [state.node for state in self.pairs.sources]
+        if self.root is None:
+            asked = {
+                node.name: self.workers.submit(announce, places[index % len(places)], node, names)
+                for index, node in enumerate(nodes)
+            }
+            return {name: _outcome(future) for name, future in asked.items()}
+        announced_by: dict[str, Announced | OSError] = {}
+        for node in nodes:
+            one = _outcome(self.workers.submit(announce, places[0], node, names))
+            announced_by[node.name] = one
+            if not isinstance(one, OSError) and has_root(one[names[0]], self.root):
+                # The pieces of the others are verified against these, so they need not hash.
+                break
+        return announced_by
+
+    def is_done(self, file: File, standing: Standing) -> bool:
+        """Whether an earlier call has verified it."""
+        record = standing.done.get(file.name)
+        is_there = standing.present.get(file.name) == (file.size, file.mtime_ns)
+        if not is_there or record is None or record[1:3] != (file.size, file.mtime_ns):
+            return False
+        return self.root in (None, record[3])
+
+
+def _outcome(future: Any) -> Announced | OSError:
+    """What a task returned, or the error of a node."""
+    try:
+        announced: Announced = future.result()
+        return announced
+    except OSError as error:
+        return error
