@@ -128,9 +128,12 @@ impl Auto {
         self.transition(now, State::ramp(now, 1), Why::PathLonger, gain);
     }
 
-    /// A drain is over: what was lost in it is the path's own loss.
+    /// A drain is over: what was lost in it is the path's own loss, unless others held the queue.
     pub(super) fn end_drain(&mut self, now: Timestamp, drain: Drain) {
-        self.model.losses.learn();
+        self.model.losses.end_drain();
+        if self.model.level() != QueueLevel::Busy {
+            self.model.losses.learn();
+        }
         // A rate that lost what the drain did not lose is not tried again at once.
         if self.cycle.cost.take().is_some_and(|cost| self.model.losses.exceeds(cost, &self.model.params)) {
             self.cycle.hold(now, &self.model);

@@ -153,7 +153,7 @@ impl Auto {
             Bursts::Absent => p.window_gain,
             Bursts::Standing | Bursts::Expected => p.window_gain_bursts,
         };
-        let path = self.model.pacing.bytes_in(self.model.min_rtt) as f64 * gain;
+        let path = self.model.pacing.bytes_in(self.model.unqueued_rtt()) as f64 * gain;
         let ends = self.model.pacing.bytes_in(p.host_delay);
         self.window = path as u64 + ends + WINDOW_EXTRA * self.model.packet_len;
     }

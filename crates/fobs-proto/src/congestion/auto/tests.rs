@@ -17,6 +17,7 @@ use std::time::Duration;
 
 const RTT: Duration = Duration::from_millis(65);
 const MS: Duration = Duration::from_millis(1);
+const LINK: Rate = Rate::bits_per_second(500_000_000);
 /// Sequences of moods that lead through all transitions but those of [`NEEDS`].
 const SEQUENCES: u32 = 400;
 /// Transitions that need a memory, a probe's reports, silence or a coincidence; the tests of `train`, `probe`
@@ -153,4 +154,54 @@ fn a_pace_far_too_fast_is_corrected_with_nothing_left_to_send() {
         auto.on_ack(&AckSample { app_limited: true, ..ack });
     }
     assert!(auto.pacing_rate() < Some(link.scaled(1.2)), "{:?}", auto.pacing_rate());
+}
+
+/// One that cruises at `LINK` on a path without a queue, with its acks.
+fn cruising() -> (Auto, Acks) {
+    let (mut auto, mut acks) = (Auto::new(PACKET), Acks::new(RTT));
+    while auto.state.kind() != Kind::Cruise {
+        let sent = auto.pacing_rate().unwrap_or(LINK).min(LINK);
+        acks.rtt = if sent < LINK { RTT } else { RTT + 20 * MS };
+        auto.on_ack(&acks.next(MS, sent));
+    }
+    acks.rtt = RTT;
+    for _ in 0..200 {
+        auto.on_ack(&acks.next(MS, auto.pacing_rate().unwrap_or(LINK).min(LINK)));
+    }
+    (auto, acks)
+}
+
+#[test]
+fn loss_in_a_drain_that_leaves_a_queue_is_not_the_path_s_own() {
+    let share = |queue: Duration| {
+        let (mut auto, mut acks) = cruising();
+        acks.rtt = RTT + queue;
+        auto.enter_drain(acks.now(), Why::DrainDue);
+        while let State::Drain(drain) = auto.state {
+            let ack = acks.next(MS, auto.pacing_rate().unwrap_or(LINK));
+            auto.on_loss(&acks.losses(ack.acked_packets / 20));
+            auto.on_ack(&ack);
+            if ack.now - drain.phase.since > 3 * RTT {
+                break;
+            }
+        }
+        auto.model.loss_share()
+    };
+    assert!(share(Duration::ZERO) > 0.0, "it is");
+    assert_eq!(share(40 * MS), 0.0);
+}
+
+#[test]
+fn acks_that_wait_on_the_way_back_widen_the_window() {
+    let window = |there: Duration, back: Duration| {
+        let (mut auto, mut acks) = cruising();
+        for _ in 0..100 {
+            acks.rtt = RTT + there + back;
+            let ack = acks.next(MS, auto.pacing_rate().unwrap_or(LINK).min(LINK));
+            auto.on_ack(&AckSample { one_way: RTT + there, ..ack });
+        }
+        auto.congestion_window() as f64 / auto.model.pacing.bytes_in(RTT) as f64
+    };
+    let (level, wide) = (window(Duration::ZERO, Duration::ZERO), window(Duration::ZERO, RTT));
+    assert!((1.9..2.1).contains(&(wide / level)), "{level} {wide}");
 }

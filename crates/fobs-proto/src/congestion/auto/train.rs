@@ -76,10 +76,9 @@ impl Auto {
             complete || slow || s.packets >= p.train_packets_min
         });
         // On a short path a ramp that goes too far is over in 10 ms.
-        // Where a short queue dropped most of the train, the slope over all that has arrived since spans the
-        // gap as well: what arrived together counts.
-        if complete
-            && acked < p.train_packets_min
+        // Where a short queue dropped some of the train, the slope over all that has arrived since spans the
+        // gap as well, or the round trip until it was sent again: what arrived together counts.
+        if (complete || sample.is_some())
             && self.model.losses.lost() >= p.train_slow_packets as f64
             && let Some(rate) =
                 steepest.filter(|steepest| sample.is_none_or(|sample| *steepest > sample.rate))

@@ -77,11 +77,15 @@ impl Losses {
         self.phase = Count::default();
     }
 
-    /// The phase was a drain: what was lost is the path's own loss.
+    /// The phase was a drain that left no queue: what was lost is the path's own loss.
     pub(crate) fn learn(&mut self) {
         self.unhindered.acked = self.unhindered.acked / 2.0 + self.drained.acked;
         self.unhindered.lost = self.unhindered.lost / 2.0 + self.drained.lost;
         self.drained = self.phase;
+    }
+
+    /// A drain is over: what phases lost lately counts anew.
+    pub(crate) fn end_drain(&mut self) {
         self.lately = Count::default();
     }
 

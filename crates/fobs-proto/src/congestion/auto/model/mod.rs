@@ -130,6 +130,11 @@ impl Model {
         self.latest_rtt.saturating_sub(self.min_rtt).min(self.excess_there)
     }
 
+    /// The newest round trip without the queue: acks that wait on the way back keep packets in flight too.
+    pub(crate) fn unqueued_rtt(&self) -> Duration {
+        self.latest_rtt - self.delay()
+    }
+
     /// Whether the flow is application-limited, so that a delivery rate says nothing of the path. A flow
     /// that loses packets behind a queue has enough to send, even with all of its object in flight; without
     /// a queue it may be an outage or the last packets.

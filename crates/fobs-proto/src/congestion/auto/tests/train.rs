@@ -100,6 +100,22 @@ fn a_jump_keeps_to_its_claim() {
 }
 
 #[test]
+fn a_gap_in_a_train_that_lost_packets_is_no_slow_path() {
+    let (mut auto, mut acks) = (Auto::new(PACKET), Acks::new(RTT));
+    let sample = |ack: AckSample, mbit, packets, span| AckSample {
+        rate: Some(RateSample { rate: rate(mbit), span, packets }),
+        ..ack
+    };
+    let ms = Duration::from_millis(1);
+    auto.on_ack(&sample(acks.next(STEP, rate(300)), 300, 40, ms * 2));
+    auto.on_loss(&acks.losses(24));
+    assert_eq!(auto.state.kind(), Kind::Train, "not all of the train is accounted for");
+    // What was lost is sent again and arrives a round trip later.
+    auto.on_ack(&sample(acks.next(RTT, rate(10)), 10, 56, RTT));
+    assert!(mbit(&auto) > 250.0, "{} Mbit/s", mbit(&auto));
+}
+
+#[test]
 fn the_train_is_not_measured_by_what_follows_it() {
     let mut auto = under_way(auto(history(1000, Some(RTT))));
     let mut acks = Acks::new(RTT);
