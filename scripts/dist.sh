@@ -141,6 +141,8 @@ wheel() {
     local doc=$out/work/$arch/share/doc/fobs
     cp LICENSE LICENSE-APACHE LICENSE-MIT "$doc/THIRD-PARTY-LICENCES.txt" "$folder/$name/$name.dist-info/licenses/"
     cp "$doc/sbom.json" "$folder/$name/$name.dist-info/sboms/fobs.auditable.json"
+    # maturin's own list names this clone's directory.
+    sed -i "s|path+file://$PWD|path+file:///fobs|g" "$folder/$name/$name.dist-info/sboms"/*.json
     find "$folder/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
     python3 -m wheel pack --dest-dir "$out" "$folder/$name" >/dev/null
 }

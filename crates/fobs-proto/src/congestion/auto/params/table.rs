@@ -357,7 +357,7 @@ params! {
     test_no_queue: f64 = 1.05, "ratio", 1.0..=10.0;
     /// How far the delay may move over phases that yield to it, and still be the path's: stamps and bursts
     /// move it by less, CUBIC's queue by more but for its plateau.
-    longer_still: f64 = 0.05, "share", 0.0..=1.0;
+    longer_still: f64 = 0.01, "share", 0.0..=1.0;
     /// Phases in a row after the first.
     longer_phases: u32 = 2, "phases", 1..=1000;
     /// Round trips with the queue near its target that end a competition.
