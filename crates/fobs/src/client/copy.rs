@@ -1,5 +1,5 @@
-//! A copy from its beginning to its end: attempts over one connection after the other, and the two parts of a sync
-//! that deletes first.
+//! A copy from its beginning to its end: attempts over one connection after the other, and the two parts of a
+//! sync that deletes first.
 
 use super::direct::small_object;
 use super::ends::{LocalSources, distinct, local_sources, open_source, remote_sources};

@@ -169,8 +169,8 @@ impl Caller {
         self.with_client(manner, |client| task.run(client, &remote, course))
     }
 
-    /// Has `work` make one transfer over the connection, which is made if there is none. At a server that keeps
-    /// no connections it serves this transfer alone.
+    /// Has `work` make one transfer over the connection, which is made if there is none. At a server that
+    /// keeps no connections it serves this transfer alone.
     pub(super) fn with_client<T>(
         &mut self,
         manner: Manner<'_>,

@@ -1,5 +1,6 @@
-//! A record with its samples in their time: without the lateness of the messages that brought the far end's, without
-//! losses that were undone later, and with the far sender's missing ones made up from what the receiver saw.
+//! A record with its samples in their time: without the lateness of the messages that brought the far end's,
+//! without losses that were undone later, and with the far sender's missing ones made up from what the
+//! receiver saw.
 
 use super::journal::{At, Journal};
 use super::sample::{ReceiverSample, SenderSample};
@@ -21,8 +22,8 @@ pub(super) fn aligned(journal: &Journal) -> Journal {
     journal.with_samples(filled(sender, &receiver), receiver)
 }
 
-/// Samples at the times at which they would have arrived without delay: a message comes late, never early. The
-/// least lateness from each sample on counts, since clocks drift and sessions have pauses between them.
+/// Samples at the times at which they would have arrived without delay: a message comes late, never early.
+/// The least lateness from each sample on counts, since clocks drift and sessions have pauses between them.
 fn on_time<T: Clone>(samples: &[At<T>], time_us: fn(&T) -> u64) -> Vec<At<T>> {
     let mut on_time = samples.to_vec();
     let mut lateness = u64::MAX;

@@ -72,8 +72,8 @@ impl Interval {
             if self.paused >= STOOD_FELT {
                 return None;
             }
-            // What waits for the receiver waits in its socket: a queue on the way there, by the stamps of arrival,
-            // is the path's.
+            // What waits for the receiver waits in its socket: a queue on the way there, by the stamps of
+            // arrival, is the path's.
             let delayed = match self.queued_there() {
                 true => 0.0,
                 false => share(receiver.cpu.delay_us, receiver.time_us),

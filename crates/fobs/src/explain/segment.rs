@@ -146,8 +146,8 @@ impl Party {
     }
 }
 
-/// Where the path took a step, in a run in which it limits: within the run or, seen with all that came before,
-/// at its beginning. Whoever limited it earlier, it carried then what was delivered.
+/// Where the path took a step, in a run in which it limits: within the run or, seen with all that came
+/// before, at its beginning. Whatever limited it earlier, it carried then what was delivered.
 fn step_at(intervals: &[Interval], run: &Range<usize>, shortest: f64) -> Option<(usize, Began)> {
     if let Some((place, began)) = step_in(&intervals[run.clone()]) {
         return Some((run.start + place, began));

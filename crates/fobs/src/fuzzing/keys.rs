@@ -63,8 +63,8 @@ pub(super) fn known_hosts(input: &[u8]) {
     assert_eq!(changed.ok(), (found == Found::Same).then_some(Found::Same));
 }
 
-/// A ticket as text, the input as the payload of one that is validly signed, and the lines of a register: what is
-/// accepted names only paths inside the root, and a line that is read is written the same.
+/// A ticket as text, the input as the payload of one that is validly signed, and the lines of a register:
+/// what is accepted names only paths inside the root, and a line that is read is written the same.
 pub(super) fn ticket(input: &[u8]) {
     static IDENTITY: LazyLock<Identity> = LazyLock::new(Identity::generate);
 

@@ -114,8 +114,8 @@ impl Auto {
         self.detect.crowd.on_ack(ack, &sample, p)
     }
 
-    /// The queue that this flow would leave standing. Not the target at the rate that the flow has fallen to: on
-    /// a slow share a few packets are a long delay.
+    /// The queue that this flow would leave standing. Not the target at the rate that the flow has fallen to:
+    /// on a slow share a few packets are a long delay.
     fn longest_own_queue(&self) -> Duration {
         let (model, p) = (&self.model, &self.model.params);
         model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target))
