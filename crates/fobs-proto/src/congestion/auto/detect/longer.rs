@@ -49,8 +49,9 @@ impl LongerDetector {
             Some(spell) => Spell { phases: spell.phases + 1, pacing, ..spell },
             None => Spell { queue, phases: 0, pacing },
         };
-        self.spell = Some(spell);
-        (spell.phases >= p.longer_phases).then_some(Longer)
+        let is_longer = spell.phases >= p.longer_phases;
+        self.spell = (!is_longer).then_some(spell);
+        is_longer.then_some(Longer)
     }
 }
 
