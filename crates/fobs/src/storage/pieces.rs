@@ -13,6 +13,8 @@ use rustix::io::{Errno, pread};
 pub const PIECE_MIN: u64 = 64 << 10;
 /// Largest piece, bytes: a receiver holds one until it is verified.
 pub const PIECE_MAX: u64 = 64 << 20;
+/// Most pieces of a file that is hashed: their values take 128 MiB.
+const PIECES_MAX: u64 = 1 << 22;
 /// Bytes that are read at once to be hashed: less than a CPU's own cache.
 const READ_MAX: usize = 256 << 10;
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -68,6 +70,12 @@ pub(crate) fn hash(
     let found = entry(super::path::split(name).1, &before);
     if found.kind != EntryKind::File {
         return Err(refuse(if found.kind == EntryKind::Directory { Errno::ISDIR } else { Errno::INVAL }));
+    }
+    if value_count(found.size, piece) > PIECES_MAX {
+        let shown = super::path::show(name);
+        let message =
+            format!("'{shown}' has more than {PIECES_MAX} pieces of {piece} bytes; ask for larger ones");
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     let (mut values, mut buffer) = (Vec::new(), vec![0; READ_MAX]);
     let (mut at, is_one) = (0, found.size <= piece);
@@ -135,6 +143,18 @@ mod tests {
             assert_eq!((found.size, values.len() as u64), (len, value_count(len, PIECE_MIN)));
             assert_eq!(join(&values), found.root.filter(|_| len > PIECE_MIN));
         }
+    }
+
+    #[test]
+    fn a_file_of_too_many_pieces_is_refused_before_it_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sparse");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(PIECE_MIN * PIECES_MAX + 1).unwrap();
+        let name = path.as_os_str().as_bytes();
+        let mut take = |_| panic!("nothing is read");
+        let refused = hash(&Base::Ambient, name, PIECE_MIN, &mut || Ok(()), &mut take).unwrap_err();
+        assert!(refused.message.contains("ask for larger ones"), "{refused}");
     }
 
     #[test]
