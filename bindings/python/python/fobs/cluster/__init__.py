@@ -53,8 +53,10 @@ def transfer(
     scheduler; without one, workers are threads of this process. ``options`` are those of ``fobs cp`` for all sessions,
     ``report`` is where a page of HTML goes. With ``copies`` the nodes of the source hold copies of their own: they
     agree on each file's hash first, each piece is verified against it, and a node that has or serves other bytes is
-    left out by name. ``root`` is the BLAKE3 hash that the one file of the source must have; it implies ``copies``. A second call goes on where the first one stopped. Raises
-    :class:`ClusterError`, whose ``result`` has the figures so far.
+    left out by name. ``root`` is the BLAKE3 hash that the one file of the source must have; it implies ``copies``.
+
+    A second call goes on where the first one stopped. Raises :class:`ClusterError`, whose ``result`` has the figures
+    so far.
     """
     if root is not None:
         root = root.lower()
