@@ -97,7 +97,10 @@ impl Budget {
                 // The last answer waits until the last file is synced.
                 let syncing = receiver.map_or(0.0, |it| share(it.writer.syncing_us, it.time_us));
                 self.put(Stage::Syncing, time * syncing);
-                self.put(Stage::Control, time * (1.0 - syncing));
+                // And it queues behind the acks, where these fill the way back.
+                let late = time * (1.0 - syncing) * interval.queued_back;
+                self.put(Stage::LateAnswers, late);
+                self.put(Stage::Control, time * (1.0 - syncing) - late);
             }
             (Wait::Pacer | Wait::Window, Brake::Host(stage)) => self.put(stage, time),
             (Wait::Pacer, Brake::Network) => self.put(Stage::Pacing, time),

@@ -58,6 +58,8 @@ pub(super) struct Interval {
     pub(super) paused: f64,
     /// What held the controller's rate down.
     pub(super) brake: Brake,
+    /// Share of the last measured round trip that a queue on the way back took, 0 to 1.
+    pub(super) queued_back: f64,
 }
 
 impl Interval {
@@ -109,6 +111,7 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
     let samples = journal.sender();
     let mut found = Vec::with_capacity(samples.len());
     let mut brake = Brake::Network;
+    let mut queued_back = 0.0;
     let silences = silence::outages(journal);
     let packet_us = packet_time_us(samples);
     for (place, pair) in samples.windows(2).enumerate() {
@@ -133,7 +136,13 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
             paused: receiver.as_ref().map_or(0.0, |r| share(r.stood_us, r.time_us)),
             receiver,
             brake,
+            queued_back,
         };
+        // Without acks nothing is measured: what was queued there stays until it has been delivered.
+        if interval.sender.rtt_low_us > 0 {
+            queued_back = back_share(&interval.sender);
+            interval.queued_back = queued_back;
+        }
         brake = interval.evidence().unwrap_or(brake);
         interval.brake = match silences.get(place) {
             Some(Some(stage)) => Brake::Host(*stage),
@@ -142,6 +151,12 @@ pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
         found.push(interval);
     }
     found
+}
+
+/// Share of the round trips of a sample that lies beyond the shortest one and arose on the way back.
+fn back_share(sender: &SenderSample) -> f64 {
+    let there = sender.rtt_min_us.saturating_add(sender.forward_low_us);
+    share(sender.rtt_low_us.saturating_sub(there), sender.rtt_low_us)
 }
 
 /// What the receiver did from its last sample before `from_us` to its first one after `to_us`.

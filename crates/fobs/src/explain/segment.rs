@@ -141,7 +141,7 @@ impl Party {
                 Party::Receiver
             }
             Stage::Writing | Stage::Syncing => Party::Destination,
-            Stage::Control | Stage::Unseen => Party::Setup,
+            Stage::Control | Stage::LateAnswers | Stage::Unseen => Party::Setup,
         }
     }
 }

@@ -146,7 +146,7 @@ limits! {
     policer: Policer, "a policer on the path: it drops what exceeds a rate", [];
     random_loss: RandomLoss, "packet loss that does not depend on the rate", [];
     reordering: Reordering, "a path that delivers packets out of order", [];
-    return_path: ReturnPath, "the way back: acks late or lost", [];
+    return_path: ReturnPath, "the way back: acks late or lost", [LateAnswers = "late answers"];
     outage: Outage, "an outage of the path", [Outage = "outage"];
     start_up: StartUp, "ramp-up: the controller set the rate, and the path showed no bottleneck", [];
     local_queue: LocalQueue, "the sending host's own queue", [LocalSocket = "sender's socket"];

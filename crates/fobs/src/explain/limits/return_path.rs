@@ -1,13 +1,16 @@
-//! The way back delays or loses the acks.
+//! The way back delays or loses the acks, and the last answers behind them.
 
-use super::facts::{paced, unknown};
-use super::{Place, Row};
+use super::facts::unknown;
+use super::{Place, Row, Stage};
 use crate::explain::kind::PathKind;
 use crate::explain::words::percent;
 
 pub(super) const ROW: Row = Row {
     waits: &[],
-    stages: |facts| paced(facts, PathKind::ReturnPath),
+    stages: |facts| match facts.path.kind {
+        PathKind::ReturnPath => &[Stage::Pacing, Stage::CongestionWindow, Stage::LateAnswers],
+        _ => &[Stage::LateAnswers],
+    },
     place: Place::Network,
     phrase: |_| "the way back was the limit: acks were late or lost on it".to_owned(),
     evidence: |facts, sender| {

@@ -107,6 +107,15 @@ fn other_limits_of_the_path_are_named() {
             trace_of("auto", |_, s, _| s.waits.add_us(Wait::Answers, WAIT_US)),
             Limit::RoundTrips,
         ),
+        (
+            "the last answers wait behind the acks",
+            trace_of("auto", |step, s, _| {
+                s.waits.add_us(if step < 8 { Wait::Pacer } else { Wait::Answers }, WAIT_US);
+                s.rtt_low_us = if step < 8 { 40_000 + 200_000 * step } else { 0 };
+                s.rtt_min_us = 40_000;
+            }),
+            Limit::ReturnPath,
+        ),
     ]);
 }
 
