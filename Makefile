@@ -96,8 +96,9 @@ install-c: ## install the C library, its header and its pkg-config file under PR
 		bindings/c/fobs.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/fobs.pc
 
 .PHONY: bench-python
-bench-python: build lab ## measure users of fsspec over an emulated path beside SFTP (root; after make test)
+bench-python: build lab ## measure a session beside the command, and users of fsspec beside SFTP, over an emulated path (root; after make test)
 	$(TARGET)/python-venv/bin/pip install --quiet -r bindings/python/bench/requirements.txt
+	$(TARGET)/python-venv/bin/python bindings/python/bench/beside_command.py --lab $(LAB) --fobs $(FOBS)
 	$(TARGET)/python-venv/bin/python bindings/python/bench/users.py --lab $(LAB) --fobs $(FOBS)
 
 .PHONY: needs

@@ -55,8 +55,7 @@ pub fn bind(processors: &[usize]) -> io::Result<()> {
 /// Gives the calling thread priority over all others, on [`own`] of its CPUs. It must sleep often.
 ///
 /// Deadline scheduling is tried first: recent kernels let starved ordinary threads run before those of
-/// SCHED_FIFO for 50 ms at a time, but not before an earlier deadline. before those of SCHED_FIFO for 50 ms
-/// at a time, but not before an earlier deadline.
+/// SCHED_FIFO for 50 ms at a time, but not before an earlier deadline.
 ///
 /// # Errors
 ///

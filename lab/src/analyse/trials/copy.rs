@@ -102,8 +102,8 @@ enum Joined {
 }
 
 impl Network {
-    fn new(trial: &Trial, folder: &Path) -> Result<Network, String> {
-        let (hosts, joined) = match trial.drawn.link(trial.number) {
+    fn new(trial: &Trial, limit: TrialLimit, folder: &Path) -> Result<Network, String> {
+        let (hosts, joined) = match trial.drawn_at(limit).link(trial.number) {
             Some(spec) => {
                 let spec = LinkSpec::read(&spec, &[]).map_err(|error| error.to_string())?;
                 let emulator = Emulator::start(&spec, folder)?;
@@ -163,7 +163,7 @@ impl Trial {
                 .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         }
         let source = data.source(self.drawn.bytes(), 1)?.path;
-        let network = Network::new(self, &folder)?;
+        let network = Network::new(self, limit, &folder)?;
         let (mut source, mut destination) = (source, destination);
         let disk = self.disk(common, &folder, &source)?;
         match (self.case, &disk) {
@@ -186,11 +186,19 @@ impl Trial {
         let group = Group::new("traffic");
         let [sender, receiver] = self.direction.places();
         let namespaces = [&network.namespaces[sender], &network.namespaces[receiver]];
-        let flows =
-            self.drawn.flows.map(|count| Flows::start(count, &task, namespaces, &group)).transpose()?;
+        let flows = self.drawn_at(limit).flows;
+        let flows = flows.map(|count| Flows::start(count, &task, namespaces, &group)).transpose()?;
         let output = self.copy(common, &network, &launch, quota.as_ref())?;
         drop(flows);
         Ok(self.outcome(&output))
+    }
+
+    /// What the trial has, or its control.
+    fn drawn_at(&self, limit: TrialLimit) -> Drawn {
+        match limit {
+            TrialLimit::Injected => self.drawn.clone(),
+            TrialLimit::Ample => self.drawn.undisturbed(),
+        }
     }
 
     /// The disk that is slow, if one is.

@@ -9,6 +9,11 @@ const PAYLOAD_BYTES: f64 = 1472.0;
 /// Rate of the link beside what limits it, Mbit/s.
 pub(super) const WIDE_MBIT: f64 = 300.0;
 
+/// A disturbance is the limit where its absence makes the copy this much faster.
+const COSTS: f64 = 1.2;
+/// Other flows are the limit where they take more of the link than the copy does.
+const OTHERS_COST: f64 = 2.0;
+
 /// What is made scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
@@ -92,9 +97,19 @@ impl Case {
         matches!(self, Case::NarrowWayBack | Case::CubicFlows | Case::SmallTcpWindow)
     }
 
-    /// Whether the limit is not certain: then the trial is run again without it, and must be faster.
+    /// Whether the limit is not certain: then the trial is run again without it.
     pub fn is_controlled(self) -> bool {
-        self == Case::ReceiverBuffer
+        matches!(self, Case::ReceiverBuffer | Case::Reordering | Case::CubicFlows)
+    }
+
+    /// What `explain.limit` should say where the control, without the disturbance, is `gain` times as fast: as
+    /// in the simulator's cells.
+    pub fn expected_at(self, gain: f64) -> &'static str {
+        match self {
+            Case::Reordering if gain >= COSTS => "reordering",
+            Case::CubicFlows if gain < OTHERS_COST => "narrow_path",
+            _ => self.expected(),
+        }
     }
 }
 
@@ -252,6 +267,11 @@ impl Drawn {
         }
         spec += &super::unrehearsed::keys(self);
         Some(spec)
+    }
+
+    /// The same path with its packets in order and no flows beside: the control.
+    pub fn undisturbed(&self) -> Drawn {
+        Drawn { reorder_percent: None, behind_ms: None, flows: None, ..self.clone() }
     }
 
     /// Bytes to copy.

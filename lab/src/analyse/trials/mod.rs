@@ -126,7 +126,7 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
             if interrupted.load(Ordering::Relaxed) {
                 return Err("stopped by a signal; the lines of the trials so far are kept".to_owned());
             }
-            let word = if line.limit.as_deref() == Some(case.expected()) { "ok " } else { "NOT" };
+            let word = if line.limit.as_deref() == Some(line.expected.as_str()) { "ok " } else { "NOT" };
             let said = line.sentence.as_deref().or(line.error.as_deref()).unwrap_or("nothing was named");
             println!("{word} {number:3} {:22} {said}", case.name());
             if let Some(out) = &args.out {
@@ -143,6 +143,9 @@ fn made(trial: &Trial, common: &Common) -> Line {
         let mut line = trial.run(common, TrialLimit::Injected)?;
         if trial.case.is_controlled() {
             line.control_bps = trial.run(common, TrialLimit::Ample)?.goodput_bps;
+            if let (Some(own), Some(control)) = (line.goodput_bps, line.control_bps) {
+                line.expected = trial.case.expected_at(control / own).to_owned();
+            }
         }
         Ok(line)
     };

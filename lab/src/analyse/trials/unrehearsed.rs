@@ -33,7 +33,7 @@ pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Draw
 fn of_the_path(case: Case, wide: Drawn, uniform: &mut impl Uniform) -> Drawn {
     match case {
         Case::Reordering => Drawn {
-            // It costs the default controller nothing: the link is the limit.
+            // It costs the default controller little or half of the link: a control without it decides.
             reorder_percent: Some(uniform(40.0, 60.0, 1)),
             behind_ms: Some(uniform(15.0, 30.0, 2)),
             megabytes: for_seconds(200.0, 3.0),
