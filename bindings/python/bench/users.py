@@ -30,22 +30,31 @@ FILES = 2000
 FILE_BYTES = 4096
 
 
+# URL of the far end's root, and the options of fsspec for it.
+Address = tuple[str, dict[str, Any]]
+
+
+def address_of(tool: str, at: dict[str, Any]) -> Address:
+    if tool == "fobs":
+        return f"fobs://{at['host']}:{at['fobs_port']}", at["keys"]
+    return f"sftp://root@{at['host']}:{at['ssh_port']}", {"key_filename": at["ssh_key"]}
+
+
 def file_system(tool: str, at: dict[str, Any]) -> Any:
     import fsspec
 
-    if tool == "fobs":
-        return fsspec.filesystem("fobs", host=at["host"], port=at["fobs_port"], **at["keys"])
-    return fsspec.filesystem("sftp", host=at["host"], port=at["ssh_port"], username="root", key_filename=at["ssh_key"])
+    url, options = address_of(tool, at)
+    return fsspec.core.url_to_fs(f"{url}/", **options)[0]
 
 
-def whole(fs: Any, root: str, here: Path) -> int:
+def whole(fs: Any, root: str, here: Path, address: Address) -> int:
     data = os.urandom(WHOLE_BYTES)
     fs.pipe_file(f"{root}/whole", data)
     assert fs.cat_file(f"{root}/whole") == data
     return 2 * WHOLE_BYTES
 
 
-def whole_file(fs: Any, root: str, here: Path) -> int:
+def whole_file(fs: Any, root: str, here: Path, address: Address) -> int:
     (here / "file").write_bytes(os.urandom(WHOLE_BYTES))
     fs.put_file(str(here / "file"), f"{root}/file")
     fs.get_file(f"{root}/file", str(here / "back"))
@@ -53,20 +62,20 @@ def whole_file(fs: Any, root: str, here: Path) -> int:
     return 2 * WHOLE_BYTES
 
 
-def ranges(fs: Any, root: str, here: Path) -> int:
+def ranges(fs: Any, root: str, here: Path, address: Address) -> int:
     for number in range(RANGES):
         start = (number * 7 + 3) << 20
         assert len(fs.cat_file(f"{root}/prepared", start, start + RANGE_BYTES)) == RANGE_BYTES
     return RANGES * RANGE_BYTES
 
 
-def snapshot(fs: Any, root: str, here: Path) -> int:
+def snapshot(fs: Any, root: str, here: Path, address: Address) -> int:
     fs.get(f"{root}/tree", str(here / "snapshot"), recursive=True)
     assert sum(1 for path in (here / "snapshot").rglob("*") if path.is_file()) == FILES
     return FILES * FILE_BYTES
 
 
-def parquet(fs: Any, root: str, here: Path) -> int:
+def parquet(fs: Any, root: str, here: Path, address: Address) -> int:
     import pandas
 
     frame = pandas.read_parquet(f"{root}/frame.parquet", filesystem=fs, columns=["a", "b"])
@@ -74,45 +83,39 @@ def parquet(fs: Any, root: str, here: Path) -> int:
     return fs.info(f"{root}/frame.parquet")["size"]
 
 
-def awaited(fs: Any) -> Any:
-    """As zarr needs it: fsspec's own wrapper for one that only blocks."""
-    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
-
-    return fs if fs.async_impl else AsyncFileSystemWrapper(fs)
-
-
-def zarr_slice(fs: Any, root: str, here: Path) -> int:
+def zarr_slice(fs: Any, root: str, here: Path, address: Address) -> int:
     import zarr
 
-    array = zarr.open_array(zarr.storage.FsspecStore(awaited(fs), read_only=True, path=f"{root}/array.zarr"), mode="r")
+    array = zarr.open_array(zarr.storage.FsspecStore(fs, read_only=True, path=f"{root}/array.zarr"), mode="r")
     assert array[:250, :250].sum() > 0
     return 250 * 250 * 8
 
 
-def xarray_open(fs: Any, root: str, here: Path) -> int:
+def xarray_open(fs: Any, root: str, here: Path, address: Address) -> int:
     import xarray
     import zarr
 
-    store = zarr.storage.FsspecStore(awaited(fs), read_only=True, path=f"{root}/set.zarr")
+    store = zarr.storage.FsspecStore(fs, read_only=True, path=f"{root}/set.zarr")
     with xarray.open_zarr(store, consolidated=False) as data:
         assert float(data["value"][:100].sum()) > 0
     return 100 * 500 * 8
 
 
-def checkpoint(fs: Any, root: str, here: Path) -> int:
+def checkpoint(fs: Any, root: str, here: Path, address: Address) -> int:
     import torch
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader, FsspecWriter
 
+    url, options = address[0] + root + "/checkpoint", address[1]
     state = {"weights": torch.arange(2_000_000.0)}
-    dcp.save(state, storage_writer=FsspecWriter(fs.unstrip_protocol(f"{root}/checkpoint")), no_dist=True)
+    dcp.save(state, storage_writer=FsspecWriter(url, **options), no_dist=True)
     loaded = {"weights": torch.zeros(2_000_000)}
-    dcp.load(loaded, storage_reader=FsspecReader(fs.unstrip_protocol(f"{root}/checkpoint")), no_dist=True)
+    dcp.load(loaded, storage_reader=FsspecReader(url, **options), no_dist=True)
     assert torch.equal(loaded["weights"], state["weights"])
     return 2 * 8_000_000
 
 
-USERS: dict[str, Callable[[Any, str, Path], int]] = {
+USERS: dict[str, Callable[[Any, str, Path, Address], int]] = {
     "whole object, put and get": whole,
     "file, put_file and get_file": whole_file,
     "ranges of 1 MiB": ranges,
@@ -136,7 +139,7 @@ def client(at: dict[str, Any]) -> None:
                 fs = file_system(tool, at)
                 fs.exists(root)
                 began = time.monotonic()
-                line["bytes"] = act(fs, root, here)
+                line["bytes"] = act(fs, root, here, address_of(tool, at))
                 line["seconds"] = time.monotonic() - began
             except Exception as error:
                 line["failed"] = f"{type(error).__name__}: {error}"

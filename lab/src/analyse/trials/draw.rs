@@ -102,8 +102,8 @@ impl Case {
         matches!(self, Case::ReceiverBuffer | Case::Reordering | Case::CubicFlows)
     }
 
-    /// What `explain.limit` should say where the control, without the disturbance, is `gain` times as fast: as
-    /// in the simulator's cells.
+    /// What `explain.limit` should say where the control, without the disturbance, is `gain` times as fast:
+    /// as in the simulator's cells.
     pub fn expected_at(self, gain: f64) -> &'static str {
         match self {
             Case::Reordering if gain >= COSTS => "reordering",

@@ -62,8 +62,8 @@ pub fn tables(lines: &[Line]) -> String {
     copiers.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// A row for each case that was tried, a column for each limit, as Markdown. What a trial's limit is, its line
-/// says: where a control decides, the trials of a case differ.
+/// A row for each case that was tried, a column for each limit, as Markdown. Each line has its trial's limit:
+/// where a control decides, the trials of a case differ.
 fn table(lines: &[Line]) -> String {
     let mut counts: BTreeMap<&str, BTreeMap<&str, u32>> = BTreeMap::new();
     let mut right: BTreeMap<&str, u32> = BTreeMap::new();
