@@ -51,7 +51,8 @@ def arguments() -> argparse.ArgumentParser:
 def played(
     program: str, given: argparse.Namespace, prepare: Callable[[Path], None], **more: Any
 ) -> list[dict[str, Any]]:
-    """The lines of JSON that `program --client PLACES` prints at the near end; `prepare` fills what the far end serves."""
+    """The lines of JSON that `program --client PLACES` prints at the near end, shown as they come; `prepare` fills what
+    the far end serves."""
     work = Path(tempfile.mkdtemp(prefix="fobs-bench-"))
     (work / "root").mkdir()
     prepare(work / "root")
@@ -66,9 +67,15 @@ def played(
         started, at = serve(east["namespace"], east["address"], fobs, work)
         places = json.dumps({**at, **more, "fobs": fobs})
         inside = ["ip", "netns", "exec", west["namespace"], sys.executable, program, "--client", places]
-        run = subprocess.run(inside, stdout=subprocess.PIPE, text=True, check=True)
-        print(run.stdout)
-        return [json.loads(line) for line in run.stdout.splitlines()]
+        lines: list[dict[str, Any]] = []
+        with subprocess.Popen(inside, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            for line in client.stdout:
+                print(line, end="", flush=True)
+                lines.append(json.loads(line))
+        if client.returncode != 0:
+            raise subprocess.CalledProcessError(client.returncode, inside)
+        return lines
     finally:
         for process in started:
             process.kill()
