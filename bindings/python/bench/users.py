@@ -178,7 +178,8 @@ def report(lines: list[dict[str, Any]]) -> int:
         ours, theirs = seconds.get("fobs"), seconds.get("sftp")
         if ours is None or theirs is None:
             reasons = "; ".join(f"{tool}: {line['failed']}" for tool, line in found.items() if "failed" in line)
-            print(f"| {what} | {ours or 0:.2f} | {theirs or 0:.2f} | {reasons} |")
+            shown = ("-" if took is None else f"{took:.2f}" for took in (ours, theirs))
+            print(f"| {what} | {' | '.join(shown)} | {reasons} |")
             continue
         print(f"| {what} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |")
         needed = {"whole object, put and get": 10.0, "ranges of 1 MiB": 1.0}.get(what, 0.0)
