@@ -109,8 +109,8 @@ fn receive(socket: &UdpSocket, cause: Cause, go_on: impl Fn() -> bool) -> (Vec<(
             let arrived = datagram.arrived_ns.map_or(now, Timestamp::from_nanos);
             let socket = SocketNote { drops: None, merged: datagram.merged };
             let len = datagram.data.len() as u16;
-            machine
-                .handle_probe(now, &PacketMeta { number, arrived, len, ecn: EcnCodepoint::NotEct, socket });
+            let meta = PacketMeta { number, arrived, len, ecn: EcnCodepoint::NotEct, socket };
+            machine.handle_probe(now, &meta, None);
         }
         let host = machine.make_ack(now).host;
         assert_eq!(host.dropped, None);

@@ -38,7 +38,7 @@ fn play(scene: &Scene) -> (f64, f64) {
                 let socket = SocketNote { drops: Some(datagram.drops), merged: datagram.merged };
                 let len = datagram.data.len() as u16;
                 let meta = PacketMeta { number, arrived: now, len, ecn: EcnCodepoint::NotEct, socket };
-                machine.handle_probe(now, &meta);
+                machine.handle_probe(now, &meta, None);
                 (count, highest) = (count + 1, number);
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::Timestamp;
 use crate::recovery::FIRST_TRAIN_PACKETS;
+use crate::wire::AckRatio;
 use std::time::Duration;
 
 /// New packets between the first acks: dense at first, because the sender measures its first train by them.
@@ -18,6 +19,7 @@ const _: () = assert!(
 pub(super) struct AckPolicy {
     every: u32,
     delay_max: Duration,
+    ratio: AckRatio,
     acks: usize,
     unreported: u32,
     /// Packets that came in frames: the dense first acks are not for them.
@@ -31,6 +33,7 @@ impl AckPolicy {
         AckPolicy {
             every: every.max(1),
             delay_max,
+            ratio: AckRatio::USUAL,
             acks: 0,
             unreported: 0,
             framed: 0,
@@ -41,7 +44,17 @@ impl AckPolicy {
 
     /// New packets after which the next ack leaves.
     fn due_after(&self) -> u32 {
-        FIRST_ACKS.get(self.acks).map_or(self.every, |n| self.every.min(*n))
+        FIRST_ACKS.get(self.acks).map_or(self.ratio.packets(self.every), |n| self.every.min(*n))
+    }
+
+    /// The sender asks for acks as rare as this.
+    pub(super) fn set_ratio(&mut self, ratio: AckRatio) {
+        self.ratio = ratio;
+    }
+
+    /// Whether acks are as often as usual.
+    pub(super) fn is_usual(&self) -> bool {
+        self.ratio == AckRatio::USUAL
     }
 
     /// A packet arrived that should be reported.
@@ -64,12 +77,12 @@ impl AckPolicy {
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.at_once
             || self.unreported >= self.due_after()
-            || self.framed >= self.every
+            || self.framed >= self.ratio.packets(self.every)
             || self.deadline().is_some_and(|at| at <= now)
     }
 
     pub(super) fn deadline(&self) -> Option<Timestamp> {
-        self.oldest.map(|at| at + self.delay_max)
+        self.oldest.map(|at| at + self.ratio.delay(self.delay_max))
     }
 
     pub(super) fn on_ack(&mut self) {

@@ -11,7 +11,7 @@ mod ledger;
 mod order;
 
 use crate::object::BLOCK_PACKETS;
-use crate::wire::{Ack, BlockBitmap, DataHeader, HostReport};
+use crate::wire::{Ack, AckRatio, BlockBitmap, DataHeader, HostReport};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use arrivals::Arrivals;
@@ -253,9 +253,12 @@ impl Receiver {
         self.chunks.get(place)?.vacancy(header, payload_len)
     }
 
-    /// An authenticated probe: answered at once.
-    pub fn handle_probe(&mut self, now: Timestamp, meta: &PacketMeta) {
+    /// An authenticated probe: answered at once. It may ask for rarer or more acks.
+    pub fn handle_probe(&mut self, now: Timestamp, meta: &PacketMeta, ratio: Option<AckRatio>) {
         self.record(now, meta);
+        if let Some(ratio) = ratio {
+            self.policy.set_ratio(ratio);
+        }
         self.policy.at_once();
     }
 
@@ -339,7 +342,7 @@ impl Receiver {
     pub fn make_ack(&mut self, now: Timestamp) -> Ack {
         let largest = self.numbers.largest();
         let with_bitmap = self.policy.acks() % BITMAP_EVERY == BITMAP_EVERY - 1
-            || self.policy.deadline().is_some_and(|at| at <= now);
+            || self.policy.is_usual() && self.policy.deadline().is_some_and(|at| at <= now);
         let delay = if largest.is_some() { now - self.largest_arrival } else { Duration::ZERO };
         let lag = self.ledger.take_lag();
         let ack = Ack {

@@ -8,6 +8,7 @@ use super::rate::RateSampler;
 use super::timers::ProbeTimeout;
 use crate::Timestamp;
 use crate::recovery::FIRST_TRAIN_PACKETS;
+use crate::wire::AckRatio;
 use std::time::Duration;
 
 /// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
@@ -31,6 +32,8 @@ pub(super) struct Filling<'a> {
     pub(super) window: u64,
     /// Most packets of the burst.
     pub(super) packets_max: usize,
+    /// How rare acks should be.
+    pub(super) ack_ratio: AckRatio,
     /// How long after a packet its redundant copy may follow.
     pub(super) copy_delay: Duration,
 }
@@ -76,7 +79,7 @@ impl Filling<'_> {
             && !self.timer.is_backed_off()
             && let Some(datagram) = self.flight.plpmtu.poll_probe(now)
         {
-            out.push(self.flight.send_probe(now, datagram));
+            out.push(self.flight.send_probe(now, datagram, self.ack_ratio));
             return None;
         }
         let limit = self.fill_with_data(now, budget, out);

@@ -8,13 +8,16 @@ use super::schedule::{Origin, Schedule, Slot, Tail};
 use super::stats::SenderStats;
 use super::supply::Supply;
 use crate::recovery::{Acked, BASE_DATAGRAM, InFlight, Lost, Plpmtu, Sent, SentKind};
-use crate::wire::{AEAD_TAG_LEN, Ack, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
+use crate::wire::{AEAD_TAG_LEN, Ack, AckRatio, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::time::Duration;
 
 /// A number may run ahead of the largest acknowledged by this much: half of what 24 bits can tell apart
 /// (protocol 4.1), halved again.
 const NUMBERS_AHEAD_MAX: u64 = 1 << 22;
+
+/// Datagram bytes of a probe without a body.
+const PING_LEN: u16 = (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16;
 
 /// Chunks, their order of transmission, and the transmissions.
 #[derive(Debug)]
@@ -126,15 +129,20 @@ impl Flight {
     }
 
     /// A probe of this many datagram bytes leaves.
-    pub(super) fn send_probe(&mut self, now: Timestamp, datagram: u16) -> PacketOut {
+    pub(super) fn send_probe(&mut self, now: Timestamp, datagram: u16, ack_ratio: AckRatio) -> PacketOut {
         let number = self.sent.on_sent(Sent { kind: SentKind::Probe, at: now, len: datagram });
         let len = datagram - (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16;
-        PacketOut { number, header: Header::Probe, body: Body::Padding { len } }
+        PacketOut { number, header: Header::Probe, body: Body::Probe { len, ack_ratio } }
     }
 
     /// The smallest probe leaves.
     pub(super) fn send_ping(&mut self, now: Timestamp) -> PacketOut {
-        self.send_probe(now, (PLAIN_HEADER_LEN + AEAD_TAG_LEN) as u16)
+        self.send_probe(now, PING_LEN, AckRatio::USUAL)
+    }
+
+    /// The smallest probe leaves that asks for acks as rare as this.
+    pub(super) fn send_request(&mut self, now: Timestamp, ack_ratio: AckRatio) -> PacketOut {
+        self.send_probe(now, PING_LEN + 1, ack_ratio)
     }
 
     /// Once everything was sent, redundant copies of the last packets may follow.

@@ -10,6 +10,7 @@
 //!   rate, rounds what acks measure: delivery rate, round trips
 //!   attribution  whose losses they are; drain: a slow receiver's rate; lessons: windows of known cause
 //!   timers       the probe timeout
+//!   way_back     how rare acks should be, and the room that those held back take
 //!   local        a local queue's rate
 //!   pace         which of several rates applies, and when the next burst may leave
 //!   deadline     what a deadline needs
@@ -44,6 +45,7 @@ mod steer;
 mod supply;
 mod tally;
 mod timers;
+mod way_back;
 
 pub use config::{BURST_BYTES_MAX, BURST_MAX, SenderConfig};
 pub use deadline::Extent;
@@ -78,12 +80,7 @@ use std::time::Duration;
 use supply::Supply;
 use tally::Unit;
 use timers::{Expiry, ProbeTimeout};
-
-/// Packets that one ack covers where none is due earlier (protocol 5.3).
-const ACK_PACKETS: u64 = crate::receiver::ACK_EVERY as u64;
-/// Acks per window from which it flows evenly: it then needs no room for packets whose report is held
-/// back.
-const ACKS_PER_WINDOW: u64 = 4;
+use way_back::WayBack;
 
 /// How an ack came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +106,7 @@ pub struct Sender {
     deadline: Option<Deadline>,
     limit: SendLimit,
     burst: u32,
-    ack_delay_max: Duration,
+    way_back: WayBack,
 }
 
 impl Sender {
@@ -141,7 +138,7 @@ impl Sender {
             deadline: None,
             limit: SendLimit::default(),
             burst: config.burst.unwrap_or(BURST_MAX).clamp(1, BURST_MAX),
-            ack_delay_max: config.ack_delay_max,
+            way_back: WayBack::new(now, config.ack_delay_max),
         }
     }
 
@@ -258,22 +255,6 @@ impl Sender {
         self.pace.rate(self.controller.pacing_rate(), self.host_rate())
     }
 
-    /// Datagram bytes of the packets that one ack covers.
-    fn ack_bytes(&self) -> u64 {
-        ACK_PACKETS * self.flight.datagram_len()
-    }
-
-    /// Most datagram bytes outstanding: the controller's window, and on a path shorter than the ack delay
-    /// also the packets that have arrived and whose ack is held back. A controller's round trips, and so its
-    /// window, are without that delay; the window alone would leave only once in every
-    /// [`ack_delay_max`](SenderConfig::ack_delay_max).
-    fn window(&self) -> u64 {
-        let window = self.controller.congestion_window();
-        let (Some(rate), Some(round_trip)) = (self.rate.newest(), self.rtt.min()) else { return window };
-        let unreported = rate.bytes_in(self.ack_delay_max.saturating_sub(round_trip)).min(self.ack_bytes());
-        window.saturating_add(unreported.saturating_sub(window / ACKS_PER_WINDOW))
-    }
-
     /// The next burst, into `out`; see [`Transmit`]. Call again until it does not return a burst.
     pub fn poll_transmit(&mut self, now: Timestamp, out: &mut Vec<PacketOut>) -> Transmit {
         out.clear();
@@ -296,7 +277,11 @@ impl Sender {
                 return Transmit::WaitUntil(self.pace.next_departure());
             }
         };
-        self.fill(now, budget, out);
+        if self.way_back.is_due() && budget != Budget::TimerOnly {
+            out.push(self.request_acks(now));
+        } else {
+            self.fill(now, budget, out);
+        }
         if out.is_empty() {
             let copy_at = self.flight.schedule.tail_deadline().filter(|at| *at > now);
             return copy_at.map_or(Transmit::Wait, Transmit::WaitUntil);
@@ -313,6 +298,7 @@ impl Sender {
             rate: &mut self.rate,
             window,
             packets_max: self.burst as usize,
+            ack_ratio: self.way_back.ratio(),
             copy_delay: copy_delay(self.rtt.smoothed()),
         };
         if let Some(limit) = filling.fill(now, budget, out) {
@@ -357,9 +343,10 @@ impl Sender {
                 self.flight.start_over_large();
             }
             if Some(newest.number) == ack.largest && way == AckWay::Datagram {
-                let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max);
+                let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max());
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
                 self.delays.on_ack(now, newest.sent.at, ack.receive_time_us);
+                self.way_back.on_ack(now, ack, &self.rtt);
             }
         }
         self.undo_losses(now, news.found);
@@ -418,7 +405,7 @@ impl Sender {
         // been lost.
         let supply = &self.flight.supply;
         let waiting = self.flight.sent.bytes() > 0 || supply.chunks.count() > 0 || supply.waits_for_credit();
-        let (timeout, round_trip) = (self.rtt.probe_timeout(self.ack_delay_max), self.rtt.smoothed());
+        let (timeout, round_trip) = (self.rtt.probe_timeout(self.ack_delay_max()), self.rtt.smoothed());
         waiting.then(|| self.probe_timeout.deadline(timeout, round_trip))
     }
 

@@ -10,7 +10,7 @@ impl Sender {
         if self.flight.is_full() {
             return None;
         }
-        let packet = self.flight.send_probe(now, datagram);
+        let packet = self.flight.send_probe(now, datagram, self.way_back.ratio());
         self.on_burst(now, &[packet]);
         Some(packet.number)
     }

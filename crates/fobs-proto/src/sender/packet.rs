@@ -1,6 +1,6 @@
 //! Packets as a sender describes them to its driver.
 
-use crate::wire::{AEAD_TAG_LEN, Header};
+use crate::wire::{AEAD_TAG_LEN, AckRatio, Header};
 use crate::{ChunkId, PacketNumber, Timestamp};
 
 /// One packet to gather, seal and send.
@@ -26,10 +26,12 @@ pub enum Body {
         /// Bytes.
         len: u16,
     },
-    /// Zeros.
-    Padding {
+    /// Of a probe: what it asks of the acks in the first byte, then zeros.
+    Probe {
         /// Bytes.
         len: u16,
+        /// How rare acks should be.
+        ack_ratio: AckRatio,
     },
 }
 
@@ -37,7 +39,7 @@ impl PacketOut {
     /// Length of the datagram, bytes.
     pub fn datagram_len(&self) -> usize {
         let body = match self.body {
-            Body::Chunk { len, .. } | Body::Padding { len } => usize::from(len),
+            Body::Chunk { len, .. } | Body::Probe { len, .. } => usize::from(len),
         };
         self.header.len() + body + AEAD_TAG_LEN
     }

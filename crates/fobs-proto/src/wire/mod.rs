@@ -2,11 +2,13 @@
 //! than the input's size allows.
 
 mod ack;
+mod ack_ratio;
 mod frame;
 mod header;
 mod varint;
 
 pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
+pub use ack_ratio::AckRatio;
 pub use frame::{
     FRAME_DATA_MAX, FRAME_HEADER_LEN, FRAME_LEN_MAX, FRAME_OVERHEAD, Frame, FrameHeader, FrameKind,
     FrameReport,

@@ -27,8 +27,6 @@ use std::time::Duration;
 
 /// Room for one burst, bytes.
 const OUT_LEN: usize = BURST_BYTES_MAX as usize;
-/// Payload of probes.
-static PADDING: [u8; OUT_LEN] = [0; OUT_LEN];
 /// Slots of a receive batch. With GRO each may hold a burst of the sender; eight of 44 packets are 0.8 ms at
 /// 5 Gbit/s, which is as long as acks should wait for each other.
 const BATCH_SLOTS: usize = 8;
@@ -126,6 +124,8 @@ pub(crate) struct Link {
     inbound: Inbound,
     intake: DatagramSource,
     out: Box<[u8]>,
+    /// Body of a probe: what it asks for, and zeros.
+    probe: Box<[u8]>,
 }
 
 /// How datagrams are read.
@@ -178,6 +178,7 @@ impl Link {
             inbound,
             intake: DatagramSource::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
+            probe: vec![0; OUT_LEN].into_boxed_slice(),
         }
     }
 
@@ -273,7 +274,10 @@ impl Link {
                     let offset = offset as usize;
                     chunk_bytes(chunk, offset..offset + body_len)?
                 }
-                Body::Padding { .. } => &PADDING[..body_len],
+                Body::Probe { ack_ratio, .. } => {
+                    self.probe[0] = ack_ratio.exponent();
+                    &self.probe[..body_len]
+                }
             };
             self.sealer.seal(packet.number, header, body, sealed);
             end += packet.datagram_len();

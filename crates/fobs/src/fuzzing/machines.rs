@@ -11,7 +11,7 @@ use fobs_proto::receiver::{
     ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, ReceiverConfig, SocketNote,
 };
 use fobs_proto::sender::{Body, ScheduleKind, Sender, SenderConfig, Transmit};
-use fobs_proto::wire::{ACK_LEN_MAX, Ack, DATA_HEADER_LEN, DataHeader, Header, REPLAY_WINDOW};
+use fobs_proto::wire::{ACK_LEN_MAX, Ack, AckRatio, DATA_HEADER_LEN, DataHeader, Header, REPLAY_WINDOW};
 use fobs_proto::{Rate, Timestamp};
 
 use super::input::Input;
@@ -63,7 +63,8 @@ impl Driven {
             3 => {
                 let meta = self.meta(operation, input);
                 if let Some(meta) = meta {
-                    self.machine.handle_probe(self.at(), &meta);
+                    let ratio = (operation & 8 != 0).then(|| AckRatio::new(operation >> 4));
+                    self.machine.handle_probe(self.at(), &meta, ratio);
                 }
             }
             4 => {

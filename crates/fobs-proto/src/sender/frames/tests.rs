@@ -390,7 +390,7 @@ impl Mixed {
                     let disposition = self.rx.handle_data(self.now, &meta, &header, body);
                     self.take(&header, disposition);
                 }
-                _ => self.rx.handle_probe(self.now, &meta),
+                _ => self.rx.handle_probe(self.now, &meta, None),
             }
         }
     }

@@ -120,7 +120,7 @@ impl Audit {
                 self.check_piece(net, cut, pushed, &data, (chunk, offset, len));
                 Some((offset, len))
             }
-            (Body::Padding { len }, Header::Probe) => Some((0, len)),
+            (Body::Probe { len, .. }, Header::Probe) => Some((0, len)),
             (body, header) => {
                 net.breach("header and body agree", format!("{header:?} and {body:?}"));
                 None

@@ -15,7 +15,9 @@ use crate::rng::Rng;
 use crate::time::{Nanos, stamp};
 use fobs_proto::receiver::{ChunkVerification, Disposition, EcnCodepoint, PacketMeta, Receiver, SocketNote};
 use fobs_proto::session::{HEARTBEAT, ReceivePolicy, Side, Silence, Stored, VerdictOutcome};
-use fobs_proto::wire::{AEAD_TAG_LEN, Ack, DATA_HEADER_LEN, DataHeader, Header, decode_packet_number};
+use fobs_proto::wire::{
+    AEAD_TAG_LEN, Ack, AckRatio, DATA_HEADER_LEN, DataHeader, Header, PLAIN_HEADER_LEN, decode_packet_number,
+};
 use fobs_proto::{ChunkId, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -377,7 +379,10 @@ impl Receiving {
                 let disposition = self.machine.handle_data(stamp(net.now), &meta, &header, body);
                 self.store(net, (config, cut), &header, datagram, disposition);
             }
-            Header::Probe => self.machine.handle_probe(stamp(net.now), &meta),
+            Header::Probe => {
+                let body = &datagram.header[PLAIN_HEADER_LEN..][..usize::from(datagram.body.min(1))];
+                self.machine.handle_probe(stamp(net.now), &meta, AckRatio::from_probe(body))
+            }
             Header::Ack | Header::Challenge | Header::Response => {
                 net.breach("a sender sends data and probes", format!("packet {number}"))
             }

@@ -18,9 +18,9 @@ use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{BURST_MAX, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{BURST_MAX, Body, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence, Wait};
-use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, decode_packet_number};
+use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, PLAIN_HEADER_LEN, decode_packet_number};
 use fobs_proto::{ChunkId, Rate, Timestamp};
 use std::time::Duration;
 
@@ -244,6 +244,9 @@ impl Sending {
             self.ledger.on_sent(net, packet.number, len as u16);
             let mut header = [0; DATA_HEADER_LEN];
             packet.header.encode(packet.number, &mut header);
+            if let Body::Probe { ack_ratio, .. } = packet.body {
+                header[PLAIN_HEADER_LEN] = ack_ratio.exponent();
+            }
             let Some((offset, body)) = self.audit.check_packet(net, cut, self.pushed, packet) else { return };
             if let Some(trace) = &mut self.trace {
                 trace.on_sent(net, cut, packet);

@@ -5,7 +5,7 @@ use crate::engine::link::{Inbox, Incoming, IncomingBody};
 use crate::error::{Error, Result};
 use crate::storage::CHUNK_LEN_MAX;
 use fobs_proto::receiver::{Disposition, Receiver};
-use fobs_proto::wire::{DataHeader, Header};
+use fobs_proto::wire::{AckRatio, DataHeader, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_sys::PageBuffer;
 use std::collections::{BTreeMap, VecDeque};
@@ -88,8 +88,12 @@ impl Inbox for Intake<'_> {
     fn take(&mut self, now: Timestamp, packet: Incoming<'_>) {
         let header = match packet.header {
             Header::Data(header) => header,
-            Header::Probe | Header::Challenge | Header::Response => {
-                return self.machine.handle_probe(now, &packet.meta);
+            Header::Probe => {
+                let IncomingBody::Here(body) = packet.body else { return };
+                return self.machine.handle_probe(now, &packet.meta, AckRatio::from_probe(body));
+            }
+            Header::Challenge | Header::Response => {
+                return self.machine.handle_probe(now, &packet.meta, None);
             }
             Header::Ack => return,
         };
