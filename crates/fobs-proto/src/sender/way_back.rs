@@ -20,7 +20,7 @@ const ACKS_MEASURED: u32 = 4;
 const LOAD: f64 = 0.7;
 /// Acks that come faster than this beside how they left show a queue that empties by itself.
 const EMPTIES: f64 = 0.9;
-/// An ack waits for at most a round trip divided by this, so that a window has some acks.
+/// Acks are at most a round trip divided by this apart, so that a window has some.
 const ACKS_PER_ROUND: u32 = 2;
 /// Round trips after which a request without an answer is made again.
 const ROUNDS_UNANSWERED: u32 = 2;
@@ -42,14 +42,33 @@ enum Asking {
     Sent(PacketNumber, Timestamp),
 }
 
-/// Acks in a row: how long it took them to leave, and how long to come.
+/// Acks in a row.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     acks: u32,
     /// When the first one left by the receiver's clock, microseconds, and when it came.
     first: (u64, Timestamp),
+    /// The same of the last one.
+    last: (u64, Timestamp),
     /// The shortest time on the way, by two clocks.
     least_us: i64,
+}
+
+impl Span {
+    /// Time from the departure of the first to that of the last.
+    fn leaving(&self) -> Duration {
+        Duration::from_micros(self.last.0.saturating_sub(self.first.0))
+    }
+
+    /// How much slower they came than they left.
+    fn slower(&self) -> f64 {
+        (self.last.1 - self.first.1).as_secs_f64() / self.leaving().as_secs_f64()
+    }
+
+    /// Time from one departure to the next.
+    fn apart(&self) -> Duration {
+        self.leaving() / self.acks.saturating_sub(1).max(1)
+    }
 }
 
 /// What the way back does to acks.
@@ -113,32 +132,32 @@ impl WayBack {
         if !self.is_known(now, ack) {
             return;
         }
-        let new = Span { acks: 0, first: (left_us, now), least_us: took_us };
-        let before = self.span.unwrap_or(new);
-        let span = Span { acks: before.acks + 1, least_us: before.least_us.min(took_us), ..before };
+        let (this, least_us) = ((left_us, now), took_us);
+        let before = self.span.unwrap_or(Span { acks: 0, first: this, last: this, least_us });
+        let least_us = before.least_us.min(least_us);
+        let span = Span { acks: before.acks + 1, last: this, least_us, ..before };
         self.span = Some(span);
-        let leaving = Duration::from_micros(left_us.saturating_sub(span.first.0));
         let tolerated = rtt.min_ever().unwrap_or_default() / QUEUE_SHARE;
-        if span.acks > ACKS_MEASURED && leaving >= tolerated {
-            let slower = (now - span.first.1).as_secs_f64() / leaving.as_secs_f64().max(1e-6);
-            let queue = self.queue(span.least_us);
+        if span.acks > ACKS_MEASURED && span.leaving() >= tolerated.max(Duration::from_micros(1)) {
             self.span = None;
-            match queue > tolerated.max(QUEUE_MIN) {
-                true => self.on_queue(now, slower, rtt.smoothed()),
-                false => self.on_calm(now, rtt.smoothed()),
+            if self.queue(span.least_us) > tolerated.max(QUEUE_MIN) {
+                self.on_queue(now, &span, rtt.smoothed());
+            } else {
+                self.on_calm(now, rtt.smoothed());
             }
         }
     }
 
-    /// Acks wait, and came this much slower than they left.
-    fn on_queue(&mut self, now: Timestamp, slower: f64, round_trip: Duration) {
+    /// All acks of this span waited.
+    fn on_queue(&mut self, now: Timestamp, span: &Span, round_trip: Duration) {
         self.calm_since = now;
+        let slower = span.slower();
         if slower > EMPTIES {
+            let fits = |n: &u8| span.apart() * (1 << n) <= round_trip / ACKS_PER_ROUND;
             let is_enough = |n: &u8| f64::from(1 << n) >= slower / LOAD;
-            let more =
-                (1..AckRatio::RAREST.exponent()).find(is_enough).unwrap_or(AckRatio::RAREST.exponent());
-            let wanted = AckRatio::new(self.ratio.exponent() + more);
-            self.ask(self.ratio.max(self.most(wanted, round_trip)));
+            let most = (1..=AckRatio::RAREST.exponent()).rev().find(fits).unwrap_or(0);
+            let more = (1..=most).find(is_enough).unwrap_or(most);
+            self.ask(AckRatio::new(self.ratio.exponent() + more));
         }
     }
 
@@ -148,12 +167,6 @@ impl WayBack {
             self.calm_since = now;
             self.ask(AckRatio::new(exponent - 1));
         }
-    }
-
-    /// This ratio, or the highest that leaves some acks in a round trip.
-    fn most(&self, ratio: AckRatio, round_trip: Duration) -> AckRatio {
-        let fits = |n: &u8| AckRatio::new(*n).delay(self.usual) <= round_trip / ACKS_PER_ROUND;
-        AckRatio::new((1..=ratio.exponent()).rev().find(fits).unwrap_or(0))
     }
 
     fn ask(&mut self, ratio: AckRatio) {
