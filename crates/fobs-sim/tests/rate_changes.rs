@@ -1,5 +1,5 @@
-//! How soon `auto` follows a change of the link's rate: within three round trips of the path, four where
-//! hosts and acks add much to a round trip.
+//! How soon `auto` follows a change of the link's rate: a fall within three round trips of the path, four
+//! where hosts and acks add much to a round trip; a rise as soon as the ramp has found it.
 
 #![cfg_attr(not(feature = "long"), allow(dead_code, reason = "the long tests use more of it"))]
 
@@ -19,9 +19,8 @@ const BETWEEN: Nanos = 263 * MS;
 /// A round trip below which hosts and acks add a tenth and more.
 const SHORT: Nanos = 50 * MS;
 
-/// Round trips in which a rise is found: a shorter base delay counts once two windows have seen it, and
-/// then the room is looked for.
-const RISE_ROUND_TRIPS: u64 = 8;
+/// Round trips in which a rise is found: two phases that creep, and six of the ramp for ten times the rate.
+const RISE_ROUND_TRIPS: u64 = 14;
 
 /// The pacing rate some round trips after the change, bits per second.
 fn pace_after_a_change(from: u64, to: u64, rtt: Nanos, at: Nanos) -> u64 {
@@ -39,8 +38,8 @@ fn pace_after_a_change(from: u64, to: u64, rtt: Nanos, at: Nanos) -> u64 {
     played.run_until(at + round_trips * rtt).flow(0).figures.pacing.expect("auto paces")
 }
 
-/// A fall shows as a queue, a rise only as room in which a probe looks for it. A change during the probe
-/// itself is found late (docs/controllers.md): that may be one moment of ten.
+/// A fall shows as a queue, a rise only as room. A change during a drain is found late: that may be one
+/// moment of ten.
 fn follows(from: u64, to: u64, rtt: Nanos) {
     let moments: Vec<Nanos> = (0..MOMENTS).map(|n| 5 * SEC + n * BETWEEN).collect();
     let paces = each(&moments, |at| pace_after_a_change(from, to, rtt, *at));

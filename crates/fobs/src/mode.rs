@@ -22,20 +22,15 @@ pub struct ModeChange {
     /// Where a persistent queue is the reason: by how much it would have shrunk if it were self-induced, ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub yielded_ms: Option<f64>,
-    /// Where losses are the reason: consecutive round trips with losses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loss_rounds: Option<u32>,
 }
 
 impl ModeChange {
     /// The machine's change, in a session that began at `began`.
     pub(crate) fn of(change: &fobs_proto::congestion::ModeChange, began: Timestamp) -> ModeChange {
-        let (mut yielded_ms, mut loss_rounds) = (None, None);
-        match change.reason {
-            ModeReason::QueueStays { yielded, .. } => yielded_ms = Some(yielded.as_secs_f64() * 1e3),
-            ModeReason::LossesStay { rounds, .. } => loss_rounds = Some(rounds),
-            _ => {}
-        }
+        let yielded_ms = match change.reason {
+            ModeReason::QueueStays { yielded, .. } => Some(yielded.as_secs_f64() * 1e3),
+            _ => None,
+        };
         ModeChange {
             seconds: (change.at - began).as_secs_f64(),
             from: change.from.to_owned(),
@@ -44,7 +39,6 @@ impl ModeChange {
             queue_ms: change.queue.as_secs_f64() * 1e3,
             delivered_bps: change.delivered.as_bytes().saturating_mul(8),
             yielded_ms,
-            loss_rounds,
         }
     }
 }

@@ -209,7 +209,6 @@ mod tests {
                 queue_ms: 25.12,
                 delivered_bps: 34_200_000,
                 yielded_ms: Some(40.0),
-                loss_rounds: None,
             }))),
             Event::Measured(Box::new(Measured::Remedy(Remedy {
                 seconds: 13.0,

@@ -206,8 +206,6 @@ pub struct AckSample {
     pub min_rtt: Duration,
     /// Delivery rate by the receiver's clock.
     pub rate: Option<RateSample>,
-    /// The same, measured since the previous report only.
-    pub step: Option<RateSample>,
     /// The flow was application-limited lately: a low delivery rate says nothing about the path.
     pub app_limited: bool,
     /// A packet sent after the last such ack was acknowledged: a round trip has passed.
@@ -349,7 +347,6 @@ mod tests {
                             smoothed_rtt: Duration::from_nanos(a64 / 4 * 3),
                             min_rtt: Duration::from_nanos(a64 / 2),
                             rate: flag.then_some(RateSample { rate: Rate::bytes_per_second(b64 << (a % 30)), span: Duration::from_micros(a64 % 100_000), packets: b64 % 1000 }),
-                            step: flag.then_some(RateSample { rate: Rate::bytes_per_second(a64 << (b % 30)), span: Duration::from_micros(b64 % 100_000), packets: a64 % 1000 }),
                             app_limited: a & 1 == 1,
                             round_start: b & 1 == 1,
                         }),

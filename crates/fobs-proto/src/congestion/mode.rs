@@ -49,18 +49,6 @@ pub enum ModeReason {
         /// The claim from now on.
         to: Priority,
     },
-    /// Losses go on although the flow backed off: others do not back off.
-    LossesStay {
-        /// Round trips with losses in a row.
-        rounds: u32,
-        /// What the path delivered before it had to be shared.
-        proven: Rate,
-    },
-    /// The flow has more than its part: others back off after all.
-    LossesAnswered {
-        /// What the path delivered before it had to be shared.
-        proven: Rate,
-    },
     /// The queue went away when less was sent, or by itself.
     QueueGone {
         /// The longest queue that shows that no other flow holds one.
@@ -88,13 +76,6 @@ impl fmt::Display for ModeReason {
                 write!(f, "a queue stands, and the priority is {to} from now on")
             }
             ModeReason::ClaimChanged { to } => write!(f, "the priority is {to} from now on"),
-            ModeReason::LossesStay { rounds, proven } => write!(
-                f,
-                "others do not back off: {rounds} round trips with losses after this flow backed off, and the path gave {proven} before"
-            ),
-            ModeReason::LossesAnswered { proven } => {
-                write!(f, "others back off after all: the path gave {proven} before")
-            }
             ModeReason::QueueGone { target } => {
                 write!(f, "no other flow holds a queue any more: it is below {:.1} ms", ms(target))
             }

@@ -60,7 +60,6 @@ impl Acks {
             smoothed_rtt: self.rtt,
             min_rtt: self.base_rtt,
             rate: Some(RateSample { rate, span: Duration::from_millis(10), packets: 64 }),
-            step: Some(RateSample { rate, span: after, packets: (before + bytes) / len }),
             app_limited: false,
             round_start,
         }

@@ -23,15 +23,6 @@ pub struct RateSample {
     pub packets: u64,
 }
 
-/// The rates that an ack shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slopes {
-    /// Over about the last window.
-    pub window: RateSample,
-    /// Since the report before: as fine as it gets, and as noisy.
-    pub step: RateSample,
-}
-
 /// The receiver's clock and totals in one ack.
 #[derive(Debug, Clone, Copy)]
 struct ReceiverReport {
@@ -62,9 +53,8 @@ impl DeliveryRate {
         self.reports.iter_mut().for_each(|report| report.time_us = report.time_us.saturating_add(pause_us));
     }
 
-    /// Takes the counters of an ack and gives the slopes over about the last `window` and since the last
-    /// report; `None` while there is nothing to compare with, or for an ack that was overtaken.
-    pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<Slopes> {
+    /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is nothing to compare with, or for an ack that was overtaken.
+    pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
@@ -80,9 +70,7 @@ impl DeliveryRate {
         while self.reports.len() > 1 && self.reports[1].time_us.saturating_add(window_us) <= new.time_us {
             self.reports.pop_front();
         }
-        let slopes = self.reports.front().zip(self.reports.back()).and_then(|(first, last)| {
-            Some(Slopes { window: new.slope_since(first)?, step: new.slope_since(last)? })
-        });
+        let slope = self.reports.front().and_then(|first| new.slope_since(first));
         // Dense acks need not all be remembered: a window of REPORTS_MAX / 2 reports is as good.
         let step_us = window_us / (REPORTS_MAX as u64 / 2);
         let len = self.reports.len();
@@ -93,7 +81,7 @@ impl DeliveryRate {
             self.reports.pop_front();
         }
         self.reports.push_back(new);
-        slopes
+        slope
     }
 }
 
@@ -107,7 +95,7 @@ mod tests {
         let window = Duration::from_secs(1);
         assert_eq!(estimator.on_ack(1_000, 100, 1, window), None);
         estimator.shift(Duration::from_millis(50));
-        let sample = estimator.on_ack(61_000, 10_100, 11, window).unwrap().window;
+        let sample = estimator.on_ack(61_000, 10_100, 11, window).unwrap();
         assert_eq!(
             (sample.rate, sample.span),
             (Rate::bytes_per_second(1_000_000), Duration::from_millis(10))
@@ -125,14 +113,13 @@ mod tests {
             let bytes = 1000 + if ms <= 50 { ms * 1000 } else { 50_000 + (ms - 50) * 4000 };
             last = estimator.on_ack(ms * 1000, bytes, 1 + ms, window);
             if ms == 50 {
-                assert_eq!(last.unwrap().window.rate, Rate::bytes_per_second(1_000_000));
+                assert_eq!(last.unwrap().rate, Rate::bytes_per_second(1_000_000));
             }
             if ms == 51 {
-                assert_eq!(last.unwrap().window.rate, Rate::bytes_per_second(1_300_000));
-                assert_eq!(last.unwrap().step.rate, Rate::bytes_per_second(4_000_000), "seen at once");
+                assert_eq!(last.unwrap().rate, Rate::bytes_per_second(1_300_000));
             }
         }
-        let last = last.unwrap().window;
+        let last = last.unwrap();
         assert_eq!(last.rate, Rate::bytes_per_second(4_000_000));
         assert_eq!(last.span, window);
     }
@@ -144,7 +131,7 @@ mod tests {
         estimator.on_ack(1000, 1000, 1, window);
         // The rest of the batch: ten more packets that came with the first.
         assert_eq!(estimator.on_ack(1000, 11_000, 11, window), None);
-        let sample = estimator.on_ack(2000, 21_000, 21, window).unwrap().window;
+        let sample = estimator.on_ack(2000, 21_000, 21, window).unwrap();
         assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(10_000_000), 10));
     }
 
@@ -156,7 +143,7 @@ mod tests {
         for n in 1..=20_000u64 {
             last = estimator.on_ack(n * 2, n * 1000, n, window);
         }
-        let last = last.unwrap().window;
+        let last = last.unwrap();
         assert!(last.span >= window && last.span < window * 11 / 10, "{:?}", last.span);
         assert!(estimator.reports.len() <= REPORTS_MAX);
     }

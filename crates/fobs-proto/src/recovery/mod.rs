@@ -13,7 +13,7 @@ mod rtt;
 pub const FIRST_TRAIN_PACKETS: u64 = 64;
 
 pub use delays::{Delays, Spread};
-pub use delivery_rate::{DeliveryRate, RateSample, Slopes};
+pub use delivery_rate::{DeliveryRate, RateSample};
 pub use in_flight::{Acked, InFlight, Lost, Sent, SentKind};
 pub use plpmtu::{BASE_DATAGRAM, Plpmtu};
 pub use rtt::Rtt;

@@ -424,7 +424,7 @@ impl Sender {
     fn report_ack(&mut self, now: Timestamp, ack: &Ack, news: &Acknowledged, newest: &Acked) {
         let (Some(latest_rtt), Some(min_rtt)) = (self.rtt.latest(), self.rtt.min()) else { return };
         let ack_time = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(self.ack_bytes()));
-        let slopes = self.rate.on_ack(ack, newest, min_rtt, ack_time);
+        let rate = self.rate.on_ack(ack, newest, min_rtt, ack_time);
         let round_start = self.rounds.on_ack(newest.number, self.flight.sent.next_number());
         if round_start {
             self.on_round(now);
@@ -441,8 +441,7 @@ impl Sender {
             one_way: self.delays.one_way(),
             smoothed_rtt: self.rtt.smoothed(),
             min_rtt,
-            rate: slopes.map(|slopes| slopes.window),
-            step: slopes.map(|slopes| slopes.step),
+            rate,
             app_limited: drained || self.rate.is_app_limited(newest),
             round_start,
         });

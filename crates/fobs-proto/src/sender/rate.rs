@@ -1,7 +1,7 @@
 //! How fast the receiver gets packets: the delivery rate, and which samples the application limited.
 
 use super::opening::Opening;
-use crate::recovery::{Acked, DeliveryRate, SentKind, Slopes};
+use crate::recovery::{Acked, DeliveryRate, RateSample, SentKind};
 use crate::wire::Ack;
 use crate::{PacketNumber, Rate, Timestamp};
 use std::time::Duration;
@@ -47,12 +47,12 @@ impl RateSampler {
         newest: &Acked,
         min_rtt: Duration,
         ack_time: Duration,
-    ) -> Option<Slopes> {
+    ) -> Option<RateSample> {
         let window = (min_rtt / 4).clamp(RATE_WINDOW.0, RATE_WINDOW.1).max(ack_time).min(RATE_WINDOW_MAX);
         let time_us = ack.receive_time_us.saturating_add(self.opening.wait_after(newest));
-        let slopes = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
-        self.newest = slopes.map(|slopes| slopes.window.rate).or(self.newest);
-        slopes
+        let sample = self.delivery.on_ack(time_us, ack.received_bytes, ack.received_packets, window);
+        self.newest = sample.map(|sample| sample.rate).or(self.newest);
+        sample
     }
 
     /// The newest sample, datagram bytes per second.

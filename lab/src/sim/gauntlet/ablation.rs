@@ -38,7 +38,6 @@ const fn rule(name: &'static str, idle: &'static [(&'static str, f64)]) -> Rule 
 /// The rules of `auto`, in the order of docs/controllers.md.
 const RULES: &[Rule] = &[
     rule("ramp-faster", &[("ramp_gain_2", 1.1), ("ramp_gain_3", 1.1), ("ramp_gain_4", 1.1)]),
-    rule("ramp-blind", &[("ramp_fast", 0.0), ("ramp_blind", 0.0)]),
     rule("ramp-queue", &[("ramp_queue", 100.0)]),
     rule("ramp-proven", &[("ramp_proven", 20.0)]),
     rule("delivered-noise", &[("delivered_noise", 0.0)]),
@@ -58,8 +57,6 @@ const RULES: &[Rule] = &[
     rule("loss-compensated", &[("loss_share_max", 0.0)]),
     rule("chance", &[("chance_sigmas", 0.0), ("chance_packets", 0.0)]),
     rule("collapse", &[("collapse_packets", 100_000.0)]),
-    rule("probe", &[("calm_min", 600_000.0)]),
-    rule("probe-later", &[("probe_later", 10.0)]),
     rule("bursts", &[("passed_count", 100.0), ("first_span", 0.0)]),
     rule("bursts-first", &[("first_span", 0.0)]),
     rule("bursts-window", &[("window_gain_bursts", 2.0)]),
@@ -68,11 +65,6 @@ const RULES: &[Rule] = &[
     rule("crowd-yielded", &[("crowd_yielded", 0.1)]),
     rule("compete-test", &[("test_every", 600_000.0), ("test_first", 1000.0)]),
     rule("compete-path-longer", &[("test_no_queue", 1.0)]),
-    rule("compete-quiet", &[("quiet_rounds", 10_000.0)]),
-    rule("compete-alone", &[("alone_rounds", 0.0)]),
-    rule("compete-heavy", &[("compete_loss_max", 1.0)]),
-    rule("compete-fades", &[("proven_fades", 1.0)]),
-    rule("persist", &[("deaf_losses", 1000.0)]),
 ];
 
 /// These numbers without some rules.

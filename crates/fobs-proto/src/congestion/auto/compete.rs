@@ -16,7 +16,7 @@ impl Auto {
             Priority::Greedy => held,
             Priority::Scavenger | Priority::Fair => model.newest.max(held.scaled(model.params.compete_share)),
         };
-        let competition = Competition::new(ack, rate, model.proven, priority, &model.params);
+        let competition = Competition::new(ack, rate, priority, &model.params);
         self.note(ack.now, CRUISE, competition.name(), reason);
         self.detect.crowd = CrowdDetector::default();
         self.forget_bursts();
@@ -32,17 +32,13 @@ impl Auto {
         // A flow that does not use the window does not grow it (RFC 9438 section 4.2).
         let unused = ack.app_limited || model.pacing >= top;
         let ack = &AckSample { app_limited: unused, ..*ack };
-        let before = competition.name();
         let course = competition.on_ack(ack, model.newest, queue, target, &model.losses);
-        let (changed, law) = (competition.take_change(), competition.name());
+        let law = competition.name();
         self.window = competition.window();
         model.pacing = competition.pacing(ack.now).max(model.params.rate_min).min(top);
         model.capacity = model.newest;
         if self.bursts == Bursts::Expected {
             model.best.observe(ack.now, model.newest);
-        }
-        if let Some(reason) = changed {
-            self.note(ack.now, before, law, reason);
         }
         match course {
             Course::Continues => {}
@@ -62,7 +58,7 @@ impl Auto {
 
     fn end_compete(&mut self, ack: &AckSample, why: Why, shortfall: Shortfall) {
         let model = &mut self.model;
-        model.proven = model.proven.scaled(model.params.proven_fades).max(model.newest);
+        model.proven = model.proven.max(model.newest);
         model.held.observe(ack.now, model.proven);
         model.shortfall = shortfall;
         self.enter_drain(ack.now, why);

@@ -2,12 +2,10 @@
 //! `auto` is a CUBIC flow (RFC 9438), as Copa changes its mode (Arun, Balakrishnan 2018, section 2.2),
 //! until sending less for a moment shows that the queue is its own.
 //!
-//! Two things are not CUBIC's. Losses that chance explains do not count. And where losses go on after the
-//! flow backed off, others do not back off (BBR version 1 does not): there it backs off no further than its
-//! bound of losses demands.
+//! One thing is not CUBIC's: losses that chance explains do not count. A greedy flow persists instead.
 
 use super::super::cubic::Cubic;
-use super::super::{AckSample, Controller, LossEpisode, ModeReason};
+use super::super::{AckSample, Controller, LossEpisode};
 use super::model::Losses;
 use super::params::Params;
 use super::persist::Persist;
@@ -18,9 +16,9 @@ use std::time::Duration;
 /// How the flow sends beside flows that fill the queue.
 #[derive(Debug)]
 enum Law {
-    /// Others back off at losses.
+    /// Backs off at losses, as they do.
     Cubic(Cubic),
-    /// They do not.
+    /// A greedy flow goes on with what it had.
     Persist(Persist),
 }
 
@@ -50,24 +48,14 @@ struct Test {
 #[derive(Debug)]
 pub(crate) struct Competition {
     params: Params,
-    priority: Priority,
     law: Law,
-    /// What the path gave before it had to be shared, as far as known.
-    proven: Rate,
-    /// Loss episodes in a row that came although the last was answered.
-    unanswered: u32,
     test: Option<Test>,
     test_at: Timestamp,
-    calm_since: Option<Timestamp>,
     /// Packets of the present round.
     acked: f64,
     lost: f64,
     last_loss: Option<LossEpisode>,
-    answered: Option<Timestamp>,
-    lost_last: Option<Timestamp>,
     rtt: Duration,
-    /// Why the law changed, until it is taken.
-    change: Option<ModeReason>,
 }
 
 /// CUBIC with the window that sends `rate` now.
@@ -77,14 +65,8 @@ fn as_cubic(ack: &AckSample, rate: Rate) -> Law {
 }
 
 impl Competition {
-    /// Begins with `rate` where the path gave `proven` before.
-    pub(crate) fn new(
-        ack: &AckSample,
-        rate: Rate,
-        proven: Rate,
-        priority: Priority,
-        params: &Params,
-    ) -> Competition {
+    /// Begins with `rate`.
+    pub(crate) fn new(ack: &AckSample, rate: Rate, priority: Priority, params: &Params) -> Competition {
         let p = params;
         let law = match priority {
             Priority::Greedy => Law::Persist(Persist::new(ack.now, rate, p)),
@@ -92,20 +74,13 @@ impl Competition {
         };
         Competition {
             params: *params,
-            priority,
             law,
-            proven,
-            unanswered: 0,
             test: None,
             test_at: ack.now + p.test_first * ack.latest_rtt,
-            calm_since: None,
             acked: 0.0,
             lost: 0.0,
             last_loss: None,
-            answered: None,
-            lost_last: None,
             rtt: ack.latest_rtt,
-            change: None,
         }
     }
 
@@ -121,22 +96,13 @@ impl Competition {
         self.rtt = ack.latest_rtt;
         self.acked += ack.acked_packets as f64;
         if ack.round_start {
-            self.end_round(ack, losses);
+            self.end_round(losses);
         }
         match &mut self.law {
             Law::Cubic(cubic) => cubic.on_ack(ack),
             Law::Persist(persist) => persist.on_ack(ack, delivered),
         }
-        self.choose_law(ack, delivered);
-        if queue > target {
-            self.calm_since = None;
-        }
-        let calm = *self.calm_since.get_or_insert(ack.now);
-        let quiet = queue <= target && ack.now - calm >= self.params.quiet_rounds * ack.latest_rtt;
-        match self.test_queue(ack, delivered, queue, target) {
-            Course::Continues if quiet => Course::QueueOurs,
-            course => course,
-        }
+        self.test_queue(ack, delivered, queue, target)
     }
 
     /// From time to time less is sent: a self-induced queue goes away then.
@@ -175,55 +141,15 @@ impl Competition {
         self.lost = (self.lost - packets).max(0.0);
     }
 
-    fn end_round(&mut self, ack: &AckSample, losses: &Losses) {
-        let p = &self.params;
+    /// Losses of a round trip that chance does not explain are CUBIC's.
+    fn end_round(&mut self, losses: &Losses) {
         let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.lost));
-        let Some(loss) = self.last_loss.take() else { return };
-        if !losses.beyond(lost, acked + lost, p) {
-            return;
+        if let Some(loss) = self.last_loss.take()
+            && losses.beyond(lost, acked + lost, &self.params)
+            && let Law::Cubic(cubic) = &mut self.law
+        {
+            cubic.on_loss(&loss);
         }
-        let round = ack.latest_rtt.as_secs_f64();
-        let rounds_since = |at: Option<Timestamp>| {
-            at.map_or(f64::INFINITY, |at| (ack.now - at).as_secs_f64() / round.max(1e-6))
-        };
-        let Law::Cubic(cubic) = &mut self.law else { return };
-        let packets = cubic.congestion_window() as f64 / f64::from(ack.packet_len.max(1));
-        let alone = rounds_since(self.lost_last) >= (p.alone_share * packets).min(p.alone_rounds);
-        self.unanswered =
-            if rounds_since(self.lost_last) >= p.alone_rounds { 0 } else { self.unanswered + 1 };
-        self.lost_last = Some(ack.now);
-        let heavy = lost > (p.compete_loss_max + losses.share(p)) * (acked + lost)
-            && rounds_since(self.answered) >= 2.0;
-        if alone || heavy {
-            self.answered = Some(ack.now);
-            cubic.on_loss(&LossEpisode { now: ack.now, sent: (ack.now, ack.now), ..loss });
-        }
-    }
-
-    fn choose_law(&mut self, ack: &AckSample, delivered: Rate) {
-        let p = &self.params;
-        if self.priority == Priority::Greedy {
-            return;
-        }
-        match &self.law {
-            Law::Cubic(_)
-                if self.unanswered >= p.deaf_losses && delivered < self.proven.scaled(p.deaf_share) =>
-            {
-                self.law = Law::Persist(Persist::new(ack.now, self.proven.scaled(p.persist_share), p));
-                self.change = Some(ModeReason::LossesStay { rounds: self.unanswered, proven: self.proven });
-            }
-            Law::Persist(_) if delivered > self.proven.scaled(p.heard_share) => {
-                self.law = as_cubic(ack, delivered);
-                self.unanswered = 0;
-                self.change = Some(ModeReason::LossesAnswered { proven: self.proven });
-            }
-            _ => {}
-        }
-    }
-
-    /// Why the law changed since the last call.
-    pub(crate) fn take_change(&mut self) -> Option<ModeReason> {
-        self.change.take()
     }
 
     /// The rate of the running test.
@@ -267,33 +193,24 @@ mod tests {
     const RATE: Rate = Rate::bits_per_second(50_000_000);
 
     #[test]
-    fn losses_in_a_row_are_answered_once_then_others_are_deaf() {
+    fn losses_beyond_chance_are_answered_once_a_round_trip() {
         let mut acks = Acks::new(40 * MS);
         let (losses, p) = (Losses::default(), Params::default());
-        let proven = Rate::bits_per_second(400_000_000);
-        let mut compete = Competition::new(&acks.round(0), RATE, proven, Priority::Fair, &p);
+        let mut compete = Competition::new(&acks.round(0), RATE, Priority::Fair, &p);
         let before = compete.window();
-        for round in 0..6 {
-            compete.on_loss(&acks.losses(2));
-            let ack = acks.round(compete.window());
-            compete.on_ack(&ack, RATE, 20 * MS, TARGET, &losses);
-            if round == 2 {
-                let share = compete.window() as f64 / before as f64;
-                assert!((0.69..0.8).contains(&share), "one answer to three losses: {share}");
-                assert_eq!(compete.name(), "as cubic");
-                assert_eq!(compete.take_change(), None);
-            }
-        }
-        assert_eq!(compete.name(), "persists");
-        assert_eq!(compete.take_change(), Some(ModeReason::LossesStay { rounds: p.deaf_losses, proven }));
-        assert!(compete.window() > before, "and takes its part of what the path gave");
+        compete.on_loss(&acks.losses(2));
+        compete.on_loss(&acks.losses(2));
+        let ack = acks.round(compete.window());
+        compete.on_ack(&ack, RATE, 20 * MS, TARGET, &losses);
+        let share = compete.window() as f64 / before as f64;
+        assert!((0.69..0.8).contains(&share), "{share}");
     }
 
     #[test]
     fn a_test_that_empties_the_queue_ends_it() {
         let mut acks = Acks::new(40 * MS);
         let (losses, p) = (Losses::default(), Params::default());
-        let mut compete = Competition::new(&acks.round(0), RATE, RATE, Priority::Fair, &p);
+        let mut compete = Competition::new(&acks.round(0), RATE, Priority::Fair, &p);
         let mut queue = 20 * MS;
         for _ in 0..200 {
             let ack = acks.next(5 * MS, RATE);

@@ -3,10 +3,9 @@
 
 use super::super::{AckSample, ModeReason};
 use super::Auto;
-use super::detect::{Crowd, CrowdSample, Joined, Longer, LongerSample, Overload, Room};
+use super::detect::{Crowd, CrowdSample, Joined, Longer, LongerSample, Overload};
 use super::model::{QueueLevel, Shortfall};
 use super::priority::Priority;
-use super::probe::ProbePlan;
 use super::state::{Progress, State, Why};
 use crate::Rate;
 use std::time::Duration;
@@ -20,8 +19,6 @@ enum Finding {
     Crowded(Crowd),
     /// The flow need not yield to all any more, and a queue stands.
     ClaimRaised,
-    /// The path's rate may have risen.
-    Room(ProbePlan),
     /// The base delay fell.
     BaseFell,
     /// A cycle is over.
@@ -53,9 +50,6 @@ impl Auto {
                 None => {}
             }
         }
-        if let Some(plan) = self.find_room(ack) {
-            return Finding::Room(plan);
-        }
         match self.state {
             State::Cruise(_) if self.base_fell() => Finding::BaseFell,
             State::Cruise(_) if self.drain_is_due(ack.now) => Finding::DrainDue,
@@ -78,7 +72,6 @@ impl Auto {
                 let reason = ModeReason::ClaimRaised { to: self.claims.priority };
                 self.enter_compete(ack, Why::ClaimRaised, reason);
             }
-            Finding::Room(plan) => self.enter_probe(ack.now, plan, Why::Room),
             Finding::BaseFell => self.enter_drain(ack.now, Why::BaseFell),
             Finding::DrainDue => self.enter_drain(ack.now, Why::DrainDue),
             Finding::PhaseOver => match self.state {
@@ -121,28 +114,12 @@ impl Auto {
         model.short_queue().max(model.scaled_target().mul_f64(p.crowd_target))
     }
 
-    /// What to probe with, if the queue vanished as it does when the path's rate rises, or nothing was ever
-    /// probed.
-    fn find_room(&mut self, ack: &AckSample) -> Option<ProbePlan> {
-        let target = self.model.queue_target();
-        if self.model.queue.delay() > self.model.params.calm_queue * target {
-            self.detect.rise.unsettle(ack.now);
-        }
-        let room = self.detect.rise.on_delay(ack.now, self.model.delay(), target, &self.model.params);
-        let follows = room == Room::Vanished && self.is_alone();
-        if (follows || !self.detect.rise.knows()) && !ack.app_limited {
-            return self.probe_plan(ack.now, 0);
-        }
-        None
-    }
-
     fn end_cruise_phase(&mut self, ack: &AckSample, index: u32) {
         let (params, losses) = (self.model.params, &mut self.model.losses);
         let unexplained = losses.beyond_chance(&params) | losses.accumulate(&params);
         let overload = self.detect.policer.on_phase(unexplained, &self.model.params);
         if unexplained {
             self.cycle.hold(ack.now, &self.model);
-            self.detect.rise.unsettle(ack.now);
         }
         let level = self.model.level();
         if level != QueueLevel::Busy {
@@ -186,7 +163,6 @@ impl Auto {
     fn yield_to_joiner(&mut self, ack: &AckSample) {
         self.model.shortfall = Shortfall::None;
         self.model.forget_best();
-        self.detect.rise.unsettle(ack.now);
         self.enter_drain(ack.now, Why::Joined);
         self.detect.joiner.settle(self.model.share());
     }

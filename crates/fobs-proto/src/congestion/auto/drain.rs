@@ -93,7 +93,6 @@ impl Auto {
         let mut hidden = 0.0;
         if self.base_fell() {
             hidden = self.base_fell_by().as_secs_f64() * p.deeper;
-            self.detect.rise.unsettle(now);
         }
         self.cycle.restart(now, self.model.min_rtt);
         self.cycle.cost = self.model.loses().then(|| self.model.losses.phase());
@@ -144,9 +143,6 @@ impl Auto {
         if self.shows_no_queue(&drain) {
             return self.take_longer_path(now);
         }
-        match self.probe_after_drain(now) {
-            Some(plan) => self.enter_probe(now, plan, Why::AfterDrain),
-            None => self.transition(now, State::cruise(now, 1), Why::Drained, self.cruise_gain()),
-        }
+        self.transition(now, State::cruise(now, 1), Why::Drained, self.cruise_gain());
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   state                         the states with their data, the table of transitions
-//!   train ramp cruise drain probe compete     what each state decides
+//!   train ramp cruise drain compete     what each state decides
 //!   silence                       what follows when nothing comes back
 //!   memory                        what earlier transfers left, and the jump that rests on it
 //!   competition persist           the two laws beside flows that fill queues
@@ -23,7 +23,6 @@ mod model;
 mod params;
 mod persist;
 mod priority;
-mod probe;
 mod ramp;
 mod silence;
 mod state;
@@ -90,7 +89,7 @@ impl Auto {
     pub fn with_params(packet_len: u16, priority: Priority, params: Params) -> Auto {
         let model = Model::new(packet_len, params);
         Auto {
-            detect: Detectors::new(&params),
+            detect: Detectors::new(),
             state: State::Train(Train::default()),
             bursts: Bursts::Absent,
             claims: Claims::new(priority, params.rate_max),
@@ -117,9 +116,6 @@ impl Auto {
         };
         self.check(to.kind(), why);
         self.model.previous = self.model.pacing;
-        if matches!(to, State::Ramp(_) | State::Compete(_)) {
-            self.detect.rise.unsettle(now);
-        }
         self.state = to;
         self.set_rate(gain);
     }
@@ -191,21 +187,19 @@ impl Auto {
 
     /// An ack in a state that follows the model.
     fn steer(&mut self, ack: &AckSample) {
-        if self.first.is_some() && !matches!(self.state, State::Probe(_)) {
+        if self.first.is_some() {
             let (model, bursts) = (&self.model, &mut self.detect.bursts);
             bursts.on_ack(ack, model.min_rtt, model.capacity, &model.params);
             self.find_bursts();
         }
         if self.collapses(ack) {
             self.model.capacity = self.model.newest;
-            self.detect.rise.unsettle(ack.now);
             self.enter_drain(ack.now, Why::Collapse);
         }
         let progress = self.advance(ack.now);
         match self.state {
             State::Ramp(ramp) => self.on_ramp_ack(ack, ramp, progress),
             State::Drain(_) | State::Cruise(_) => self.on_cruise_ack(ack, progress),
-            State::Probe(_) => self.on_probe_ack(ack),
             State::Train(_) | State::Compete(_) => {}
         }
     }
@@ -239,10 +233,8 @@ impl Controller for Auto {
     }
 
     fn on_sent(&mut self, sent: &BurstSent) {
-        match self.state {
-            State::Train(_) => self.on_train_sent(sent),
-            State::Probe(_) => self.on_probe_sent(sent),
-            _ => {}
+        if let State::Train(_) = self.state {
+            self.on_train_sent(sent);
         }
     }
 
@@ -253,7 +245,7 @@ impl Controller for Auto {
         match self.state {
             State::Train(_) => self.on_train_ack(ack),
             State::Compete(_) => self.on_compete_ack(ack),
-            State::Ramp(_) | State::Drain(_) | State::Cruise(_) | State::Probe(_) => self.steer(ack),
+            State::Ramp(_) | State::Drain(_) | State::Cruise(_) => self.steer(ack),
         }
     }
 
@@ -286,7 +278,6 @@ impl Controller for Auto {
         let round = self.model.latest_rtt.max(self.model.params.measure_min);
         if !waits && mark.now - self.cycle.drained >= round {
             self.model.capacity = self.model.capacity.min(self.model.newest);
-            self.detect.rise.unsettle(mark.now);
             self.enter_drain(mark.now, Why::Marked);
             self.cycle.hold(mark.now, &self.model);
         }

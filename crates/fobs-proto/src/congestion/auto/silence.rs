@@ -22,7 +22,6 @@ impl Auto {
         model.capacity = former.scaled(model.params.jump_share);
         model.shortfall = Shortfall::None;
         model.losses.begin_phase();
-        self.detect.rise.unsettle(ack.now);
         self.detect.crowd = CrowdDetector::default();
         self.forget_bursts();
         self.transition(ack.now, State::silenced(ack.now, former), Why::SilenceOver, 1.0);

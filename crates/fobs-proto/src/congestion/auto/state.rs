@@ -3,7 +3,6 @@
 
 use super::competition::Competition;
 use super::model::PhaseLen;
-use super::probe::Probe;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -18,8 +17,6 @@ pub(crate) enum State {
     Drain(Drain),
     /// Sends what is delivered, corrected by the distance of the standing queue from its target.
     Cruise(Cruise),
-    /// A train looks for a rise of the path's rate.
-    Probe(Probe),
     /// Others hold the queue: sends as a flow that fills queues.
     Compete(Box<Competition>),
 }
@@ -125,7 +122,7 @@ impl State {
             State::Ramp(ramp) => Some(&mut ramp.phase),
             State::Drain(drain) => Some(&mut drain.phase),
             State::Cruise(cruise) => Some(&mut cruise.phase),
-            State::Train(_) | State::Probe(_) | State::Compete(_) => None,
+            State::Train(_) | State::Compete(_) => None,
         }
     }
 
@@ -142,7 +139,6 @@ impl State {
             State::Ramp(_) => Kind::Ramp,
             State::Drain(_) => Kind::Drain,
             State::Cruise(_) => Kind::Cruise,
-            State::Probe(_) => Kind::Probe,
             State::Compete(_) => Kind::Compete,
         }
     }
@@ -163,7 +159,6 @@ pub(crate) enum Kind {
     Ramp,
     Drain,
     Cruise,
-    Probe,
     Compete,
 }
 
@@ -174,7 +169,6 @@ impl Kind {
             Kind::Ramp => "ramp",
             Kind::Drain => "drain",
             Kind::Cruise => "cruise",
-            Kind::Probe => "probe",
             Kind::Compete => "compete",
         }
     }
@@ -225,10 +219,6 @@ reasons! {
     Crowded => "others hold the queue",
     /// The flow need not yield to all any more, and a queue stands.
     ClaimRaised => "the claim was raised, a queue stands",
-    /// There is room, or no probe yet: has the path's rate risen?
-    Room => "the queue vanished, or no probe yet",
-    /// A drain left no queue that could vanish.
-    AfterDrain => "a drain is over, a probe is due",
     /// A phase of cruising is over.
     NextPhase => "the phase is over",
     /// A drain cycle is over.
@@ -239,16 +229,6 @@ reasons! {
     Joined => "another flow joined",
     /// A whole phase of creeping left the queue empty.
     StillRoom => "creeping left the queue empty",
-    /// A queue appeared while a probe was in flight.
-    Disturbed => "a queue stands",
-    /// The probe lost packets.
-    ProbeLost => "the probe lost packets",
-    /// The probe found the rate as it was.
-    NotRisen => "the rate is as it was",
-    /// The probe found a higher rate.
-    Risen => "the rate has risen",
-    /// The probe met the rise midway.
-    TooEarly => "the rise came midway",
     /// The queue was self-induced, or is gone.
     QueueOurs => "the queue is gone or self-induced",
     /// There is no queue: the path is longer than it was.
@@ -276,8 +256,6 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Drain, Kind::Cruise, Why::Ceiling),
     (Kind::Drain, Kind::Compete, Why::Crowded),
     (Kind::Drain, Kind::Compete, Why::ClaimRaised),
-    (Kind::Drain, Kind::Probe, Why::Room),
-    (Kind::Drain, Kind::Probe, Why::AfterDrain),
     (Kind::Cruise, Kind::Cruise, Why::NextPhase),
     (Kind::Cruise, Kind::Cruise, Why::Ceiling),
     (Kind::Cruise, Kind::Drain, Why::DrainDue),
@@ -291,22 +269,12 @@ pub(crate) const TRANSITIONS: &[(Kind, Kind, Why)] = &[
     (Kind::Cruise, Kind::Ramp, Why::PathLonger),
     (Kind::Cruise, Kind::Compete, Why::Crowded),
     (Kind::Cruise, Kind::Compete, Why::ClaimRaised),
-    (Kind::Cruise, Kind::Probe, Why::Room),
-    (Kind::Probe, Kind::Cruise, Why::Disturbed),
-    (Kind::Probe, Kind::Cruise, Why::ProbeLost),
-    (Kind::Probe, Kind::Cruise, Why::NotRisen),
-    (Kind::Probe, Kind::Cruise, Why::Ceiling),
-    (Kind::Probe, Kind::Ramp, Why::Risen),
-    (Kind::Probe, Kind::Probe, Why::TooEarly),
-    (Kind::Probe, Kind::Drain, Why::Collapse),
-    (Kind::Probe, Kind::Drain, Why::Marked),
     (Kind::Compete, Kind::Drain, Why::QueueOurs),
     (Kind::Compete, Kind::Drain, Why::PathLonger),
     (Kind::Compete, Kind::Drain, Why::ClaimChanged),
     (Kind::Ramp, Kind::Ramp, Why::SilenceOver),
     (Kind::Drain, Kind::Ramp, Why::SilenceOver),
     (Kind::Cruise, Kind::Ramp, Why::SilenceOver),
-    (Kind::Probe, Kind::Ramp, Why::SilenceOver),
     (Kind::Compete, Kind::Ramp, Why::SilenceOver),
     (Kind::Compete, Kind::Cruise, Why::Ceiling),
 ];

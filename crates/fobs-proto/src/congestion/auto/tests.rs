@@ -1,6 +1,5 @@
 //! `auto` as a whole.
 
-mod probe;
 mod scene;
 mod silence;
 mod train;
@@ -20,19 +19,12 @@ const MS: Duration = Duration::from_millis(1);
 const LINK: Rate = Rate::bits_per_second(500_000_000);
 /// Sequences of moods that lead through all transitions but those of [`NEEDS`].
 const SEQUENCES: u32 = 400;
-/// Transitions that need a memory, a probe's reports, silence or a coincidence; the tests of `train`, `probe`
-/// and `silence` make them.
-const NEEDS: [(Kind, Kind, Why); 12] = [
+/// Transitions that need a memory, silence or a coincidence; the tests of `train` and `silence` make them.
+const NEEDS: [(Kind, Kind, Why); 6] = [
     (Kind::Ramp, Kind::Ramp, Why::JumpArrived),
-    (Kind::Probe, Kind::Ramp, Why::Risen),
-    (Kind::Probe, Kind::Cruise, Why::Ceiling),
-    (Kind::Drain, Kind::Probe, Why::Room),
-    (Kind::Probe, Kind::Drain, Why::Collapse),
-    (Kind::Probe, Kind::Probe, Why::TooEarly),
     (Kind::Ramp, Kind::Ramp, Why::SilenceOver),
     (Kind::Drain, Kind::Ramp, Why::SilenceOver),
     (Kind::Cruise, Kind::Ramp, Why::SilenceOver),
-    (Kind::Probe, Kind::Ramp, Why::SilenceOver),
     (Kind::Compete, Kind::Ramp, Why::SilenceOver),
     (Kind::Compete, Kind::Cruise, Why::Ceiling),
 ];

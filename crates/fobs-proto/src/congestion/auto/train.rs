@@ -6,12 +6,6 @@ use super::priority::Priority;
 use super::state::{State, Why};
 use crate::Rate;
 
-/// What the train has found: a rate, and the ramp's step to go on with.
-struct Estimate {
-    rate: Rate,
-    step: usize,
-}
-
 impl Auto {
     /// Goes on behind the train where the path is remembered; not a scavenger, since others may have the
     /// path by now.
@@ -57,15 +51,15 @@ impl Auto {
                 train.steepest.max(Rate::of(bytes, sample.span + self.model.params.train_stamps));
         }
         let steepest = train.steepest;
-        let Some(Estimate { rate, step }) = self.estimate_train(ack, waited, steepest) else { return };
+        let Some(rate) = self.estimate_train(ack, waited, steepest) else { return };
         self.model.capacity = self.memory.start(rate, &self.model.params).max(self.model.params.rate_min);
         self.memory.end_jump_below(rate);
         self.model.proven = self.model.capacity;
-        self.transition(ack.now, State::ramp(ack.now, step), Why::TrainMeasured, 1.0);
+        self.transition(ack.now, State::ramp(ack.now, 0), Why::TrainMeasured, 1.0);
     }
 
     /// What the train has found, if enough of it has arrived.
-    fn estimate_train(&mut self, ack: &AckSample, waited: bool, steepest: Option<Rate>) -> Option<Estimate> {
+    fn estimate_train(&mut self, ack: &AckSample, waited: bool, steepest: Option<Rate>) -> Option<Rate> {
         let p = &self.model.params;
         // All of the train is accounted for, or all of it that will be: then what there is must do.
         let acked = self.model.losses.acked() as u64;
@@ -75,7 +69,6 @@ impl Auto {
             let slow = s.packets >= p.train_slow_packets && s.span >= p.train_slow_span;
             complete || slow || s.packets >= p.train_packets_min
         });
-        // On a short path a ramp that goes too far is over in 10 ms.
         // Where a short queue dropped some of the train, the slope over all that has arrived since spans the
         // gap as well, or the round trip until it was sent again: what arrived together counts.
         if (complete || sample.is_some())
@@ -83,15 +76,11 @@ impl Auto {
             && let Some(rate) =
                 steepest.filter(|steepest| sample.is_none_or(|sample| *steepest > sample.rate))
         {
-            return Some(Estimate { rate: rate.min(p.train_fastest), step: 0 });
+            return Some(rate.min(p.train_fastest));
         }
         match sample {
-            Some(sample) if sample.rate > p.train_fastest && self.model.min_rtt < p.measure_min => {
-                Some(Estimate { rate: sample.rate, step: p.ramp_fast })
-            }
-            Some(sample) => Some(Estimate { rate: sample.rate, step: 0 }),
-            None if complete => Some(Estimate { rate: p.train_fastest, step: p.ramp_blind }),
-            None => None,
+            Some(sample) => Some(sample.rate),
+            None => complete.then_some(p.train_fastest),
         }
     }
 }

@@ -214,7 +214,7 @@ impl Model {
         self.delivered = (bytes.saturating_add(ack.acked_bytes), packets.saturating_add(ack.acked_packets));
         let span = self.min_rtt?.max(SAMPLE_MIN);
         let sample = self.delivery.on_ack(ack.now.as_micros(), self.delivered.0, self.delivered.1, span)?;
-        (sample.window.span >= span).then_some(sample.window.rate)
+        (sample.span >= span).then_some(sample.rate)
     }
 
     fn update_min_rtt(&mut self, ack: &AckSample) {

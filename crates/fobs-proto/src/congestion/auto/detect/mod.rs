@@ -8,7 +8,6 @@
 //! | [`CrowdDetector`] | [`Crowd`]: other flows hold the queue |
 //! | [`JoinDetector`] | [`Joined`]: another `auto` flow takes its part |
 //! | [`LongerDetector`] | [`Longer`]: the path has become longer |
-//! | [`RiseDetector`] | [`Room`]: the queue vanished as it does when the path's rate rises |
 //! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer |
 //! | [`RelapseDetector`] | [`Relapse`]: what was resumed brought the queue back |
 
@@ -19,7 +18,6 @@ mod longer;
 mod policer;
 mod queue;
 mod relapse;
-mod rise;
 
 pub(crate) use burst::{BurstDetector, Bursts};
 pub(crate) use crowd::{Crowd, CrowdDetector, CrowdSample};
@@ -28,9 +26,6 @@ pub(crate) use longer::{Longer, LongerDetector, LongerSample};
 pub(crate) use policer::{Overload, PolicerDetector};
 pub(crate) use queue::{QueueEvent, QueueWatch};
 pub(crate) use relapse::{Relapse, RelapseDetector, ResumedPhase};
-pub(crate) use rise::{RiseDetector, Room};
-
-use super::params::Params;
 
 /// All of them.
 #[derive(Debug)]
@@ -40,20 +35,18 @@ pub(crate) struct Detectors {
     pub(crate) crowd: CrowdDetector,
     pub(crate) joiner: JoinDetector,
     pub(crate) longer: LongerDetector,
-    pub(crate) rise: RiseDetector,
     pub(crate) policer: PolicerDetector,
     pub(crate) relapse: RelapseDetector,
 }
 
 impl Detectors {
-    pub(crate) fn new(params: &Params) -> Detectors {
+    pub(crate) fn new() -> Detectors {
         Detectors {
             queue: QueueWatch::default(),
             bursts: BurstDetector::default(),
             crowd: CrowdDetector::default(),
             joiner: JoinDetector::default(),
             longer: LongerDetector::default(),
-            rise: RiseDetector::new(params),
             policer: PolicerDetector::default(),
             relapse: RelapseDetector::default(),
         }

@@ -123,10 +123,6 @@ params! {
     ramp_gain_3: f64 = 1.5, "ratio", 1.0..=4.0;
     /// Gain of all further rounds. Higher: larger queues at the end of the ramp.
     ramp_gain_4: f64 = 2.0, "ratio", 1.0..=4.0;
-    /// Gain (0 for the first) to begin with where the train only showed that the path is fast.
-    ramp_fast: usize = 1, "index", 0..=3;
-    /// Gain to begin with where the train showed nothing.
-    ramp_blind: usize = 3, "index", 0..=3;
     /// Standing queue in targets that ends a ramp phase at once. Measured beside bursts: waste falls from
     /// 20% to 15%.
     ramp_queue: u32 = 2, "targets", 1..=100;
@@ -257,35 +253,6 @@ params! {
     /// Delivery below this share of the sending rate that confirms a collapse: the path has changed.
     collapse_delivered: f64 = 0.7, "share", 0.0..=1.0;
 
-    // Probes for a rise of the path's rate.
-
-    /// Round trips without a change of the queue but by our drains before a probe.
-    calm_rounds: u32 = 10, "RTT", 1..=1000;
-    /// Least time of that.
-    calm_min: Duration = ms(1000), "ms", 1..=600_000;
-    /// Queue in targets that ends the calm.
-    calm_queue: u32 = 2, "targets", 1..=100;
-    /// Delay lost per time that is a rise: twice the rate makes over 0.5, drains of all flows up to 0.2.
-    rise_slope: f64 = 0.25, "s/s", 0.01..=1.0;
-    /// Least ratio of probed to current rate that counts as a rise; smaller ones are the ramp's.
-    rise_ratio: f64 = 1.25, "ratio", 1.0..=10.0;
-    /// Time for which probes are remembered, at least: probes of several flows may meet on the path.
-    probed_span: Duration = ms(10_000), "ms", 100..=600_000;
-    /// Packets of a probe: the window divided by this. A queue of a quarter BDP holds them beside the
-    /// standing queue.
-    probe_share: u64 = 8, "1/window", 1..=1000;
-    /// Least packets of a probe: two reports, one of the probe alone.
-    probe_packets_min: u64 = 96, "packets", 2..=10_000;
-    /// Most packets of a probe: 0.6 ms at 10 Gbit/s, long against 0.1 ms of stamp jitter.
-    probe_packets_max: u64 = 512, "packets", 2..=10_000;
-    /// A probe is at most the window divided by this; on slower and shorter paths the ramp must do.
-    probe_share_max: u64 = 2, "1/window", 1..=1000;
-    /// Ratio of a later part of the probe to an earlier one at which the earlier is discarded: the rate
-    /// rose midway.
-    probe_later: f64 = 1.5, "ratio", 1.0..=10.0;
-    /// Packets of the probe that an estimate needs: half of what one report leaves of the smallest probe.
-    probed_packets: u64 = 24, "packets", 1..=10_000;
-
     // Bursts of cross traffic.
 
     /// Distance of two points of the delay's trend: the round trip divided by this.
@@ -337,8 +304,6 @@ params! {
 
     /// Share of the held capacity to begin with: with one other half is fair, and it grows meanwhile.
     compete_share: f64 = 0.45, "share", 0.01..=1.0;
-    /// What is left of the belief in the earlier capacity after a competition.
-    proven_fades: f64 = 0.7, "share", 0.0..=1.0;
     /// Time from test to test whether the queue is self-induced: a test costs one round trip at half the
     /// rate, 2% at 26 ms.
     test_every: Duration = ms(3000), "ms", 1..=600_000;
@@ -360,23 +325,6 @@ params! {
     longer_still: f64 = 0.01, "share", 0.0..=1.0;
     /// Phases in a row after the first.
     longer_phases: u32 = 2, "phases", 1..=1000;
-    /// Round trips with the queue near its target that end a competition.
-    quiet_rounds: u32 = 16, "RTT", 1..=10_000;
-    /// Round trips per packet of window from which a loss episode stands alone: half of standard TCP's
-    /// recovery (RFC 9438 section 4.3: 0.3 of the window at 0.53 packets a round trip).
-    alone_share: f64 = 0.5 * 0.3 / 0.53, "RTT/packet", 0.0..=10.0;
-    /// The same in round trips, at most: the shorter applies.
-    alone_rounds: f64 = 16.0, "RTT", 0.0..=10_000.0;
-    /// Loss above which the flow backs off although others do not.
-    compete_loss_max: f64 = 0.05, "share", 0.0..=1.0;
-    /// Loss episodes in a row after which others are deaf to loss, with `deaf_share`.
-    deaf_losses: u32 = 4, "episodes", 1..=1000;
-    /// Share of the earlier capacity below which they are.
-    deaf_share: f64 = 0.25, "share", 0.0..=1.0;
-    /// Share of the earlier capacity that `persist` begins with.
-    persist_share: f64 = 0.35, "share", 0.01..=1.0;
-    /// Share above which others back off after all.
-    heard_share: f64 = 0.65, "share", 0.01..=10.0;
     /// Gain of the probing round trip of `persist`; BBR's is 1.25. More: two such flows lose a fifth of
     /// their packets on one BDP.
     persist_up: f64 = 1.1, "ratio", 1.0..=2.0;

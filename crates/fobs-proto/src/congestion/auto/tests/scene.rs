@@ -152,7 +152,6 @@ impl Scene {
             smoothed_rtt: rtt,
             min_rtt: self.least.max(mood.base.min(self.least)),
             rate: sample(over, time),
-            step: sample(bytes, STEP),
             app_limited: mood.app_limited,
             round_start,
         });

@@ -31,7 +31,7 @@ fn silence(auto: &mut Auto, acks: &mut Acks) -> AckSample {
         auto.on_loss(&LossEpisode { evidence: LossEvidence::Silence, ..acks.losses(500) });
         acks.next(500 * MS, Rate::ZERO);
     }
-    AckSample { rate: None, step: None, ..acks.next(MS, Rate::ZERO) }
+    AckSample { rate: None, ..acks.next(MS, Rate::ZERO) }
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn what_a_changed_path_does_not_deliver_is_not_resumed() {
 
 #[test]
 fn silence_ends_in_a_ramp_from_every_state() {
-    for row in 6..12 {
+    for row in 1..6 {
         let mut acks = Acks::new(RTT);
         let mut auto = cruising(&mut acks);
         let now = acks.now();
@@ -74,12 +74,6 @@ fn silence_ends_in_a_ramp_from_every_state() {
             Kind::Drain => {
                 auto.state =
                     State::Drain(Drain { phase: Phase::begin(now), gain: 0.9, queue: Duration::ZERO })
-            }
-            Kind::Probe => {
-                auto = super::probe::calm(100);
-                let at = now + Duration::from_secs(2);
-                let plan = auto.probe_plan(at, 0).expect("a calm path");
-                auto.enter_probe(at, plan, Why::Room);
             }
             Kind::Compete => {
                 let reason = ModeReason::QueueGone { target: MS };
