@@ -53,7 +53,8 @@ impl DeliveryRate {
         self.reports.iter_mut().for_each(|report| report.time_us = report.time_us.saturating_add(pause_us));
     }
 
-    /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is nothing to compare with, or for an ack that was overtaken.
+    /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is
+    /// nothing to compare with, or for an ack that was overtaken.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()

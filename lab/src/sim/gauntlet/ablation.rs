@@ -38,7 +38,7 @@ const fn rule(name: &'static str, idle: &'static [(&'static str, f64)]) -> Rule 
 /// The rules of `auto`, in the order of docs/controllers.md.
 const RULES: &[Rule] = &[
     rule("ramp-faster", &[("ramp_gain_2", 1.1), ("ramp_gain_3", 1.1), ("ramp_gain_4", 1.1)]),
-    rule("ramp-queue", &[("ramp_queue", 100.0)]),
+    rule("long-queue", &[("long_queue", 100.0)]),
     rule("ramp-proven", &[("ramp_proven", 20.0)]),
     rule("delivered-noise", &[("delivered_noise", 0.0)]),
     rule("target-by-window", &[("queue_scale_min", 1.0), ("queue_scale_max", 1.0)]),
@@ -63,8 +63,8 @@ const RULES: &[Rule] = &[
     rule("crowd", &[("crowd_rounds", 1000.0)]),
     rule("crowd-patience", &[("patience_cycles", 0.0), ("patience_rounds", 0.0)]),
     rule("crowd-yielded", &[("crowd_yielded", 0.1)]),
-    rule("compete-test", &[("test_every", 600_000.0), ("test_first", 1000.0)]),
-    rule("compete-path-longer", &[("test_no_queue", 1.0)]),
+    rule("compete-test", &[("test_every", 600_000.0), ("test_margin", 0.1)]),
+    rule("longer", &[("longer_phases", 1000.0)]),
 ];
 
 /// These numbers without some rules.

@@ -76,7 +76,7 @@ impl Competition {
             params: *params,
             law,
             test: None,
-            test_at: ack.now + p.test_first * ack.latest_rtt,
+            test_at: ack.now + p.crowd_rounds * ack.latest_rtt,
             acked: 0.0,
             lost: 0.0,
             last_loss: None,
@@ -116,7 +116,7 @@ impl Competition {
                 self.test = None;
                 self.test_at = ack.now + p.test_every.max(p.test_rounds * ack.latest_rtt);
                 // A busy queue delivers more than the test's rate, by half of this flow's share of the link.
-                if !ack.app_limited && delivered <= test.rate.scaled(p.test_no_queue) {
+                if !ack.app_limited && delivered <= test.rate.scaled(1.0 + p.noise) {
                     return Course::PathLonger;
                 }
             }

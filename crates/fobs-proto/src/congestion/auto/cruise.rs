@@ -151,7 +151,7 @@ impl Auto {
     fn yielding(&self) -> Option<LongerSample> {
         let (model, p) = (&self.model, &self.model.params);
         let queue = model.queue.delay();
-        let yields = self.cruise_gain() < 1.0 && queue > p.crowd_queue * self.longest_own_queue();
+        let yields = self.cruise_gain() < 1.0 && queue > p.long_queue * self.longest_own_queue();
         (yields && !model.loses()).then_some(LongerSample {
             queue,
             arrived: model.newest,

@@ -101,7 +101,7 @@ impl Auto {
         // The queue is shared: a flow with a share of the link must cut its rate by more to empty it.
         let queue =
             (self.model.queue.delay().as_secs_f64() + hidden) / self.model.share().max(p.drain_share_min);
-        let gain = 1.0 - (p.drain_margin + queue / phase).min(p.drain_max);
+        let gain = 1.0 - (p.noise + queue / phase).min(p.drain_max);
         let queue = self.model.queue.delay();
         self.transition(now, State::Drain(Drain { phase: Phase::begin(now), gain, queue }), why, gain);
     }
@@ -115,7 +115,7 @@ impl Auto {
         let fell = drain.queue.saturating_sub(model.queue.delay());
         model.level() == QueueLevel::Busy
             && fell < drain.queue.min(withheld).mul_f64(p.test_left)
-            && model.newest <= model.pacing.scaled(p.test_no_queue)
+            && model.newest <= model.pacing.scaled(1.0 + p.noise)
             && !model.loses()
     }
 

@@ -85,13 +85,13 @@ impl Memory {
 
     /// The rate to start with after a train that found `estimate`.
     pub(crate) fn start(&self, estimate: Rate, p: &Params) -> Rate {
-        let (rate, found) = (self.rate.unwrap_or(Rate::ZERO), estimate.scaled(p.ramp_start));
+        let (rate, found) = (self.rate.unwrap_or(Rate::ZERO), estimate.scaled(1.0 - p.noise));
         match &self.jump {
             None => found.max(rate.scaled(p.recalled_share).min(estimate.scaled(p.recalled_max))),
             // At least half of what is remembered: too much would again be half of a bandwidth-delay
             // product at most.
             Some(jump) if estimate >= jump.rate && estimate <= rate.scaled(p.believed_ratio) => {
-                rate.scaled(p.ramp_start).min(estimate.scaled(1.0 / p.jump_share))
+                rate.scaled(1.0 - p.noise).min(estimate.scaled(1.0 / p.jump_share))
             }
             // A faster path, a slower one, or a train that was distorted worse, which the arrival of the
             // jump will show.

@@ -37,7 +37,7 @@ impl Auto {
             return Finding::JumpArrived;
         }
         let (model, p) = (&self.model, &self.model.params);
-        let queued = model.queue.delay() > p.ramp_queue * model.queue_target();
+        let queued = model.queue.delay() > p.long_queue * model.queue_target();
         if progress == Progress::Goes && !queued {
             return Finding::Steady;
         }
@@ -93,7 +93,7 @@ impl Auto {
     fn jump_arrives(&self) -> bool {
         let (model, p) = (&self.model, &self.model.params);
         let Some(rate) = self.memory.jump_rate() else { return false };
-        let delivered = model.newest >= rate.scaled(p.delivered_all) && model.span >= p.measure_min;
+        let delivered = model.newest >= rate.scaled(1.0 - p.noise) && model.span >= p.measure_min;
         delivered && model.level() == QueueLevel::Empty && !model.loses()
     }
 

@@ -77,7 +77,7 @@ impl CrowdDetector {
 
     fn stays(&mut self, ack: &AckSample, sample: &CrowdSample, p: &Params) -> bool {
         let queue = sample.queue;
-        if queue <= p.crowd_queue * sample.target || ack.app_limited {
+        if queue <= p.long_queue * sample.target || ack.app_limited {
             self.spell = None;
             return false;
         }

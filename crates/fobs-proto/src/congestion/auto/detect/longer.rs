@@ -43,7 +43,7 @@ impl LongerDetector {
         };
         let goes_on = self.spell.filter(|spell| {
             spell.queue.abs_diff(queue) <= queue.mul_f64(p.longer_still)
-                && arrived <= spell.pacing.scaled(p.test_no_queue)
+                && arrived <= spell.pacing.scaled(1.0 + p.noise)
         });
         let spell = match goes_on {
             Some(spell) => Spell { phases: spell.phases + 1, pacing, ..spell },

@@ -69,14 +69,14 @@ impl Model {
 
     /// Forgets the best delivery, so that it is not resumed.
     pub(crate) fn forget_best(&mut self) {
-        self.best = Best::over(self.params.best_span);
+        self.best = Best::over(self.params.drain_cycle_min);
     }
 
     /// Whether the path delivers `rate`. On a slow path one packet fewer in a window is no shortfall.
     pub(crate) fn delivers(&self, rate: Rate) -> bool {
         let p = &self.params;
         let noise = Rate::of(p.delivered_noise * self.packet_len, self.span).unwrap_or(Rate::ZERO);
-        self.newest.as_bytes() + noise.as_bytes() >= rate.scaled(p.delivered_all).as_bytes()
+        self.newest.as_bytes() + noise.as_bytes() >= rate.scaled(1.0 - p.noise).as_bytes()
     }
 }
 

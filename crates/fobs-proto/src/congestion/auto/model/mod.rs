@@ -88,9 +88,9 @@ impl Model {
             span: Duration::ZERO,
             capacity: params.rate_min,
             shortfall: Shortfall::None,
-            best: Best::over(params.best_span),
+            best: Best::over(params.drain_cycle_min),
             proven: params.rate_min,
-            held: Best::over(params.held_span),
+            held: Best::over(params.filled_span),
             pacing: params.rate_max,
             previous: params.rate_max,
             params,
@@ -101,8 +101,8 @@ impl Model {
     pub(crate) fn update(&mut self, ack: &AckSample) {
         let p = self.params;
         let window = (self.min_rtt / 8).max(p.measure_min / 2);
-        self.min_rtt = self.base.on_rtt(ack.now, ack.latest_rtt, window, p.base_span);
-        let there = self.base_there.on_rtt(ack.now, ack.one_way, window, p.base_span);
+        self.min_rtt = self.base.on_rtt(ack.now, ack.latest_rtt, window, p.filled_span);
+        let there = self.base_there.on_rtt(ack.now, ack.one_way, window, p.filled_span);
         self.excess_there = ack.one_way.saturating_sub(there);
         self.latest_rtt = ack.latest_rtt;
         let idle = self.queue_target() / p.queue_busy;

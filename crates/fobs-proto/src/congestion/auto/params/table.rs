@@ -67,6 +67,9 @@ macro_rules! params {
 params! {
     // Phases.
 
+    /// Error of a measured rate: stamps make a train or a window look this much faster or slower. Lower:
+    /// noise ends ramps; higher: ramps go on into the queue.
+    noise: f64 = 0.05, "share", 0.0..=0.5;
     /// Least time that a phase measures for: one window of the delivery rate. Shorter: noise decides;
     /// longer: short paths are slow.
     measure_min: Duration = ms(10), "ms", 1..=1000;
@@ -112,9 +115,6 @@ params! {
 
     // Ramp.
 
-    /// Share of an estimate to start the ramp with: stamps make trains look up to a tenth faster or slower
-    /// than they are.
-    ramp_start: f64 = 0.95, "share", 0.1..=1.0;
     /// Gain of the ramp's first round that found all delivered: small, the estimate may be nearly right.
     ramp_gain_1: f64 = 1.10, "ratio", 1.0..=4.0;
     /// Gain of the second round.
@@ -123,11 +123,6 @@ params! {
     ramp_gain_3: f64 = 1.5, "ratio", 1.0..=4.0;
     /// Gain of all further rounds. Higher: larger queues at the end of the ramp.
     ramp_gain_4: f64 = 2.0, "ratio", 1.0..=4.0;
-    /// Standing queue in targets that ends a ramp phase at once. Measured beside bursts: waste falls from
-    /// 20% to 15%.
-    ramp_queue: u32 = 2, "targets", 1..=100;
-    /// Share of the sending rate that counts as all delivered: the noise of one window.
-    delivered_all: f64 = 0.95, "share", 0.5..=1.0;
     /// Packets by which one window can be wrong, one at each end. Fewer: slow paths never ramp.
     delivered_noise: u64 = 2, "packets", 0..=64;
     /// Largest ratio of the believed capacity to the delivery rate that ended the ramp: hosts make trains
@@ -192,14 +187,12 @@ params! {
 
     // Drain.
 
-    /// Least time from drain to drain. 2 s of RTT minimum suffice up to 450 ms; costs 0.4% of the link at
-    /// 200 ms.
+    /// Least time from drain to drain, and for which the best delivery is remembered. 2 s of RTT minimum
+    /// suffice up to 450 ms; costs 0.4% of the link at 200 ms.
     drain_cycle_min: Duration = ms(2000), "ms", 100..=60_000;
     /// Phases from drain to drain, if that is longer. Flows that share the path drain in step because all
     /// count alike.
     drain_cycle_phases: u32 = 6, "phases", 1..=100;
-    /// Reduction of a drain beyond what empties the queue: more than the model's noise.
-    drain_margin: f64 = 0.05, "share", 0.0..=0.5;
     /// Largest reduction of a drain. Larger: more idle link.
     drain_max: f64 = 0.50, "share", 0.01..=0.95;
     /// Least share of the path that a drain reckons with when it empties the queue of all.
@@ -227,14 +220,9 @@ params! {
     /// 1: bursts leave 70% instead of 73; never: eight flows at 200 ms repeat 15% of their packets instead
     /// of 6.
     relapses: u32 = 2, "phases", 1..=100;
-    /// Time for which the best delivery is remembered, at least; at most twice as long.
-    best_span: Duration = ms(2000), "ms", 100..=600_000;
-    /// The same for the capacity that a competition begins with: CUBIC takes up to 15 s to show that it
-    /// does not yield.
-    held_span: Duration = ms(30_000), "ms", 100..=600_000;
-    /// Time for which the base delay is remembered, at least: longer than CUBIC's 15 s from loss to loss,
-    /// in which its queue only grows.
-    base_span: Duration = ms(30_000), "ms", 100..=600_000;
+    /// Time for which the base delay and the capacity to compete with are remembered, at least: longer than
+    /// CUBIC's 15 s from loss to loss, in which its queue only grows.
+    filled_span: Duration = ms(30_000), "ms", 100..=600_000;
 
     // Loss.
 
@@ -286,9 +274,10 @@ params! {
     /// Share of the target from which a queue may be others'. Beside CUBIC that came first: 0.75 leaves 5
     /// to 7% of the link, 0.65 36 to 42%; from 0.55 down eight `auto` flows take each other for CUBIC.
     crowd_target: f64 = 0.65, "share", 0.1..=10.0;
-    /// Such targets above which the queue must stay: twice what the control law would leave.
-    crowd_queue: u32 = 2, "targets", 1..=100;
-    /// Round trips for which it must stay so.
+    /// Targets above which a queue is long, twice what the control law would leave: it ends a ramp's phase
+    /// at once, and where it stays others may hold it.
+    long_queue: u32 = 2, "targets", 1..=100;
+    /// Round trips for which it must stay so, and until a competition tests whose it is.
     crowd_rounds: u32 = 4, "RTT", 1..=1000;
     /// Multiple of its peak that was yielded meanwhile: a self-induced queue is gone after one.
     crowd_yielded: f64 = 1.5, "ratio", 0.1..=100.0;
@@ -309,8 +298,6 @@ params! {
     test_every: Duration = ms(3000), "ms", 1..=600_000;
     /// Least round trips of that.
     test_rounds: u32 = 30, "RTT", 1..=10_000;
-    /// Round trips to the first test.
-    test_first: u32 = 4, "RTT", 1..=1000;
     /// Share of the rate that a test withholds.
     test_yields: f64 = 0.5, "share", 0.05..=0.95;
     /// Length of a test over what empties a self-induced queue.
@@ -318,18 +305,14 @@ params! {
     /// Share of the queue left after a test below which it was self-induced; 0.4 is left with half of the
     /// link in our hands.
     test_left: f64 = 0.3, "share", 0.0..=1.0;
-    /// Delivery over the test's rate below which there is no queue at all: the path has become longer.
-    test_no_queue: f64 = 1.05, "ratio", 1.0..=10.0;
     /// How far the delay may move over phases that yield to it, and still be the path's: stamps and bursts
     /// move it by less, CUBIC's queue by more but for its plateau.
     longer_still: f64 = 0.01, "share", 0.0..=1.0;
     /// Phases in a row after the first.
     longer_phases: u32 = 2, "phases", 1..=1000;
-    /// Gain of the probing round trip of `persist`; BBR's is 1.25. More: two such flows lose a fifth of
-    /// their packets on one BDP.
+    /// Gain of the probing round trip of `persist`, of which the next takes half back; BBR's is 1.25. More:
+    /// two such flows lose a fifth of their packets on one BDP.
     persist_up: f64 = 1.1, "ratio", 1.0..=2.0;
-    /// Gain of the round trip after it.
-    persist_down: f64 = 0.95, "ratio", 0.1..=1.0;
     /// Window of `persist` in bandwidth-delay products.
     persist_window: f64 = 1.25, "BDP", 1.0..=10.0;
 }
@@ -342,6 +325,6 @@ impl Params {
 
     /// Gains of a cycle of `persist`.
     pub(crate) fn persist_cycle(&self) -> [f64; PERSIST_CYCLE] {
-        [self.persist_up, self.persist_down, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+        [self.persist_up, 1.0 - (self.persist_up - 1.0) / 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     }
 }
