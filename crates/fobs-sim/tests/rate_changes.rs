@@ -19,8 +19,8 @@ const BETWEEN: Nanos = 263 * MS;
 /// A round trip below which hosts and acks add a tenth and more.
 const SHORT: Nanos = 50 * MS;
 
-/// Round trips in which a rise is found: two phases that creep, and six of the ramp for ten times the rate.
-const RISE_ROUND_TRIPS: u64 = 14;
+/// Round trips in which a rise is found: two phases that creep, and five of the ramp for ten times the rate.
+const RISE_ROUND_TRIPS: u64 = 11;
 
 /// The pacing rate some round trips after the change, bits per second.
 fn pace_after_a_change(from: u64, to: u64, rtt: Nanos, at: Nanos) -> u64 {
