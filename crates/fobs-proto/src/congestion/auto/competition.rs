@@ -51,6 +51,8 @@ pub(crate) struct Competition {
     law: Law,
     test: Option<Test>,
     test_at: Timestamp,
+    /// The queue went away in the last test: others may have backed off just then, so the next one decides.
+    went_away: bool,
     /// Packets of the present round.
     acked: f64,
     lost: f64,
@@ -76,6 +78,7 @@ impl Competition {
             params: *params,
             law,
             test: None,
+            went_away: false,
             test_at: ack.now + p.crowd_rounds * ack.latest_rtt,
             acked: 0.0,
             lost: 0.0,
@@ -105,20 +108,23 @@ impl Competition {
         self.test_queue(ack, delivered, queue, target)
     }
 
-    /// From time to time less is sent: a self-induced queue goes away then.
+    /// From time to time less is sent: a self-induced queue goes away then, each time.
     fn test_queue(&mut self, ack: &AckSample, delivered: Rate, queue: Duration, target: Duration) -> Course {
         let p = &self.params;
         if let Some(test) = self.test {
-            if queue <= test.ours {
+            let goes_away = queue <= test.ours;
+            if !goes_away && ack.now < test.watch_until {
+                return Course::Continues;
+            }
+            let went_away = std::mem::replace(&mut self.went_away, goes_away);
+            self.test = None;
+            self.test_at = ack.now + p.test_every.max(p.test_rounds * ack.latest_rtt);
+            if goes_away && went_away {
                 return Course::QueueOurs;
             }
-            if ack.now >= test.watch_until {
-                self.test = None;
-                self.test_at = ack.now + p.test_every.max(p.test_rounds * ack.latest_rtt);
-                // A busy queue delivers more than the test's rate, by half of this flow's share of the link.
-                if !ack.app_limited && delivered <= test.rate.scaled(1.0 + p.noise) {
-                    return Course::PathLonger;
-                }
+            // A busy queue delivers more than the test's rate, by half of this flow's share of the link.
+            if !goes_away && !ack.app_limited && delivered <= test.rate.scaled(1.0 + p.noise) {
+                return Course::PathLonger;
             }
         } else if ack.now >= self.test_at {
             let low = queue.mul_f64(p.test_margin / p.test_yields);
@@ -207,21 +213,22 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_empties_the_queue_ends_it() {
+    fn two_tests_that_empty_the_queue_end_it() {
         let mut acks = Acks::new(40 * MS);
         let (losses, p) = (Losses::default(), Params::default());
         let mut compete = Competition::new(&acks.round(0), RATE, Priority::Fair, &p);
-        let mut queue = 20 * MS;
-        for _ in 0..200 {
+        let (mut queue, mut tests, mut tested) = (20 * MS, 0, false);
+        for _ in 0..2000 {
             let ack = acks.next(5 * MS, RATE);
-            if compete.tests(ack.now).is_some() {
-                queue = queue.saturating_sub(3 * MS);
-            }
+            let testing = compete.tests(ack.now).is_some();
+            tests += u32::from(testing && !tested);
+            tested = testing;
+            queue = if testing { queue.saturating_sub(3 * MS) } else { 20 * MS };
             if compete.on_ack(&ack, RATE, queue, TARGET, &losses) == Course::QueueOurs {
-                assert!(queue <= TARGET, "{queue:?}");
+                assert!(queue <= TARGET && tests == 2, "{queue:?} in test {tests}");
                 return;
             }
         }
-        panic!("no test in a second, with packets of {PACKET} bytes");
+        panic!("no end in ten seconds, with packets of {PACKET} bytes");
     }
 }
