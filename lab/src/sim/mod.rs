@@ -11,7 +11,7 @@
 //! ```
 
 mod direct;
-mod explain;
+pub mod explain;
 mod forecast;
 mod gauntlet;
 mod sharing;

@@ -67,6 +67,8 @@ pub enum TrialLimit {
     Injected,
     /// It is ample: the control of a trial.
     Ample,
+    /// The link is twice as wide; flows beside would fill that as well, so there are none.
+    Wider,
 }
 
 /// What all trials have in common.
@@ -180,7 +182,8 @@ impl Trial {
         let name = self.copier.name();
         let mut launch = by_name(name).ok_or_else(|| format!("there is no tool {name}"))?.launch(&task)?;
         let quota = self.drawn.cpu_share.map(CpuQuota::new).transpose()?;
-        let _allowed = self.settle(common, &network, &mut launch, quota.as_ref())?;
+        let record = self.trace(common, limit)?;
+        let _allowed = self.settle(common, &network, &mut launch, (quota.as_ref(), record.as_deref()))?;
         let _buffers = self.small_buffers(limit, &mut launch)?;
         self.small_windows(&network)?;
         let group = Group::new("traffic");
@@ -198,6 +201,7 @@ impl Trial {
         match limit {
             TrialLimit::Injected => self.drawn.clone(),
             TrialLimit::Ample => self.drawn.undisturbed(),
+            TrialLimit::Wider => self.case.wider(&self.drawn),
         }
     }
 
@@ -213,11 +217,7 @@ impl Trial {
     /// Options of the laboratory's tool `fobs`.
     fn options(&self, common: &Common, limit: TrialLimit) -> Result<Options, String> {
         let mut arguments = vec!["--explain".to_owned()];
-        if let (Some(folder), TrialLimit::Injected) = (common.traces, limit) {
-            let trace = folder.join(format!("{}-{}.jsonl", self.case.name().replace(' ', "-"), self.number));
-            let trace = std::path::absolute(&trace).unwrap_or(trace);
-            fs::create_dir_all(folder)
-                .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        if let Some(trace) = self.trace(common, limit)? {
             arguments.extend(["--trace".to_owned(), trace.display().to_string()]);
         }
         let mut options = Options::new();
@@ -236,6 +236,14 @@ impl Trial {
             options.insert("cc".to_owned(), cc.clone().into());
         }
         Ok(options)
+    }
+
+    /// Where the trace goes, if it is kept.
+    fn trace(&self, common: &Common, limit: TrialLimit) -> Result<Option<PathBuf>, String> {
+        let (Some(folder), TrialLimit::Injected) = (common.traces, limit) else { return Ok(None) };
+        fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let trace = folder.join(format!("{}-{}.jsonl", self.case.name().replace(' ', "-"), self.number));
+        Ok(Some(std::path::absolute(&trace).unwrap_or(trace)))
     }
 
     fn task<'a>(
@@ -265,14 +273,14 @@ impl Trial {
         common: &Common,
         network: &Network,
         launch: &mut Launch,
-        quota: Option<&CpuQuota>,
+        (quota, record): (Option<&CpuQuota>, Option<&Path>),
     ) -> Result<Option<AllAllowed>, String> {
         if self.copier == Copier::Fobs {
             return Ok(None);
         }
         let allowed = AllAllowed::new()?;
         other::settle(&network.namespaces)?;
-        other::watched(launch, common.programs, quota)?;
+        other::watched(launch, common.programs, quota, record)?;
         Ok(Some(allowed))
     }
 

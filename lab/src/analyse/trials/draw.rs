@@ -9,11 +9,6 @@ const PAYLOAD_BYTES: f64 = 1472.0;
 /// Rate of the link beside what limits it, Mbit/s.
 pub(super) const WIDE_MBIT: f64 = 300.0;
 
-/// A disturbance is the limit where its absence makes the copy this much faster.
-const COSTS: f64 = 1.2;
-/// Other flows are the limit where they take more of the link than the copy does.
-const OTHERS_COST: f64 = 2.0;
-
 /// What is made scarce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
@@ -53,7 +48,7 @@ pub const CASES: [(Case, &str, &str); 22] = [
     (Case::RandomLoss, "random loss", "random_loss"),
     (Case::Policer, "policer", "policer"),
     (Case::RateCap, "rate cap", "rate_cap"),
-    (Case::Reordering, "reordering", "narrow_path"),
+    (Case::Reordering, "reordering", "reordering"),
     (Case::Outage, "outage", "outage"),
     (Case::CubicFlows, "cubic flows", "competing_traffic"),
     (Case::OnOffTraffic, "on off traffic", "competing_traffic"),
@@ -95,21 +90,6 @@ impl Case {
     /// Whether the ways of its path differ, so that the data must go the one way.
     pub fn is_pushed_only(self) -> bool {
         matches!(self, Case::NarrowWayBack | Case::CubicFlows | Case::SmallTcpWindow)
-    }
-
-    /// Whether the limit is not certain: then the trial is run again without it.
-    pub fn is_controlled(self) -> bool {
-        matches!(self, Case::ReceiverBuffer | Case::Reordering | Case::CubicFlows)
-    }
-
-    /// What `explain.limit` should say where the control, without the disturbance, is `gain` times as fast:
-    /// as in the simulator's cells.
-    pub fn expected_at(self, gain: f64) -> &'static str {
-        match self {
-            Case::Reordering if gain >= COSTS => "reordering",
-            Case::CubicFlows if gain < OTHERS_COST => "narrow_path",
-            _ => self.expected(),
-        }
     }
 }
 
@@ -269,9 +249,18 @@ impl Drawn {
         Some(spec)
     }
 
-    /// The same path with its packets in order and no flows beside: the control.
+    /// The same path with its packets in order, without outages, and with nothing beside: the control.
     pub fn undisturbed(&self) -> Drawn {
-        Drawn { reorder_percent: None, behind_ms: None, flows: None, ..self.clone() }
+        Drawn {
+            reorder_percent: None,
+            behind_ms: None,
+            outage_at_ms: None,
+            outage_ms: None,
+            flows: None,
+            cross_mbit: None,
+            on_ms: None,
+            ..self.clone()
+        }
     }
 
     /// Bytes to copy.

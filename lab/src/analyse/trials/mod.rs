@@ -23,12 +23,14 @@ mod draw;
 mod limits;
 mod matrix;
 mod other;
+mod truth;
 mod unrehearsed;
 
 use copy::{Common, Direction, Trial, TrialLimit};
 use draw::{CASES, Case, Drawn};
 use matrix::Line;
 use other::Copier;
+use truth::Compared;
 
 /// Options of `explain-trials`.
 #[derive(clap::Args)]
@@ -126,7 +128,7 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
             if interrupted.load(Ordering::Relaxed) {
                 return Err("stopped by a signal; the lines of the trials so far are kept".to_owned());
             }
-            let word = if line.limit.as_deref() == Some(line.expected.as_str()) { "ok " } else { "NOT" };
+            let word = if line.is_right() { "ok " } else { "NOT" };
             let said = line.sentence.as_deref().or(line.error.as_deref()).unwrap_or("nothing was named");
             println!("{word} {number:3} {:22} {said}", case.name());
             if let Some(out) = &args.out {
@@ -141,11 +143,13 @@ fn run(args: &Args, programs: &Programs) -> Result<(), String> {
 fn made(trial: &Trial, common: &Common) -> Line {
     let run = || {
         let mut line = trial.run(common, TrialLimit::Injected)?;
-        if trial.case.is_controlled() {
-            line.control_bps = trial.run(common, TrialLimit::Ample)?.goodput_bps;
-            if let (Some(own), Some(control)) = (line.goodput_bps, line.control_bps) {
-                line.expected = trial.case.expected_at(control / own).to_owned();
-            }
+        let Some(compared) = trial.case.compared() else { return Ok(line) };
+        line.control_bps = trial.run(common, TrialLimit::Ample)?.goodput_bps;
+        if matches!(compared, Compared::Disturbance | Compared::Others) {
+            line.wider_bps = trial.run(common, TrialLimit::Wider)?.goodput_bps;
+        }
+        if compared != Compared::Recorded {
+            line.expected = trial.case.expected_of(&line);
         }
         Ok(line)
     };

@@ -1,6 +1,7 @@
 //! Programs of another make: `fobs explain -- rsync ...` instead of `fobs cp --explain`.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -47,10 +48,19 @@ impl Copier {
 }
 
 /// Has `fobs explain` watch the client; of a CPU quota the program has part, and the watcher has not.
-pub fn watched(launch: &mut Launch, programs: &Programs, quota: Option<&CpuQuota>) -> Result<(), String> {
+pub fn watched(
+    launch: &mut Launch,
+    programs: &Programs,
+    quota: Option<&CpuQuota>,
+    record: Option<&Path>,
+) -> Result<(), String> {
     let fobs = programs.find("fobs", "build it (cargo build --release) and name it with --fobs")?;
     let mut words: Vec<OsString> = vec![fobs.into()];
-    words.extend(["explain", "--json", "--"].map(OsString::from));
+    words.extend(["explain", "--json"].map(OsString::from));
+    if let Some(record) = record {
+        words.extend(["--record".into(), record.as_os_str().to_owned()]);
+    }
+    words.push("--".into());
     if let Some(quota) = quota {
         let enter = format!("echo $$ > {} && exec \"$@\"", quota.processes().display());
         words.extend(["sh".into(), "-c".into(), enter.into(), "sh".into()]);

@@ -3,6 +3,9 @@
 
 use super::draw::{Case, Drawn, WIDE_MBIT, rounded};
 
+/// Rate of a link that a control makes twice as wide, Mbit/s: two processors carry both.
+const DOUBLED_MBIT: f64 = 150.0;
+
 /// Draws between two bounds, rounded to a number of decimals.
 trait Uniform: FnMut(f64, f64, i32) -> f64 {}
 impl<T: FnMut(f64, f64, i32) -> f64> Uniform for T {}
@@ -31,19 +34,21 @@ pub fn drawn(case: Case, uniform: &mut impl FnMut(f64, f64, i32) -> f64) -> Draw
 }
 
 fn of_the_path(case: Case, wide: Drawn, uniform: &mut impl Uniform) -> Drawn {
+    let doubled = Drawn { rate_mbit: Some(DOUBLED_MBIT), ..wide.clone() };
     match case {
         Case::Reordering => Drawn {
             // It costs the default controller little or half of the link: a control without it decides.
             reorder_percent: Some(uniform(40.0, 60.0, 1)),
             behind_ms: Some(uniform(15.0, 30.0, 2)),
-            megabytes: for_seconds(200.0, 3.0),
-            ..wide
+            megabytes: for_seconds(100.0, 3.0),
+            ..doubled
         },
         Case::Outage => Drawn {
-            outage_at_ms: whole(uniform(800.0, 1800.0, 3)),
+            // Before the copy is over.
+            outage_at_ms: whole(uniform(600.0, 1200.0, 3)),
             outage_ms: whole(uniform(1500.0, 2500.0, 3)),
-            megabytes: for_seconds(200.0, 2.2),
-            ..wide
+            megabytes: for_seconds(100.0, 2.2),
+            ..doubled
         },
         Case::CubicFlows => {
             // A rate at which the flows, both ends and the emulator leave two processors room.
@@ -51,10 +56,10 @@ fn of_the_path(case: Case, wide: Drawn, uniform: &mut impl Uniform) -> Drawn {
             Drawn { flows, rate_mbit: Some(100.0), megabytes: for_seconds(20.0, 4.0), ..wide }
         }
         Case::OnOffTraffic => Drawn {
-            cross_mbit: Some(uniform(0.8, 1.0, 2) * WIDE_MBIT),
+            cross_mbit: Some(rounded(uniform(0.8, 1.0, 2) * DOUBLED_MBIT, 1)),
             on_ms: whole(uniform(100.0, 600.0, 3)),
-            megabytes: for_seconds(80.0, 4.0),
-            ..wide
+            megabytes: for_seconds(40.0, 4.0),
+            ..doubled
         },
         Case::NarrowWayBack => {
             Drawn { back_kbit: whole(uniform(150.0, 400.0, 3)), megabytes: for_seconds(130.0, 3.0), ..wide }

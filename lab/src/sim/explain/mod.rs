@@ -24,6 +24,7 @@ use crate::output::{print, write_file};
 use crate::tool::Programs;
 use cell::{Cell, Relief};
 use score::{Answer, Scored, Truth};
+pub use score::{GAIN_MIN, TIE};
 
 /// Score what `fobs explain` says against the truth by counterfactual.
 ///

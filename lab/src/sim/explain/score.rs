@@ -12,10 +12,10 @@ const FACTOR: f64 = 1.5;
 const CLASSES: [(f64, f64); 5] = [(0.0, 0.5), (0.5, 0.7), (0.7, 0.8), (0.8, 0.9), (0.9, 1.01)];
 
 /// Relief that gains less than this is none: no cause is right then.
-const GAIN_MIN: f64 = 1.2;
+pub const GAIN_MIN: f64 = 1.2;
 /// Reliefs that gain this part of what the best one does are right as well: the copy would take a tenth
 /// longer.
-const TIE: f64 = 0.9;
+pub const TIE: f64 = 0.9;
 
 /// What limits a cell.
 #[derive(Debug, Clone, Default)]
