@@ -65,7 +65,8 @@ fn on_time<T: Clone>(samples: &[At<T>], own: &Lateness, other: &Lateness) -> Vec
     let mut least: Option<(u64, Option<u64>)> = None;
     for ((sample, (came, late)), from) in on_time.iter_mut().zip(&own.came).zip(&own.least_from) {
         let there = other.at(*came);
-        let paused = least.and_then(|(before, there_then)| Some(before.saturating_add(there?.saturating_sub(there_then?))));
+        let paused = least
+            .and_then(|(before, there_then)| Some(before.saturating_add(there?.saturating_sub(there_then?))));
         let counts = paused.map_or(*from, |most| most.min(*from));
         if paused.is_none_or(|most| *late <= most) {
             least = Some((*late, there));
@@ -163,7 +164,8 @@ mod tests {
 
     #[test]
     fn last_messages_that_are_all_late_count_from_when_they_were_sent() {
-        let sent = [(100, 110), (200, 210), (300, 1500), (400, 1500)].map(|(time, at)| (at, sent(time, 0, 0)));
+        let sent =
+            [(100, 110), (200, 210), (300, 1500), (400, 1500)].map(|(time, at)| (at, sent(time, 0, 0)));
         let here = |time_us, at_us| {
             (at_us, Measured::Receiver(ReceiverSample { time_us, ..ReceiverSample::default() }))
         };

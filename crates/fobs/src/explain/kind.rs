@@ -66,6 +66,9 @@ pub(super) struct Signs {
     /// The highest rate that the path carried over the mean one: what others leave at times, and take
     /// otherwise. 0 if too little is known.
     pub(super) room: f64,
+    /// How far TCP's delivery rate follows what is in flight while a queue stands, 0 to 1: the part of the
+    /// bottleneck that others have; `None` if too little is known.
+    pub(super) follows: Option<f64>,
     /// Share of the time in which a queue stood on the way there, 0 to 1.
     pub(super) queued_there: f64,
     /// How far the queue rose where packets were lost, in packets; `None` if too little is known. A short
@@ -102,6 +105,8 @@ const LOSS_FELT: (f64, f64) = (2e-4, 8e-4);
 const LOSS_OF_OTHERS: (f64, f64) = (0.08, 0.25);
 /// Highest over mean rate, from which on others take half of the bottleneck or more.
 const ROOM_TAKEN: (f64, f64) = (1.25, 1.75);
+/// Part of the bottleneck that others have, from which on they are the limit.
+const TAKEN: (f64, f64) = (0.75, 0.95);
 /// Packets by which a queue rises where packets are lost: at most one burst's own in front of a policer
 /// (measured: 0.1 to 1.0 behind real and virtual policers, 2.7 to 140 in queues that overflow).
 const ROSE: (f64, f64) = (1.5, 3.5);
@@ -137,7 +142,8 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
         way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
     // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
     let present = unsteady.max(drift).max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
-    let others = present * grade(signs.room, ROOM_TAKEN).max(COMPETED * competed);
+    let taken = signs.follows.map_or(0.0, |part| grade(part, TAKEN));
+    let others = present * grade(signs.room, ROOM_TAKEN).max(taken).max(COMPETED * competed);
     let there = 1.0 - returning;
     let fit = |kind| match kind {
         PathKind::Narrow => there * queue.max(overflows) * (1.0 - others),
@@ -175,6 +181,8 @@ mod tests {
             (Signs { queued: 0.9, unsteady: 0.5, room: 3.0, ..plain }, PathKind::Competing),
             (Signs { queued: 0.9, unsteady: 0.5, room: 1.2, ..plain }, PathKind::Narrow),
             (Signs { queued: 0.9, drift: 0.3, room: 3.0, ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, unsteady: 0.5, follows: Some(1.0), ..plain }, PathKind::Competing),
+            (Signs { queued: 0.9, unsteady: 0.5, follows: Some(0.2), ..plain }, PathKind::Narrow),
             (Signs { queued: 0.9, competed: 0.8, room: 3.0, ..plain }, PathKind::Competing),
             (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
             (

@@ -10,6 +10,7 @@
 //!   silence      stretches in which nothing came back
 //!   segment      stretches of time in which one thing limited
 //!   path, kind   what the path showed in one, and how well that fits each kind of path
+//!   windows      stretches in which the path had all that it carries: others at its bottleneck
 //!   budget       where the sender's time went, by stages
 //!   limits       the table of limits: which stages each accounts for, and what to say of it
 //!   losses       what lost the packets
@@ -42,6 +43,7 @@ mod segment;
 mod silence;
 mod trace;
 pub mod watch;
+mod windows;
 pub(crate) mod words;
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use super::journal::At;
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::sample::SenderSample;
 use super::segment::median;
+use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_proto::receiver::ACK_DELAY_MAX;
-use fobs_proto::session::Wait;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
@@ -148,14 +148,6 @@ const STEADY: f64 = 0.05;
 const DRIFT_OWN: f64 = 0.1;
 /// Late packets, as a share of those that stayed lost, from which on the path reorders and loses nothing.
 const LATE_EXPLAINS: f64 = 1.0;
-/// Fewest stretches with a queue that show how steady the delivery rate is.
-const QUEUED_MIN: usize = 4;
-/// Packets by which a delivery rate is measured: bursts and the merging of acks are a small part of them.
-const PACKETS_MEASURED: f64 = 200.0;
-/// Share of an interval for which the sender waits for the path, so that the path had what it carries.
-const PATH_WAITED: f64 = 0.5;
-/// A sender that stood still for more than this share of an interval sent unsteadily itself.
-const STOOD: f64 = 0.02;
 /// Fewest intervals with losses that show how far the queue rises when it overflows.
 const LOSSY_MIN: usize = 2;
 /// States of `auto` beside flows that fill queues.
@@ -197,6 +189,7 @@ fn others(steady: &[&Interval]) -> Signs {
     Signs {
         unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
         drift: drift(&windows),
+        follows: follows(&windows),
         queued_there: ratio(standing, all_time),
         rose: if rose.len() >= LOSSY_MIN { median(&rose) } else { None },
         varies: if all_rates.len() >= QUEUED_MIN { spread(&all_rates) } else { 1.0 },
@@ -209,55 +202,6 @@ fn others(steady: &[&Interval]) -> Signs {
         acks_lost: if counted { ratio((sent - came).max(0.0), sent) } else { 0.0 },
         ..Signs::default()
     }
-}
-
-/// A stretch of neighbouring intervals with enough packets to measure a rate.
-#[derive(Debug, Clone, Copy, Default)]
-struct Window {
-    took_us: f64,
-    /// Bytes that left and were not lost, and that arrived.
-    sent: f64,
-    delivered: f64,
-    delivered_bps: f64,
-    packets: f64,
-    /// Smallest round trip of its last interval, microseconds.
-    rtt_us: f64,
-    /// Whether a queue stood in all of it.
-    queued: bool,
-    /// Whether it follows the one before.
-    follows: bool,
-}
-
-/// The stretches in which nothing but the path held the sender back.
-fn measured(steady: &[&Interval]) -> Vec<Window> {
-    let mut found = Vec::new();
-    let mut open = Window { queued: true, ..Window::default() };
-    let mut end_s = f64::NAN;
-    for interval in steady {
-        let sender = &interval.sender;
-        let waited = sender.waits.us(Wait::Pacer).saturating_add(sender.waits.us(Wait::Window));
-        let stood = share(sender.stood_us, sender.time_us) > STOOD;
-        if stood || share(waited, sender.time_us) < PATH_WAITED {
-            open = Window { queued: true, ..Window::default() };
-            end_s = f64::NAN;
-            continue;
-        }
-        let bytes = ratio_of(sender.bytes_sent as f64, sender.packets_sent as f64);
-        open.took_us += sender.time_us as f64;
-        open.sent += sender.bytes_sent as f64 - bytes * sender.packets_lost as f64;
-        open.delivered += sender.bytes_delivered() as f64;
-        open.packets += ratio_of(sender.bytes_delivered() as f64, bytes);
-        open.rtt_us = low_rtt(interval) as f64;
-        open.queued &= interval.queued();
-        if open.packets >= PACKETS_MEASURED {
-            open.delivered_bps = open.delivered * 8e6 / open.took_us.max(1.0);
-            open.follows = !end_s.is_nan();
-            found.push(open);
-            open = Window { queued: true, ..Window::default() };
-            end_s = interval.to_s;
-        }
-    }
-    found
 }
 
 /// The highest rate of any stretch with enough packets; of a shorter copy, its mean.
@@ -281,21 +225,6 @@ fn best_of(whole: &[&Interval]) -> f64 {
 fn mean_rate(intervals: &[&Interval]) -> f64 {
     let bytes: f64 = intervals.iter().map(|i| i.sender.bytes_delivered() as f64).sum();
     ratio_of(bytes * 8e6, intervals.iter().map(|i| i.sender.time_us as f64).sum())
-}
-
-/// How far the queue moves without this flow's packets: the median over neighbouring stretches with a
-/// queue, as a part of the time. A queue of one's own moves by what was sent and not lost beyond the
-/// delivery rate.
-fn drift(windows: &[Window]) -> f64 {
-    let queued: Vec<f64> = windows.iter().filter(|w| w.queued).map(|w| w.delivered_bps).collect();
-    let Some(carried) = median(&queued).filter(|bps| *bps > 0.0) else { return 0.0 };
-    let pairs = windows.windows(2).filter(|pair| pair[1].follows && pair.iter().all(|w| w.queued));
-    let moved = pairs.map(|pair| {
-        let own = pair[1].sent * 8e6 / carried - pair[1].took_us;
-        (pair[1].rtt_us - pair[0].rtt_us - own).abs() / pair[1].took_us.max(1.0)
-    });
-    let moved: Vec<f64> = moved.collect();
-    if moved.len() >= QUEUED_MIN { median(&moved).unwrap_or(0.0) } else { 0.0 }
 }
 
 /// Half the distance of the quartiles, as a part of the median.
@@ -449,7 +378,7 @@ fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
 }
 
 /// Not bounded, and 0 without a whole.
-fn ratio_of(part: f64, whole: f64) -> f64 {
+pub(super) fn ratio_of(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
