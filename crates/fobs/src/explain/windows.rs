@@ -13,8 +13,8 @@ const STOOD: f64 = 0.02;
 pub(super) const QUEUED_MIN: usize = 4;
 /// Packets by which a delivery rate is measured: bursts and the merging of acks are a small part of them.
 pub(super) const PACKETS_MEASURED: f64 = 200.0;
-/// Fewest stretches with a queue that show whether the rate follows what is in flight, and the least spread of
-/// the latter (standard deviation of its logarithm).
+/// Fewest stretches with a queue that show whether the rate follows what is in flight, and the least spread
+/// of the latter (standard deviation of its logarithm).
 const FOLLOWED_MIN: usize = 5;
 const SPREAD_MIN: f64 = 0.08;
 
@@ -87,9 +87,9 @@ pub(super) fn drift(windows: &[Window]) -> f64 {
     if moved.len() >= QUEUED_MIN { median(&moved).unwrap_or(0.0) } else { 0.0 }
 }
 
-/// How far TCP's delivery rate follows what is in flight while a queue stands: the part of the bottleneck that
-/// others have. Each flow gets its part of the packets in the queue, so with all of it the rate stays whatever
-/// is in flight, and with a small part of it the round trip does. `None` if too little is known.
+/// How far TCP's delivery rate follows what is in flight while a queue stands: the part of the bottleneck
+/// that others have. Each flow gets its part of the packets in the queue, so with all of it the rate stays
+/// whatever is in flight, and with a small part the round trip does. `None` if too little is known.
 pub(super) fn follows(windows: &[Window]) -> Option<f64> {
     let queued: Vec<(f64, f64)> = windows
         .iter()

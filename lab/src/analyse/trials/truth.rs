@@ -12,8 +12,8 @@ const WIDER: f64 = 2.0;
 pub enum Compared {
     /// The trial without its limit: its rate is recorded.
     Recorded,
-    /// The trial without its limit, which is what limits where that gains enough. A faster copy is over before
-    /// an outage, so a wider link proves nothing.
+    /// The trial without its limit, which is what limits where that gains enough. A faster copy is over
+    /// before an outage, so a wider link proves nothing.
     Absence,
     /// That, and the trial over a wider link.
     Disturbance,
@@ -40,8 +40,8 @@ impl Case {
         Drawn { rate_mbit: drawn.rate_mbit.map(|rate| WIDER * rate), ..drawn }
     }
 
-    /// What `explain.limit` should say of a trial with its controls: what gains most, and what gains almost as
-    /// much.
+    /// What `explain.limit` should say of a trial with its controls: what gains most, and what gains almost
+    /// as much.
     pub fn expected_of(self, line: &Line) -> String {
         let (Some(own), Some(control)) = (line.goodput_bps, line.control_bps) else {
             return self.expected().to_owned();
