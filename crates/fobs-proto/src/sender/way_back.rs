@@ -17,7 +17,7 @@ const QUEUE_SHARE: u32 = 4;
 /// Acks that a measurement needs: stamps and batches of the hosts move single ones.
 const ACKS_MEASURED: u32 = 4;
 /// Most that acks shall take of the way back: the queue empties, and the last answers have room.
-const LOAD: f64 = 0.7;
+const LOAD: f64 = 0.5;
 /// Acks that come faster than this beside how they left show a queue that empties by itself.
 const EMPTIES: f64 = 0.9;
 /// Acks are at most a round trip divided by this apart, so that a window has some.
@@ -62,12 +62,12 @@ impl Span {
 
     /// How much slower they came than they left.
     fn slower(&self) -> f64 {
-        (self.last.1 - self.first.1).as_secs_f64() / self.leaving().as_secs_f64()
+        self.coming().as_secs_f64() / self.leaving().as_secs_f64()
     }
 
-    /// Time from one departure to the next.
-    fn apart(&self) -> Duration {
-        self.leaving() / self.acks.saturating_sub(1).max(1)
+    /// Time from the arrival of the first to that of the last.
+    fn coming(&self) -> Duration {
+        self.last.1 - self.first.1
     }
 }
 
@@ -151,13 +151,15 @@ impl WayBack {
     /// All acks of this span waited.
     fn on_queue(&mut self, now: Timestamp, span: &Span, round_trip: Duration) {
         self.calm_since = now;
-        let slower = span.slower();
-        if slower > EMPTIES {
-            let fits = |n: &u8| span.apart() * (1 << n) <= round_trip / ACKS_PER_ROUND;
-            let is_enough = |n: &u8| f64::from(1 << n) >= slower / LOAD;
-            let most = (1..=AckRatio::RAREST.exponent()).rev().find(fits).unwrap_or(0);
-            let more = (1..=most).find(is_enough).unwrap_or(most);
-            self.ask(AckRatio::new(self.ratio.exponent() + more));
+        if span.slower() > EMPTIES {
+            // The way back takes this long for each.
+            let service = span.coming() / (span.acks - 1);
+            let wait = |n: u8| AckRatio::new(n).delay(self.usual);
+            let next = self.ratio.exponent() + 1;
+            let rarest = AckRatio::RAREST.exponent();
+            let wanted = (next..=rarest).find(|n| wait(*n) >= service.div_f64(LOAD)).unwrap_or(rarest);
+            let most = (0..=wanted).rev().find(|n| wait(*n) <= round_trip / ACKS_PER_ROUND).unwrap_or(0);
+            self.ask(self.ratio.max(AckRatio::new(most)));
         }
     }
 
