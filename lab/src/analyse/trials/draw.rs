@@ -249,7 +249,8 @@ impl Drawn {
         Some(spec)
     }
 
-    /// The same path with its packets in order, without outages, and with nothing beside: the control.
+    /// The same path with its packets in order, without outages, with a wide way back, and with nothing beside:
+    /// the control.
     pub fn undisturbed(&self) -> Drawn {
         Drawn {
             reorder_percent: None,
@@ -259,6 +260,7 @@ impl Drawn {
             flows: None,
             cross_mbit: None,
             on_ms: None,
+            back_kbit: None,
             ..self.clone()
         }
     }

@@ -27,7 +27,7 @@ impl Case {
         match self {
             Case::ReceiverBuffer => Some(Compared::Recorded),
             Case::Outage => Some(Compared::Absence),
-            Case::Reordering => Some(Compared::Disturbance),
+            Case::Reordering | Case::NarrowWayBack => Some(Compared::Disturbance),
             Case::CubicFlows | Case::OnOffTraffic => Some(Compared::Others),
             _ => None,
         }
