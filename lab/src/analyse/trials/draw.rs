@@ -249,8 +249,7 @@ impl Drawn {
         Some(spec)
     }
 
-    /// The same path with its packets in order, without outages, with a wide way back, and with nothing beside:
-    /// the control.
+    /// The control: the same path with its packets in order, no outages, a wide way back, and nothing beside.
     pub fn undisturbed(&self) -> Drawn {
         Drawn {
             reorder_percent: None,
