@@ -6,9 +6,9 @@ use super::limit::SendLimit;
 use super::packet::PacketOut;
 use super::rate::RateSampler;
 use super::timers::ProbeTimeout;
+use super::way_back::WayBack;
 use crate::Timestamp;
 use crate::recovery::FIRST_TRAIN_PACKETS;
-use crate::wire::AckRatio;
 use std::time::Duration;
 
 /// Packets that leave before the path is probed for larger ones: the first train stays undisturbed.
@@ -33,7 +33,9 @@ pub(super) struct Filling<'a> {
     /// Most packets of the burst.
     pub(super) packets_max: usize,
     /// How rare acks should be.
-    pub(super) ack_ratio: AckRatio,
+    pub(super) way_back: &'a mut WayBack,
+    /// The smoothed one.
+    pub(super) round_trip: Duration,
     /// How long after a packet its redundant copy may follow.
     pub(super) copy_delay: Duration,
 }
@@ -74,12 +76,17 @@ impl Filling<'_> {
         if self.flight.is_full() {
             return Some(SendLimit::Window);
         }
-        if self.flight.sent.next_number() >= PROBE_AFTER_PACKETS
+        let may_probe = self.flight.sent.next_number() >= PROBE_AFTER_PACKETS
             && budget != Budget::TimerOnly
-            && !self.timer.is_backed_off()
-            && let Some(datagram) = self.flight.plpmtu.poll_probe(now)
-        {
-            out.push(self.flight.send_probe(now, datagram, self.ack_ratio));
+            && !self.timer.is_backed_off();
+        if may_probe && self.way_back.is_due() {
+            let request = self.flight.send_request(now, self.way_back.ratio());
+            self.way_back.on_asked(now, request.number, self.round_trip);
+            out.push(request);
+            return None;
+        }
+        if may_probe && let Some(datagram) = self.flight.plpmtu.poll_probe(now) {
+            out.push(self.flight.send_probe(now, datagram, self.way_back.ratio()));
             return None;
         }
         let limit = self.fill_with_data(now, budget, out);

@@ -35,6 +35,6 @@ pub struct SenderConfig {
     pub chunk_limit: ChunkId,
     /// Chunks held at once.
     pub chunks_max: usize,
-    /// Longest time that the receiver holds an ack back.
+    /// Longest time that the receiver holds an ack back, unless it is asked for rarer ones.
     pub ack_delay_max: Duration,
 }

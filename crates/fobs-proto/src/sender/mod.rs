@@ -277,11 +277,7 @@ impl Sender {
                 return Transmit::WaitUntil(self.pace.next_departure());
             }
         };
-        if self.way_back.is_due() && budget != Budget::TimerOnly {
-            out.push(self.request_acks(now));
-        } else {
-            self.fill(now, budget, out);
-        }
+        self.fill(now, budget, out);
         if out.is_empty() {
             let copy_at = self.flight.schedule.tail_deadline().filter(|at| *at > now);
             return copy_at.map_or(Transmit::Wait, Transmit::WaitUntil);
@@ -298,7 +294,8 @@ impl Sender {
             rate: &mut self.rate,
             window,
             packets_max: self.burst as usize,
-            ack_ratio: self.way_back.ratio(),
+            way_back: &mut self.way_back,
+            round_trip: self.rtt.smoothed(),
             copy_delay: copy_delay(self.rtt.smoothed()),
         };
         if let Some(limit) = filling.fill(now, budget, out) {

@@ -3,7 +3,7 @@
 //! Acks may need more than a narrow way back carries. They then wait in its queue, the transfer with them,
 //! and the last answers behind all of them. TCP halves the number of its acks for the same reason (RFC 5690).
 
-use super::{PacketOut, Sender};
+use super::Sender;
 use crate::receiver::ACK_EVERY;
 use crate::recovery::Rtt;
 use crate::wire::{Ack, AckRatio};
@@ -15,7 +15,7 @@ const QUEUE_MIN: Duration = Duration::from_millis(10);
 /// And one shorter than this share of the shortest round trip: the transfer does not feel it.
 const QUEUE_SHARE: u32 = 4;
 /// Acks that a measurement needs: stamps and batches of the hosts move single ones.
-const ACKS_MEASURED: u32 = 4;
+const ACKS_MEASURED: u32 = 5;
 /// Most that acks shall take of the way back: the queue empties, and the last answers have room.
 const LOAD: f64 = 0.5;
 /// Acks that come faster than this beside how they left show a queue that empties by itself.
@@ -30,7 +30,8 @@ const CALM: (Duration, u32) = (Duration::from_secs(10), 30);
 /// Acks per window from which it flows evenly: it then needs no room for packets whose report is held
 /// back.
 const ACKS_PER_WINDOW: u64 = 4;
-/// The least delay is that of the last one to two of these times: clocks drift apart by 50 us a second.
+/// The least delay is that of the last one to two of these times: clocks drift apart by 50 us a second. As
+/// long a longer route looks like a queue, and acks are rarer than they need be.
 const LEAST_SPAN: Duration = Duration::from_secs(15);
 
 /// Whether the receiver knows what is asked.
@@ -138,7 +139,7 @@ impl WayBack {
         let span = Span { acks: before.acks + 1, last: this, least_us, ..before };
         self.span = Some(span);
         let tolerated = rtt.min_ever().unwrap_or_default() / QUEUE_SHARE;
-        if span.acks > ACKS_MEASURED && span.leaving() >= tolerated.max(Duration::from_micros(1)) {
+        if span.acks >= ACKS_MEASURED && span.leaving() >= tolerated.max(Duration::from_micros(1)) {
             self.span = None;
             if self.queue(span.least_us) > tolerated.max(QUEUE_MIN) {
                 self.on_queue(now, &span, rtt.smoothed());
@@ -208,13 +209,6 @@ impl WayBack {
 }
 
 impl Sender {
-    /// The packet that asks the receiver for rarer or more acks.
-    pub(super) fn request_acks(&mut self, now: Timestamp) -> PacketOut {
-        let packet = self.flight.send_request(now, self.way_back.ratio());
-        self.way_back.on_asked(now, packet.number, self.rtt.smoothed());
-        packet
-    }
-
     /// Longest time that the receiver may hold an ack back.
     pub(super) fn ack_delay_max(&self) -> Duration {
         self.way_back.rarest().delay(self.way_back.usual)
