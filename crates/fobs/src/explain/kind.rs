@@ -94,6 +94,9 @@ pub(super) struct Signs {
     pub(super) way_back_ms: f64,
     /// Share of the acks that were lost.
     pub(super) acks_lost: f64,
+    /// Part of the time of the controller's rate in which its window held the sender, 0 to 1: acks that are
+    /// late or lost cost time where they do not open the window in time.
+    pub(super) windowed: f64,
 }
 
 /// Fit that is left for what none of the kinds is.
@@ -110,6 +113,8 @@ const TAKEN: (f64, f64) = (0.75, 0.95);
 /// Packets by which a queue rises where packets are lost: at most one burst's own in front of a policer
 /// (measured: 0.1 to 1.0 behind real and virtual policers, 2.7 to 140 in queues that overflow).
 const ROSE: (f64, f64) = (1.5, 3.5);
+/// Part of the time in which the window held the sender, from which on late acks cost time.
+const WINDOWED: (f64, f64) = (0.15, 0.4);
 /// What `auto`'s own finding that others fill the queue counts, where the path never carried more.
 const COMPETED: f64 = 0.6;
 
@@ -137,11 +142,15 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let way_back = grade(signs.way_back, (0.4, 0.7))
         * grade(signs.way_back_growth, (0.05, 0.2))
         * grade(signs.way_back_ms, (1.0, 3.0));
-    // A bottleneck that is busy all the time is what limits, however few acks come.
-    let returning =
-        way_back.max(grade(signs.acks_lost, (0.3, 0.6))) * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
+    // A bottleneck that is busy all the time is what limits, however few acks come; and acks that are late cost
+    // nothing while the pacer has its rate.
+    let returning = way_back.max(grade(signs.acks_lost, (0.3, 0.6)))
+        * grade(signs.windowed, WINDOWED)
+        * (1.0 - grade(signs.queued_there, (0.4, 0.8)));
     // Others are there, and take more of the bottleneck than this flow: otherwise it is its own limit.
-    let present = unsteady.max(drift).max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
+    // Acks that wait on the way back move the rate and the round trip as others would.
+    let moved = unsteady.max(drift) * (1.0 - way_back);
+    let present = moved.max(competed).max(queue * grade(signs.loss, LOSS_OF_OTHERS));
     let taken = signs.follows.map_or(0.0, |part| grade(part, TAKEN));
     let others = present * grade(signs.room, ROOM_TAKEN).max(taken).max(COMPETED * competed);
     let there = 1.0 - returning;
@@ -175,6 +184,7 @@ mod tests {
     #[test]
     fn each_kind_is_found_by_its_own_signs() {
         let plain = Signs::default();
+        let windowed = Signs { windowed: 0.7, ..plain };
         let table = [
             (plain, PathKind::Untried),
             (Signs { queued: 0.9, unsteady: 0.03, ..plain }, PathKind::Narrow),
@@ -186,11 +196,15 @@ mod tests {
             (Signs { queued: 0.9, competed: 0.8, room: 3.0, ..plain }, PathKind::Competing),
             (Signs { reordered: 0.3, behind_ms: 2.0, ..plain }, PathKind::Reordering),
             (
-                Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, way_back_ms: 9.0, ..plain },
+                Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, way_back_ms: 9.0, ..windowed },
                 PathKind::ReturnPath,
             ),
-            (Signs { acks_lost: 0.7, ..plain }, PathKind::ReturnPath),
-            (Signs { acks_lost: 0.7, queued: 0.9, queued_there: 0.9, ..plain }, PathKind::Narrow),
+            (
+                Signs { queued: 0.9, way_back: 0.9, way_back_growth: 2.0, way_back_ms: 9.0, ..plain },
+                PathKind::Narrow,
+            ),
+            (Signs { acks_lost: 0.7, ..windowed }, PathKind::ReturnPath),
+            (Signs { acks_lost: 0.7, queued: 0.9, queued_there: 0.9, ..windowed }, PathKind::Narrow),
             (Signs { loss: 0.02, with_rate: true, rose: Some(0.5), ..plain }, PathKind::Policed),
             (Signs { loss: 0.02, with_rate: true, rose: Some(6.0), ..plain }, PathKind::Narrow),
             (Signs { loss: 0.02, ..plain }, PathKind::Lossy),

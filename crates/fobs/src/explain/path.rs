@@ -6,9 +6,10 @@ use super::interval::{Interval, share};
 use super::journal::At;
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::sample::SenderSample;
-use super::segment::median;
+use super::segment::{Began, median};
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_proto::receiver::ACK_DELAY_MAX;
+use fobs_proto::session::Wait;
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or
@@ -67,8 +68,8 @@ pub(super) struct PathProfile {
 }
 
 impl PathProfile {
-    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`).
-    pub(super) fn of(all: &[Interval], charge: &[&Interval]) -> PathProfile {
+    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`, which `began` so).
+    pub(super) fn of(all: &[Interval], charge: &[&Interval], began: Began) -> PathProfile {
         let rates = |intervals: &[&Interval]| {
             let mut rates: Vec<f64> = intervals.iter().map(|i| delivered(i)).collect();
             rates.sort_by(f64::total_cmp);
@@ -103,8 +104,13 @@ impl PathProfile {
                 || faster_loses(felt, steady) >= FASTER_LOSES
                 || capped(&charge, typical_bps));
         let typical = mean_rate(steady);
-        let room = if typical > 0.0 { best_of(&whole) / typical } else { 0.0 };
-        let signs = Signs { queued, loss, with_rate, room, ..others(steady) };
+        let others = others(steady);
+        // After a step the copy has to find its rate again: a lower one until then is no sign of others.
+        let (room, follows) = match began {
+            Began::WorsePath => (0.0, None),
+            _ => (ratio_of(best_of(&whole), typical), others.follows),
+        };
+        let signs = Signs { queued, loss, with_rate, room, follows, ..others };
         let lows: Vec<f64> = steady.iter().map(|i| low_rtt(i) as f64 / 1e3).collect();
         let base_ms = median(&lows).unwrap_or(0.0);
         let probabilities = probabilities(&signs);
@@ -185,6 +191,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let arrived = total(|s| s.bytes_acked) * ratio_of(total(|s| s.packets_sent), total(|s| s.bytes_sent));
     let came = ratio_of(total(|s| s.acks), arrived);
     let sent = ratio_of(received(|r| r.acks), received(|r| r.packets));
+    let (paced, windowed) = (total(|s| s.waits.us(Wait::Pacer)), total(|s| s.waits.us(Wait::Window)));
     let counted = steady.iter().any(|i| i.sender.acks > 0 && i.sender.rtt_low_us > 0);
     Signs {
         unsteady: if queued.len() >= QUEUED_MIN { spread(&queued) } else { 0.0 },
@@ -200,6 +207,7 @@ fn others(steady: &[&Interval]) -> Signs {
         way_back_growth: if counted && base > 0.0 { back / base } else { 0.0 },
         way_back_ms: if counted { back / 1e3 } else { 0.0 },
         acks_lost: if counted { ratio((sent - came).max(0.0), sent) } else { 0.0 },
+        windowed: ratio(windowed, windowed + paced),
         ..Signs::default()
     }
 }

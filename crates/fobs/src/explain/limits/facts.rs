@@ -97,11 +97,13 @@ impl<'a> Facts<'a> {
     ) -> Facts<'a> {
         let own = &all[segment.intervals.clone()];
         let worse = segment.began == Began::WorsePath;
-        // The delays of a path that is longer now are no queue.
-        let own_base = if worse { based_anew(own) } else { own.to_vec() };
+        // Neither are the delays of a path that is longer now a queue, nor is what it carried before what others
+        // take now.
+        let settled = worse.then(|| settled(own));
+        let of = settled.as_deref().unwrap_or(own);
         let charge: Vec<&Interval> =
-            own_base.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
-        let path = PathProfile::of(all, &charge);
+            of.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
+        let path = PathProfile::of(if worse { of } else { all }, &charge, segment.began);
         let worse = worse && path.kind.is_changed_by_a_step();
         let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
         let samples = trace.journal.sender();
@@ -249,19 +251,20 @@ pub(in crate::explain) fn goodput_bps(trace: &Trace) -> f64 {
     }
 }
 
-/// Intervals whose delays count from the smallest of their own.
-fn based_anew(own: &[Interval]) -> Vec<Interval> {
-    let least = |of: fn(&SenderSample) -> u64| own.iter().map(|i| of(&i.sender)).filter(|us| *us > 0).min();
-    let round_trip = least(|s| s.rtt_low_us);
-    let there = own.iter().map(|i| i.sender.forward_low_us).min().unwrap_or(0);
-    let mut anew = own.to_vec();
-    for interval in &mut anew {
-        let sender = &mut interval.sender;
+/// What shows a path that took a step for the worse: not the quarter that began with the step, its queue and
+/// its losses. Delays count from the least of the rest.
+fn settled(own: &[Interval]) -> Vec<Interval> {
+    let mut rest = own[own.len() / 4..].to_vec();
+    let least = |of: fn(&SenderSample) -> u64| {
+        rest.iter().filter(|i| i.sender.rtt_low_us > 0).map(|i| of(&i.sender)).min()
+    };
+    let (round_trip, there) = (least(|s| s.rtt_low_us), least(|s| s.forward_low_us).unwrap_or(0));
+    for Interval { sender, .. } in &mut rest {
         sender.rtt_min_us = round_trip.unwrap_or(sender.rtt_min_us);
-        sender.forward_low_us -= there;
+        sender.forward_low_us = sender.forward_low_us.saturating_sub(there);
         sender.forward_high_us = sender.forward_high_us.saturating_sub(there);
     }
-    anew
+    rest
 }
 
 /// Stretches of intervals in which nothing came back, with the recovery, seconds.
