@@ -142,8 +142,8 @@ pub(super) fn probabilities(signs: &Signs) -> [f64; 8] {
     let way_back = grade(signs.way_back, (0.4, 0.7))
         * grade(signs.way_back_growth, (0.05, 0.2))
         * grade(signs.way_back_ms, (1.0, 3.0));
-    // A bottleneck that is busy all the time is what limits, however few acks come; and acks that are late cost
-    // nothing while the pacer has its rate.
+    // A bottleneck that is busy all the time is what limits, however few acks come; and acks that are late
+    // cost nothing while the pacer has its rate.
     let returning = way_back.max(grade(signs.acks_lost, (0.3, 0.6)))
         * grade(signs.windowed, WINDOWED)
         * (1.0 - grade(signs.queued_there, (0.4, 0.8)));

@@ -68,7 +68,7 @@ pub(super) struct PathProfile {
 }
 
 impl PathProfile {
-    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`, which `began` so).
+    /// Measures the path by the intervals in which it held the rate down (`charge`, of `all`; they began so).
     pub(super) fn of(all: &[Interval], charge: &[&Interval], began: Began) -> PathProfile {
         let rates = |intervals: &[&Interval]| {
             let mut rates: Vec<f64> = intervals.iter().map(|i| delivered(i)).collect();

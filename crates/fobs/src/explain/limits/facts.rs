@@ -97,8 +97,8 @@ impl<'a> Facts<'a> {
     ) -> Facts<'a> {
         let own = &all[segment.intervals.clone()];
         let worse = segment.began == Began::WorsePath;
-        // Neither are the delays of a path that is longer now a queue, nor is what it carried before what others
-        // take now.
+        // Neither are the delays of a path that is longer now a queue, nor is what it carried before what
+        // others take now.
         let settled = worse.then(|| settled(own));
         let of = settled.as_deref().unwrap_or(own);
         let charge: Vec<&Interval> =
