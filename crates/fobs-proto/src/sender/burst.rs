@@ -32,9 +32,9 @@ pub(super) struct Filling<'a> {
     pub(super) window: u64,
     /// Most packets of the burst.
     pub(super) packets_max: usize,
-    /// How rare acks should be.
+    /// What asks for rarer acks.
     pub(super) way_back: &'a mut WayBack,
-    /// The smoothed one.
+    /// The smoothed round trip.
     pub(super) round_trip: Duration,
     /// How long after a packet its redundant copy may follow.
     pub(super) copy_delay: Duration,

@@ -100,10 +100,10 @@ impl<'a> Facts<'a> {
         // Neither are the delays of a path that is longer now a queue, nor is what it carried before what
         // others take now.
         let settled = worse.then(|| settled(own));
-        let of = settled.as_deref().unwrap_or(own);
+        let shown = settled.as_deref().unwrap_or(own);
         let charge: Vec<&Interval> =
-            of.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
-        let path = PathProfile::of(if worse { of } else { all }, &charge, segment.began);
+            shown.iter().filter(|i| i.brake == Brake::Network && i.paused < STOOD_FELT).collect();
+        let path = PathProfile::of(if worse { shown } else { all }, &charge, segment.began);
         let worse = worse && path.kind.is_changed_by_a_step();
         let (path, before) = if worse { (path.changed(), before) } else { (path, None) };
         let samples = trace.journal.sender();
