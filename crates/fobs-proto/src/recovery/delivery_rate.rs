@@ -54,15 +54,20 @@ impl DeliveryRate {
     }
 
     /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is
-    /// nothing to compare with, or for an ack that was overtaken.
+    /// nothing to compare with. With counters below the last ones it starts over: whatever those said, the
+    /// next ack has a report to be compared with.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
         {
             // More of the batch that the last report came in the middle of: one stamp, one report.
-            if new.time_us == last.time_us && new.bytes > last.bytes && new.packets > last.packets {
+            let grows = new.bytes > last.bytes && new.packets > last.packets;
+            if new.time_us == last.time_us && grows {
                 *last = new;
+            } else if new.time_us < last.time_us || new.bytes < last.bytes || new.packets < last.packets {
+                self.reports.clear();
+                self.reports.push_back(new);
             }
             return None;
         }
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn overtaken_and_lying_acks_give_nothing() {
+    fn overtaken_and_lying_acks_give_nothing_and_are_forgotten() {
         let mut estimator = DeliveryRate::default();
         let window = Duration::from_millis(10);
         estimator.on_ack(1000, 5000, 5, window);
@@ -158,5 +163,7 @@ mod tests {
         assert_eq!(estimator.on_ack(2000, 4000, 4, window), None);
         assert!(estimator.on_ack(u64::MAX, u64::MAX, u64::MAX, window).is_some());
         assert_eq!(estimator.on_ack(3000, 7000, 7, window), None);
+        let sample = estimator.on_ack(4000, 9000, 9, window).unwrap();
+        assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(2_000_000), 2));
     }
 }

@@ -331,6 +331,8 @@ impl Sender {
 
     fn take_ack(&mut self, now: Timestamp, ack: &Ack, way: AckWay) {
         let news = self.flight.on_ack(ack, &mut self.attribution);
+        let of_a_clock = |newest: Acked| self.delays.is_of_a_clock(newest.sent.at, ack.receive_time_us);
+        let stamped = news.newest.is_some_and(of_a_clock);
         if let Some(newest) = news.newest {
             self.probe_timeout.on_ack(now);
             if self.probe_timeout.shows_black_hole(news.large, news.ping)
@@ -342,8 +344,10 @@ impl Sender {
             if Some(newest.number) == ack.largest && way == AckWay::Datagram {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max());
                 self.rtt.on_sample(now, now - newest.sent.at, delay);
-                self.delays.on_ack(now, newest.sent.at, ack.receive_time_us);
-                self.way_back.on_ack(now, ack, &self.rtt);
+                if stamped {
+                    self.delays.on_ack(now, newest.sent.at, ack.receive_time_us);
+                    self.way_back.on_ack(now, ack, &self.rtt);
+                }
             }
         }
         self.undo_losses(now, news.found);
@@ -359,7 +363,7 @@ impl Sender {
             self.controller.on_ecn(&EcnMark { now, packets: marks });
         }
         if let Some(newest) = news.newest {
-            self.report_ack(now, ack, &news, &newest);
+            self.report_ack(now, &news, &newest, stamped.then_some(ack));
         }
     }
 
@@ -417,11 +421,11 @@ impl Sender {
         }
     }
 
-    /// Measures with an ack, counts round trips, and reports to the controller.
-    fn report_ack(&mut self, now: Timestamp, ack: &Ack, news: &Acknowledged, newest: &Acked) {
+    /// Measures the rate by an ack with a stamp, counts round trips, and reports to the controller.
+    fn report_ack(&mut self, now: Timestamp, news: &Acknowledged, newest: &Acked, stamped: Option<&Ack>) {
         let (Some(latest_rtt), Some(min_rtt)) = (self.rtt.latest(), self.rtt.min()) else { return };
         let ack_time = self.pacing_rate().map_or(Duration::ZERO, |rate| rate.time_for(self.ack_bytes()));
-        let rate = self.rate.on_ack(ack, newest, min_rtt, ack_time);
+        let rate = stamped.and_then(|ack| self.rate.on_ack(ack, newest, min_rtt, ack_time));
         let round_start = self.rounds.on_ack(newest.number, self.flight.sent.next_number());
         if round_start {
             self.on_round(now);

@@ -42,6 +42,8 @@ pub const VALIDATION: PathValidation =
 pub const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
 /// How long a test waits for an event; only a failing one waits so long.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than any session takes on a busy machine.
+const SESSION_MAX: Duration = Duration::from_secs(120);
 
 /// One end of the data's way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,8 +206,14 @@ impl Session {
         Session { sender, receiver, control, at_sender, at_receiver, relay }
     }
 
-    /// Waits for both ends.
+    /// Waits for both ends, which must end some time.
+    #[track_caller]
     pub fn join(self) -> (Result<SendOutcome>, Result<ReceiveOutcome>) {
+        let began = Instant::now();
+        while !(self.sender.is_finished() && self.receiver.is_finished()) {
+            assert!(began.elapsed() < SESSION_MAX, "the session does not end");
+            thread::sleep(Duration::from_millis(1));
+        }
         (self.sender.join().unwrap(), self.receiver.join().unwrap())
     }
 
