@@ -5,6 +5,8 @@ PREFIX ?= /usr/local
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 FOBS = $(TARGET)/release/fobs
 LAB = $(TARGET)/release/fobs-lab
+# Most tests wait for paths and timeouts: two for each core.
+TEST_THREADS = $(shell echo $$((2 * $$(nproc))))
 
 .PHONY: help
 help: ## print this list
@@ -25,7 +27,7 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 
 .PHONY: test
 test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
-	$(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked
 	scripts/test-bindings.sh
 
 .PHONY: test-long

@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 built=$target/debug
-# The whole workspace, so that dependencies have the features with which the tests were built.
-"${CARGO:-cargo}" build --locked --workspace
+# With the tests of the whole workspace, so that dependencies have the features with which those were built.
+"${CARGO:-cargo}" build --locked --workspace --lib --bins --tests
 export FOBS=$built/fobs
 
 python_tests() {
