@@ -1,6 +1,6 @@
 //! Packet loss that does not depend on the rate, and a controller that slows down for it.
 
-use super::facts::{paced, path_evidence, time_for_data};
+use super::facts::{paced, path_evidence, unknown};
 use super::{Place, Row};
 use crate::explain::kind::PathKind;
 use crate::explain::words::percent;
@@ -23,5 +23,6 @@ pub(super) const ROW: Row = Row {
         Some(CongestionControl::Auto) => "look for the faulty line or radio link on the path".to_owned(),
         _ => "--cc auto, which does not take such loss for congestion".to_owned(),
     },
-    prediction: time_for_data,
+    // The controller kept it below what the path carries, so that was never tried.
+    prediction: unknown,
 };
