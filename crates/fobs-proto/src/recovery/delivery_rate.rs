@@ -54,8 +54,8 @@ impl DeliveryRate {
     }
 
     /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is
-    /// nothing to compare with. With counters below the last ones it starts over: whatever those said, the
-    /// next ack has a report to be compared with.
+    /// nothing to compare with, or for an ack that was overtaken. A later stamp with lower counters shows that
+    /// those before were false: it starts over.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
@@ -65,7 +65,7 @@ impl DeliveryRate {
             let grows = new.bytes > last.bytes && new.packets > last.packets;
             if new.time_us == last.time_us && grows {
                 *last = new;
-            } else if new.time_us < last.time_us || new.bytes < last.bytes || new.packets < last.packets {
+            } else if new.time_us > last.time_us && (new.bytes < last.bytes || new.packets < last.packets) {
                 self.reports.clear();
                 self.reports.push_back(new);
             }
@@ -160,8 +160,8 @@ mod tests {
         let window = Duration::from_millis(10);
         estimator.on_ack(1000, 5000, 5, window);
         assert_eq!(estimator.on_ack(1000, 6000, 6, window), None, "the same batch");
-        assert_eq!(estimator.on_ack(2000, 4000, 4, window), None);
-        assert!(estimator.on_ack(u64::MAX, u64::MAX, u64::MAX, window).is_some());
+        assert_eq!(estimator.on_ack(900, 4000, 4, window), None, "overtaken");
+        assert!(estimator.on_ack(2000, u64::MAX, u64::MAX, window).is_some());
         assert_eq!(estimator.on_ack(3000, 7000, 7, window), None);
         let sample = estimator.on_ack(4000, 9000, 9, window).unwrap();
         assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(2_000_000), 2));
