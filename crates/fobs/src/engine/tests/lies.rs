@@ -118,10 +118,9 @@ fn acks_of_what_was_never_sent_are_passed_over() {
                     ack.bitmaps = vec![BlockBitmap { chunk: 1000, ..bitmap.clone() }, bitmap];
                 }
                 3 => {
-                    // Stamps and marks that lie slow the liar's own copy, so they are not among these.
-                    ack.ack_delay_us = u32::MAX;
+                    (ack.ack_delay_us, ack.receive_time_us) = (u32::MAX, u64::MAX);
                     (ack.received_packets, ack.received_bytes) = (u64::MAX, u64::MAX);
-                    ack.backlog = u16::MAX;
+                    (ack.ce, ack.backlog) = (u32::MAX, u16::MAX);
                 }
                 _ => {
                     ack.chunk_limit = u32::MAX;
