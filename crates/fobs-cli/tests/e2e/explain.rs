@@ -24,7 +24,8 @@ fn capped(name: &'static str, direction: Direction) {
     // Which limit is the largest depends on the machine's other load; that the cap is among them does not.
     assert!(explain["limit"].is_string(), "{done}");
     let sentence = explain["sentence"].as_str().expect("a sentence");
-    assert!(sentence.contains('%'), "{sentence}");
+    let unclear = explain["certainty"] == "unclear";
+    assert!(unclear || sentence.contains("% of the time"), "{sentence}");
     let stages = explain["budget"].as_array().expect("stages");
     assert!(stages.iter().any(|spent| spent["stage"] == "rate_cap"), "{done}");
 

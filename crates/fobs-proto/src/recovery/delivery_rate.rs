@@ -6,6 +6,7 @@
 //! (draft-cheng-iccrg-delivery-rate) must.
 
 use crate::Rate;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -61,13 +62,13 @@ impl DeliveryRate {
         if let Some(last) = self.reports.back_mut()
             && (new.time_us <= last.time_us || new.bytes <= last.bytes || new.packets <= last.packets)
         {
-            // More of the batch that the last report came in the middle of: one stamp, one report.
-            let grows = new.bytes > last.bytes && new.packets > last.packets;
-            if new.time_us == last.time_us && grows {
-                *last = new;
-            } else if new.time_us > last.time_us && (new.bytes < last.bytes || new.packets < last.packets) {
-                self.reports.clear();
-                self.reports.push_back(new);
+            let grew = new.bytes > last.bytes && new.packets > last.packets;
+            let fell = new.bytes < last.bytes || new.packets < last.packets;
+            match new.time_us.cmp(&last.time_us) {
+                // More of the batch that the last report came in the middle of: one stamp, one report.
+                Ordering::Equal if grew => *last = new,
+                Ordering::Greater if fell => self.reports = VecDeque::from([new]),
+                _ => {}
             }
             return None;
         }
@@ -155,14 +156,24 @@ mod tests {
     }
 
     #[test]
-    fn overtaken_and_lying_acks_give_nothing_and_are_forgotten() {
+    fn overtaken_and_lying_acks_give_nothing() {
         let mut estimator = DeliveryRate::default();
         let window = Duration::from_millis(10);
         estimator.on_ack(1000, 5000, 5, window);
         assert_eq!(estimator.on_ack(1000, 6000, 6, window), None, "the same batch");
-        assert_eq!(estimator.on_ack(900, 4000, 4, window), None, "overtaken");
-        assert!(estimator.on_ack(2000, u64::MAX, u64::MAX, window).is_some());
+        assert_eq!(estimator.on_ack(2000, 4000, 4, window), None);
+        assert!(estimator.on_ack(u64::MAX, u64::MAX, u64::MAX, window).is_some());
         assert_eq!(estimator.on_ack(3000, 7000, 7, window), None);
+    }
+
+    #[test]
+    fn counters_that_lied_are_forgotten_and_overtaken_acks_change_nothing() {
+        let mut estimator = DeliveryRate::default();
+        let window = Duration::from_millis(10);
+        estimator.on_ack(1000, 5000, 5, window);
+        assert!(estimator.on_ack(2000, u64::MAX, u64::MAX, window).is_some());
+        assert_eq!(estimator.on_ack(3000, 7000, 7, window), None, "the lie is the report before");
+        assert_eq!(estimator.on_ack(900, 4000, 4, window), None, "overtaken");
         let sample = estimator.on_ack(4000, 9000, 9, window).unwrap();
         assert_eq!((sample.rate, sample.packets), (Rate::bytes_per_second(2_000_000), 2));
     }
