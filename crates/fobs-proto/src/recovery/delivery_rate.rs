@@ -55,8 +55,8 @@ impl DeliveryRate {
     }
 
     /// Takes the counters of an ack and gives the slope over about the last `window`; `None` while there is
-    /// nothing to compare with, or for an ack that was overtaken. A later stamp with lower counters shows that
-    /// those before were false: it starts over.
+    /// nothing to compare with, or for an ack that was overtaken. A later stamp with lower counters shows
+    /// that those before were false: it starts over.
     pub fn on_ack(&mut self, time_us: u64, bytes: u64, packets: u64, window: Duration) -> Option<RateSample> {
         let new = ReceiverReport { time_us, bytes, packets };
         if let Some(last) = self.reports.back_mut()
