@@ -35,7 +35,9 @@ impl Filled {
         let mut chunk = vec![0; CHUNK_LEN_MAX];
         let filled = source.next_chunk(&mut chunk, ASKED)?;
         let is_small = filled.data_bytes <= DIRECT_DATA_MAX as u64;
-        if !filled.is_final || !is_small || filled.len > room.min(DIRECT_LEN_MAX) {
+        // What the users of both ends are to know goes with the messages of a whole session.
+        let is_silent = filled.notice.is_none();
+        if !filled.is_final || !is_small || !is_silent || filled.len > room.min(DIRECT_LEN_MAX) {
             return Ok(None);
         }
         Ok(Some(Filled {

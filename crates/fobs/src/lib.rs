@@ -49,6 +49,7 @@
 //!   cancel                   the token that cancels a transfer or a server
 //!   control/                 the control channel: messages over ssh or TLS
 //!   secure/                  keys of users and hosts, and of packets
+//!   name/                    names that come from outside, as types
 //!   storage/                 files to chunks and chunks to files
 //!   state, history, lessons  what is kept between transfers: paths to peers, and losses of known cause
 //! doctor/                  what will limit a transfer: facts of both ends and of the path, findings, verdict
@@ -88,6 +89,7 @@ mod history;
 mod keygen;
 mod lessons;
 mod listing;
+mod name;
 mod object;
 mod program;
 mod restrict;
@@ -113,6 +115,7 @@ pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Su
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, keygen, show_key};
 pub use listing::{Entry, EntryKind};
+pub use name::{BackupSuffix, BadName, RelPath};
 pub use object::{Call, HashedFile, Session, SessionBuilder};
 pub use options::{
     AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,

@@ -3,6 +3,7 @@
 //! A new rule is one file here and one line in [`check`].
 
 mod graph;
+mod kernel_names;
 mod lengths;
 mod names;
 mod prose;
@@ -48,6 +49,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     findings.extend(lengths::check(&tree));
     findings.extend(rooms::check(&tree));
+    findings.extend(kernel_names::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));

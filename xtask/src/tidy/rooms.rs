@@ -162,7 +162,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Tests may drive a room with anything.
-fn is_test(file: &File) -> bool {
+pub(super) fn is_test(file: &File) -> bool {
     let in_folder = file.path.components().any(|part| part.as_os_str() == "tests");
     in_folder || file.path.file_name().is_some_and(|name| Path::new(name) == Path::new("tests.rs"))
 }
@@ -173,8 +173,8 @@ fn is_below(path: &str, folder: &str) -> bool {
 
 /// All paths that production code names, with their lines.
 #[derive(Default)]
-struct Paths {
-    found: Vec<(String, usize)>,
+pub(super) struct Paths {
+    pub(super) found: Vec<(String, usize)>,
 }
 
 impl Paths {

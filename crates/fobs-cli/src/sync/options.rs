@@ -10,10 +10,15 @@ use fobs::filter::{Action, Filter, Separator};
 use fobs::options::sync::{
     Absent, BASES_MAX, Compare, Delete, DeleteWhen, Enter, Present, Report, SyncOptions, SyncRules,
 };
-use fobs::{Chmod, Error, ErrorKind, FileSystems, IdMapping, Preserve, Result, SymbolicLinks, Unkept};
+use fobs::{
+    BackupSuffix, Chmod, Error, ErrorKind, FileSystems, IdMapping, Preserve, RelPath, Result, SymbolicLinks,
+    Unkept,
+};
 
 use crate::args::sync::{Directories, Recursion, RuleOption, Switches, SyncArgs};
 
+/// Most characters of a refused name in a message.
+const NAME_SHOWN_MAX: usize = 200;
 /// Largest file of names or rules, bytes.
 const FILE_MAX: u64 = 256 << 20;
 
@@ -35,7 +40,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     let mut filter = filter(args)?;
     if let (Some(suffix), Some(_), false) = (&backup, delete, given.delete_excluded) {
         // As rsync: backups are not deleted.
-        let rule = [b"P *", suffix.as_slice()].concat();
+        let rule = [b"P *", suffix.as_bytes()].concat();
         filter
             .add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()))
             .map_err(|why| usage(why.to_string()))?;
@@ -156,15 +161,15 @@ fn compare(given: &Switches) -> Compare {
     }
 }
 
-fn backup_suffix(args: &SyncArgs) -> Result<Option<Vec<u8>>> {
-    let suffix = args.suffix.as_deref().unwrap_or(OsStr::new("~"));
-    if suffix.is_empty() && args.switches.backup {
-        return Err(usage("--suffix is empty: a backup would have the name of its file"));
+fn backup_suffix(args: &SyncArgs) -> Result<Option<BackupSuffix>> {
+    let suffix = args.suffix.as_deref().unwrap_or(OsStr::new("~")).as_bytes();
+    if !args.switches.backup && suffix.is_empty() {
+        return Ok(None);
     }
-    if suffix.as_bytes().contains(&b'/') {
-        return Err(usage("--suffix contains '/': a backup lies beside its file"));
-    }
-    Ok(args.switches.backup.then(|| suffix.as_bytes().to_vec()))
+    let suffix = BackupSuffix::new(suffix.to_vec()).map_err(|why| {
+        usage(format!("--suffix is not possible: {why}; a backup lies beside its file, under another name"))
+    })?;
+    Ok(args.switches.backup.then_some(suffix))
 }
 
 fn chmod(texts: &[String]) -> Result<Chmod> {
@@ -195,7 +200,7 @@ fn filter(args: &SyncArgs) -> Result<Filter> {
 }
 
 /// The names in a file of `--files-from`: relative, without `.` and empty components; `..` is refused.
-fn names_from(file: &Path, separator: Separator) -> Result<Vec<Vec<u8>>> {
+fn names_from(file: &Path, separator: Separator) -> Result<Vec<RelPath>> {
     let text = named(file.as_os_str().as_bytes())?;
     let lines = text.split(|&byte| match separator {
         Separator::Line => matches!(byte, b'\n' | b'\r'),
@@ -205,14 +210,17 @@ fn names_from(file: &Path, separator: Separator) -> Result<Vec<Vec<u8>>> {
     lines.filter(|line| !line.is_empty() && !is_comment(line)).map(name).collect()
 }
 
-fn name(line: &[u8]) -> Result<Vec<u8>> {
+fn name(line: &[u8]) -> Result<RelPath> {
     let parts: Vec<&[u8]> =
         line.split(|&byte| byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
     if parts.contains(&&b".."[..]) {
         let shown = String::from_utf8_lossy(line);
         return Err(usage(format!("--files-from names '{shown}': a name with '..' leaves the source")));
     }
-    Ok(parts.join(&b'/'))
+    RelPath::new(parts.join(&b'/')).map_err(|why| {
+        let shown: String = String::from_utf8_lossy(line).chars().take(NAME_SHOWN_MAX).collect();
+        usage(format!("--files-from names '{shown}': {why}"))
+    })
 }
 
 /// A file that an option names.

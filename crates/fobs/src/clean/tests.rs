@@ -1,4 +1,5 @@
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -18,16 +19,24 @@ fn old_temporaries_go_and_everything_else_stays() {
     let place = tempfile::tempdir().expect("a directory");
     let top = place.path();
     fs::create_dir(top.join("d")).expect("a directory");
-    for name in [".old.fobs-abc123", "d/.old.fobs-abc123", ".new.fobs-abc124", "x", ".x.fobs-journal"] {
+    let ours = [".old.fobs-abc123", "d/.old.fobs-abc123", ".new.fobs-abc124"];
+    let users = ["x", ".x.fobs-journal", ".config.fobs-backup"];
+    for name in ours.into_iter().chain(users) {
         fs::write(top.join(name), b"content").expect("a file");
     }
-    for name in [".old.fobs-abc123", "d/.old.fobs-abc123"] {
+    fs::write(top.join(".empty.fobs-journal"), b"").expect("a file");
+    for name in ours {
+        fs::set_permissions(top.join(name), Permissions::from_mode(0o1600)).expect("own file");
+    }
+    for name in [".old.fobs-abc123", "d/.old.fobs-abc123", ".config.fobs-backup"] {
         let file = File::options().write(true).open(top.join(name)).expect("the file");
         file.set_modified(SystemTime::now() - Duration::from_secs(7200)).expect("its time");
     }
     let dry = run(top, CleanOptions { recursive: false, dry_run: true });
     let expected = [
+        (".empty.fobs-journal", Fate::Foreign),
         (".x.fobs-journal", Fate::Foreign),
+        (".config.fobs-backup", Fate::Foreign),
         (".new.fobs-abc124", Fate::Recent),
         (".old.fobs-abc123", Fate::Found),
     ];
@@ -39,6 +48,8 @@ fn old_temporaries_go_and_everything_else_stays() {
         (".new.fobs-abc124", true),
         ("x", true),
         (".x.fobs-journal", true),
+        (".config.fobs-backup", true),
+        (".empty.fobs-journal", true),
     ] {
         assert_eq!(top.join(name).exists(), stays, "{name}");
     }

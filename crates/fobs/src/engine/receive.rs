@@ -435,6 +435,7 @@ impl Receiving {
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
             ControlEvent::Message(Message::Mode(change)) => self.reporter.there(Measured::Mode(change)),
             ControlEvent::Message(Message::Way(change)) => self.reporter.there(Measured::Way(change)),
+            ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
             ControlEvent::Message(Message::Abort { code, message }) => {
                 return Err(aborted(&self.peer.name, &code, &message));

@@ -359,6 +359,7 @@ impl Sending {
         self.reporter.resumed(chunk.resumed_bytes);
         chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
         chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
+        chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
         let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
         let object = ObjectSize { data_bytes, extent };
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);

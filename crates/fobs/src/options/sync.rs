@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Preserve;
 use crate::filter::Filter;
+use crate::name::{BackupSuffix, RelPath};
 pub use crate::storage::BASES_MAX;
 use crate::storage::survey::Changes;
 pub use crate::storage::survey::sync::{Absent, Compare, Present, SyncRules};
@@ -20,14 +21,13 @@ pub struct SyncOptions {
     /// Names that are left out, or protected from deletion.
     pub filter: Filter,
     /// The names to transfer, relative to the one source; all without.
-    #[serde(with = "paths")]
-    pub names: Option<Vec<Vec<u8>>>,
+    pub names: Option<Vec<RelPath>>,
     /// Which entries are sent.
     pub rules: SyncRules,
     /// What is deleted at the destination.
     pub delete: Option<Delete>,
     /// The end of a backup's name, if backups are made.
-    pub backup: Option<Vec<u8>>,
+    pub backup: Option<BackupSuffix>,
     /// What the destination has, as it was sent or as it was, is removed from the source at the end.
     pub remove_source_files: bool,
     /// Directories, relative to the destination, whose unchanged files get one more name there instead of
@@ -42,44 +42,25 @@ pub struct SyncOptions {
     pub report: Report,
 }
 
-/// Paths in base64: they are of any bytes.
-mod paths {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    use serde::de::Error;
+/// Paths of a request, in base64: they are of any bytes.
+mod path_list {
+    use crate::control::message::Bytes;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    type Paths = Option<Vec<Vec<u8>>>;
-
-    pub fn serialize<S: Serializer>(paths: &Paths, to: S) -> Result<S::Ok, S::Error> {
-        let texts = |paths: &Vec<Vec<u8>>| paths.iter().map(|path| STANDARD.encode(path)).collect::<Vec<_>>();
-        paths.as_ref().map(texts).serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Paths, D::Error> {
-        let Some(texts) = Option::<Vec<String>>::deserialize(from)? else { return Ok(None) };
-        let paths = texts.iter().map(|text| STANDARD.decode(text).map_err(D::Error::custom));
-        paths.collect::<Result<_, _>>().map(Some)
-    }
-}
-
-/// A list of paths likewise.
-mod path_list {
-    use serde::{Deserializer, Serializer};
-
     pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
-        super::paths::serialize(&Some(paths.to_vec()), to)
+        paths.iter().map(|path| Bytes(path.clone())).collect::<Vec<_>>().serialize(to)
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
-        super::paths::deserialize(from).map(Option::unwrap_or_default)
+        let paths = Option::<Vec<Bytes>>::deserialize(from)?.unwrap_or_default();
+        Ok(paths.into_iter().map(|path| path.0).collect())
     }
 }
 
 impl SyncOptions {
     /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
     pub(crate) fn leaves_top(&self) -> bool {
-        self.names.as_ref().is_some_and(|names| !names.iter().any(Vec::is_empty))
+        self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name.is_empty()))
     }
 
     /// Whether directories can be sources.

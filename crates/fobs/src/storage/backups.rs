@@ -2,9 +2,15 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
+
+use super::at;
+use super::beneath::kind;
+use crate::name::{BackupSuffix, Component};
 
 /// Most backups that are remembered, 8 bytes each. Beyond that, nothing with a backup's name is deleted.
 const MADE_MAX: usize = 4 << 20;
@@ -12,7 +18,7 @@ const MADE_MAX: usize = 4 << 20;
 /// The backups of one sync, shared by the threads that make and delete.
 #[derive(Debug, Clone)]
 pub(super) struct Backups {
-    suffix: Vec<u8>,
+    suffix: BackupSuffix,
     hashes: RandomState,
     made: Arc<Mutex<Made>>,
 }
@@ -25,18 +31,46 @@ struct Made {
 }
 
 impl Backups {
-    pub(super) fn new(suffix: Vec<u8>) -> Backups {
+    pub(super) fn new(suffix: BackupSuffix) -> Backups {
         Backups { suffix, hashes: RandomState::new(), made: Arc::default() }
     }
 
-    /// The end of a backup's name.
-    pub(super) fn suffix(&self) -> &[u8] {
-        &self.suffix
+    /// Keeps what has the name, unless it is a directory, under its backup's name too, so that it always has
+    /// one. To be called before it is replaced.
+    pub(super) fn keep(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+        match at::stat(directory, name) {
+            Ok(stat) if kind(&stat) != FileType::Directory => {}
+            Ok(_) | Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno),
+        }
+        let backup = self.suffix.of(name)?;
+        self.remember(path);
+        match at::unlink(directory, backup.as_component()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+        match at::link(directory, name, directory, backup.as_component()) {
+            // No file system has several names for everything.
+            Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
+                at::rename(directory, name, backup.as_component())
+            }
+            other => other,
+        }
+    }
+
+    /// Makes what has the name its own backup, instead of deleting it; `false` if it is one by its name.
+    pub(super) fn take(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<bool, Errno> {
+        if name.as_bytes().ends_with(self.suffix.as_bytes()) {
+            return Ok(false);
+        }
+        let backup = self.suffix.of(name)?;
+        self.remember(path);
+        at::rename(directory, name, backup.as_component()).map(|()| true)
     }
 
     /// Remembers the backup of an entry; to be called before it is made.
-    pub(super) fn remember(&self, path: &[u8]) {
-        let hash = self.hashes.hash_one([path, &self.suffix].concat());
+    fn remember(&self, path: &[u8]) {
+        let hash = self.hashes.hash_one([path, self.suffix.as_bytes()].concat());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         match made.paths.len() < MADE_MAX {
             true => drop(made.paths.insert(hash)),
@@ -52,7 +86,7 @@ impl Backups {
         delete: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<bool, Errno> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_one = path.ends_with(&self.suffix)
+        let is_one = path.ends_with(self.suffix.as_bytes())
             && (made.is_full || made.paths.contains(&self.hashes.hash_one(path)));
         if is_one { Ok(false) } else { delete().map(|()| true) }
     }
@@ -64,7 +98,7 @@ mod tests {
 
     #[test]
     fn only_what_this_sync_made_is_spared() {
-        let backups = Backups::new(b"~".to_vec());
+        let backups = Backups::new(BackupSuffix::new(b"~".to_vec()).expect("a suffix"));
         let other_thread = backups.clone();
         other_thread.remember(b"dir/a");
         assert_eq!(backups.spare(b"dir/a~", || panic!("it is a backup")), Ok(false));

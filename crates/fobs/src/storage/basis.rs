@@ -13,6 +13,7 @@ use super::identity::Identity;
 use super::path::{self, show};
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::ComponentBuf;
 
 /// Most directories of one transfer: as many as rsync takes.
 pub const BASES_MAX: usize = 20;
@@ -124,7 +125,7 @@ pub(super) struct Link {
     pub(super) path: Vec<u8>,
     /// The directory in which it is now, and its name there.
     pub(super) directory: Arc<OwnedFd>,
-    pub(super) name: Vec<u8>,
+    pub(super) name: ComponentBuf,
     /// What it was when it was compared.
     pub(super) identity: Identity,
 }
@@ -180,7 +181,7 @@ impl Links {
 
 impl Link {
     fn bytes(&self) -> usize {
-        size_of::<Link>() + self.path.len() + self.name.len()
+        size_of::<Link>() + self.path.len() + self.name.as_bytes().len()
     }
 }
 
@@ -209,7 +210,7 @@ mod tests {
         let link = |path: &[u8]| Link {
             path: path.to_vec(),
             directory: Arc::clone(&directory),
-            name: b"n".to_vec(),
+            name: ComponentBuf::new(b"n".to_vec()).expect("a name"),
             identity,
         };
         let links = Links::default();

@@ -1,11 +1,12 @@
 //! Opening paths below a directory that they must not leave, and the errors of failed attempts.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::at::{open_ambient, open_beneath};
 use super::path;
 use super::record::{Meta, NANOSECONDS};
 
@@ -47,7 +48,8 @@ impl Base {
         use std::os::unix::ffi::{OsStrExt, OsStringExt};
         match self {
             Base::Ambient => {
-                let path = std::path::Path::new(std::ffi::OsStr::from_bytes(or_dot(directory)));
+                let directory = if directory.is_empty() { b"." } else { directory };
+                let path = std::path::Path::new(std::ffi::OsStr::from_bytes(directory));
                 path.canonicalize().map(|path| path.into_os_string().into_vec()).unwrap_or_default()
             }
             Base::Beneath { .. } => directory.to_vec(),
@@ -57,41 +59,13 @@ impl Base {
     /// Opens a path of a request.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
-            Base::Ambient => fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty()),
+            Base::Ambient => open_ambient(path, flags),
             Base::Beneath { root, links } => {
                 let start = path.iter().position(|&byte| byte != b'/').unwrap_or(path.len());
-                open_inside(root, &path[start..], flags, Mode::empty(), *links)
+                open_beneath(root, &path[start..], flags, Mode::empty(), *links)
             }
         }
     }
-}
-
-/// Opens `path` below `directory`; no `..`, absolute path or symbolic link may leave it.
-pub(super) fn open_inside(
-    directory: impl AsFd,
-    path: &[u8],
-    flags: OFlags,
-    mode: Mode,
-    links: Links,
-) -> Result<OwnedFd, Errno> {
-    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    if links == Links::Refuse {
-        resolve |= ResolveFlags::NO_SYMLINKS;
-    }
-    // EAGAIN: a rename raced with a `..`, so the kernel could not check it (openat2(2)).
-    const TRIES: usize = 16;
-    let mut result = Err(Errno::AGAIN);
-    for _ in 0..TRIES {
-        result = fs::openat2(directory.as_fd(), or_dot(path), flags | OFlags::CLOEXEC, mode, resolve);
-        if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
-            break;
-        }
-    }
-    result
-}
-
-fn or_dot(path: &[u8]) -> &[u8] {
-    if path.is_empty() { b"." } else { path }
 }
 
 /// The mode and time of a file.

@@ -3,14 +3,17 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{self, Access, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::at;
 use super::beneath::{Base, kind, reason, sentence};
-use super::journal::{is_interrupted, is_ours};
+use super::journal::is_interrupted;
 use super::path::{self, show};
 use super::source::SourceShape;
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::ours::is_journal;
+use crate::name::{Component, ComponentBuf};
 
 /// Flags for a directory that is used for lookups only.
 pub(super) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
@@ -24,7 +27,7 @@ pub(super) enum Place {
         /// The directory, open.
         directory: OwnedFd,
         /// One component.
-        name: Vec<u8>,
+        name: ComponentBuf,
     },
     /// A device or fifo that takes one file's bytes, such as `/dev/null`.
     Device(File),
@@ -44,7 +47,7 @@ pub(super) fn resolve(
         Err(errno) => return Err(refused(destination, errno)),
     };
     let (Place::Into(directory) | Place::As { directory, .. }) = &place else { return Ok(place) };
-    match fs::accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty()) {
+    match at::may_write(directory) {
         Ok(()) => Ok(place),
         Err(errno) => Err(refused(destination, errno)),
     }
@@ -75,7 +78,7 @@ fn existing_place(
         FileType::Directory if needs_directory(destination, shape) => Ok(Place::Into(existing)),
         FileType::Directory => match split_place(base, destination) {
             // An earlier run of this transfer made it, under that name: this one goes on there.
-            Ok(Place::As { directory, name }) if is_interrupted(&directory, &name, names) => {
+            Ok(Place::As { directory, name }) if is_interrupted(&directory, name.as_bytes(), names) => {
                 Ok(Place::As { directory, name })
             }
             _ => Ok(Place::Into(existing)),
@@ -109,7 +112,7 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
         return Err(refused(destination, Errno::NOENT));
     };
     // Mode by the umask, as mkdir does: no record has the mode of this directory.
-    let made = match fs::mkdirat(&directory, &name[..], Mode::from_raw_mode(0o777)) {
+    let made = match at::make_directory(&directory, name.as_component(), Mode::from_raw_mode(0o777)) {
         Ok(()) | Err(Errno::EXIST) => base.open(destination, HOLD_DIRECTORY),
         Err(errno) => Err(errno),
     };
@@ -124,7 +127,8 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
         // Such a path is a directory or does not exist at all.
         return Err(refused(destination, Errno::NOENT));
     }
-    if is_ours(name) {
+    let component = Component::new(name).map_err(|bad| refused(destination, bad.into()))?;
+    if is_journal(name) {
         let shown = show(destination);
         return Err(unusable(format!(
             "cannot write '{shown}': fobs gives such names to files of its own; choose another name"
@@ -132,7 +136,7 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
     }
     let parent = if parent.is_empty() && destination.starts_with(b"/") { b"/" } else { parent };
     match base.open(parent, HOLD_DIRECTORY) {
-        Ok(directory) => Ok(Place::As { directory, name: name.to_vec() }),
+        Ok(directory) => Ok(Place::As { directory, name: component.to_buf() }),
         Err(Errno::NOENT) => Err(unusable(format!(
             "cannot write '{}': the directory '{}' does not exist; create it first",
             show(destination),

@@ -7,14 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat, unlinkat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::beneath::{Links, kind, open_inside, reason};
-use super::journal::{Found, inspect, is_journal};
+use super::at::{self, open_ambient, open_beneath};
+use super::beneath::{Links, kind, reason};
+use super::journal::{Found, inspect};
+use super::own::is_marked;
 use super::path::join;
-use super::temporary::{Suffix, is_temporary, suffix_in};
+use crate::name::Component;
+use crate::name::ours::{Suffix, is_journal, named_by, suffix_in};
 
 /// How long a temporary file that no journal knows must not have changed before it counts as left behind: its
 /// transfer, which has no lock, may wait for its peer. Longer than `--timeout` by default.
@@ -79,7 +82,7 @@ pub(crate) fn search(
     each: &mut dyn FnMut(Leftover),
 ) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = Arc::new(openat(CWD, top, flags, Mode::empty())?);
+    let directory = Arc::new(open_ambient(top.as_os_str().as_bytes(), flags)?);
     let mut search = Search { top, directory, remove, busy: Vec::new(), idle: Vec::new(), each };
     search.note_above();
     // Journals come before what is below them: a directory's own names are looked at before its directories.
@@ -115,8 +118,10 @@ impl Search<'_> {
         let Ok(top) = self.top.canonicalize() else { return };
         for above in top.ancestors().skip(1) {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let Ok(directory) = openat(CWD, above, flags, Mode::empty()).map(Arc::new) else { continue };
+            let above = above.as_os_str().as_bytes();
+            let Ok(directory) = open_ambient(above, flags).map(Arc::new) else { continue };
             for name in names(&directory).unwrap_or_default().iter().filter(|name| is_journal(name)) {
+                let Ok(name) = Component::new(name) else { continue };
                 match inspect(&directory, name) {
                     Ok(Found::InUse(suffix)) => self.busy.extend(suffix),
                     Ok(Found::Idle(idle)) => self.idle.extend(idle.said.map(|said| said.suffix)),
@@ -129,18 +134,21 @@ impl Search<'_> {
     /// Looks at the names in one directory; the directories in it.
     fn directory(&mut self, place: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let directory = Arc::new(open_inside(&self.directory, place, flags, Mode::empty(), Links::Refuse)?);
+        let directory = Arc::new(open_beneath(&self.directory, place, flags, Mode::empty(), Links::Refuse)?);
         let names = names(&directory)?;
         for name in names.iter().filter(|name| is_journal(name)) {
-            self.journal(&directory, place, name);
+            if let Ok(name) = Component::new(name) {
+                self.journal(&directory, place, name);
+            }
         }
         let mut inner = Vec::new();
         for name in names {
-            let Ok(stat) = statat(&directory, &name[..], AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            match kind(&stat) {
-                FileType::Directory => inner.push(join(place, &name)),
-                FileType::RegularFile | FileType::Symlink if is_temporary(&name) => {
-                    self.temporary(&directory, place, &name, &stat);
+            let Ok(name) = Component::new(&name) else { continue };
+            let Ok(stat) = at::stat(&directory, name) else { continue };
+            match (kind(&stat), suffix_in(name.as_bytes())) {
+                (FileType::Directory, _) => inner.push(join(place, name.as_bytes())),
+                (FileType::RegularFile | FileType::Symlink, Some(suffix)) => {
+                    self.temporary(&directory, place, name, suffix, &stat);
                 }
                 _ => {}
             }
@@ -148,8 +156,8 @@ impl Search<'_> {
         Ok(inner)
     }
 
-    fn journal(&mut self, directory: &Arc<OwnedFd>, place: &[u8], name: &[u8]) {
-        let Ok(stat) = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
+    fn journal(&mut self, directory: &Arc<OwnedFd>, place: &[u8], name: Component<'_>) {
+        let Ok(stat) = at::stat(directory, name) else { return };
         let (mut kind, mut fate) = (LeftoverKind::UnreadableJournal, Fate::Found);
         match inspect(directory, name) {
             Ok(Found::InUse(suffix)) => {
@@ -161,7 +169,7 @@ impl Search<'_> {
             Ok(Found::Idle(idle)) => {
                 if let Some(said) = &idle.said {
                     self.idle.push(said.suffix);
-                    let of = super::journal::named_by(name).map(<[u8]>::to_vec);
+                    let of = named_by(name.as_bytes()).map(<[u8]>::to_vec);
                     kind = LeftoverKind::Journal { of, files: said.files, bytes: said.bytes };
                 }
                 if self.remove {
@@ -169,25 +177,33 @@ impl Search<'_> {
                 }
             }
         }
-        self.report(place, name, kind, &stat, fate);
+        self.report(place, name.as_bytes(), kind, &stat, fate);
     }
 
-    fn temporary(&mut self, directory: &OwnedFd, place: &[u8], name: &[u8], stat: &Stat) {
-        let Some(suffix) = suffix_in(name) else { return };
-        let is_orphan = !self.idle.contains(&suffix) && age(stat) < ORPHANED_AFTER;
+    /// What has a temporary file's name: it is one if a journal names its suffix, or if it carries the mark.
+    fn temporary(
+        &mut self,
+        directory: &OwnedFd,
+        place: &[u8],
+        name: Component<'_>,
+        suffix: Suffix,
+        stat: &Stat,
+    ) {
+        let is_named = self.idle.contains(&suffix);
+        let is_orphan = !is_named && age(stat) < ORPHANED_AFTER;
         let fate = if self.busy.contains(&suffix) {
             Fate::InUse
-        } else if stat.st_uid != geteuid().as_raw() {
+        } else if stat.st_uid != geteuid().as_raw() || !(is_named || is_marked(stat)) {
             Fate::Foreign
         } else if is_orphan {
             Fate::Recent
         } else if self.remove {
-            removed(unlinkat(directory, name, AtFlags::empty()))
+            removed(at::unlink(directory, name))
         } else {
             Fate::Found
         };
         let bytes = u64::try_from(stat.st_size).unwrap_or(0);
-        self.report(place, name, LeftoverKind::Temporary { bytes }, stat, fate);
+        self.report(place, name.as_bytes(), LeftoverKind::Temporary { bytes }, stat, fate);
     }
 
     fn report(&mut self, place: &[u8], name: &[u8], kind: LeftoverKind, stat: &Stat, fate: Fate) {

@@ -3,6 +3,7 @@
 //! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
+mod at;
 mod attributes;
 mod backups;
 mod basis;
@@ -17,6 +18,7 @@ mod journal;
 mod leftovers;
 pub(crate) mod names;
 mod open_file;
+mod own;
 mod path;
 pub mod pieces;
 mod record;

@@ -1,12 +1,14 @@
 //! Files by name, without a transfer: what is there, removing it, and making directories.
 
 use super::Base;
-use super::beneath::{Links, kind, meta, open_inside, sentence};
-use super::journal::is_ours;
+use super::at::{self, open_beneath};
+use super::beneath::{Links, kind, meta, sentence};
+use super::own::is_own;
 use super::path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::{Entry, EntryKind};
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use crate::name::Component;
+use rustix::fs::{self, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -31,10 +33,10 @@ pub(crate) fn list(base: &Base, name: &[u8], take: &mut dyn FnMut(Entry) -> Resu
     for found in Dir::read_from(&directory).map_err(refuse)? {
         let found = found.map_err(refuse)?;
         let child = found.file_name().to_bytes();
-        if child == b"." || child == b".." || is_ours(child) {
+        if child == b"." || child == b".." || is_own(&directory, child) {
             continue;
         }
-        match fs::statat(&directory, child, AtFlags::SYMLINK_NOFOLLOW) {
+        match Component::new(child).map_err(Errno::from).and_then(|child| at::stat(&directory, child)) {
             Ok(stat) => take(entry(child, &stat))?,
             // Gone meanwhile.
             Err(Errno::NOENT) => {}
@@ -63,11 +65,11 @@ pub(crate) fn remove(
     let refuse = |errno| refused("remove", name, errno);
     let (parent, last) = place(base, name).map_err(refuse)?;
     go_on()?;
-    let stat = fs::statat(&parent, last, AtFlags::SYMLINK_NOFOLLOW).map_err(refuse)?;
+    let stat = at::stat(&parent, last).map_err(refuse)?;
     match (kind(&stat), extent) {
-        (FileType::Directory, Extent::One) => fs::unlinkat(&parent, last, AtFlags::REMOVEDIR).map_err(refuse),
+        (FileType::Directory, Extent::One) => at::remove_directory(&parent, last).map_err(refuse),
         (FileType::Directory, Extent::Tree) => Felling { name, go_on }.directory(parent.as_fd(), last, 1),
-        _ => fs::unlinkat(&parent, last, AtFlags::empty()).map_err(refuse),
+        _ => at::unlink(&parent, last).map_err(refuse),
     }
 }
 
@@ -78,7 +80,7 @@ struct Felling<'a> {
 }
 
 impl Felling<'_> {
-    fn directory(&mut self, parent: BorrowedFd<'_>, last: &[u8], depth: usize) -> Result<()> {
+    fn directory(&mut self, parent: BorrowedFd<'_>, last: Component<'_>, depth: usize) -> Result<()> {
         if depth > DEPTH_MAX {
             let shown = path::show(self.name);
             let message =
@@ -86,7 +88,7 @@ impl Felling<'_> {
             return Err(Error::new(ErrorKind::Usage, message));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-        let opened = open_inside(parent, last, flags, Mode::empty(), Links::Refuse);
+        let opened = open_beneath(parent, last.as_bytes(), flags, Mode::empty(), Links::Refuse);
         let directory = opened.map_err(|errno| self.refused(errno))?;
         // Names are read whole before the first goes: some file systems skip entries otherwise.
         let found = Dir::read_from(&directory).map_err(|errno| self.refused(errno))?;
@@ -96,17 +98,19 @@ impl Felling<'_> {
                 continue;
             }
             (self.go_on)()?;
+            let child = Component::new(child).map_err(|bad| self.refused(bad.into()))?;
             let is_directory = match found.file_type() {
-                FileType::Unknown => fs::statat(&directory, child, AtFlags::SYMLINK_NOFOLLOW)
-                    .is_ok_and(|stat| kind(&stat) == FileType::Directory),
+                FileType::Unknown => {
+                    at::stat(&directory, child).is_ok_and(|stat| kind(&stat) == FileType::Directory)
+                }
                 known => known == FileType::Directory,
             };
             match is_directory {
                 true => self.directory(directory.as_fd(), child, depth + 1)?,
-                false => self.gone(fs::unlinkat(&directory, child, AtFlags::empty()))?,
+                false => self.gone(at::unlink(&directory, child))?,
             }
         }
-        self.gone(fs::unlinkat(parent, last, AtFlags::REMOVEDIR))
+        self.gone(at::remove_directory(parent, last))
     }
 
     fn gone(&self, outcome: std::result::Result<(), Errno>) -> Result<()> {
@@ -153,16 +157,17 @@ fn is_directory(base: &Base, name: &[u8]) -> bool {
 
 fn make(base: &Base, name: &[u8]) -> std::result::Result<(), Errno> {
     let (parent, last) = place(base, name)?;
-    fs::mkdirat(&parent, last, Mode::from_raw_mode(DIRECTORY_MODE))
+    at::make_directory(&parent, last, Mode::from_raw_mode(DIRECTORY_MODE))
 }
 
 /// The directory in which `name` lies, and its last component; `EBUSY` for a directory that has none here.
-fn place<'n>(base: &Base, name: &'n [u8]) -> std::result::Result<(OwnedFd, &'n [u8]), Errno> {
+fn place<'n>(base: &Base, name: &'n [u8]) -> std::result::Result<(OwnedFd, Component<'n>), Errno> {
     let name = trimmed(name);
     let (parent, last) = path::split(name);
     if matches!(last, b"" | b"." | b"..") {
         return Err(Errno::BUSY);
     }
+    let last = Component::new(last)?;
     let parent = if parent.is_empty() && name.starts_with(b"/") { b"/" } else { parent };
     Ok((base.open(parent, OFlags::PATH | OFlags::DIRECTORY)?, last))
 }

@@ -2,26 +2,12 @@
 
 use std::fmt::Write;
 
-/// Longest path within a transfer and longest symlink target, bytes (protocol 7.2; Linux's `PATH_MAX`).
-pub const PATH_LEN_MAX: usize = 4096;
+pub use crate::name::PATH_LEN_MAX;
+use crate::name::{BadName, Component, RelPath};
 
-/// Whether `path` may appear in a record: relative, of any bytes but NUL, without empty, `.` or `..`
-/// components, at most [`PATH_LEN_MAX`] bytes. The empty path is the destination itself.
+/// Whether `path` may appear in a record: see [`RelPath`].
 pub fn check(path: &[u8]) -> Result<(), &'static str> {
-    if path.is_empty() {
-        return Ok(());
-    }
-    if path.len() > PATH_LEN_MAX {
-        return Err("a path is longer than 4096 bytes");
-    }
-    if path.contains(&0) {
-        return Err("a path has a NUL byte in it");
-    }
-    let mut components = path.split(|&byte| byte == b'/');
-    match components.any(|component| matches!(component, b"" | b"." | b"..")) {
-        true => Err("a path has an empty, '.' or '..' component"),
-        false => Ok(()),
-    }
+    RelPath::check(path)
 }
 
 /// The path of the directory that `path` lies in (empty at the top), and the last component.
@@ -30,6 +16,15 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
         Some(slash) => (&path[..slash], &path[slash + 1..]),
         None => (b"", path),
     }
+}
+
+/// Likewise, with the last component as a name that a call may take.
+///
+/// # Errors
+/// What is wrong with the name; `Empty` for the empty path.
+pub fn split_name(path: &[u8]) -> Result<(&[u8], Component<'_>), BadName> {
+    let (parent, name) = split(path);
+    Component::new(name).map(|name| (parent, name))
 }
 
 /// The first component of `path`, and what follows it with its slash.
@@ -79,23 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_relative_paths_pass() {
-        for good in [&b""[..], b"a", b"a/b", b"...", b"-rf", b"a\nb/\xff", b".hidden", b"a/..b"] {
-            assert_eq!(check(good), Ok(()), "{}", show(good));
-        }
-        for bad in
-            [&b"/"[..], b"/etc", b"..", b"a/../b", b"a/..", b".", b"a/.", b"./a", b"a//b", b"a/", b"a\0b"]
-        {
-            assert!(check(bad).is_err(), "{}", show(bad));
-        }
-        assert!(check(&[b'a'; PATH_LEN_MAX]).is_ok());
-        assert!(check(&[b'a'; PATH_LEN_MAX + 1]).is_err());
-    }
-
-    #[test]
     fn taking_apart_and_joining_agree() {
         assert_eq!(split(b"a/b/c"), (&b"a/b"[..], &b"c"[..]));
         assert_eq!(split(b"c"), (&b""[..], &b"c"[..]));
+        assert_eq!(
+            split_name(b"a/b").map(|(parent, name)| (parent, name.as_bytes())),
+            Ok((&b"a"[..], &b"b"[..]))
+        );
+        assert!(split_name(b"").is_err() && split_name(b"a/..").is_err());
         assert_eq!(split_first(b"a/b/c"), (&b"a"[..], &b"/b/c"[..]));
         assert_eq!(split_first(b"a"), (&b"a"[..], &b""[..]));
         assert_eq!(join(b"", b"c"), b"c");

@@ -2,10 +2,12 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::beneath::{Base, Links, open_inside};
+use super::at::{self, open_beneath};
+use super::beneath::{Base, Links};
+use crate::name::Component;
 
 /// A name that exists for as long as it takes to remove it, where the file system makes no files without one.
 const NAME: &[u8] = b".doctor.fobs-000000";
@@ -19,7 +21,7 @@ pub fn scratch_file(base: &Base, directory: &[u8]) -> Result<OwnedFd, Errno> {
     let directory = base.open(directory, OFlags::PATH | OFlags::DIRECTORY)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
-    let made = open_inside(&directory, NAME, flags, mode, Links::Refuse)?;
-    unlinkat(&directory, NAME, AtFlags::empty())?;
+    let made = open_beneath(&directory, NAME, flags, mode, Links::Refuse)?;
+    at::unlink(&directory, Component::new(NAME)?)?;
     Ok(made)
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::beneath::{Links, open_inside};
+use super::at::open_beneath;
+use super::beneath::Links;
 use super::filter::{Chain, DIRECTORY_FILE_MAX, NameKind, Side};
 use super::path;
 use crate::options::sync::{Enter, SyncOptions};
@@ -46,7 +47,7 @@ impl Selection {
                     all.entry(above.to_vec()).or_insert(Named { by: By::Inner, found: false });
                     above = path::split(above).0;
                 }
-                all.insert(name.clone(), Named { by: By::Itself, found: false });
+                all.insert(name.to_vec(), Named { by: By::Itself, found: false });
             }
             all
         });
@@ -117,7 +118,7 @@ impl Selection {
 
 fn small_file(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match open_inside(directory, name, flags, Mode::empty(), Links::Refuse) {
+    match open_beneath(directory, name, flags, Mode::empty(), Links::Refuse) {
         Ok(file) => {
             let mut text = Vec::new();
             let file = std::fs::File::from(file);

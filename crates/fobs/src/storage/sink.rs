@@ -14,7 +14,6 @@ use super::chunk::{Item, Items};
 use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
 use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspended, TakeoverWatch};
-use super::path;
 use super::record::{Meta, Record};
 use super::survey::Durability;
 use super::temporary::{Keeping, Modes};
@@ -25,6 +24,7 @@ use super::verify::Verified;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, OtherEntries};
+use crate::name::Component;
 use crate::options::sync::SyncOptions;
 
 mod checkpoint;
@@ -115,13 +115,13 @@ impl Sink {
         let keeping = Keeping { modes, times: spec.preserve.times };
         let applier = Applier::new(spec.preserve.clone(), keeping, spec.privileges);
         for name in &spec.names {
-            if name.is_empty() || name.contains(&b'/') || path::check(name).is_err() {
+            if Component::new(name).is_err() {
                 return Err(protocol("a source has a name that none can have"));
             }
         }
         let (directory, name) = match resolve(&spec.base, &spec.destination, spec.shape, &spec.names)? {
             Place::Into(directory) => (Arc::new(directory), None),
-            Place::As { directory, name } => (Arc::new(directory), Some(name)),
+            Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
             Place::Device(device) => {
                 let stream = Stream { writer: Box::new(device), used: false };
                 return Ok(Sink::new(Target::Stream(stream), spec.preserve));

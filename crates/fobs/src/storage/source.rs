@@ -28,7 +28,7 @@ use super::select::Selection;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
-use super::walk::{Entry, MaybeOrigin, Named, Unusable, Walk};
+use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Unusable, Walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 use crate::options::Privileges;
@@ -78,6 +78,8 @@ pub struct Source {
     finished: bool,
     /// File bytes that may still be sent, if there is a limit.
     left: Option<u64>,
+    /// What the walk leaves out.
+    passed_over: PassedOver,
 }
 
 /// Whether the object says what identifies the content of a file.
@@ -166,6 +168,7 @@ impl Source {
             walk.begin_with(std::mem::take(&mut failures));
             walk.select(Selection::new(options, &top));
         }
+        let passed_over = walk.passed_over();
         let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());
         if removes {
             walk.keep_origins();
@@ -174,6 +177,7 @@ impl Source {
         Ok(Source {
             report: spec.sync.map_or(Report::Nothing, |options| options.report),
             removal: removes.then(Removal::default),
+            passed_over,
             ..source
         })
     }
@@ -224,6 +228,7 @@ impl Source {
             bytes: 0,
             finished: false,
             left: None,
+            passed_over: PassedOver::default(),
         })
     }
 
@@ -295,6 +300,7 @@ impl Source {
         filled.items = std::mem::take(&mut self.items);
         filled.resumed_bytes += std::mem::take(&mut self.resumed);
         filled.is_final = self.finished;
+        filled.notice = self.passed_over.sentence().filter(|_| self.finished);
         filled.data_bytes = data_len as u64 + self.holes;
         if let Some(left) = &mut self.left {
             *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;

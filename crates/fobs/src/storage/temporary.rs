@@ -4,30 +4,28 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{
-    self, AtFlags, FallocateFlags, FileType, Mode, OFlags, RenameFlags, Stat, Timespec, Timestamps,
-    UTIME_OMIT,
-};
+use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::{Errno, pwrite};
 
+use super::at::{self, open_beneath};
 use super::attributes::{Applier, Attributes, HOLD, Handle, Unkept, Unset, open_handle};
-use super::beneath::{Links, kind, open_inside};
+use super::beneath::{Links, kind};
+use super::own::{OWN_MODE, is_marked, open_own};
 use super::record::Meta;
 
 #[cfg(test)]
 pub(super) mod faults;
 mod names;
 
-pub(super) use names::{NAME_LEN_MAX, Names, Suffix, is_temporary, random_suffix, suffix_in, temporary_path};
+pub(super) use names::{Names, random_suffix, temporary_path};
 
-use names::decorated;
+use crate::name::ours::{Suffix, suffix_in, temporary};
+use crate::name::{Component, ComponentBuf};
 
 /// Smallest file that is preallocated, bytes: below, the call costs more than a contiguous extent saves.
 const PREALLOCATE_MIN: u64 = 1 << 20;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
-/// Only the owner may access files until they are complete.
-const TEMPORARY_MODE: u32 = 0o600;
 
 /// How modes and times are set.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +59,7 @@ pub(super) enum ModeNow {
 /// A name in a directory that is removed on drop, unless it was renamed.
 struct Temporary {
     directory: Arc<OwnedFd>,
-    name: Vec<u8>,
+    name: ComponentBuf,
     in_place: bool,
 }
 
@@ -69,29 +67,34 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if !self.in_place {
             // An error cannot be reported here.
-            let _ = fs::unlinkat(&self.directory, &self.name[..], AtFlags::empty());
+            let _ = at::unlink(&self.directory, self.name.as_component());
         }
     }
 }
 
 impl Temporary {
-    fn rename(&mut self, to: &[u8]) -> Result<(), Errno> {
-        fs::renameat(&self.directory, &self.name[..], &self.directory, to)?;
+    /// Moves it to `to`, in place of what is there, unless that is another copy's unfinished file.
+    fn rename(&mut self, to: Component<'_>) -> Result<(), Errno> {
+        let is_in_use = suffix_in(to.as_bytes()).is_some()
+            && at::stat(&self.directory, to).is_ok_and(|stat| is_marked(&stat));
+        if is_in_use {
+            return Err(Errno::BUSY);
+        }
+        at::rename(&self.directory, self.name.as_component(), to)?;
         self.in_place = true;
         Ok(())
     }
 
     /// Moves it to `to` if that does not exist.
-    fn rename_to_new(&mut self, to: &[u8]) -> Result<(), Errno> {
-        let flags = RenameFlags::NOREPLACE;
-        fs::renameat_with(&self.directory, &self.name[..], &self.directory, to, flags)?;
+    fn rename_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
+        at::rename_new(&self.directory, self.name.as_component(), to)?;
         self.in_place = true;
         Ok(())
     }
 
     /// The existing entry at `to`: only what may be sent is replaced.
-    fn replaced(&self, to: &[u8], applier: &Applier) -> Result<Replaced, Errno> {
-        match fs::statat(&self.directory, to, AtFlags::SYMLINK_NOFOLLOW) {
+    fn replaced(&self, to: Component<'_>, applier: &Applier) -> Result<Replaced, Errno> {
+        match at::stat(&self.directory, to) {
             Err(Errno::NOENT) => Ok(Replaced::Nothing),
             Err(errno) => Err(errno),
             Ok(stat) => match kind(&stat) {
@@ -111,7 +114,12 @@ impl Temporary {
 
     /// The permissions of what is replaced, as cp and rsync keep them where those of the source are not: a
     /// file takes those of a file, a special file those of either.
-    fn kept_mode(&self, to: &[u8], is_special: bool, applier: &Applier) -> Result<Option<u32>, Errno> {
+    fn kept_mode(
+        &self,
+        to: Component<'_>,
+        is_special: bool,
+        applier: &Applier,
+    ) -> Result<Option<u32>, Errno> {
         match (self.replaced(to, applier)?, applier.keeping.modes) {
             (Replaced::File { mode }, Modes::Ordinary { .. }) => Ok(Some(mode & 0o777)),
             (Replaced::Special { mode }, Modes::Ordinary { .. }) if is_special => Ok(Some(mode & 0o777)),
@@ -160,13 +168,11 @@ impl TemporaryFile {
     pub(super) fn create(
         names: &mut Names,
         directory: Arc<OwnedFd>,
-        name: &[u8],
+        name: Component<'_>,
         size_hint: u64,
     ) -> Result<TemporaryFile, Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let mode = Mode::from_raw_mode(TEMPORARY_MODE);
-        let made =
-            names.make(&directory, name, |name| open_inside(&directory, name, flags, mode, Links::Refuse));
+        let made = names.make(&directory, name, |name| open_own(&directory, name, flags));
         let (name, file) = made?;
         let temporary = Temporary { directory, name, in_place: false };
         let reserved = if size_hint > PREALLOCATE_MIN { reserve(&file, size_hint)? } else { 0 };
@@ -178,24 +184,25 @@ impl TemporaryFile {
     pub(super) fn resume(
         suffix: &Suffix,
         directory: Arc<OwnedFd>,
-        name: &[u8],
+        name: Component<'_>,
         is_meant: impl Fn(&Stat) -> bool,
     ) -> Result<Option<TemporaryFile>, Errno> {
-        let temporary = decorated(name, suffix);
+        let part = temporary(name, suffix);
+        let temporary = part.as_component();
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        if !is_file(&directory, &temporary, &is_meant)? {
+        if !is_file(&directory, temporary, &is_meant)? {
             if !is_file(&directory, name, &is_meant)? {
                 return Ok(None);
             }
             // It was complete once, or is another program's.
-            fs::renameat(&directory, name, &directory, &temporary[..])?;
-            make_private(&directory, &temporary, &is_meant)?;
+            at::rename(&directory, name, temporary)?;
+            make_private(&directory, temporary, &is_meant)?;
         }
-        let file = open_inside(&directory, &temporary, flags, Mode::empty(), Links::Refuse)?;
+        let file = open_beneath(&directory, temporary.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
         if !is_meant(&fs::fstat(&file)?) {
             return Ok(None);
         }
-        let temporary = Temporary { directory, name: temporary, in_place: false };
+        let temporary = Temporary { directory, name: part, in_place: false };
         Ok(Some(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: true }))
     }
 
@@ -251,7 +258,7 @@ impl TemporaryFile {
     /// but not all could be set.
     pub(super) fn commit(
         &mut self,
-        name: &[u8],
+        name: Component<'_>,
         len: u64,
         meta: Meta,
         attributes: Option<&Attributes>,
@@ -260,7 +267,7 @@ impl TemporaryFile {
         if self.may_be_longer {
             fs::ftruncate(&self.file, len)?;
         }
-        let now = ModeNow::Is(TEMPORARY_MODE);
+        let now = ModeNow::Is(OWN_MODE);
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
         // Nearly always `name` does not exist, and a check first would cost one call per small file.
         match self.temporary.rename_to_new(name) {
@@ -278,8 +285,12 @@ impl TemporaryFile {
 }
 
 /// Whether `name` is a regular file that `is_meant`.
-fn is_file(directory: &OwnedFd, name: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Result<bool, Errno> {
-    match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+fn is_file(
+    directory: &OwnedFd,
+    name: Component<'_>,
+    is_meant: impl Fn(&Stat) -> bool,
+) -> Result<bool, Errno> {
+    match at::stat(directory, name) {
         Ok(stat) => Ok(kind(&stat) == FileType::RegularFile && is_meant(&stat)),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
@@ -287,14 +298,19 @@ fn is_file(directory: &OwnedFd, name: &[u8], is_meant: impl Fn(&Stat) -> bool) -
 }
 
 /// Gives a file the mode of temporary ones; it may have none that lets us open it.
-fn make_private(directory: &OwnedFd, name: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Result<(), Errno> {
-    let file = open_inside(directory, name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)?;
+fn make_private(
+    directory: &OwnedFd,
+    name: Component<'_>,
+    is_meant: impl Fn(&Stat) -> bool,
+) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW;
+    let file = open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
     if !is_meant(&fs::fstat(&file)?) {
         return Err(Errno::STALE);
     }
     // By way of /proc, because such a handle cannot be changed itself, and the name may be a link by now.
     let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
-    fs::chmod(handle, Mode::from_raw_mode(TEMPORARY_MODE))
+    fs::chmod(handle, Mode::from_raw_mode(OWN_MODE))
 }
 
 /// What is moved to its name in one step, when it has all that it is to have.
@@ -304,7 +320,7 @@ pub(super) enum Thing<'a> {
     /// A device, fifo or socket, and the device's number.
     Special(FileType, u64),
     /// One more name of the file of this name in this directory.
-    Name(&'a OwnedFd, &'a [u8]),
+    Name(&'a OwnedFd, Component<'a>),
 }
 
 /// Makes something other than a file under a temporary name and moves it to `name`. `Ok(Err(_))`: it is
@@ -312,26 +328,27 @@ pub(super) enum Thing<'a> {
 pub(super) fn place(
     names: &mut Names,
     directory: &Arc<OwnedFd>,
-    name: &[u8],
+    name: Component<'_>,
     thing: &Thing<'_>,
     meta: Meta,
     attributes: Option<&Attributes>,
     applier: &Applier,
 ) -> Result<Result<(), Unset>, Errno> {
-    let mode = Mode::from_raw_mode(TEMPORARY_MODE);
+    let mode = Mode::from_raw_mode(OWN_MODE & 0o777);
     let (made, ()) = names.make(directory, name, |made| match thing {
-        Thing::Symlink(target) => fs::symlinkat(*target, directory, made),
-        Thing::Special(kind, device) => fs::mknodat(directory, made, *kind, mode, *device),
-        Thing::Name(from, name) => fs::linkat(from, *name, directory, made, AtFlags::empty()),
+        Thing::Symlink(target) => at::symlink(target, directory, made),
+        Thing::Special(kind, device) => at::make_node(directory, made, *kind, mode, *device),
+        Thing::Name(from, name) => at::link(from, *name, directory, made),
     })?;
     let mut temporary = Temporary { directory: Arc::clone(directory), name: made, in_place: false };
-    let hold = |name: &[u8]| open_inside(directory, name, HOLD, Mode::empty(), Links::Refuse);
+    let hold =
+        |name: &ComponentBuf| open_beneath(directory, name.as_bytes(), HOLD, Mode::empty(), Links::Refuse);
     let mut kept = match thing {
         Thing::Symlink(_) => {
             if applier.keeping.times {
                 // The time of a link does not matter enough to fail.
                 let times = timestamps(meta);
-                let _ = fs::utimensat(directory, &temporary.name[..], &times, AtFlags::SYMLINK_NOFOLLOW);
+                let _ = at::set_times(directory, temporary.name.as_component(), &times);
             }
             match attributes {
                 Some(attributes) => {

@@ -8,20 +8,23 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::at::{self, open_beneath};
 use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
 use super::backups::Backups;
-use super::beneath::{Links, kind, open_inside, sentence};
+use super::beneath::{Links, sentence};
 use super::destination::HOLD_DIRECTORY;
-use super::journal::{Journal, is_journal, is_ours};
+use super::journal::Journal;
 use super::path::{self, show};
 use super::record::{Device, Meta, SpecialKind};
 use super::temporary::{ModeNow, Modes, Names, TemporaryFile, Thing, place};
 use super::view::View;
 use super::walk::{means_contents, name_in_transfer};
 use crate::error::{Error, ErrorKind};
+use crate::name::Component;
+use crate::name::ours::{is_journal, suffix_in};
 use crate::options::sync::SyncOptions;
 
 /// Only the owner may access directories until they are complete.
@@ -157,28 +160,9 @@ impl Tree {
         self.backups.clone()
     }
 
-    /// Keeps what has the name, unless it is a directory, under its name for backups.
-    fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-        let Some(backups) = &self.backups else { return Ok(()) };
-        match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if kind(&stat) != FileType::Directory => {
-                backups.remember(path);
-                let kept = [name, backups.suffix()].concat();
-                match fs::unlinkat(directory, &kept[..], AtFlags::empty()) {
-                    Ok(()) | Err(Errno::NOENT) => {}
-                    Err(errno) => return Err(errno),
-                }
-                // One more name: the file is never without its own.
-                match fs::linkat(directory, name, directory, &kept[..], AtFlags::empty()) {
-                    Err(Errno::PERM | Errno::OPNOTSUPP | Errno::MLINK) => {
-                        fs::renameat(directory, name, directory, &kept[..])
-                    }
-                    other => other,
-                }
-            }
-            Ok(_) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(errno),
-        }
+    /// Keeps what is about to be replaced under its backup's name.
+    fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+        self.backups.as_ref().map_or(Ok(()), |backups| backups.keep(path, directory, name))
     }
 
     /// What is recorded of it.
@@ -226,10 +210,10 @@ impl Tree {
         let place = self.place(path)?.into_owned();
         let give_up = |message| Err(Trouble::Path(format!("{message}; what lies in it is left out")));
         if !place.is_empty() {
-            let (parent, name) = path::split(&place);
-            let made = self.hold(parent).and_then(|parent| {
+            let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+                let parent = self.hold(parent)?;
                 self.names_in(&parent)?;
-                fs::mkdirat(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
+                at::make_directory(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
             });
             match made {
                 Ok(()) => return Ok(LevelState::Created),
@@ -357,10 +341,11 @@ impl Tree {
     pub(super) fn hard_link(&mut self, path: &[u8], target: &[u8]) -> Attempt<()> {
         self.check_skipped(target)?;
         let from = self.place_of_file(target)?.into_owned();
-        let (parent, name) = path::split(&from);
-        let parent = self
-            .hold(parent)
-            .map_err(|errno| Trouble::Path(sentence("find the first name of", path, errno)))?;
+        let found = path::split_name(&from)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| self.hold(parent).map(|parent| (parent, name)));
+        let (parent, name) =
+            found.map_err(|errno| Trouble::Path(sentence("find the first name of", path, errno)))?;
         // A directory's names are not files; the kernel refuses other links to one by itself.
         self.make(path, "make the hard link", &Thing::Name(&parent, name), Meta::default(), None)
     }
@@ -375,8 +360,8 @@ impl Tree {
     ) -> Attempt<()> {
         self.check_skipped(path)?;
         let at = self.place_of_file(path)?.into_owned();
-        let (parent, name) = path::split(&at);
-        let made = self.hold(parent).and_then(|parent| {
+        let made = path::split_name(&at).map_err(Errno::from).and_then(|(parent, name)| {
+            let parent = self.hold(parent)?;
             self.names_in(&parent)?;
             self.keep_backup(path, &parent, name)?;
             place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
@@ -392,12 +377,12 @@ impl Tree {
         self.levels.is_empty()
     }
 
-    /// Likewise, of a file or link. Directories of the user may have the names of temporary files.
+    /// Likewise, of a file or link: not under a name that this transfer's own unfinished files have.
     fn place_of_file<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
         let place = self.place(path)?;
-        match is_ours(path::split(&place).1) {
-            true => Err(named_as_ours(path)),
-            false => Ok(place),
+        match (&self.names, suffix_in(path::split(&place).1)) {
+            (Names::Journalled(ours), Some(suffix)) if *ours == suffix => Err(named_as_ours(path)),
+            _ => Ok(place),
         }
     }
 
@@ -430,7 +415,7 @@ impl Tree {
             _ if place.is_empty() => Ok(Arc::clone(&self.top)),
             Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
             _ => {
-                let directory = open_inside(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
                 let directory = Arc::new(directory);
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)
@@ -463,7 +448,7 @@ fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
 
 /// A directory reopened so that its mode and time can be set.
 pub(super) fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_inside(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
+    open_beneath(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
 }
 
 /// With the time of something written now.

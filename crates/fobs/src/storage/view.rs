@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, statat};
+use rustix::fs::{Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 
-use super::beneath::{Links, meta, open_inside};
+use super::at::{self, open_beneath};
+use super::beneath::{Links, meta};
 use super::destination::HOLD_DIRECTORY;
 use super::path;
 use super::record::Meta;
@@ -57,16 +58,18 @@ impl View {
 
     /// The status of what stands at a path below the destination's top directory.
     pub(super) fn stat_at(&mut self, place: &[u8]) -> Result<Stat, Errno> {
-        let (parent, name) = path::split(place);
-        let name = if name.is_empty() { b"." } else { name };
-        statat(self.hold(parent)?, name, AtFlags::SYMLINK_NOFOLLOW)
+        if place.is_empty() {
+            return fstat(&self.top);
+        }
+        let (parent, name) = path::split_name(place)?;
+        at::stat(self.hold(parent)?, name)
     }
 
     /// Opens what stands at a path within the transfer.
     pub(super) fn open(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let place = self.place(path);
         let (parent, name) = path::split(&place);
-        open_inside(&*self.hold(parent)?, name, flags | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)
+        open_beneath(&*self.hold(parent)?, name, flags | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)
     }
 
     /// Forgets the directory used last, which may be gone.
@@ -80,7 +83,7 @@ impl View {
             _ if place.is_empty() => Ok(Arc::clone(&self.top)),
             Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
             _ => {
-                let directory = open_inside(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
                 let directory = Arc::new(directory);
                 self.held = Some((place.to_vec(), Arc::clone(&directory)));
                 Ok(directory)

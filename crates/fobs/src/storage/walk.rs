@@ -3,29 +3,33 @@
 
 mod entry;
 mod named;
+mod passed_over;
 
 use std::collections::VecDeque;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, Dir, DirEntry, FileType, Mode, OFlags};
+use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::at::{self, open_beneath};
 use super::attributes::{Collector, FileSystems, HardLinks, Seen, SymbolicLinks, Unkept, open_handle};
-use super::beneath::{Base, Links, kind, open_inside, sentence};
+use super::beneath::{Base, Links, kind, sentence};
 use super::filter::NameKind;
-use super::journal::is_ours;
 use super::open_file::Stamp;
+use super::own::is_own;
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::{Device, Meta};
 use super::select::Selection;
 use crate::event::FileError;
+use crate::name::Component;
 use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
 use named::{NamedKind, name_for_messages};
 
 pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
 pub(super) use named::{Named, Unusable, name_in_transfer};
 pub use named::{means_contents, same_name};
+pub(super) use passed_over::PassedOver;
 
 /// When the walk opens files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub(super) struct Walk {
     opening: Opening,
     collector: Arc<Collector>,
     links: HardLinks,
+    /// What is ours, and so no part of the sources.
+    passed_over: PassedOver,
     /// An entry that comes next.
     queued: Option<Entry>,
     /// Of a sync: which entries are listed.
@@ -98,6 +104,7 @@ impl Walk {
             opening: Opening::AtOnce,
             collector,
             links: HardLinks::default(),
+            passed_over: PassedOver::default(),
             queued: None,
             selection: None,
             origins: Origins::Dropped,
@@ -128,6 +135,11 @@ impl Walk {
     /// From now on entries say where they are.
     pub(super) fn keep_origins(&mut self) {
         self.origins = Origins::Kept;
+    }
+
+    /// What it leaves out, also while it goes on.
+    pub(super) fn passed_over(&self) -> PassedOver {
+        self.passed_over.clone()
     }
 
     /// What reads the attributes.
@@ -186,7 +198,7 @@ impl Walk {
         };
         let below = path.get(self.prefix_len..).unwrap_or_default();
         let opened =
-            open_inside(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse).and_then(|directory| {
+            open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse).and_then(|directory| {
                 let stat = fs::fstat(&directory)?;
                 let attributes = self.collector.attributes(open_handle(&directory), &stat);
                 Ok((stat, attributes, Dir::new(directory)?))
@@ -236,6 +248,7 @@ impl Walk {
         Search {
             collector: &self.collector,
             links: &mut self.links,
+            passed_over: &self.passed_over,
             queued: &mut self.queued,
             lists_all: self.selection.is_some(),
             origins: self.origins,
@@ -247,6 +260,7 @@ impl Walk {
 struct Search<'a> {
     collector: &'a Collector,
     links: &'a mut HardLinks,
+    passed_over: &'a PassedOver,
     queued: &'a mut Option<Entry>,
     /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
     lists_all: bool,
@@ -303,6 +317,7 @@ impl Iterator for Walk {
                     let mut search = Search {
                         collector: &self.collector,
                         links: &mut self.links,
+                        passed_over: &self.passed_over,
                         queued: &mut self.queued,
                         lists_all: self.selection.is_some(),
                         origins: self.origins,
@@ -369,7 +384,7 @@ impl Level {
             return Some(Entry::Failed(FileError { path: self.path.clone(), message }));
         }
         let directory = self.reading.as_ref()?.fd().ok()?;
-        let stat = || fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = || at::stat(directory, Component::new(name)?);
         let file_type = match entry.file_type() {
             // Some file systems do not report the type.
             FileType::Unknown => match stat() {
@@ -392,7 +407,10 @@ impl Level {
                 return None;
             }
             // What an interrupted copy left, or one that runs has not completed.
-            FileType::RegularFile | FileType::Symlink if is_ours(name) => return None,
+            FileType::RegularFile if is_own(directory, name) => {
+                search.passed_over.add(&path);
+                return None;
+            }
             FileType::Symlink if preserve.links == SymbolicLinks::LeftOut && !search.lists_all => {
                 return None;
             }
@@ -430,12 +448,12 @@ fn look(
 ) -> Entry {
     let collector = search.collector;
     if let (FileType::RegularFile, None) = (file_type, later) {
-        return match open_inside(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
+        return match open_beneath(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
             Ok(file) => opened(path, file, collector),
             Err(errno) => failed(&path, "read", errno),
         };
     }
-    let stat = match fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+    let stat = match Component::new(name).map_err(Errno::from).and_then(|name| at::stat(directory, name)) {
         Ok(stat) => stat,
         Err(errno) => return failed(&path, "read", errno),
     };

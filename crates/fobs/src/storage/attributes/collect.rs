@@ -11,7 +11,8 @@ use super::handle::Handle;
 use super::preserve::Preserve;
 use super::{ATTRIBUTES_LEN_MAX, Attributes, NAME_LEN_MAX, Xattr, is_acl, is_kept};
 use crate::options::Privileges;
-use crate::storage::beneath::{self, Links, kind, open_inside};
+use crate::storage::at::open_beneath;
+use crate::storage::beneath::{self, Links, kind};
 use crate::storage::record::Meta;
 
 /// Reads attributes.
@@ -72,7 +73,7 @@ impl Collector {
             // The handle is not used.
             return self.attributes(Handle::Held(directory), stat);
         }
-        let held = open_inside(directory, name, HOLD, Mode::empty(), Links::Refuse)?;
+        let held = open_beneath(directory, name, HOLD, Mode::empty(), Links::Refuse)?;
         self.attributes(Handle::Held(held.as_fd()), stat)
     }
 

@@ -2,8 +2,10 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::{self, AtFlags, CWD, Gid, Mode, Timestamps, Uid, XattrFlags};
+use rustix::fs::{self, Gid, Mode, Timestamps, Uid, XattrFlags};
 use rustix::io::Errno;
+
+use crate::storage::at;
 
 /// Room for all names of a file's extended attributes, bytes (`XATTR_LIST_MAX` of `linux/limits.h`).
 const LIST_LEN_MAX: usize = 64 << 10;
@@ -76,7 +78,7 @@ impl Handle<'_> {
         let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
         match self {
             Handle::Open(file) => fs::fchown(file, user, group),
-            Handle::Held(file) => fs::chownat(file, "", user, group, AtFlags::EMPTY_PATH),
+            Handle::Held(file) => at::set_owner(file, user, group),
         }
     }
 
@@ -96,7 +98,7 @@ impl Handle<'_> {
     pub(super) fn set_times(self, times: &Timestamps) -> Result<(), Errno> {
         match self {
             Handle::Open(file) => fs::futimens(file, times),
-            Handle::Held(file) => fs::utimensat(CWD, place(file), times, AtFlags::empty()),
+            Handle::Held(file) => at::set_times_of_held(file, times),
         }
     }
 }

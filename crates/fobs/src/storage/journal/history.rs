@@ -130,7 +130,7 @@ impl History {
     fn partial(&mut self, current: &Current) -> Held {
         let temporary = temporary_path(&current.place, &self.past.suffix);
         let mut stands = |place: &[u8]| self.view.stat_at(place).is_ok_and(|stat| current.is_in(&stat));
-        match stands(&temporary) || stands(&current.place) {
+        match temporary.is_ok_and(|temporary| stands(&temporary)) || stands(&current.place) {
             true => Held::Partial { len: current.len, stack: current.stack.clone() },
             false => Held::Nothing,
         }

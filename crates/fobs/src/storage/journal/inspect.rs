@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, flock, unlinkat};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat};
 use rustix::io::Errno;
 
 use super::book::newest;
@@ -11,12 +11,16 @@ use super::format::{Current, LOG_AT, SLOTS, Slot, Unreadable, decode_origin, dec
 use super::store::{FileStore, Store};
 use super::unfinished::remove_partial;
 use super::{boot_id, lock};
-use crate::storage::beneath::{Links, open_inside};
+use crate::name::ours::Suffix;
+use crate::name::{Component, ComponentBuf};
+use crate::storage::at::{self, open_beneath};
+use crate::storage::beneath::Links;
+use crate::storage::own::is_marked;
 
 /// A file with the name of a journal.
 pub(crate) enum Found {
     /// A transfer holds its lock. Its temporary files end in this, if that is known.
-    InUse(Option<[u8; 6]>),
+    InUse(Option<Suffix>),
     /// Not a regular file of this user, or not a journal.
     Foreign,
     /// Nobody uses it.
@@ -28,7 +32,7 @@ pub(crate) struct Idle {
     /// Holds the lock.
     _file: FileStore,
     directory: Arc<OwnedFd>,
-    name: Vec<u8>,
+    name: ComponentBuf,
     /// `None`: of another version, or torn when it was made.
     pub(crate) said: Option<Said>,
 }
@@ -36,7 +40,7 @@ pub(crate) struct Idle {
 /// What a journal says.
 pub(crate) struct Said {
     /// What its temporary files end in.
-    pub(crate) suffix: [u8; 6],
+    pub(crate) suffix: Suffix,
     /// Complete files.
     pub(crate) files: u64,
     /// Their bytes, and those of the partial file.
@@ -45,9 +49,9 @@ pub(crate) struct Said {
 }
 
 /// Looks at the journal `name` in `directory`, and locks it.
-pub(crate) fn inspect(directory: &Arc<OwnedFd>, name: &[u8]) -> Result<Found, Errno> {
+pub(crate) fn inspect(directory: &Arc<OwnedFd>, name: Component<'_>) -> Result<Found, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = match open_inside(directory, name, flags, Mode::empty(), Links::Refuse) {
+    let file = match open_beneath(directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse) {
         Ok(file) => file,
         Err(Errno::LOOP | Errno::NXIO) => return Ok(Found::Foreign),
         Err(errno) => return Err(errno),
@@ -73,9 +77,11 @@ pub(crate) fn inspect(directory: &Arc<OwnedFd>, name: &[u8]) -> Result<Found, Er
             Some(Said { suffix: origin.suffix, files: records, bytes, current })
         }
         Err(Unreadable::Foreign) => return Ok(Found::Foreign),
+        // Torn when it was made. Only its mark tells it from a user's empty file.
+        Err(Unreadable::Blank) if !is_marked(&fstat(&file.0)?) => return Ok(Found::Foreign),
         Err(Unreadable::Blank | Unreadable::Version(_)) => None,
     };
-    Ok(Found::Idle(Idle { _file: file, directory: Arc::clone(directory), name: name.to_vec(), said }))
+    Ok(Found::Idle(Idle { _file: file, directory: Arc::clone(directory), name: name.to_buf(), said }))
 }
 
 impl Idle {
@@ -84,6 +90,6 @@ impl Idle {
         if let Some(Said { suffix, current: Some(current), .. }) = &self.said {
             remove_partial(&self.directory, current, suffix);
         }
-        unlinkat(&self.directory, &self.name[..], AtFlags::empty())
+        at::unlink(&self.directory, self.name.as_component())
     }
 }

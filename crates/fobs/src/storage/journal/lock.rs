@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fobs_proto::session::ABSENT_AFTER;
-use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{self, FileType, FlockOperation, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -17,7 +17,10 @@ use super::format::{
 };
 use super::store::{FileStore, Store};
 use crate::error::{Error, ErrorKind};
-use crate::storage::beneath::{Links, kind, open_inside};
+use crate::name::Component;
+use crate::storage::at;
+use crate::storage::beneath::kind;
+use crate::storage::own::open_own;
 use crate::storage::path::show;
 
 /// How long a session waits for the one that it takes over to end: two of its heartbeats and the last write.
@@ -26,8 +29,6 @@ const TAKEOVER_WAIT: Duration = Duration::from_secs(10);
 const RETRY_EVERY: Duration = Duration::from_millis(20);
 /// How long a lock may be held before its journal says by whom.
 const NAMELESS_WAIT: Duration = Duration::from_secs(1);
-/// Only its owner may read or write a journal.
-const JOURNAL_MODE: u32 = 0o600;
 
 /// Who wants the lock.
 pub(super) struct Asker<'a> {
@@ -67,7 +68,11 @@ impl Asker<'_> {
 
 /// Locks the journal `name` in `directory`, making it if need be. `None`: its file system has no locks or no
 /// room, so the transfer goes without a journal.
-pub(super) fn lock(directory: &OwnedFd, name: &[u8], asker: &Asker<'_>) -> Result<Option<FileStore>, Error> {
+pub(super) fn lock(
+    directory: &OwnedFd,
+    name: Component<'_>,
+    asker: &Asker<'_>,
+) -> Result<Option<FileStore>, Error> {
     let begin = Instant::now();
     let mut asked = None;
     loop {
@@ -137,9 +142,9 @@ fn ask(store: &FileStore, running: &Running, due: Due, asked: &mut Option<Asked>
 }
 
 /// Opens a journal, without following a link or waiting for a fifo's other end.
-fn open(directory: &OwnedFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+fn open(directory: &OwnedFd, name: Component<'_>) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    open_inside(directory, name, flags, Mode::from_raw_mode(JOURNAL_MODE), Links::Refuse)
+    open_own(directory, name, flags)
 }
 
 /// Whether it is a regular file of ours with one name at most.
@@ -150,9 +155,8 @@ pub(super) fn is_plain(file: &OwnedFd) -> bool {
 }
 
 /// Whether `name` still is this file.
-fn has_name(file: &OwnedFd, directory: &OwnedFd, name: &[u8]) -> bool {
-    let (Ok(open), Ok(named)) = (fs::fstat(file), fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW))
-    else {
+fn has_name(file: &OwnedFd, directory: &OwnedFd, name: Component<'_>) -> bool {
+    let (Ok(open), Ok(named)) = (fs::fstat(file), at::stat(directory, name)) else {
         return false;
     };
     (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino)
@@ -189,10 +193,10 @@ fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
     )
 }
 
-fn not_ours(name: &[u8]) -> Error {
+fn not_ours(name: Component<'_>) -> Error {
     let message = format!(
         "cannot lock the destination: '{}' there is not a regular file of this user; have it moved away",
-        show(name)
+        show(name.as_bytes())
     );
     Error::new(ErrorKind::Destination, message)
 }

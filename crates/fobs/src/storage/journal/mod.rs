@@ -32,7 +32,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, unlinkat};
+use rustix::fs::{Mode, OFlags, fstat};
 
 use self::book::{Book, LoadError};
 use self::format::{
@@ -43,21 +43,25 @@ use self::history::Past;
 use self::lock::Asker;
 use self::store::{FileStore, Store};
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
-use super::beneath::{Links, open_inside, sentence};
+use super::at::{self, open_beneath};
+use super::beneath::{Links, sentence};
 use super::identity::{Fingerprint, destination_mark};
 use super::path::show;
 use super::temporary::random_suffix;
 use super::tree::open_self;
 use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::ComponentBuf;
+use crate::name::ours::Suffix;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::any::load_any;
+pub(super) use self::format::has_magic;
 pub use self::format::{ClientId, TransferId};
 pub use self::history::{Adoption, Adoptions, Held, History};
 pub(crate) use self::inspect::{Found, inspect};
 pub use self::names::client_id;
-pub(super) use self::names::{Top, is_journal, is_ours, journal_name, named_by};
+pub(super) use self::names::{Top, journal_name};
 pub(super) use self::sync::NotKept;
 
 /// What stays of a transfer that is interrupted.
@@ -154,9 +158,9 @@ enum Strays {
 /// An open and locked journal. Dropped, it stays on disk if it says something that is to be kept.
 pub(super) struct Journal {
     directory: Arc<OwnedFd>,
-    name: Vec<u8>,
+    name: ComponentBuf,
     book: Arc<Book>,
-    suffix: [u8; 6],
+    suffix: Suffix,
     keep: Partial,
     generation: u64,
     past: Arc<Past>,
@@ -195,14 +199,18 @@ impl Journal {
         let name = journal_name(spec.top);
         let key = names::key(spec.top, spec.sources);
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
-        let locked = lock::lock(spec.directory, &name, &Asker { transfer_id, client, key, destination })?;
+        let locked = lock::lock(
+            spec.directory,
+            name.as_component(),
+            &Asker { transfer_id, client, key, destination },
+        )?;
         let Some(file) = locked else { return Ok(None) };
         let store: Arc<dyn Store> = Arc::new(file);
         let boot = boot_id();
         let loaded = match Book::load(Arc::clone(&store), boot) {
             Ok(loaded) => Some(loaded),
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
-            Err(error) => return Err(unusable(&name, error)),
+            Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
         let (same, other) = match loaded {
             Some(loaded) if loaded.origin.key == key && spec.keep == Partial::Keep => (Some(loaded), None),
@@ -262,7 +270,7 @@ impl Journal {
     }
 
     /// The suffix of this transfer's temporary names.
-    pub(super) fn suffix(&self) -> [u8; 6] {
+    pub(super) fn suffix(&self) -> Suffix {
         self.suffix
     }
 
@@ -367,7 +375,7 @@ impl Journal {
         self.partial_is_gone |= self.past.current().is_some_and(|current| current.place == place);
         if self.book.release(place).is_err() {
             // What still names it must not be found.
-            let _ = unlinkat(&self.directory, &self.name[..], AtFlags::empty());
+            let _ = at::unlink(&self.directory, self.name.as_component());
         }
     }
 
@@ -400,7 +408,7 @@ impl Journal {
 
     fn remove(&mut self) {
         // Before the lock ends. If it stays, it is found by the next run, or by `fobs clean`.
-        let _ = unlinkat(&self.directory, &self.name[..], AtFlags::empty());
+        let _ = at::unlink(&self.directory, self.name.as_component());
     }
 }
 
@@ -423,7 +431,7 @@ fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {
 pub(super) fn is_interrupted(directory: &OwnedFd, name: &[u8], sources: &[Vec<u8>]) -> bool {
     let top = Top::As(name);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = open_inside(directory, &journal_name(top), flags, Mode::empty(), Links::Refuse);
+    let file = open_beneath(directory, journal_name(top).as_bytes(), flags, Mode::empty(), Links::Refuse);
     let Ok(file) = file else { return false };
     if !lock::is_plain(&file) {
         return false;

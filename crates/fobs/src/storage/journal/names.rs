@@ -3,16 +3,8 @@
 use rustix::process::geteuid;
 
 use super::format::ClientId;
-use crate::storage::temporary::{NAME_LEN_MAX, is_temporary};
-
-/// Behind the name of what is copied, in a journal's name.
-const SUFFIX: &[u8] = b".fobs-journal";
-/// Before the hash, where several names are copied at once.
-const HASHED_PREFIX: &[u8] = b".fobs-";
-/// Behind the hash.
-const HASHED_SUFFIX: &[u8] = b".journal";
-/// Hexadecimal digits of the hash.
-const HASH_DIGITS: usize = 16;
+use crate::name::ComponentBuf;
+use crate::name::ours::{journal_of, journal_of_several};
 
 /// What a transfer puts at the top of its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,20 +18,12 @@ pub(crate) enum Top<'a> {
 }
 
 /// The name of the journal of such a transfer.
-pub(crate) fn journal_name(top: Top<'_>) -> Vec<u8> {
+pub(crate) fn journal_name(top: Top<'_>) -> ComponentBuf {
     match top {
-        Top::As(name) => for_one(name),
-        Top::Names([name]) => for_one(name),
-        _ => {
-            let hash = blake3::Hash::from_bytes(hash_of(top)).to_hex();
-            [HASHED_PREFIX, &hash.as_bytes()[..HASH_DIGITS], HASHED_SUFFIX].concat()
-        }
+        Top::As(name) => journal_of(name),
+        Top::Names([name]) => journal_of(name),
+        _ => journal_of_several(blake3::Hash::from_bytes(hash_of(top))),
     }
-}
-
-fn for_one(name: &[u8]) -> Vec<u8> {
-    let kept = &name[..name.len().min(NAME_LEN_MAX - 1 - SUFFIX.len())];
-    [b".", kept, SUFFIX].concat()
 }
 
 fn hash_of(top: Top<'_>) -> [u8; 32] {
@@ -79,46 +63,17 @@ pub fn client_id(key: Option<&[u8; 32]>) -> ClientId {
     id
 }
 
-/// What a journal of this name is of, if it is one name, which may be cut.
-pub(crate) fn named_by(name: &[u8]) -> Option<&[u8]> {
-    name.strip_suffix(SUFFIX)?.strip_prefix(b".")
-}
-
-/// Whether a journal has such a name.
-pub(crate) fn is_journal(name: &[u8]) -> bool {
-    let one = name.strip_suffix(SUFFIX).and_then(|kept| kept.strip_prefix(b"."));
-    let hashed = name.strip_suffix(HASHED_SUFFIX).and_then(|kept| kept.strip_prefix(HASHED_PREFIX));
-    one.is_some_and(|kept| !kept.is_empty())
-        || hashed.is_some_and(|hash| {
-            hash.len() == HASH_DIGITS && hash.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
-        })
-}
-
-/// Whether FOBS gives such names to files of its own: temporary ones, and journals.
-pub(crate) fn is_ours(name: &[u8]) -> bool {
-    name.first() == Some(&b'.') && (is_temporary(name) || is_journal(name))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn journals_have_names_that_fit_and_are_recognised() {
+    fn the_order_of_names_does_not_matter() {
         let names = [b"b".to_vec(), b"a".to_vec()];
         let swapped = [b"a".to_vec(), b"b".to_vec()];
-        let long = [b'n'; NAME_LEN_MAX];
-        for top in [Top::As(b"x"), Top::Names(&names[..1]), Top::Names(&names), Top::Contents, Top::As(&long)]
-        {
-            let name = journal_name(top);
-            assert!(is_journal(&name) && is_ours(&name) && name.len() <= NAME_LEN_MAX, "{top:?}");
-        }
-        assert_eq!(journal_name(Top::As(b"x")), b".x.fobs-journal");
+        assert_eq!(journal_name(Top::Names(&names[..1])), journal_name(Top::As(b"b")));
         assert_eq!(journal_name(Top::Names(&names)), journal_name(Top::Names(&swapped)));
         assert_ne!(journal_name(Top::Names(&names)), journal_name(Top::Contents));
-        for name in ["x.fobs-journal", ".fobs-journal", ".fobs-.journal", ".fobs-0123456789abcdeF.journal"] {
-            assert!(!is_ours(name.as_bytes()), "{name}");
-        }
     }
 
     #[test]

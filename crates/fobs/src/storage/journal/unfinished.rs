@@ -3,14 +3,15 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, unlinkat};
-
 use super::JournalSpec;
 use super::book::Loaded;
 use super::format::Current;
 use super::names::Top;
-use crate::storage::path::split;
-use crate::storage::temporary::{Suffix, temporary_path};
+use crate::name::Component;
+use crate::name::ours::{Suffix, temporary};
+use crate::storage::at;
+use crate::storage::path;
+use crate::storage::temporary::temporary_path;
 use crate::storage::view::View;
 
 /// Removes the partial file that the journal names, and a file of the same transfer that had begun at the top
@@ -30,17 +31,19 @@ pub(super) fn remove(spec: &JournalSpec<'_>, other: &Loaded) {
 /// Removes the partial file that a journal names.
 pub(super) fn remove_partial(directory: &Arc<OwnedFd>, current: &Current, suffix: &Suffix) {
     let mut view = View::new(Arc::clone(directory), None);
-    let place = temporary_path(&current.place, suffix);
-    let (parent, name) = split(&place);
+    let Ok(place) = temporary_path(&current.place, suffix) else { return };
     if view.stat_at(&place).is_ok_and(|stat| current.is_in(&stat))
+        && let Ok((parent, name)) = path::split_name(&place)
         && let Ok(parent) = view.hold(parent)
     {
         // If it stays, `fobs clean` finds it.
-        let _ = unlinkat(parent, name, AtFlags::empty());
+        let _ = at::unlink(parent, name);
     }
 }
 
 fn remove_temporary(directory: &Arc<OwnedFd>, name: &[u8], suffix: &Suffix) {
-    // Mostly there is none. Its suffix is random, so the name is nobody else's.
-    let _ = unlinkat(directory, &temporary_path(name, suffix)[..], AtFlags::empty());
+    if let Ok(name) = Component::new(name) {
+        // Mostly there is none. Its suffix is random, so the name is nobody else's.
+        let _ = at::unlink(directory, temporary(name, suffix).as_component());
+    }
 }

@@ -3,8 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, utimensat};
-
+use crate::storage::at;
 use crate::storage::journal::Journal;
 use crate::storage::record::Meta;
 use crate::storage::temporary::timestamps;
@@ -30,7 +29,7 @@ impl Closing {
         }
         if let Some((directory, meta)) = self.top {
             // It was set before; that it differs now does not matter enough to fail.
-            let _ = utimensat(directory, ".", &timestamps(meta), AtFlags::empty());
+            let _ = at::set_own_times(directory, &timestamps(meta));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Sink, SinkSpec, Stream, Target, one_file_only};
 use crate::error::Result;
+use crate::name::ComponentBuf;
 use crate::storage::attributes::Preserve;
 use crate::storage::destination::{Place, look};
 use crate::storage::source::SourceShape;
@@ -19,11 +20,11 @@ impl Sink {
         let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
             Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
             Some(Place::As { directory, name }) => {
-                (Some(View::new(Arc::new(directory), Some(name.clone()))), Some(name))
+                (Some(View::new(Arc::new(directory), Some(name.as_bytes().to_vec()))), Some(name))
             }
             Some(Place::Device(_)) | None => (None, None),
         };
-        let bases = spec.open_bases(name.as_deref())?;
+        let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
         Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
     }
 

@@ -3,13 +3,15 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, statat, unlinkat};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::Source;
 use crate::error::Result;
 use crate::event::FileError;
-use crate::storage::beneath::{Links, open_inside, sentence};
+use crate::name::Component;
+use crate::storage::at::{self, open_beneath};
+use crate::storage::beneath::{Links, sentence};
 use crate::storage::destination::HOLD_DIRECTORY;
 use crate::storage::open_file::{Marks, OpenFile, Stamp};
 use crate::storage::path::{self, show};
@@ -143,27 +145,31 @@ fn remove(
 ) -> std::result::Result<Removed, Errno> {
     match place {
         Unopened::Below(root, prefix_len) => {
-            let (parent, name) = path::split(path.get(*prefix_len..).unwrap_or_default());
+            let (parent, name) = path::split_name(path.get(*prefix_len..).unwrap_or_default())?;
             if held.as_ref().is_none_or(|held| !Arc::ptr_eq(&held.root, root) || held.below != parent) {
-                let directory = open_inside(root, parent, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                let directory = open_beneath(root, parent, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
                 *held = Some(Held { root: Arc::clone(root), below: parent.to_vec(), directory });
             }
             held.as_ref().map_or(Err(Errno::BADF), |held| remove_in(&held.directory, name, before))
         }
         Unopened::Named(base, named) => {
-            let (parent, name) = path::split(named);
+            let (parent, name) = path::split_name(named)?;
             let parent = if parent.is_empty() && named.starts_with(b"/") { b"/" } else { parent };
             remove_in(&base.open(parent, HOLD_DIRECTORY)?, name, before)
         }
     }
 }
 
-fn remove_in(directory: &OwnedFd, name: &[u8], before: &Marks) -> std::result::Result<Removed, Errno> {
-    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+fn remove_in(
+    directory: &OwnedFd,
+    name: Component<'_>,
+    before: &Marks,
+) -> std::result::Result<Removed, Errno> {
+    let stat = at::stat(directory, name)?;
     if !before.is_same_content(&Stamp::of(&stat).marks()) {
         return Ok(Removed::Changed);
     }
-    unlinkat(directory, name, AtFlags::empty()).map(|()| Removed::Gone)
+    at::unlink(directory, name).map(|()| Removed::Gone)
 }
 
 #[cfg(test)]
@@ -188,7 +194,10 @@ mod tests {
         let root = Arc::new(OwnedFd::from(fs::File::open(top).expect("own directory")));
         let mut removal = Removal::default();
         for path in PATHS {
-            let stat = statat(&root, path, AtFlags::SYMLINK_NOFOLLOW).expect("it is there");
+            let (parent, name) = path::split_name(path.as_bytes()).expect("a name");
+            let parent = open_beneath(&root, parent, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)
+                .expect("a directory");
+            let stat = at::stat(&parent, name).expect("it is there");
             removal.add(path.as_bytes(), &Stamp::of(&stat), &Unopened::Below(Arc::clone(&root), 0));
         }
         removal

@@ -51,6 +51,8 @@ pub struct FilledChunk {
     pub started_over: Vec<StartedOver>,
     /// Of a sync: what is reported of the entries that were decided on since the last chunk.
     pub items: Vec<Item>,
+    /// With the final chunk: a sentence for the users of both ends.
+    pub notice: Option<String>,
 }
 
 /// A file of which the receiver has something, and that is sent anew.

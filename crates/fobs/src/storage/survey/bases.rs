@@ -1,7 +1,5 @@
 //! `--link-dest` in a sync's decisions: which entries get one more name instead of being sent.
 
-use std::sync::Arc;
-
 use rustix::fs::Stat;
 
 use super::choice::{Changes, Decision};
@@ -133,9 +131,9 @@ impl Target {
         }
         let Some(view) = self.bases.views.get_mut(index) else { return false };
         let place = view.place(&row.path).into_owned();
-        let (parent, name) = path::split(&place);
+        let Ok((parent, name)) = path::split_name(&place) else { return false };
         let Ok(directory) = view.hold(parent) else { return false };
-        let (directory, name) = (Arc::clone(&directory), name.to_vec());
+        let name = name.to_buf();
         let identity = Identity::of(stat);
         self.bases.links.add(Link { path: row.path.clone(), directory, name, identity })
     }

@@ -6,15 +6,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::event::FileError;
 use crate::filter::{Action, Chain, DIRECTORY_FILE_MAX, NameKind, Perishable, Side};
+use crate::name::Component;
 use crate::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
+use crate::storage::at::{self, open_beneath};
 use crate::storage::backups::Backups;
-use crate::storage::beneath::{Links, open_inside, sentence};
-use crate::storage::journal::is_ours;
+use crate::storage::beneath::{Links, sentence};
+use crate::storage::own::is_own;
 use crate::storage::path;
 use crate::storage::record::Meta;
 use crate::storage::temporary::timestamps;
@@ -89,7 +91,7 @@ impl Extraneous {
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,
-            names: options.names.as_ref().map(|names| names.iter().cloned().collect()),
+            names: options.names.as_ref().map(|names| names.iter().map(|name| name.to_vec()).collect()),
             hashes: RandomState::new(),
             open: Vec::new(),
             found: Vec::new(),
@@ -178,7 +180,7 @@ impl Extraneous {
         let Some(view) = &mut self.view else { return Ok(true) };
         let place = view.place(directory).into_owned();
         let held = view.hold(&place)?;
-        let opened = open_inside(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse)?;
+        let opened = open_beneath(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse)?;
         let mut names = Vec::new();
         for entry in fs::Dir::new(opened)? {
             let entry = entry?;
@@ -187,7 +189,7 @@ impl Extraneous {
                 && !seen.is_some_and(|seen| seen.contains(&self.hashes.hash_one(name)))
             {
                 let file_type = match entry.file_type() {
-                    FileType::Unknown => fs::statat(&*held, name, AtFlags::SYMLINK_NOFOLLOW)
+                    FileType::Unknown => at::stat(&*held, Component::new(name)?)
                         .map(|stat| FileType::from_raw_mode(stat.st_mode))?,
                     known => known,
                 };
@@ -200,7 +202,7 @@ impl Extraneous {
             let path = path::join(directory, &name);
             let kind = if is_directory { NameKind::Directory } else { NameKind::Other };
             let protected = self.chain.judge(&path, kind, perishable) == Some(Action::Exclude)
-                || (!is_directory && is_ours(&name));
+                || (!is_directory && is_own(&*held, &name));
             let gone = !protected && (!is_directory || self.collect_directory(&path));
             whole &= gone && self.push(path, is_directory);
         }
@@ -290,9 +292,7 @@ impl Extraneous {
             let place = view.place(&path).into_owned();
             let times = timestamps(meta);
             // The time of a directory does not matter enough to fail.
-            let _ = view
-                .hold(&place)
-                .and_then(|directory| fs::utimensat(&*directory, ".", &times, AtFlags::empty()));
+            let _ = view.hold(&place).and_then(|directory| at::set_own_times(&*directory, &times));
         }
     }
 
@@ -300,17 +300,16 @@ impl Extraneous {
     fn remove(&mut self, found: &Found) -> Result<bool, Errno> {
         let Some(view) = &mut self.view else { return Ok(true) };
         let place = view.place(&found.path).into_owned();
-        let (parent, name) = path::split(&place);
+        let (parent, name) = path::split_name(&place)?;
         let directory = view.hold(parent)?;
-        let flags = if found.is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        let unlink = || fs::unlinkat(&*directory, name, flags);
+        let unlink = || at::unlink(&*directory, name);
         let removed = match &self.backups {
-            Some(backups) if !found.is_directory && !name.ends_with(backups.suffix()) => {
-                backups.remember(&found.path);
-                fs::renameat(&*directory, name, &*directory, [name, backups.suffix()].concat()).map(|()| true)
-            }
-            Some(backups) if !found.is_directory => backups.spare(&found.path, unlink),
-            _ => unlink().map(|()| true),
+            _ if found.is_directory => at::remove_directory(&*directory, name).map(|()| true),
+            Some(backups) => match backups.take(&found.path, &directory, name) {
+                Ok(false) => backups.spare(&found.path, unlink),
+                taken => taken,
+            },
+            None => unlink().map(|()| true),
         };
         match removed {
             Err(Errno::NOENT) => Ok(true),

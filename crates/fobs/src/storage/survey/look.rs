@@ -7,7 +7,8 @@ use rustix::fs::{self, FileType};
 use super::lister::checksum;
 use super::sync::{There, ThereKind};
 use super::target::READ;
-use crate::storage::attributes::{Attributes, Collector, Xattr, is_acl};
+use crate::storage::at;
+use crate::storage::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
 use crate::storage::beneath::kind;
 use crate::storage::path;
 use crate::storage::record::{Device, SpecialKind};
@@ -22,15 +23,12 @@ pub(super) fn look(
 ) -> Option<There> {
     let stat = view.stat(path).ok()?;
     let place = view.place(path).into_owned();
-    let (parent, name) = path::split(&place);
-    let name = if name.is_empty() { b"." } else { name };
-    let directory = view.hold(parent).ok()?;
     let kind = match kind(&stat) {
         FileType::RegularFile => ThereKind::File,
         FileType::Directory => ThereKind::Directory,
         FileType::Symlink => {
-            let target = fs::readlinkat(&*directory, name, Vec::new()).ok()?;
-            ThereKind::Symlink(target.into_bytes())
+            let (parent, name) = path::split_name(&place).ok()?;
+            ThereKind::Symlink(at::read_link(&*view.hold(parent).ok()?, name).ok()?)
         }
         file_type => ThereKind::Special(
             special(file_type)?,
@@ -48,7 +46,9 @@ pub(super) fn look(
         xattrs_differ: false,
     };
     if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
-        let found = collector.attributes_at(directory.as_fd(), name, &stat).ok().flatten();
+        let held = view.open(path, HOLD).ok();
+        let found =
+            held.and_then(|held| collector.attributes(Handle::Held(held.as_fd()), &stat).ok().flatten());
         let found = found.and_then(|found| found.xattrs).unwrap_or_default();
         there.acl_differs = differ(wanted, &found, true);
         there.xattrs_differ = differ(wanted, &found, false);

@@ -6,7 +6,8 @@ use rustix::io::Errno;
 use super::choice::Decision;
 use super::row::{Row, RowKind};
 use super::target::{READ, Target};
-use crate::storage::beneath::{Links, open_inside, sentence};
+use crate::storage::at::open_beneath;
+use crate::storage::beneath::{Links, sentence};
 use crate::storage::identity::Identity;
 use crate::storage::path::{self, show};
 use crate::storage::view::View;
@@ -54,5 +55,5 @@ fn have_kept(view: &mut View, row: &Row) -> Result<(), Errno> {
     let place = view.place(&row.path).into_owned();
     let directory = view.hold(path::split(&place).0)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    fsync(open_inside(&*directory, b"", flags, Mode::empty(), Links::Refuse)?)
+    fsync(open_beneath(&*directory, b"", flags, Mode::empty(), Links::Refuse)?)
 }

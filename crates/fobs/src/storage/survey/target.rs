@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::bases::{Bases, FromBasis};
@@ -16,13 +16,17 @@ use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
 use super::stays::Durability;
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use crate::name::Component;
+use crate::name::ours::is_journal;
 use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
 use crate::storage::Item;
+use crate::storage::at::{self, open_beneath};
 use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
 use crate::storage::backups::Backups;
-use crate::storage::beneath::{Links, kind, open_inside, sentence};
-use crate::storage::journal::{Held, is_journal};
+use crate::storage::beneath::{Links, kind, sentence};
+use crate::storage::journal::Held;
+use crate::storage::own::without_mark;
 use crate::storage::path::{self, show};
 use crate::storage::record::Meta;
 use crate::storage::temporary::{Keeping, ModeNow, Modes, timestamps};
@@ -358,17 +362,21 @@ impl Target {
                     true => ModeNow::Unknown,
                     false => ModeNow::Stays,
                 };
-                self.applier.dress_without_time(held, now, row.meta, attributes.as_ref())
+                let meta = without_mark(path::split(&row.path).1, row.meta);
+                self.applier.dress_without_time(held, now, meta, attributes.as_ref())
             }
         };
         set.map_err(|unset| sentence(&format!("set {} of", unset.what), &row.path, unset.errno))?;
         // Without it, a change of the mode alone would set a time that only differs by less than a second.
         if changes.contains(Changes::TIME) {
             let place = view.place(&row.path).into_owned();
-            let (parent, name) = path::split(&place);
-            let set = view.hold(parent).and_then(|parent| {
-                fs::utimensat(&*parent, name, &timestamps(row.meta), AtFlags::SYMLINK_NOFOLLOW)
-            });
+            let times = timestamps(row.meta);
+            let set = match place.is_empty() {
+                true => view.hold(&place).and_then(|top| at::set_own_times(&*top, &times)),
+                false => path::split_name(&place)
+                    .map_err(Errno::from)
+                    .and_then(|(parent, name)| at::set_times(&*view.hold(parent)?, name, &times)),
+            };
             set.map_err(failed)?;
         }
         Ok(())
@@ -378,14 +386,11 @@ impl Target {
     fn unlink(&mut self, path: &[u8]) -> Result<(), Errno> {
         let Some(view) = &mut self.view else { return Ok(()) };
         let place = view.place(path).into_owned();
-        let (parent, name) = path::split(&place);
+        let (parent, name) = path::split_name(&place)?;
         let directory = view.hold(parent)?;
         match &self.backups {
-            Some(backups) if !name.ends_with(backups.suffix()) => {
-                backups.remember(path);
-                fs::renameat(&*directory, name, &*directory, [name, backups.suffix()].concat())
-            }
-            _ => fs::unlinkat(&*directory, name, AtFlags::empty()),
+            Some(backups) if backups.take(path, &directory, name)? => Ok(()),
+            _ => at::unlink(&*directory, name),
         }
     }
 
@@ -395,15 +400,14 @@ impl Target {
         let emptied = self.extraneous.as_mut().map(|it| it.empty(path, &mut |gone| deleted.push(gone)));
         let Some(view) = &mut self.view else { return Ok(()) };
         let place = view.place(path).into_owned();
-        let (parent, name) = path::split(&place);
-        let removed = match (emptied, self.options.dry_run) {
-            (Some(false), _) => Err(Errno::NOTEMPTY),
-            (Some(true), true) => Ok(()),
-            (None, true) => view.hold(parent).and_then(|parent| is_empty(&parent, name)),
-            (_, false) => {
-                view.hold(parent).and_then(|parent| fs::unlinkat(&*parent, name, AtFlags::REMOVEDIR))
+        let removed = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+            match (emptied, self.options.dry_run) {
+                (Some(false), _) => Err(Errno::NOTEMPTY),
+                (Some(true), true) => Ok(()),
+                (None, true) => is_empty(&*view.hold(parent)?, name),
+                (_, false) => at::remove_directory(&*view.hold(parent)?, name),
             }
-        };
+        });
         // The held directory may be the removed one.
         view.forget();
         removed.map_err(|errno| match errno {
@@ -417,9 +421,9 @@ impl Target {
 }
 
 /// `NOTEMPTY` if a directory has entries.
-fn is_empty(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+fn is_empty(parent: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-    let directory = open_inside(parent, name, flags, Mode::empty(), Links::Refuse)?;
+    let directory = open_beneath(parent, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
     for entry in fs::Dir::new(directory)? {
         if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
             return Err(Errno::NOTEMPTY);

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::super::journal::is_journal;
+use super::super::own::OWN_MODE;
 use super::super::record::{Meta, Record};
 use super::super::tree_hash::GROUP;
 use super::super::*;
 use super::support::*;
 use crate::error::ErrorKind;
+use crate::name::ours::is_journal;
 use crate::storage::SourceShape;
 
 const META: Meta = Meta { mode: 0o644, mtime_s: 0, mtime_ns: 0 };
@@ -252,7 +253,7 @@ fn unfinished_files_leave_nothing() {
     let mut names: Vec<_> = tree(&world.to("")).into_keys().collect();
     names.retain(|name| !is_journal(name.as_os_str().as_encoded_bytes()));
     assert!(names.len() == 1 && names[0].to_string_lossy().starts_with(".a.fobs-"), "{names:?}");
-    assert_eq!(mode_of(&world.to("").join(&names[0])), 0o600);
+    assert_eq!(mode_of(&world.to("").join(&names[0])), OWN_MODE);
     drop(sink);
     assert_eq!(tree(&world.to("")).len(), 0);
 }

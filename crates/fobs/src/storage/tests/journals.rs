@@ -51,7 +51,7 @@ fn names() -> Vec<Vec<u8>> {
 
 /// The journal of a copy of the sources.
 fn journal() -> String {
-    String::from_utf8(journal_name(Top::Names(&names()))).expect("it is text")
+    String::from_utf8(journal_name(Top::Names(&names())).into_bytes()).expect("it is text")
 }
 
 /// Small files around a big one; their bytes.

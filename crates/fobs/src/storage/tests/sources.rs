@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::super::own::OWN_MODE;
 use super::super::*;
 use super::support::*;
 use crate::error::ErrorKind;
@@ -72,15 +73,25 @@ fn links_that_are_named_are_followed() {
 }
 
 #[test]
-fn temporary_files_of_copies_are_left_out_of_trees() {
+fn unfinished_files_of_copies_are_left_out_of_trees_and_named() {
     let world = World::new();
     let leftover = world.write("d/.f.fobs-0a1b2c", b"half of it");
-    world.write("d/f.fobs-0a1b2c", b"the user's own");
-    symlink("x", world.from("d/.l.fobs-0a1b2c")).expect("a link");
+    set_mode(&leftover, OWN_MODE);
+    let old_journal = world.write("d/.f.fobs-journal", b"FOBSJRNL of an older release");
+    set_mode(&old_journal, 0o600);
+    for users in ["d/f.fobs-0a1b2c", "d/.config.fobs-backup", "d/.x.fobs-master"] {
+        world.write(users, b"the user's own");
+    }
+    symlink("x", world.from("d/.l.fobs-0a1b2c")).expect("the user's own");
     fs::create_dir(world.from("d/.d.fobs-0a1b2c")).expect("the user's own");
-    copy(&[&world.from("d")], &world.to("")).assert_clean();
+    let outcome = copy(&[&world.from("d")], &world.to(""));
+    outcome.assert_clean();
     let arrived = tree(&world.to("d")).into_keys().collect::<Vec<_>>();
-    assert_eq!(arrived, [Path::new(".d.fobs-0a1b2c"), Path::new("f.fobs-0a1b2c")]);
+    let users =
+        [".config.fobs-backup", ".d.fobs-0a1b2c", ".l.fobs-0a1b2c", ".x.fobs-master", "f.fobs-0a1b2c"];
+    assert_eq!(arrived, users.map(Path::new));
+    let notice = outcome.notice.expect("what was left out is told");
+    assert!(notice.contains("'d/.f.fobs-0a1b2c'") && notice.contains("'d/.f.fobs-journal'"), "{notice}");
 
     // Named by itself, it is meant.
     copy(&[&leftover], &world.to("named")).assert_clean();

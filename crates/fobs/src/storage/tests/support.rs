@@ -148,6 +148,8 @@ pub struct Outcome {
     pub chunk_lens: Vec<usize>,
     pub root: [u8; 32],
     pub summary: SinkSummary,
+    /// What the users of both ends are told at the end.
+    pub notice: Option<String>,
 }
 
 impl Outcome {
@@ -194,6 +196,7 @@ pub fn transfer_in(
             bytes: 0,
             others: crate::event::OtherEntries::default(),
         },
+        notice: None,
     };
     loop {
         let filled = source.next_chunk(&mut buf, data_max(outcome.chunk_lens.len()))?;
@@ -211,6 +214,7 @@ pub fn transfer_in(
             SinkEvent::SyncBegins => outcome.syncs += 1,
             SinkEvent::SyncEnds | SinkEvent::Resumed(_) | SinkEvent::Deleted(_) => {}
         })?;
+        outcome.notice = filled.notice;
         if filled.is_final {
             break;
         }

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::storage::basis::Link;
+use crate::storage::beneath::kind;
 use crate::storage::identity::Identity;
+use crate::storage::own::without_mark;
 
 impl Tree {
     /// Makes a file under a temporary name.
@@ -14,9 +16,10 @@ impl Tree {
         if let Some(journal) = &mut self.journal {
             journal.release(&place);
         }
-        let (parent, name) = path::split(&place);
-        self.hold(parent)
-            .and_then(|parent| TemporaryFile::create(&mut self.names, parent, name, size))
+        path::split_name(&place)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
+            .and_then(|(parent, name)| TemporaryFile::create(&mut self.names, parent, name, size))
             .map(|file| Placing { file, place })
             .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
     }
@@ -32,9 +35,10 @@ impl Tree {
         let Names::Journalled(suffix) = self.names else {
             return Err(protocol("a file goes on, and there is no journal").into());
         };
-        let (parent, name) = path::split(&place);
-        let resumed =
-            self.hold(parent).and_then(|parent| TemporaryFile::resume(&suffix, parent, name, is_meant));
+        let resumed = path::split_name(&place)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
+            .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, is_meant));
         match resumed {
             Ok(Some(file)) => Ok(Placing { file, place }),
             Ok(None) => {
@@ -51,7 +55,8 @@ impl Tree {
     /// Gives an unchanged entry of another directory a name in this tree.
     pub(in crate::storage) fn link_from(&mut self, link: &Link) -> Attempt<()> {
         let failed = |errno| Trouble::Path(sentence("link from --link-dest", &link.path, errno));
-        let stat = fs::statat(&link.directory, &link.name[..], AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let name = link.name.as_component();
+        let stat = at::stat(&link.directory, name).map_err(failed)?;
         if Identity::of(&stat) != link.identity {
             let shown = show(&link.path);
             let message =
@@ -61,11 +66,11 @@ impl Tree {
         if self.fsync && kind(&stat) == FileType::RegularFile {
             // Whoever made it may have left it to the kernel.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-            open_inside(&link.directory, &link.name, flags, Mode::empty(), Links::Refuse)
+            open_beneath(&link.directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)
                 .and_then(fs::fsync)
                 .map_err(failed)?;
         }
-        let thing = Thing::Name(&link.directory, &link.name);
+        let thing = Thing::Name(&link.directory, name);
         self.make(&link.path, "link from --link-dest", &thing, Meta::default(), None)
     }
 
@@ -107,9 +112,11 @@ impl Tree {
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
-        let name = path::split(&placing.place).1;
+        let (_, name) = path::split_name(&placing.place)
+            .map_err(|bad| Trouble::Path(sentence("write", path, bad.into())))?;
         self.keep_backup(path, placing.file.directory(), name)
             .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
+        let meta = without_mark(name.as_bytes(), meta);
         match placing.file.commit(name, len, meta, attributes, &self.applier) {
             Ok(set) => set.map_err(|unset| not_set(&unset, path)),
             Err(errno) => Err(Trouble::Path(sentence("write", path, errno))),

@@ -8,8 +8,10 @@ use rustix::io::Errno;
 
 use super::{READ, READ_ONE};
 use crate::event::FileError;
+use crate::name::Component;
+use crate::storage::at::{self, open_beneath};
 use crate::storage::attributes::{Attributes, Collector, open_handle};
-use crate::storage::beneath::{Base, Links, kind, open_inside, sentence};
+use crate::storage::beneath::{Base, Links, kind, sentence};
 use crate::storage::identity::Identity;
 use crate::storage::open_file::{Input, Stamp};
 use crate::storage::path::{PATH_LEN_MAX, show};
@@ -143,7 +145,7 @@ impl Unopened {
             Unopened::Named(base, named) => base.open(named, READ),
             Unopened::Below(root, prefix_len) => {
                 let below = path.get(*prefix_len..).unwrap_or_default();
-                open_inside(root, below, READ_ONE, Mode::empty(), Links::Refuse)
+                open_beneath(root, below, READ_ONE, Mode::empty(), Links::Refuse)
             }
         };
         match file {
@@ -168,7 +170,7 @@ pub(super) fn special_kind(file_type: FileType) -> Option<SpecialKind> {
 }
 
 pub(super) fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
-    let target = fs::readlinkat(directory, name, Vec::with_capacity(256))?.into_bytes();
+    let target = at::read_link(directory, Component::new(name)?)?;
     match target.len() {
         1..=PATH_LEN_MAX => Ok(target),
         _ => Err(Errno::NAMETOOLONG),
