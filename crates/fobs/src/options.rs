@@ -1,5 +1,6 @@
 //! What a caller chooses about a transfer or a server.
 
+mod bounds;
 mod named;
 pub mod sync;
 mod transport;

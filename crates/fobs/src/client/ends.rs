@@ -14,7 +14,7 @@ pub(crate) fn check(sources: &[Location], destination: &Location, options: &Tran
     if options.deadline.is_some_and(|at| time_until(at).is_zero()) {
         return Err(usage("the deadline has passed already; give one that is still to come"));
     }
-    sender_config(&sending_of(options), options.packet_size, 0)?;
+    sender_options(options)?;
     if options.sync.as_ref().is_some_and(|sync| sync.remove_source_files) {
         removable(sources)?;
     }
@@ -45,6 +45,7 @@ fn removable(sources: &[Location]) -> Result<()> {
 
 /// Refuses options of a session that are not possible.
 pub(crate) fn sender_options(options: &TransferOptions) -> Result<()> {
+    options.check()?;
     sender_config(&sending_of(options), options.packet_size, 0).map(|_| ())
 }
 

@@ -84,7 +84,10 @@ pub(super) fn hear_request(
         _ => None,
     };
     let open = match first {
-        Some(Message::Open(open)) => *open,
+        Some(Message::Open(open)) => {
+            open.check()?;
+            *open
+        }
         Some(Message::Over) if examine.is_none() => return Ok(Heard::Rest),
         Some(Message::Files(request)) if examine.is_none() => {
             channel.set_read_deadline(None);
