@@ -50,7 +50,8 @@ pub fn man(args: &ManArgs) -> Result<()> {
         .map_err(|error| failed(&format!("cannot create {}", directory.display()), &error))?;
     for (name, text) in pages {
         let path = directory.join(format!("{name}.1"));
-        fs::write(&path, text)
+        fobs::create_named(&path)
+            .and_then(|mut file| file.write_all(text.as_ref()))
             .map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
     }
     Ok(())

@@ -128,4 +128,5 @@ pub use storage::expand_here;
 pub use storage::filter;
 pub use storage::pieces;
 pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
+pub use storage::{create_named, open_named};
 pub use transfer::{Transfer, TransferBuilder};

@@ -135,7 +135,7 @@ impl TraceFile {
     /// # Errors
     /// `FileIo` if that is not possible.
     pub fn create(path: &Path) -> Result<TraceFile> {
-        let file = File::create(path).map_err(|error| unwritable(path, &error))?;
+        let file = fobs::create_named(path).map_err(|error| unwritable(path, &error))?;
         Ok(TraceFile { path: path.to_owned(), file })
     }
 }
@@ -194,10 +194,12 @@ pub fn run(args: &ExplainArgs) -> Result<u8> {
         trace.write(BufWriter::new(file)).map_err(|error| unwritable(&path, &error))?;
     }
     if let Some(html) = &args.html {
-        std::fs::write(html, page::page(&trace, &why)).map_err(|error| {
-            let html = html.display();
-            Error::new(ErrorKind::FileIo, format!("cannot write the page {html}: {error}"))
-        })?;
+        fobs::create_named(html)
+            .and_then(|mut file| file.write_all(page::page(&trace, &why).as_bytes()))
+            .map_err(|error| {
+                let html = html.display();
+                Error::new(ErrorKind::FileIo, format!("cannot write the page {html}: {error}"))
+            })?;
     }
     let text = match args.json {
         true => serde_json::to_string(&why).map(|line| line + "\n").map_err(io::Error::from),

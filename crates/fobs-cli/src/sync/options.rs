@@ -1,7 +1,6 @@
 //! From the arguments of `fobs sync` to the options of the `fobs` crate, by rsync's rules of combination.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -234,7 +233,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         io::stdin().lock().take(FILE_MAX).read_to_end(&mut text)?;
     } else {
-        fs::File::open(path)?.take(FILE_MAX).read_to_end(&mut text)?;
+        fobs::open_named(path)?.take(FILE_MAX).read_to_end(&mut text)?;
     }
     match text.len() as u64 {
         FILE_MAX => Err(io::Error::other("it is larger than 256 MiB")),

@@ -71,6 +71,40 @@ fn check(direction: Direction, name: &'static str) {
     assert_eq!(inode(&two.join("same")), inode(&one.join("same")));
 }
 
+/// A link that is named is the source itself, as in rsync; with a slash, what it leads to.
+fn check_named_link(direction: Direction, name: &'static str) {
+    let case = Case::new(name);
+    let route = Route::open(&case, Carrier::Daemon, direction);
+    write(&route.source_path("tree/file"), "content");
+    for (link, target) in [("to-file", "tree/file"), ("to-tree", "tree"), ("to-nothing", "absent")] {
+        symlink(target, route.source_path(link)).expect("a fresh link");
+    }
+    let run = |options: &str, sources: &[&str], target: &str| {
+        let mut command = route.sync(&[options.to_owned()]);
+        sources.iter().for_each(|source| drop(command.arg(route.source(source))));
+        case.run(command.arg(route.target(target)))
+    };
+    run("-a", &["to-file", "to-tree", "to-nothing"], "links/").expect_success();
+    for (link, target) in [("to-file", "tree/file"), ("to-tree", "tree"), ("to-nothing", "absent")] {
+        let made = fs::read_link(route.target_path("links").join(link)).expect("it is a link");
+        assert_eq!(made, Path::new(target));
+    }
+    run("-a", &["to-tree/"], "contents").expect_success();
+    assert_eq!(fs::read(route.target_path("contents/file")).expect("it is sent"), b"content");
+    run("-rt", &["to-file"], "without/").expect_success();
+    assert!(route.target_path("without/to-file").symlink_metadata().is_err(), "-l is not given");
+}
+
+#[test]
+fn a_pushed_link_that_is_named_stays_a_link() {
+    check_named_link(Direction::Push, "a_pushed_link_that_is_named_stays_a_link");
+}
+
+#[test]
+fn a_pulled_link_that_is_named_stays_a_link() {
+    check_named_link(Direction::Pull, "a_pulled_link_that_is_named_stays_a_link");
+}
+
 #[test]
 fn a_push_links_what_is_unchanged() {
     check(Direction::Push, "a_push_links_what_is_unchanged");

@@ -38,9 +38,27 @@ pub(super) fn open_beneath(
     result
 }
 
+/// Opens a path in which no component is a symbolic link.
+///
+/// # Errors
+/// `LOOP` if one is.
+pub(super) fn open_without_links(
+    directory: impl AsFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, ResolveFlags::NO_SYMLINKS)
+}
+
 /// Opens a path that this process's own user named, relative to the working directory.
 pub(super) fn open_ambient(path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Likewise, relative to a directory.
+pub(super) fn open_ambient_in(directory: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(directory, path, flags | OFlags::CLOEXEC, Mode::empty())
 }
 
 fn or_dot(path: &[u8]) -> &[u8] {

@@ -83,13 +83,13 @@ fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Resu
         // The rights of a key are by name, so the name says where it is.
         Base::Beneath { .. } => {
             let plain = plain.ok_or_else(outside)?;
-            let opened = base.open(&plain, HOLD_DIRECTORY);
+            let opened = base.open_place(&plain, HOLD_DIRECTORY);
             (plain, opened)
         }
         Base::Ambient => {
-            let opened = match (base.open(&joined, HOLD_DIRECTORY), plain) {
+            let opened = match (base.open_place(&joined, HOLD_DIRECTORY), plain) {
                 // Of a dry run, whose destination need not exist.
-                (Err(Errno::NOENT), Some(plain)) => base.open(&plain, HOLD_DIRECTORY),
+                (Err(Errno::NOENT), Some(plain)) => base.open_place(&plain, HOLD_DIRECTORY),
                 (opened, _) => opened,
             };
             (joined, opened)

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::at::{open_ambient, open_beneath};
 use super::path;
 use super::record::{Meta, NANOSECONDS};
+use super::trusted::open_trusted;
 
 /// What the paths of a request are relative to.
 #[derive(Debug)]
@@ -56,7 +57,16 @@ impl Base {
         }
     }
 
-    /// Opens a path of a request.
+    /// Opens a path of a request at which something is written or changed: no third user decides where that
+    /// is.
+    pub(super) fn open_place(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        match self {
+            Base::Ambient => open_trusted(path, flags, Mode::empty()),
+            Base::Beneath { .. } => self.open(path, flags),
+        }
+    }
+
+    /// Opens a path of a request that is read.
     pub(super) fn open(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         match self {
             Base::Ambient => open_ambient(path, flags),
@@ -93,7 +103,8 @@ pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
         Errno::NAMETOOLONG => "give it a shorter name",
         Errno::XDEV | Errno::LOOP => {
             return format!(
-                "cannot {what} '{shown}': it leads through a symbolic link or '..' that is not followed"
+                "cannot {what} '{shown}': it leads through a symbolic link (of another user, or one that leads \
+                 out) or a '..' that is not followed"
             );
         }
         Errno::NOTDIR => "a part of the path is not a directory",

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::at;
 use super::beneath::{Base, kind, reason, sentence};
@@ -41,7 +42,7 @@ pub(super) fn resolve(
     shape: SourceShape,
     names: &[Vec<u8>],
 ) -> Result<Place> {
-    let place = match base.open(destination, OFlags::PATH) {
+    let place = match base.open_place(destination, OFlags::PATH) {
         Ok(existing) => existing_place(base, destination, shape, names, existing)?,
         Err(Errno::NOENT) => new_place(base, destination, shape)?,
         Err(errno) => return Err(refused(destination, errno)),
@@ -55,7 +56,7 @@ pub(super) fn resolve(
 
 /// The place of a destination that nothing is written to; `None` if it does not exist.
 pub(super) fn look(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Option<Place>> {
-    match base.open(destination, OFlags::PATH) {
+    match base.open_place(destination, OFlags::PATH) {
         Ok(existing) => existing_place(base, destination, shape, &[], existing).map(Some),
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(refused(destination, errno)),
@@ -87,13 +88,18 @@ fn existing_place(
             Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
         }
         FileType::RegularFile => split_place(base, destination),
-        // Not for clients of a daemon.
-        FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) => {
-            let device = base.open(destination, OFlags::WRONLY | OFlags::NOCTTY);
+        // Not for clients of a daemon, and not where another user would read what is written.
+        FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) && is_trusted(&stat) => {
+            let device = base.open_place(destination, OFlags::WRONLY | OFlags::NOCTTY);
             device.map(|device| Place::Device(device.into())).map_err(|errno| refused(destination, errno))
         }
         _ => Err(unusable(format!("cannot replace '{shown}': it is not a regular file; name another path"))),
     }
+}
+
+/// Whether a device or fifo is root's or this user's.
+fn is_trusted(stat: &fs::Stat) -> bool {
+    stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
 }
 
 fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
@@ -113,7 +119,7 @@ fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Plac
     };
     // Mode by the umask, as mkdir does: no record has the mode of this directory.
     let made = match at::make_directory(&directory, name.as_component(), Mode::from_raw_mode(0o777)) {
-        Ok(()) | Err(Errno::EXIST) => base.open(destination, HOLD_DIRECTORY),
+        Ok(()) | Err(Errno::EXIST) => base.open_place(destination, HOLD_DIRECTORY),
         Err(errno) => Err(errno),
     };
     made.map(Place::Into).map_err(|errno| refused(destination, errno))
@@ -135,7 +141,7 @@ fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
         )));
     }
     let parent = if parent.is_empty() && destination.starts_with(b"/") { b"/" } else { parent };
-    match base.open(parent, HOLD_DIRECTORY) {
+    match base.open_place(parent, HOLD_DIRECTORY) {
         Ok(directory) => Ok(Place::As { directory, name: component.to_buf() }),
         Err(Errno::NOENT) => Err(unusable(format!(
             "cannot write '{}': the directory '{}' does not exist; create it first",

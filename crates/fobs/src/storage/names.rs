@@ -169,7 +169,7 @@ fn place<'n>(base: &Base, name: &'n [u8]) -> std::result::Result<(OwnedFd, Compo
     }
     let last = Component::new(last)?;
     let parent = if parent.is_empty() && name.starts_with(b"/") { b"/" } else { parent };
-    Ok((base.open(parent, OFlags::PATH | OFlags::DIRECTORY)?, last))
+    Ok((base.open_place(parent, OFlags::PATH | OFlags::DIRECTORY)?, last))
 }
 
 /// Without slashes at the end.

@@ -14,11 +14,11 @@ const NAME: &[u8] = b".doctor.fobs-000000";
 
 /// A file in `directory`, to write and to read.
 pub fn scratch_file(base: &Base, directory: &[u8]) -> Result<OwnedFd, Errno> {
-    match base.open(directory, OFlags::TMPFILE | OFlags::RDWR) {
+    match base.open_place(directory, OFlags::TMPFILE | OFlags::RDWR) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
         opened => return opened,
     }
-    let directory = base.open(directory, OFlags::PATH | OFlags::DIRECTORY)?;
+    let directory = base.open_place(directory, OFlags::PATH | OFlags::DIRECTORY)?;
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW;
     let mode = Mode::RUSR | Mode::WUSR;
     let made = open_beneath(&directory, NAME, flags, mode, Links::Refuse)?;

@@ -28,7 +28,7 @@ use super::select::Selection;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
-use super::walk::{Entry, MaybeOrigin, Named, PassedOver, Unusable, Walk};
+use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 use crate::options::Privileges;
@@ -131,8 +131,9 @@ impl Source {
         let mut usable = Vec::new();
         let mut failures = Vec::new();
         let mut first_kind = ErrorKind::NoSource;
+        let links = if spec.sync.is_some() { NamedLinks::Themselves } else { NamedLinks::Followed };
         for path in spec.paths {
-            match Named::look(&spec.base, path, spec.recursive) {
+            match Named::look(&spec.base, path, spec.recursive, links) {
                 Ok(named) => usable.push(named),
                 Err((why, failure)) => {
                     if failures.is_empty() {

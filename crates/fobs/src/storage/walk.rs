@@ -6,7 +6,7 @@ mod named;
 mod passed_over;
 
 use std::collections::VecDeque;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
@@ -24,10 +24,10 @@ use super::select::Selection;
 use crate::event::FileError;
 use crate::name::Component;
 use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
-use named::{NamedKind, name_for_messages};
+use named::{NamedKind, in_parent, name_for_messages};
 
 pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
-pub(super) use named::{Named, Unusable, name_in_transfer};
+pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
 pub use named::{means_contents, same_name};
 pub(super) use passed_over::PassedOver;
 
@@ -160,6 +160,9 @@ impl Walk {
             let message = sentence("read", &path, errno);
             Entry::Failed(FileError { path: name_for_messages(&path), message })
         };
+        if kind == NamedKind::Link {
+            return self.named_link(&path, name).unwrap_or_else(failed);
+        }
         if kind == NamedKind::File {
             let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
             let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
@@ -189,6 +192,13 @@ impl Walk {
             }
             Err(errno) => failed(errno),
         }
+    }
+
+    /// A symbolic link that is a source itself.
+    fn named_link(&mut self, path: &[u8], name: Vec<u8>) -> Result<Entry, Errno> {
+        let (directory, link) = in_parent(&self.base, path)?;
+        let place = Unopened::Named(self.base.clone(), path.to_vec());
+        Ok(look(directory.as_fd(), link.as_bytes(), name, FileType::Symlink, Some(&place), &self.search()))
     }
 
     /// Opens a directory and begins to read it.
@@ -349,7 +359,7 @@ impl Iterator for Walk {
         while let Some(named) = self.named.next() {
             let kind = match named.kind {
                 NamedKind::Directory => NameKind::Directory,
-                NamedKind::File => NameKind::Other,
+                NamedKind::File | NamedKind::Link => NameKind::Other,
             };
             let selection = self.selection.as_mut().filter(|_| !named.name.is_empty());
             if selection.is_none_or(|selection| selection.takes(&named.name, kind)) {

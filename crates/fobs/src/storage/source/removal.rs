@@ -155,7 +155,7 @@ fn remove(
         Unopened::Named(base, named) => {
             let (parent, name) = path::split_name(named)?;
             let parent = if parent.is_empty() && named.starts_with(b"/") { b"/" } else { parent };
-            remove_in(&base.open(parent, HOLD_DIRECTORY)?, name, before)
+            remove_in(&base.open_place(parent, HOLD_DIRECTORY)?, name, before)
         }
     }
 }

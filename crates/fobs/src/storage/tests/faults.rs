@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::super::attributes::Collector;
 use super::super::record::{Meta, Record};
 use super::super::temporary::faults::{Call, plan};
-use super::super::walk::{Entry, Named, Walk};
+use super::super::walk::{Entry, Named, NamedLinks, Walk};
 use super::super::*;
 use super::support::*;
 use crate::error::ErrorKind;
@@ -20,7 +20,8 @@ use crate::options::Privileges;
 
 /// The walk over a directory.
 fn walk(directory: &Path) -> Walk {
-    let named = Named::look(&Base::Ambient, bytes(directory), true).map_err(|(_, failure)| failure);
+    let named = Named::look(&Base::Ambient, bytes(directory), true, NamedLinks::Followed)
+        .map_err(|(_, failure)| failure);
     let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
     Walk::new(Base::Ambient, vec![named.expect("it can be read")], collector)
 }

@@ -1,6 +1,7 @@
 //! The sources as a request names them.
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{self, FileType, OFlags};
 use rustix::io::Errno;
@@ -8,7 +9,10 @@ use rustix::io::Errno;
 use super::entry::not_regular;
 use super::{READ, READ_DIRECTORY};
 use crate::event::FileError;
+use crate::name::Component;
+use crate::storage::at;
 use crate::storage::beneath::{Base, kind, sentence};
+use crate::storage::destination::HOLD_DIRECTORY;
 use crate::storage::path::{self, show};
 
 /// A source that exists and could be read when it was checked.
@@ -25,6 +29,17 @@ pub(in crate::storage) struct Named {
 pub(super) enum NamedKind {
     File,
     Directory,
+    /// A symbolic link that is a source itself, not what it leads to.
+    Link,
+}
+
+/// What a symbolic link stands for that is named as a source without a slash at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::storage) enum NamedLinks {
+    /// What it leads to: of a copy, as of cp and scp.
+    Followed,
+    /// Itself: of a sync, as of rsync.
+    Themselves,
 }
 
 /// Why a source cannot be used.
@@ -43,6 +58,7 @@ impl Named {
         base: &Base,
         path: Vec<u8>,
         recursive: bool,
+        links: NamedLinks,
     ) -> Result<Named, (Unusable, FileError)> {
         let name = name_in_transfer(&path);
         let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
@@ -50,6 +66,9 @@ impl Named {
             let why = if errno == Errno::XDEV { Unusable::Outside } else { Unusable::Other };
             fail(why, sentence("read", &path, errno))
         };
+        if links == NamedLinks::Themselves && is_link(base, &path) && path::check(&name).is_ok() {
+            return Ok(Named { name, path, kind: NamedKind::Link });
+        }
         let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
             Ok(stat) => stat,
             Err(errno) => return failed(errno),
@@ -85,6 +104,20 @@ impl Named {
             false => path::split(&self.path).0,
         }
     }
+}
+
+/// Whether a path is a symbolic link by itself.
+fn is_link(base: &Base, path: &[u8]) -> bool {
+    in_parent(base, path)
+        .and_then(|(parent, name)| at::stat(&parent, name))
+        .is_ok_and(|stat| kind(&stat) == FileType::Symlink)
+}
+
+/// The directory in which a path of the request lies, and its last component.
+pub(super) fn in_parent<'p>(base: &Base, path: &'p [u8]) -> Result<(OwnedFd, Component<'p>), Errno> {
+    let (parent, name) = path::split_name(path)?;
+    let parent = if parent.is_empty() && path.starts_with(b"/") { b"/" } else { parent };
+    Ok((base.open(parent, HOLD_DIRECTORY)?, name))
 }
 
 /// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`,
