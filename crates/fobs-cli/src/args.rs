@@ -5,6 +5,7 @@ pub mod config;
 pub mod doctor;
 mod far;
 mod resume;
+mod rights;
 mod route;
 mod serve;
 pub mod sync;
@@ -275,6 +276,13 @@ fn priority_names() -> impl TypedValueParser<Value = Priority> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Priority>())
 }
 
+/// Examples of `fobs keygen`.
+const KEYGEN_EXAMPLES: &str = "\
+Examples:
+  fobs keygen                                     a key; its line lets it pull
+  fobs keygen --for-upload --comment ann@laptop   its line lets it store new names only
+  fobs keygen --show                              the line of the key that is there";
+
 /// The methods of `--loss-cause`, each with its line of help.
 fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
     let names = JudgeMethod::ALL.map(|method| PossibleValue::new(method.name()).help(method.summary()));
@@ -284,8 +292,9 @@ fn method_names() -> impl TypedValueParser<Value = JudgeMethod> {
 /// Create a key pair that identifies this client to daemons.
 ///
 /// The public key, a line for the daemon's file of authorized keys, is printed on standard output; the
-/// private key's file and fingerprint on standard error.
+/// private key's file and fingerprint on standard error. Its comment names the key in the daemon's log.
 #[derive(Debug, Args)]
+#[command(after_help = KEYGEN_EXAMPLES)]
 pub struct KeygenArgs {
     /// File to write the private key to, instead of the default file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -295,6 +304,14 @@ pub struct KeygenArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", conflicts_with = "out",
           value_hint = ValueHint::FilePath)]
     pub show: Option<PathBuf>,
+
+    /// Print a line that lets the key store new names only: for backups that its owner cannot destroy
+    #[arg(long)]
+    pub for_upload: bool,
+
+    /// Comment of the line, instead of USER@HOST
+    #[arg(long, value_name = "TEXT")]
+    pub comment: Option<String>,
 }
 
 /// Show the copies that run on this host, and change them.

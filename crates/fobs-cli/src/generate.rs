@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
-use fobs::{Error, ErrorKind, Result};
+use fobs::{Access, Error, ErrorKind, Result};
 
 use crate::args::{Cli, KeygenArgs, ManArgs};
 use crate::output;
@@ -24,7 +24,9 @@ pub fn key(args: &KeygenArgs) -> Result<()> {
         None => fobs::keygen(args.out.as_deref())?,
         Some(path) => fobs::show_key((!path.as_os_str().is_empty()).then_some(path))?,
     };
-    print(format!("{}\n", key.public_line).as_bytes())?;
+    let right = args.for_upload.then_some(Access::AppendOnly);
+    let comment = args.comment.clone().unwrap_or_else(fobs::comment_here);
+    print(format!("{}\n", key.authorized_line(right, &comment)).as_bytes())?;
     output::note(&format!("the key is in {}, its fingerprint is {}", key.path.display(), key.fingerprint));
     Ok(())
 }

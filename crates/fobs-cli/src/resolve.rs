@@ -1,8 +1,8 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
 use fobs::options::{
-    Carrier, CongestionControl, DEFAULT_TCP_PORT, DirectionRights, Location, Priority, Privileges,
-    Restriction, ServeOptions, TcpTuning, TransferOptions,
+    Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions, TcpTuning,
+    TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -81,13 +81,7 @@ pub fn serve(args: &ServeArgs) -> Result<ServeOptions> {
 
 /// Resolves the arguments of `fobs server`; `None` is the session of an unrestricted key.
 pub fn server(args: &ServerArgs) -> Option<Restriction> {
-    let direction = match (args.access.read_only, args.access.write_only) {
-        (true, _) => DirectionRights::ReadOnly,
-        (_, true) => DirectionRights::WriteOnly,
-        _ => DirectionRights::ReadWrite,
-    };
-    let privileges = if args.access.privileged { Privileges::OfTheUser } else { Privileges::Withheld };
-    args.restrict.clone().map(|directory| Restriction { directory, direction, privileges })
+    args.restrict.clone().map(|directory| Restriction { directory, rights: args.rights.0.clone() })
 }
 
 fn usage(message: impl Into<String>) -> Error {

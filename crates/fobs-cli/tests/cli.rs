@@ -359,8 +359,33 @@ fn keygen_prints_the_public_key_and_the_file() {
     assert!(key.is_file());
     let shown = fobs(&["keygen", "--show", key.to_str().expect("UTF-8")]);
     assert_eq!((shown.code, &shown.stdout, &shown.stderr), (Some(0), &run.stdout, &run.stderr));
+    // The comment names the key in the daemon's log; without one it is who made it.
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("the kernel knows it");
+    assert!(
+        run.stdout.starts_with("fobs-ed25519 ") && run.stdout.contains(&format!("@{host}")),
+        "{}",
+        run.stdout
+    );
+    let words =
+        ["keygen", "--for-upload", "--comment", "ann's laptop", "--show", key.to_str().expect("UTF-8")];
+    let upload = fobs(&words).stdout;
+    let public = run.stdout.split(' ').nth(1).expect("the key itself");
+    assert_eq!(upload, format!("append-only fobs-ed25519 {public} ann's laptop\n"));
     let none = fobs(&["keygen", "--show", directory.path().join("none").to_str().expect("UTF-8")]);
     assert_eq!(none.code, Some(5), "{}", none.stderr);
+}
+
+#[test]
+fn help_of_the_servers_lists_every_right() {
+    let serve = printed(&["serve", "--help"]);
+    for (option, _) in fobs::options::key_options() {
+        assert!(serve.contains(option), "fobs serve --help lacks {option}");
+    }
+    let server = flags_in_help(&printed(&["server", "--help"]));
+    for access in fobs::Access::ALL.into_iter().filter(|access| *access != fobs::Access::ReadWrite) {
+        assert!(server.contains(&format!("--{}", access.name())), "{server:?}");
+    }
+    assert!(server.contains("--privileged"));
 }
 
 #[test]

@@ -93,6 +93,7 @@ mod name;
 mod object;
 mod program;
 mod restrict;
+mod rights;
 mod secure;
 mod server;
 mod session;
@@ -113,13 +114,13 @@ pub use engine::Steering;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
-pub use keygen::{KeygenOutcome, keygen, show_key};
+pub use keygen::{KeygenOutcome, comment_here, keygen, show_key};
 pub use listing::{Entry, EntryKind};
 pub use name::{BackupSuffix, BadName, RelPath};
 pub use object::{Call, HashedFile, Session, SessionBuilder};
 pub use options::{
-    AddressFamily, Carrier, CongestionControl, DirectionRights, JudgeMethod, Location, Priority, Privileges,
-    PushBinary, Remote, Restriction, ServeOptions, SignedTicket, SshOptions, TransferOptions,
+    Access, AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, Priority, Privileges,
+    PushBinary, Remote, Restriction, Rights, ServeOptions, SignedTicket, SshOptions, TransferOptions,
 };
 pub use program::program_hash;
 pub use secure::identity::PublicKey;

@@ -3,6 +3,7 @@
 mod bounds;
 mod named;
 pub mod sync;
+mod terms;
 mod transport;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,13 +11,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-pub use crate::secure::authorized_keys::DirectionRights;
+pub use crate::rights::{Access, Rights};
+pub use crate::secure::authorized_keys::key_options;
 use crate::secure::identity::PublicKey;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
 
 pub use fobs_proto::session::MEMORY_RANGE;
+pub(crate) use terms::{Overwrite, Sight, Stamps, Terms};
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 
 /// One end of a transfer.
@@ -310,8 +313,6 @@ pub enum Privileges {
 pub struct Restriction {
     /// The only directory that the client sees, as its `/`.
     pub directory: PathBuf,
-    /// The directions in which it may move data.
-    pub direction: DirectionRights,
-    /// What it may give files.
-    pub privileges: Privileges,
+    /// What it may do there.
+    pub rights: Rights,
 }

@@ -2,8 +2,7 @@
 //! authorized_keys runs it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Restriction;
-use crate::secure::authorized_keys::Rights;
+use crate::options::{Restriction, Rights};
 use crate::storage::{Base, Links};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
@@ -12,21 +11,23 @@ use std::path::Path;
 /// Longest part of a refused command that is shown, characters.
 const COMMAND_CHARS_MAX: usize = 80;
 
-/// What a restricted session may do, and the directory that it sees as `/`.
+/// The directory that a restricted session sees as `/`.
 ///
 /// # Errors
 /// `Denied` where ssh was asked for anything but `fobs server`, `Destination` for a directory that cannot be
 /// opened.
-pub(crate) fn restricted(restriction: &Restriction) -> Result<(Base, Rights)> {
+pub(crate) fn restricted(restriction: &Restriction) -> Result<Base> {
     let asked = std::env::var_os("SSH_ORIGINAL_COMMAND");
     let asked = asked.as_ref().map(|command| command.to_string_lossy());
     check_command(std::env::var_os("SSH_CONNECTION").is_some(), asked.as_deref())?;
-    // No link leads out: the kernel resolves every path beneath the directory.
-    let base = Base::Beneath { root: open_root(&restriction.directory)?, links: Links::Inside };
-    Ok((
-        base,
-        Rights { direction: restriction.direction, privileges: restriction.privileges, paths: Vec::new() },
-    ))
+    Ok(beneath(open_root(&restriction.directory)?, &restriction.rights))
+}
+
+/// What a key with these rights sees of a root. No link leads out: the kernel resolves every path beneath the
+/// directory. A right to a subtree is checked by name, so none may lead elsewhere.
+pub(crate) fn beneath(root: OwnedFd, rights: &Rights) -> Base {
+    let links = if rights.paths().is_empty() { Links::Inside } else { Links::Refuse };
+    Base::Beneath { root, links }
 }
 
 /// A directory that is served.

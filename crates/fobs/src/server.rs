@@ -29,8 +29,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, Privileges};
-use crate::secure::authorized_keys::Rights;
+use crate::options::{Carrier, Privileges, Stamps};
+use crate::rights::{Needs, Permit};
 use crate::secure::datagram::{Direction, SessionSecret};
 use crate::secure::identity::PublicKey;
 use crate::session::{
@@ -47,13 +47,16 @@ use std::sync::Arc;
 /// Most sources of one session: more than a command line holds.
 const PATHS_MAX: usize = 100_000;
 
+/// What a client is told that asked for times or permissions, and may not choose them.
+const OUR_STAMPS: &str = "the server gives what it stores its own time, and permissions less its umask: the rights \
+                          of this key leave it no choice of them";
+
 /// What a client may do, and where the server binds.
 pub(crate) struct Policy {
     pub(crate) base: Base,
-    /// Refuse every push.
-    pub(crate) read_only: bool,
-    /// The key's rights; `None` where file permissions of the user decide (SSH).
-    pub(crate) rights: Option<Rights>,
+    pub(crate) permit: Permit,
+    /// What tells restricted logins of one user apart; else empty.
+    pub(crate) within: Vec<u8>,
     /// Where UDP sockets are bound.
     pub(crate) udp_ip: IpAddr,
     pub(crate) udp_ports: (u16, u16),
@@ -72,11 +75,6 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// What the client may have files be given.
-    fn privileges(&self) -> Privileges {
-        self.rights.as_ref().map_or(Privileges::OfTheUser, |rights| rights.privileges)
-    }
-
     /// What paths are relative to, for one more use.
     fn base_again(&self) -> Result<Base> {
         self.base.try_clone().map_err(|error| {
@@ -155,18 +153,11 @@ fn serve_request(
     answer(channel, policy, open, hello, cancel)
 }
 
-/// Examines this host for a client: its disk only where the client may write.
+/// Examines this host for a client: its disk only where the client may have it tried.
 fn examined(directory: &[u8], policy: &Policy, client: Option<IpAddr>, cancel: &CancelToken) -> HostFacts {
-    let allowed = match &policy.rights {
-        _ if policy.read_only => Err("this server is read-only".to_owned()),
-        Some(rights) => {
-            rights.allows(TransferDirection::Push, directory).map_err(|denial| denial.to_string())
-        }
-        None => Ok(()),
-    };
-    let disk = match allowed {
+    let disk = match policy.permit.check(&Needs::of_disk(directory)) {
         Ok(()) => DiskProbe::At { base: &policy.base, directory },
-        Err(why) => DiskProbe::Refused(format!("its disk is tried only with the right to write: {why}")),
+        Err(why) => DiskProbe::Refused(why.message),
     };
     examine(client, &disk, cancel)
 }
@@ -178,10 +169,8 @@ fn answer(
     hello: &Hello,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    // A probe moves no file.
-    if open.probe.is_none() {
-        check_rights(&open, &policy)?;
-    }
+    check_form(&open)?;
+    policy.permit.check(&Needs::of_transfer(&open))?;
     if let Some(object) = open.reuse.object.take() {
         return direct::receive(&channel, policy, open, &object, cancel);
     }
@@ -261,8 +250,14 @@ fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: 
     Ok(Granted { accept, link, streams, knows_survey: hello.has(SURVEY) })
 }
 
-/// Where a push is stored.
-fn push_sink(open: Open, base: Base, privileges: Privileges, channel: &ControlChannel) -> Result<Sink> {
+/// Where a push is stored, and how.
+fn push_sink(
+    open: Open,
+    base: Base,
+    permit: &Permit,
+    within: &[u8],
+    channel: &ControlChannel,
+) -> Result<Sink> {
     if open.probe.is_some() {
         return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
     }
@@ -272,12 +267,13 @@ fn push_sink(open: Open, base: Base, privileges: Privileges, channel: &ControlCh
         destination: open.paths.into_iter().next().unwrap_or_default(),
         shape: open.shape.unwrap_or_default(),
         preserve: preserved(open.sync.as_deref(), open.preserve),
-        privileges,
+        privileges: permit.privileges(),
+        terms: permit.terms(),
         fsync: open.fsync,
         keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
         link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
         transfer_id: resuming.transfer_id.unwrap_or_default(),
-        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes))),
+        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes), within)),
         names: resuming.names,
         holder: peer.description.clone(),
     };
@@ -295,14 +291,15 @@ fn receive_push(
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let wants_survey = resuming.survey;
-    let privileges = policy.privileges();
-    let withholds = privileges == Privileges::Withheld
-        && geteuid().is_root()
-        && preserved(sync.as_deref(), open.preserve).needs_privileges();
+    let privileges = policy.permit.privileges();
+    let preserve = preserved(sync.as_deref(), open.preserve);
+    let stamps_are_ours =
+        policy.permit.terms().stamps == Stamps::Ours && (preserve.modes || preserve.times || preserve.acls);
+    let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
     let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
-    let mut sink = push_sink(open, policy.base, privileges, &channel)?;
-    check_bases(&sink, policy.rights.as_ref())?;
+    let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel)?;
+    check_bases(&sink, Some(&policy.permit))?;
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
@@ -319,6 +316,9 @@ fn receive_push(
     }))?;
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
+    if stamps_are_ours {
+        reporter.notice_here(OUR_STAMPS.to_owned());
+    }
     let outcome = engine::receive(ReceiveJob {
         link,
         streams,
@@ -359,7 +359,7 @@ fn send_pull(
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => {
-            let privileges = policy.privileges();
+            let privileges = policy.permit.privileges();
             source_of(policy.base, &open, privileges, policy.size_max)
         }
     }?;
@@ -426,7 +426,7 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges) -> Result<Sourc
             true => Part::Whole { max: range.len },
             false => Part::Range { start: range.start, len: range.len },
         };
-        // There is one: `check_rights`.
+        // There is one: `check_form`.
         let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
         return Source::of_part(&base, path, part, open.compress);
     }
@@ -441,7 +441,8 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges) -> Result<Sourc
     })
 }
 
-fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
+/// Refuses requests whose members contradict each other.
+fn check_form(open: &Open) -> Result<()> {
     if open.paths.is_empty() || open.paths.len() > PATHS_MAX {
         return Err(Error::new(
             ErrorKind::Usage,
@@ -459,24 +460,10 @@ fn check_rights(open: &Open, policy: &Policy) -> Result<()> {
         let message = "a part is read of one file, by a pull that is no sync; ask for each file by itself";
         return Err(Error::new(ErrorKind::Usage, message));
     }
-    if open.direction == TransferDirection::Push && policy.read_only {
-        return Err(Error::new(ErrorKind::Denied, "this server is read-only; nothing can be written to it"));
-    }
-    let removes = open.sync.as_ref().is_some_and(|sync| sync.remove_source_files)
-        && open.direction == TransferDirection::Pull;
-    if removes && policy.read_only {
-        let message =
-            "this server is read-only: nothing can be removed from it; leave out --remove-source-files";
-        return Err(Error::new(ErrorKind::Denied, message));
-    }
-    if let Some(rights) = &policy.rights {
-        for path in &open.paths {
-            rights.allows(open.direction, path)?;
-            if removes {
-                // Who may not write to a path may not remove what is there.
-                rights.allows(TransferDirection::Push, path)?;
-            }
-        }
+    let moves = is_part || open.sync.is_some() || open.reuse.object.is_some();
+    if open.probe.is_some() && moves {
+        let message = "a session that tries the path moves no file; ask for each by itself";
+        return Err(Error::new(ErrorKind::Usage, message));
     }
     Ok(())
 }

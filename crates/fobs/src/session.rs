@@ -2,14 +2,13 @@
 
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
 use crate::control::printable;
-use crate::direction::TransferDirection;
 use crate::engine::streams::permitted;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
 use crate::options::sync::{Compare, SyncOptions};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TcpTuning, TransferOptions, Transport};
-use crate::secure::authorized_keys::Rights;
+use crate::rights::Permit;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
 use crate::storage::{Preserve, Sink, SinkSpec};
@@ -231,11 +230,9 @@ pub(crate) fn open_sink(spec: SinkSpec, sync: Option<&SyncOptions>) -> Result<Si
 }
 
 /// Refuses directories of `--link-dest` to which a key has no right, and those that cannot be used.
-pub(crate) fn check_bases(sink: &Sink, rights: Option<&Rights>) -> Result<()> {
+pub(crate) fn check_bases(sink: &Sink, permit: Option<&Permit>) -> Result<()> {
     for basis in sink.bases() {
-        if let Some(rights) = rights {
-            rights.allows(TransferDirection::Push, &basis.path)?;
-        }
+        permit.map_or(Ok(()), |permit| permit.check_path(&basis.path))?;
         basis.exists()?;
     }
     Ok(())

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueHint};
-use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS};
+use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS, key_options};
 
+use super::rights::RestrictedRights;
 use crate::ports::{Listen, PortRange, parse_listen, parse_metrics, parse_range};
 
 /// Examples of `fobs serve`.
@@ -19,7 +20,18 @@ Examples:
 /// Example of `fobs server`.
 const SERVER_EXAMPLES: &str = "\
 Example, a line of ~/.ssh/authorized_keys of a key for backups:
-  restrict,command=\"fobs server --restrict /backup/ann --write-only\" ssh-ed25519 AAAA...";
+  restrict,command=\"fobs server --restrict /backup/ann --append-only\" ssh-ed25519 AAAA...";
+
+/// The long help of `--authorized-keys`.
+fn authorized_keys_help() -> String {
+    let options: String =
+        key_options().map(|(syntax, summary)| format!("\n  {syntax:16} {summary}")).collect();
+    format!(
+        "File with the clients' public keys, their rights and limits, one per line\n\nA line is [OPTIONS] fobs-ed25519 \
+         BASE64 [COMMENT], as fobs keygen prints it. Options are separated by commas; without a right the key may \
+         only pull:{options}"
+    )
+}
 
 /// The default of `--udp-ports`.
 const DEFAULT_UDP: PortRange = PortRange { first: DEFAULT_UDP_PORTS.0, last: DEFAULT_UDP_PORTS.1 };
@@ -55,11 +67,8 @@ pub struct ServeArgs {
     pub third_party: bool,
 
     /// File with the clients' public keys, their rights and limits, one per line
-    ///
-    /// A line is [OPTIONS] fobs-ed25519 BASE64 [COMMENT]. Options are separated by commas: read-only (the
-    /// default), read-write or write-only; path="sub/dir"; and limits over all sessions of the key:
-    /// sessions=N, rate=RATE (as in 500Mbit), open-files=N.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    // What may stand in a line comes from the table that parses it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, long_help = authorized_keys_help())]
     pub authorized_keys: PathBuf,
 
     /// File with the server's private key, instead of the default file; created if it does not exist
@@ -113,22 +122,5 @@ pub struct ServerArgs {
 
     /// What the client may do there.
     #[command(flatten)]
-    pub access: Access,
-}
-
-/// `--read-only`, `--write-only` and `--privileged`.
-#[derive(Debug, Args)]
-pub struct Access {
-    /// With --restrict: the client may only read
-    #[arg(long, requires = "restrict", conflicts_with = "write_only")]
-    pub read_only: bool,
-
-    /// With --restrict: the client may only write
-    #[arg(long, requires = "restrict")]
-    pub write_only: bool,
-
-    /// With --restrict: files may get owners, set-id bits, devices and security attributes, as far as the
-    /// login's user can give them
-    #[arg(long, requires = "restrict", conflicts_with = "read_only")]
-    pub privileged: bool,
+    pub rights: RestrictedRights,
 }

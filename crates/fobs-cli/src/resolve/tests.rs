@@ -1,4 +1,5 @@
 use fobs::options::AddressFamily;
+use fobs::{Access, Privileges, Rights};
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -179,27 +180,33 @@ fn a_restriction_needs_its_directory() {
         }
     };
     assert_eq!(server_of(""), Ok(None));
-    for (words, direction) in [
-        ("", DirectionRights::ReadWrite),
-        ("--read-only", DirectionRights::ReadOnly),
-        ("--write-only", DirectionRights::WriteOnly),
-    ] {
+    for access in Access::ALL {
+        let flag = match access {
+            Access::ReadWrite => String::new(),
+            other => format!("--{}", other.name()),
+        };
         for (word, privileges) in [("", Privileges::Withheld), ("--privileged", Privileges::OfTheUser)] {
-            let restriction = Restriction { directory: "/d".into(), direction, privileges };
-            let words = format!("--restrict /d {words} {word}");
-            match (direction, privileges) {
-                (DirectionRights::ReadOnly, Privileges::OfTheUser) => {
-                    server_of(&words).expect_err("it is about what is written");
+            let words = format!("--restrict /d {flag} {word}");
+            match Rights::new(access).with_privileges(privileges) {
+                Ok(rights) => {
+                    let restriction = Restriction { directory: "/d".into(), rights };
+                    assert_eq!(server_of(&words), Ok(Some(restriction)), "{words}");
                 }
-                _ => assert_eq!(server_of(&words), Ok(Some(restriction)), "{words}"),
+                Err(_) => {
+                    assert!(matches!(access, Access::ReadOnly | Access::AppendOnly), "{words}");
+                    server_of(&words).expect_err("it is about what files are given");
+                }
             }
         }
     }
     for words in [
         "--read-only",
         "--write-only",
+        "--append-only",
         "--privileged",
+        "--restrict /d --read-write",
         "--restrict /d --read-only --write-only",
+        "--restrict /d --append-only --write-only",
         "--restrict",
     ] {
         server_of(words).expect_err(words);

@@ -34,6 +34,7 @@ mod privileges;
 mod refusals;
 mod restricted;
 mod resume;
+mod rights;
 mod serving;
 mod session;
 mod streams;

@@ -11,13 +11,14 @@ use super::net::Side;
 use super::sshd::{HOST, Sshd};
 
 /// An sshd whose only key runs `fobs server --restrict` for `inside/`, with more options.
-struct Restricted {
-    sshd: Sshd,
-    inside: PathBuf,
+pub struct Restricted {
+    pub sshd: Sshd,
+    pub inside: PathBuf,
 }
 
 impl Restricted {
-    fn start(case: &Case, options: &str) -> Restricted {
+    #[track_caller]
+    pub fn start(case: &Case, options: &str) -> Restricted {
         let sshd = Sshd::start(case);
         let inside = sshd.root.join("inside");
         fs::create_dir(&inside).expect("a fresh directory");

@@ -5,7 +5,7 @@ use crate::control::message::{Resuming, SURVEY, SYNC};
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
-use crate::options::{Location, Privileges, Remote, TransferOptions};
+use crate::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use crate::session;
 use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -56,6 +56,7 @@ pub(super) fn open_sink(
         shape,
         preserve: session::preserved(options.sync.as_deref(), options.preserve),
         privileges: Privileges::OfTheUser,
+        terms: Terms::default(),
         fsync: options.fsync,
         keep: if options.no_partial { Partial::Discard } else { Partial::Keep },
         link_dest: options.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),

@@ -11,12 +11,12 @@ use crate::control::tls;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
-use crate::options::Privileges;
-use crate::secure::authorized_keys::{AuthorizedKeys, DirectionRights, KeyLimits, KeyLine, Rights};
+use crate::restrict::beneath;
+use crate::rights::{Access, Permit, Rights};
+use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
 use crate::secure::identity::PublicKey;
 use crate::secure::ticket::Ticket;
 use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
-use crate::storage::{Base, Links};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ impl Host for Desk<'_> {
             None => {
                 self.began = Instant::now();
                 let line = match &self.ticket {
-                    Some(ticket) => Ok(line_of(ticket)),
+                    Some(ticket) => line_of(ticket),
                     None => daemon.judge(self.key.as_ref(), visit),
                 };
                 line.map(|line| daemon.welcome(line, self.key, visit))
@@ -145,7 +145,7 @@ impl Host for Desk<'_> {
             return Err(Error::new(ErrorKind::Denied, message));
         }
         self.daemon.tickets.take(&ticket, &key)?;
-        self.known = Some(Ok(self.daemon.welcome(line_of(&ticket), self.key, self.visit)));
+        self.known = Some(Ok(self.daemon.welcome(line_of(&ticket)?, self.key, self.visit)));
         self.ticket = Some(ticket);
         Ok(())
     }
@@ -195,10 +195,11 @@ impl Host for Desk<'_> {
 }
 
 /// What a ticket stands for: the line of a key that may read its paths.
-fn line_of(ticket: &Ticket) -> KeyLine {
-    let direction = DirectionRights::ReadOnly;
-    let rights = Rights { direction, privileges: Privileges::Withheld, paths: ticket.paths() };
-    KeyLine { rights, limits: KeyLimits::default(), name: "with a ticket".to_owned() }
+fn line_of(ticket: &Ticket) -> Result<KeyLine> {
+    let paths = ticket.paths();
+    let rights =
+        paths.iter().try_fold(Rights::new(Access::ReadOnly), |rights, path| rights.with_path(path))?;
+    Ok(KeyLine { rights, limits: KeyLimits::default(), name: "with a ticket".to_owned() })
 }
 
 /// The bytes that a ticket permits for a request; refuses one for which it is not.
@@ -343,12 +344,12 @@ impl Daemon {
         let root = self.root.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
         })?;
-        // A right to a subtree is checked by name, so no link may lead elsewhere.
-        let links = if rights.paths.is_empty() { Links::Inside } else { Links::Refuse };
+        let base = beneath(root, &rights);
+        let permit = Permit::of_key(rights);
         Ok(Policy {
-            base: Base::Beneath { root, links },
-            read_only: self.options.read_only,
-            rights: Some(rights),
+            base,
+            permit: if self.options.read_only { permit.read_only() } else { permit },
+            within: Vec::new(),
             udp_ip: local.ip().to_canonical(),
             udp_ports: self.options.udp_ports,
             streams: StreamEntrance::Own,

@@ -228,7 +228,7 @@ impl Reporter {
     }
 
     /// Something at this end that the users of both should know.
-    pub(super) fn notice_here(&self, text: String) {
+    pub(crate) fn notice_here(&self, text: String) {
         // If the channel is broken the session ends anyway, with that error.
         let _ = self.peer.send(&Message::Notice { text: text.clone() });
         self.events.event(Event::Notice(text));

@@ -62,6 +62,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         names: Vec::new(),
         client: None,
         privileges: crate::options::Privileges::OfTheUser,
+        terms: crate::options::Terms::default(),
         holder: "fuzzer".to_owned(),
     };
     let mut sink = Sink::open(spec).expect("a directory that can be written");

@@ -1,20 +1,18 @@
 //! The client keys that a server accepts, their rights and their limits: lines of `[options] fobs-ed25519
 //! BASE64 [comment]`.
 //!
-//! Options are comma-separated: one of `read-only` (the default), `read-write`, `write-only`; `privileged`;
-//! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root; and
-//! `sessions=N`, `rate=RATE`, `open-files=N`, each over all sessions of the key. A bad line refuses the whole
-//! file; the error has its number.
+//! Options are comma-separated ([`key_options`]): an [`Access`](crate::rights::Access), `privileged`,
+//! `path="sub/dir"`, which may be repeated and limits the key to these subtrees of the root, and limits over
+//! all sessions of the key. A bad line refuses the whole file; the error has its number.
 
 mod limits;
 mod options;
 
 pub use self::limits::{DESCRIPTORS_PER_SESSION, KeyLimits};
-pub(crate) use self::options::normalised;
+pub use self::options::key_options;
 use self::options::{options_len, parse_options};
 
 use std::collections::HashMap;
-use std::fmt;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -22,9 +20,8 @@ use std::path::Path;
 use super::identity::{KEY_TYPE, PublicKey, shell_quoted};
 use super::read_bounded;
 use crate::control::printable;
-use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Privileges;
+use crate::rights::Rights;
 
 /// Largest file that is read, bytes: some ten thousand keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -84,118 +81,6 @@ impl AuthorizedKeys {
     /// The line of this key; `None` if it is not in the file.
     pub fn lookup(&self, key: &PublicKey) -> Option<KeyLine> {
         self.lines.get(key).cloned()
-    }
-}
-
-/// The rights of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rights {
-    /// The directions in which it may move data.
-    pub direction: DirectionRights,
-    /// What files may get from it.
-    pub privileges: Privileges,
-    /// The subtrees of the root that it may access, relative and normalised; empty means all of the root.
-    pub paths: Vec<Vec<u8>>,
-}
-
-/// The directions in which a key may move data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DirectionRights {
-    /// Pull only: the default.
-    ReadOnly,
-    /// Pull and push.
-    ReadWrite,
-    /// Push only.
-    WriteOnly,
-}
-
-impl DirectionRights {
-    /// The option that gives it.
-    pub fn name(self) -> &'static str {
-        match self {
-            DirectionRights::ReadOnly => "read-only",
-            DirectionRights::ReadWrite => "read-write",
-            DirectionRights::WriteOnly => "write-only",
-        }
-    }
-
-    fn from_name(name: &[u8]) -> Option<DirectionRights> {
-        [DirectionRights::ReadOnly, DirectionRights::ReadWrite, DirectionRights::WriteOnly]
-            .into_iter()
-            .find(|rights| rights.name().as_bytes() == name)
-    }
-
-    fn allows(self, direction: TransferDirection) -> bool {
-        match self {
-            DirectionRights::ReadOnly => direction == TransferDirection::Pull,
-            DirectionRights::ReadWrite => true,
-            DirectionRights::WriteOnly => direction == TransferDirection::Push,
-        }
-    }
-}
-
-impl Rights {
-    /// Whether a transfer of this path (raw bytes, relative to the root) in this direction is allowed. Only
-    /// the name is checked; the storage ensures that no link leads out of the tree.
-    pub fn allows(&self, direction: TransferDirection, path: &[u8]) -> std::result::Result<(), Denial> {
-        if !self.direction.allows(direction) {
-            return Err(Denial::Direction { wanted: direction, given: self.direction });
-        }
-        let denied = || Denial::Path { path: path.to_vec() };
-        let wanted = normalised(path).ok_or_else(denied)?;
-        let inside = |subtree: &Vec<u8>| {
-            subtree.is_empty()
-                || wanted
-                    .strip_prefix(subtree.as_slice())
-                    .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-        };
-        if self.paths.is_empty() || self.paths.iter().any(inside) { Ok(()) } else { Err(denied()) }
-    }
-}
-
-/// Why a request exceeds the rights of its key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Denial {
-    /// The direction is not allowed.
-    Direction {
-        /// The direction requested.
-        wanted: TransferDirection,
-        /// The directions allowed.
-        given: DirectionRights,
-    },
-    /// The path is outside the key's subtrees, or leaves the root.
-    Path {
-        /// The path requested, raw bytes.
-        path: Vec<u8>,
-    },
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Denial::Direction { wanted, given } => {
-                let verb = match wanted {
-                    TransferDirection::Push => "write to",
-                    TransferDirection::Pull => "read from",
-                };
-                write!(
-                    f,
-                    "this key may not {verb} this server: its rights are {}; ask its operator",
-                    given.name()
-                )
-            }
-            Denial::Path { path } => write!(
-                f,
-                "this key has no right to {:?}: it is outside what the key may see; ask whoever runs the server",
-                String::from_utf8_lossy(path)
-            ),
-        }
-    }
-}
-
-impl From<Denial> for Error {
-    fn from(denial: Denial) -> Error {
-        Error::new(ErrorKind::Denied, denial.to_string())
     }
 }
 

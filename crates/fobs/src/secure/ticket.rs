@@ -3,10 +3,10 @@
 //! A ticket is `PAYLOAD.SIGNATURE`, in base64; the payload is JSON. The signature is Ed25519 by the server's
 //! own key over a context string and the payload as it stands, so nothing is parsed before it is verified.
 
-use super::authorized_keys::normalised;
 use super::identity::{Identity, PublicKey};
 use crate::control::message::Bytes;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rights::normalised;
 use aws_lc_rs::rand::fill;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use base64::Engine;

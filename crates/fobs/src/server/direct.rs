@@ -26,9 +26,8 @@ pub(super) fn receive(
     }
     let began = Instant::now();
     pass(&policy.throttle, object.len(), cancel)?;
-    let privileges = policy.privileges();
+    let sink = push_sink(open, policy.base, &policy.permit, &policy.within, channel)?;
     let reporter = Reporter::new(policy.events, channel.writer.clone());
-    let sink = push_sink(open, policy.base, privileges, channel)?;
     let (summary, closing) = store(object, sink, &reporter)?;
     // A client that misses the answer sends all of it again, so nothing need be kept for it.
     closing.acknowledged();
@@ -56,7 +55,7 @@ pub(super) fn send(
         return Ok(Told::Nothing);
     }
     let began = Instant::now();
-    let source = source_of(policy.base_again()?, open, policy.privileges(), policy.size_max)?;
+    let source = source_of(policy.base_again()?, open, policy.permit.privileges(), policy.size_max)?;
     let shape = source.shape();
     let Some(mut filled) = Filled::all_of(source, room as usize)? else { return Ok(Told::Nothing) };
     pass(&policy.throttle, filled.chunk.len(), cancel)?;

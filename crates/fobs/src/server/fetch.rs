@@ -65,7 +65,8 @@ pub(super) fn run(
     let _hook = cancel.on_cancel(move || below.cancel());
     let fetched = Arc::new(Fetched::default());
     let events: Arc<dyn EventSink> = fetched.clone();
-    let (base, privileges) = (policy.base_again()?, policy.privileges());
+    let (base, privileges, terms) = (policy.base_again()?, policy.permit.privileges(), policy.permit.terms());
+    let client = Some(client_id(client.map(PublicKey::as_bytes), &policy.within));
     let mut sink = |id| {
         let base = base.try_clone().map_err(|error| cannot_open(&error))?;
         let spec = SinkSpec {
@@ -74,11 +75,12 @@ pub(super) fn run(
             shape: SourceShape::of(&paths),
             preserve: preserved(None, true),
             privileges,
+            terms,
             fsync: false,
             keep: Partial::Keep,
             link_dest: Vec::new(),
             transfer_id: id,
-            client: Some(client_id(client.map(PublicKey::as_bytes))),
+            client,
             names: top_names(&paths),
             holder: ticket.host.to_owned(),
         };

@@ -2,14 +2,14 @@
 
 mod hashes;
 
-use super::{Host, Policy, Wanted, fetch};
+use super::{Host, Wanted, fetch};
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
 use crate::control::message::Message;
-use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::SignedTicket;
+use crate::options::{Sight, SignedTicket};
+use crate::rights::{Action, Needs};
 use crate::secure::ticket::Ticket;
 use crate::storage::names::{self, Extent};
 use std::time::{Duration, Instant, SystemTime};
@@ -26,7 +26,7 @@ pub(super) fn serve(
 ) -> Result<()> {
     cancel.check()?;
     let policy = host.judge(Wanted::Files(request))?;
-    check_rights(request, &policy)?;
+    policy.permit.check(&Needs::of_files(request))?;
     let answer = |entries: Vec<WireEntry>, last| channel.writer.send(&Message::Answer { entries, last });
     let mut signed = Instant::now();
     let mut go_on = || {
@@ -53,10 +53,15 @@ pub(super) fn serve(
             names::remove(&policy.base, &path.0, extent, &mut go_on)?;
         }
         FileRequest::MakeDirectory { path, parents: false } => {
-            names::make_directory(&policy.base, &path.0)?;
+            match policy.permit.terms().sight {
+                Sight::Whole => names::make_directory(&policy.base, &path.0)?,
+                // Whether it existed is not for this client.
+                Sight::Own => names::have_directory(&policy.base, &path.0)?,
+            }
         }
         FileRequest::MakeDirectory { path, parents: true } => {
-            names::make_directories(&policy.base, &path.0, &|part| may(&policy, true, part))?;
+            let may = |part: &[u8]| policy.permit.check(&Needs::at(part, &[Action::Create]));
+            names::make_directories(&policy.base, &path.0, &may)?;
         }
         FileRequest::Ticket { paths, size, life_s, holder } => {
             let holder = holder.as_ref().map(fetch::key_of).transpose()?;
@@ -84,31 +89,4 @@ pub(super) fn serve(
         }
     }
     answer(entries, true)
-}
-
-/// A key may look where it may read, and change something where it may write; a removal also writes to the
-/// directory in which the thing lies.
-fn check_rights(request: &FileRequest, policy: &Policy) -> Result<()> {
-    may(policy, request.writes(), request.path())?;
-    if let FileRequest::Ticket { paths, .. } | FileRequest::Hash { paths, .. } = request {
-        paths.iter().try_for_each(|path| may(policy, false, &path.0))?;
-    }
-    if let FileRequest::Remove { path, .. } = request {
-        let end = path.0.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-        let slash = path.0[..end].iter().rposition(|&byte| byte == b'/');
-        may(policy, true, &path.0[..slash.unwrap_or(0)])?;
-    }
-    Ok(())
-}
-
-fn may(policy: &Policy, writes: bool, path: &[u8]) -> Result<()> {
-    if writes && policy.read_only {
-        let message = "this server is read-only; nothing on it can be changed";
-        return Err(Error::new(ErrorKind::Denied, message));
-    }
-    let direction = if writes { TransferDirection::Push } else { TransferDirection::Pull };
-    match &policy.rights {
-        Some(rights) => Ok(rights.allows(direction, path)?),
-        None => Ok(()),
-    }
 }

@@ -4,14 +4,14 @@ use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, Wan
 use crate::cancel::CancelToken;
 use crate::control::message::PathRole;
 use crate::control::ssh;
-use crate::direction::TransferDirection;
 use crate::engine::Throttle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
-use crate::secure::authorized_keys::Rights;
+use crate::rights::{Needs, Permit};
 use crate::storage::{Base, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// Serves one session over standard input and output, with the rights of the user who runs it, or below one
@@ -45,7 +45,9 @@ pub enum StdioError {
 /// The user's own login over ssh: file permissions decide, and sshd counts connections.
 struct Login {
     base: Base,
-    rights: Option<Rights>,
+    permit: Permit,
+    /// What tells it from other restricted logins of the user; empty for one that is not restricted.
+    within: Vec<u8>,
     /// The address to which the client made its connection.
     here: Option<IpAddr>,
     is_client_told: bool,
@@ -53,17 +55,19 @@ struct Login {
 
 impl Login {
     fn new(restriction: Option<&Restriction>) -> Result<Login> {
-        let (base, rights) = match restriction {
-            None => (Base::Ambient, None),
+        let (base, permit, within) = match restriction {
+            None => (Base::Ambient, Permit::of_the_user(), Vec::new()),
             Some(restriction) => {
-                let (base, rights) = restricted(restriction)?;
-                (base, Some(rights))
+                let Restriction { directory, rights } = restriction;
+                let within =
+                    [rights.access().name().as_bytes(), b" ", directory.as_os_str().as_bytes()].concat();
+                (restricted(restriction)?, Permit::of_key(rights.clone()), within)
             }
         };
         // From sshd: "client-ip client-port server-ip server-port".
         let connection = std::env::var("SSH_CONNECTION").ok();
         let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
-        Ok(Login { base, rights, here, is_client_told: false })
+        Ok(Login { base, permit, within, here, is_client_told: false })
     }
 }
 
@@ -74,8 +78,8 @@ impl Host for Login {
         })?;
         Ok(Policy {
             base,
-            read_only: false,
-            rights: self.rights.clone(),
+            permit: self.permit.clone(),
+            within: self.within.clone(),
             udp_ip: match self.here {
                 Some(IpAddr::V6(_)) => std::net::Ipv6Addr::UNSPECIFIED.into(),
                 _ => Ipv4Addr::UNSPECIFIED.into(),
@@ -91,15 +95,9 @@ impl Host for Login {
     }
 
     fn expand(&mut self, paths: &[Vec<u8>], role: PathRole) -> Result<Vec<Vec<u8>>> {
-        let direction = match role {
-            PathRole::Sources => TransferDirection::Pull,
-            PathRole::Destination => TransferDirection::Push,
-        };
         let mut expanded = Vec::new();
         for path in paths {
-            if let Some(rights) = &self.rights {
-                rights.allows(direction, path)?;
-            }
+            self.permit.check(&Needs::of_expansion(path, role))?;
             match role {
                 PathRole::Sources => expanded.extend(expand(&self.base, path)?),
                 PathRole::Destination => expanded.push(at_home(&self.base, path)?),

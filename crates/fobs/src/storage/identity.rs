@@ -11,7 +11,7 @@ use super::beneath::meta;
 
 /// A source file as its sender saw it when it opened (or listed) it. The same path with the same identity has
 /// the same content, unless the user asks for a comparison of contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Identity {
     /// Bytes.
     pub size: u64,

@@ -131,6 +131,14 @@ pub(crate) fn make_directory(base: &Base, name: &[u8]) -> Result<()> {
     make(base, trimmed(name)).map_err(|errno| refused("make the directory", name, errno))
 }
 
+/// Makes the directory `name`, unless it exists.
+pub(crate) fn have_directory(base: &Base, name: &[u8]) -> Result<()> {
+    match make(base, trimmed(name)) {
+        Err(Errno::EXIST) if is_directory(base, name) => Ok(()),
+        made => made.map_err(|errno| refused("make the directory", name, errno)),
+    }
+}
+
 /// Makes the directory `name` and those above it, as far as they do not exist and `may` allows each.
 pub(crate) fn make_directories(base: &Base, name: &[u8], may: &dyn Fn(&[u8]) -> Result<()>) -> Result<()> {
     let name = trimmed(name);

@@ -25,6 +25,7 @@ use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, OtherEntries};
 use crate::name::Component;
+use crate::options::Terms;
 use crate::options::sync::SyncOptions;
 
 mod checkpoint;
@@ -36,10 +37,10 @@ mod outcome;
 mod spec;
 
 pub use closing::Closing;
-use kept::Unstored;
+use kept::Linkable;
 use outcome::{
     Naming, current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
-    stream_failed, synced,
+    stream_failed, synced, unseen,
 };
 use spec::open_journal;
 pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
@@ -49,9 +50,11 @@ pub struct Sink {
     target: Target,
     /// What the sender may send beside content.
     agreed: Preserve,
+    /// On which terms it is stored.
+    terms: Terms,
     /// What the next record's entry has.
     attributes: Option<Attributes>,
-    unstored: Unstored,
+    linkable: Linkable,
     file: Option<CurrentFile>,
     /// Of the file that begins next: modification time and inode; its size comes later.
     identity: Option<Identity>,
@@ -108,18 +111,20 @@ impl Sink {
     /// 10 s for a session of the same `transfer_id` to end, and 13 s for one of the same client and transfer
     /// whose client is absent.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
-        let modes = match spec.preserve.modes {
+        let given = spec.given();
+        let modes = match given.modes {
             true => Modes::Exact,
             false => Modes::Ordinary { umask: current_umask() },
         };
-        let keeping = Keeping { modes, times: spec.preserve.times };
-        let applier = Applier::new(spec.preserve.clone(), keeping, spec.privileges);
+        let keeping = Keeping { modes, times: given.times, overwrite: spec.terms.overwrite };
+        let applier = Applier::new(given, keeping, spec.privileges);
         for name in &spec.names {
             if Component::new(name).is_err() {
                 return Err(protocol("a source has a name that none can have"));
             }
         }
-        let (directory, name) = match resolve(&spec.base, &spec.destination, spec.shape, &spec.names)? {
+        let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names);
+        let (directory, name) = match place.map_err(|error| unseen(&spec, error))? {
             Place::Into(directory) => (Arc::new(directory), None),
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
             Place::Device(device) => {
@@ -131,10 +136,12 @@ impl Sink {
         let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
         let journal = open_journal(&spec, &directory, name.as_deref())?;
         let naming = Naming::new(&spec.destination, name.is_some());
-        let mut tree = Tree::new(directory, name, applier, spec.fsync, journal);
+        let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
         tree.begin_from(before);
         let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve).with(bases);
         sink.naming = naming;
+        sink.terms = spec.terms;
+        sink.linkable = Linkable::under(spec.terms);
         Ok(sink)
     }
 
@@ -142,8 +149,9 @@ impl Sink {
         Sink {
             target,
             agreed,
+            terms: Terms::default(),
             attributes: None,
-            unstored: Unstored::default(),
+            linkable: Linkable::under(Terms::default()),
             file: None,
             identity: None,
             adoptions: Adoptions::default(),
@@ -169,7 +177,14 @@ impl Sink {
     /// Where to offer files of other programs that are to be continued; `None` where none can be.
     pub fn adoptions(&mut self) -> Option<Adoptions> {
         let Target::Tree(tree) = &mut self.target else { return None };
-        tree.journal().map(|_| self.adoptions.clone())
+        // What stands there is compared and gone on with.
+        let may = self.terms == Terms::default();
+        tree.journal().filter(|_| may).map(|_| self.adoptions.clone())
+    }
+
+    /// On which terms it stores.
+    pub(in crate::storage) fn terms(&self) -> Terms {
+        self.terms
     }
 
     /// Stores as a sync does.
@@ -427,6 +442,7 @@ impl Sink {
         {
             journal.completed(&path, source, placing.file.file(), placing.file.directory());
         }
+        self.linkable.stored(&path);
         self.files += 1;
         self.bytes += bytes;
         events(SinkEvent::FileDone(FileDone { path, bytes, root }));

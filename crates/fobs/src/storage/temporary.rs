@@ -12,6 +12,7 @@ use super::attributes::{Applier, Attributes, HOLD, Handle, Unkept, Unset, open_h
 use super::beneath::{Links, kind};
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::record::Meta;
+use crate::options::Overwrite;
 
 #[cfg(test)]
 pub(super) mod faults;
@@ -27,12 +28,14 @@ const PREALLOCATE_MIN: u64 = 1 << 20;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
-/// How modes and times are set.
+/// How modes and times are set, and names taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keeping {
     pub(super) modes: Modes,
     /// As at the source; else the time of writing.
     pub(super) times: bool,
+    /// What becomes of a name that is taken.
+    pub(super) overwrite: Overwrite,
 }
 
 /// How modes are set.
@@ -87,9 +90,25 @@ impl Temporary {
 
     /// Moves it to `to` if that does not exist.
     fn rename_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
+        #[cfg(test)]
+        faults::strike(faults::Call::RenameToNew)?;
         at::rename_new(&self.directory, self.name.as_component(), to)?;
         self.in_place = true;
         Ok(())
+    }
+
+    /// Likewise, on a file system that cannot `rename` so: by one more name, which never replaces one.
+    fn link_to_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
+        // On drop the temporary name goes.
+        at::link(&self.directory, self.name.as_component(), &self.directory, to)
+    }
+
+    /// Moves it to `to`, where what has that name stays.
+    fn take_new(&mut self, to: Component<'_>) -> Result<(), Errno> {
+        match self.rename_to_new(to) {
+            Err(Errno::INVAL | Errno::NOSYS) => self.link_to_new(to),
+            moved => moved,
+        }
     }
 
     /// The existing entry at `to`: only what may be sent is replaced.
@@ -179,19 +198,20 @@ impl TemporaryFile {
         Ok(TemporaryFile { file: Arc::new(file), temporary, may_be_longer: reserved > 0 })
     }
 
-    /// Goes on with the temporary file of `name`, in a journalled transfer, or with the file of that name
-    /// itself: the one that `is_meant`. `None`: neither is it.
+    /// Goes on with the temporary file of `name`, in a journalled transfer, or, where names may be replaced,
+    /// with the file of that name itself: the one that `is_meant`. `None`: neither is it.
     pub(super) fn resume(
         suffix: &Suffix,
         directory: Arc<OwnedFd>,
         name: Component<'_>,
+        overwrite: Overwrite,
         is_meant: impl Fn(&Stat) -> bool,
     ) -> Result<Option<TemporaryFile>, Errno> {
         let part = temporary(name, suffix);
         let temporary = part.as_component();
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         if !is_file(&directory, temporary, &is_meant)? {
-            if !is_file(&directory, name, &is_meant)? {
+            if overwrite == Overwrite::Refuse || !is_file(&directory, name, &is_meant)? {
                 return Ok(None);
             }
             // It was complete once, or is another program's.
@@ -269,6 +289,9 @@ impl TemporaryFile {
         }
         let now = ModeNow::Is(OWN_MODE);
         let mut kept = applier.dress(open_handle(&*self.file), now, meta, attributes);
+        if applier.keeping.overwrite == Overwrite::Refuse {
+            return self.temporary.take_new(name).map(|()| kept);
+        }
         // Nearly always `name` does not exist, and a check first would cost one call per small file.
         match self.temporary.rename_to_new(name) {
             Ok(()) => return Ok(kept),
@@ -364,6 +387,9 @@ pub(super) fn place(
         // Its first name has it all.
         Thing::Name(..) => Ok(()),
     };
+    if applier.keeping.overwrite == Overwrite::Refuse {
+        return temporary.take_new(name).map(|()| kept);
+    }
     match temporary.rename_to_new(name) {
         Err(Errno::EXIST | Errno::INVAL | Errno::NOSYS) => {
             let is_special = matches!(thing, Thing::Special(..));

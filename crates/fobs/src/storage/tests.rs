@@ -9,4 +9,5 @@ mod privileges;
 mod round_trip;
 mod sources;
 mod support;
+mod terms;
 mod wire;

@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::name::Component;
 use crate::name::ours::{is_journal, suffix_in};
 use crate::options::sync::SyncOptions;
+use crate::options::{Overwrite, Sight, Terms};
 
 /// Only the owner may access directories until they are complete.
 const DIRECTORY_MODE: u32 = 0o700;
@@ -87,6 +88,8 @@ pub(super) struct Tree {
     top_meta: Option<Meta>,
     /// The top directory before the journal was made in it.
     before: Option<Meta>,
+    /// On which terms it is stored.
+    terms: Terms,
 }
 
 /// How paths in the transfer map to paths at the destination.
@@ -136,7 +139,13 @@ impl Tree {
             leaves_top: false,
             top_meta: None,
             before: None,
+            terms: Terms::default(),
         }
+    }
+
+    /// The same on these terms.
+    pub(super) fn under(self, terms: Terms) -> Tree {
+        Tree { terms, ..self }
     }
 
     /// Tells what the top directory was before the journal was made in it.
@@ -146,7 +155,8 @@ impl Tree {
 
     /// Stores as a sync does.
     pub(super) fn follow(&mut self, sync: &SyncOptions) {
-        self.backups = sync.backup.clone().map(Backups::new);
+        let may_rename = self.terms == Terms::default();
+        self.backups = sync.backup.clone().filter(|_| may_rename).map(Backups::new);
         if sync.only_delete {
             self.top_meta = self.before;
         }
@@ -218,7 +228,7 @@ impl Tree {
             match made {
                 Ok(()) => return Ok(LevelState::Created),
                 Err(Errno::EXIST) => {}
-                Err(errno) => return give_up(sentence("make the directory", path, errno)),
+                Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
             }
         }
         match self.hold(&place) {
@@ -228,11 +238,14 @@ impl Tree {
                 }
                 Ok(LevelState::Existing)
             }
-            Err(Errno::NOTDIR) => {
+            Err(errno @ Errno::NOTDIR) => {
                 let shown = show(&place);
-                let message = format!(
-                    "cannot make the directory '{shown}': there is something else of that name; move it away"
-                );
+                let message = match self.terms.sight {
+                    Sight::Own => veiled(self.terms, "make the directory", path, errno),
+                    Sight::Whole => format!(
+                        "cannot make the directory '{shown}': there is something else of that name; move it away"
+                    ),
+                };
                 match self.naming {
                     // The destination itself: nothing can be stored.
                     Naming::First { .. } if !place.contains(&b'/') => {
@@ -241,7 +254,7 @@ impl Tree {
                     _ => give_up(message),
                 }
             }
-            Err(errno) => give_up(sentence("enter the directory", path, errno)),
+            Err(errno) => give_up(veiled(self.terms, "enter the directory", path, errno)),
         }
     }
 
@@ -273,6 +286,7 @@ impl Tree {
         }
         let mode_now = match (level.state, self.applier.keeping.modes) {
             (LevelState::Skipped, _) => return Err(Trouble::Skipped),
+            (LevelState::Existing, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
             (LevelState::Existing, Modes::Ordinary { .. })
                 if !self.applier.keeping.times && attributes.is_none() =>
             {
@@ -344,8 +358,8 @@ impl Tree {
         let found = path::split_name(&from)
             .map_err(Errno::from)
             .and_then(|(parent, name)| self.hold(parent).map(|parent| (parent, name)));
-        let (parent, name) =
-            found.map_err(|errno| Trouble::Path(sentence("find the first name of", path, errno)))?;
+        let (parent, name) = found
+            .map_err(|errno| Trouble::Path(veiled(self.terms, "find the first name of", path, errno)))?;
         // A directory's names are not files; the kernel refuses other links to one by itself.
         self.make(path, "make the hard link", &Thing::Name(&parent, name), Meta::default(), None)
     }
@@ -367,9 +381,29 @@ impl Tree {
             place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
         });
         match made {
-            Ok(set) => set.map_err(|unset| not_set(&unset, path)),
-            Err(errno) => Err(Trouble::Path(sentence(what, path, errno))),
+            Ok(set) => {
+                if self.terms.overwrite == Overwrite::Refuse {
+                    self.remember(path, &at);
+                }
+                set.map_err(|unset| not_set(&unset, path))
+            }
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, what, path, errno))),
         }
+    }
+
+    /// Has the journal know what was made, so that a later run of the transfer does not take it for another's.
+    fn remember(&mut self, path: &[u8], at: &[u8]) {
+        let Ok((parent, name)) = path::split_name(at) else { return };
+        let made = self.hold(parent).and_then(|parent| at::stat(&parent, name));
+        if let (Ok(stat), Some(journal)) = (made, &mut self.journal) {
+            journal.made(path, &stat);
+        }
+    }
+
+    /// Whether an earlier run of the same transfer stored what has this path.
+    pub(super) fn has_stored(&mut self, path: &[u8]) -> bool {
+        let view = self.view();
+        self.journal().and_then(|journal| journal.history(view)).is_some_and(|mut past| past.has_stored(path))
     }
 
     /// Whether every directory has ended.
@@ -438,6 +472,31 @@ fn named_as_ours(path: &[u8]) -> Trouble {
     Trouble::Path(format!(
         "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
     ))
+}
+
+/// Why a path could not be stored. Where the sender may not look, nothing is said of what is in the way.
+fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> String {
+    let shown = show(path);
+    match (terms.overwrite, terms.sight, errno) {
+        (Overwrite::Refuse, _, Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY) => format!(
+            "cannot store '{shown}': its name was taken before, and this key replaces nothing; give it a new name"
+        ),
+        (
+            _,
+            Sight::Own,
+            Errno::EXIST
+            | Errno::ISDIR
+            | Errno::NOTEMPTY
+            | Errno::NOTDIR
+            | Errno::NOENT
+            | Errno::LOOP
+            | Errno::XDEV,
+        ) => format!(
+            "cannot store '{shown}': something else has its name or that of its directory, which is not for this \
+             key to know; give it a new name, or ask whoever runs the server"
+        ),
+        _ => sentence(what, path, errno),
+    }
 }
 
 /// Something of a path that is complete could not be set.

@@ -24,6 +24,7 @@ use crate::control::message::PathRole;
 use crate::control::{ControlChannel, Peer};
 use crate::engine::Throttle;
 use crate::error::Result;
+use crate::rights::Permit;
 use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
 use crate::storage::{Base, expand_here};
 use crate::{Carrier, Event, EventSink, Location, Remote, Transfer, TransferOptions};
@@ -134,8 +135,8 @@ impl Host for Login {
     fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         Ok(Policy {
             base: Base::Ambient,
-            read_only: false,
-            rights: None,
+            permit: Permit::of_the_user(),
+            within: Vec::new(),
             udp_ip: [127, 0, 0, 1].into(),
             udp_ports: UDP_PORTS,
             streams: StreamEntrance::Own,

@@ -37,6 +37,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         names: Vec::new(),
         client: None,
         privileges: crate::options::Privileges::OfTheUser,
+        terms: crate::options::Terms::default(),
         holder: "tester".to_owned(),
     })
     .unwrap()

@@ -338,6 +338,7 @@ impl World {
             names: Vec::new(),
             client: None,
             privileges: crate::options::Privileges::OfTheUser,
+            terms: crate::options::Terms::default(),
             holder: "tester".to_owned(),
         })
         .unwrap()

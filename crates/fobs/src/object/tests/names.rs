@@ -118,8 +118,9 @@ fn a_key_looks_where_it_reads_and_changes_where_it_writes() {
     let session = as_key("write-only");
     assert!(denied(session.list("a").map(drop)) && denied(session.stat("a").map(drop)));
     session.make_directory("a/made").unwrap();
-    session.remove("a/made").unwrap();
+    assert!(denied(session.remove("a/made")) && denied(session.remove_tree("a")));
     let session = as_key("read-write,path=\"a\"");
+    session.remove("a/made").unwrap();
     assert_eq!(session.list("a").unwrap().len(), 1);
     assert!(denied(session.list("c").map(drop)) && denied(session.list("").map(drop)));
     assert!(denied(session.remove_tree("c")) && denied(session.make_directories("new/deep")));

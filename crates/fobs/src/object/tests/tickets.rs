@@ -115,7 +115,7 @@ fn a_destination_fetches_only_where_it_may() {
     let (source, destination) = daemons();
     let signed = ticket(&source, &["set/two"], 5000);
     destination.authorize_client_with("read-only");
-    refused(&open(&destination), &signed, "may not write");
+    refused(&open(&destination), &signed, "may not have the server fetch");
     destination.authorize_client_with("read-write,path=\"own\"");
     for place in ["", "other", "own/../other", "../x"] {
         let error = open(&destination).call().fetch(place, &signed).unwrap_err();

@@ -1,12 +1,24 @@
 //! The options before a key: `read-write,path="sub/dir",sessions=2,rate=1Gbit,open-files=128`.
 
+use super::KEY_TYPE;
 use super::limits::{KeyLimits, parse_count, parse_rate};
-use super::{DirectionRights, KEY_TYPE, Rights};
+use crate::error::Error;
 use crate::options::Privileges;
+use crate::rights::{Access, Rights};
 
-/// What may stand there, for messages.
-const KNOWN: &str =
-    "read-only, read-write, write-only, privileged, path=\"sub/dir\", sessions=N, rate=RATE and open-files=N";
+/// What may stand there beside an access, as it is written, and what it says.
+const OTHERS: [(&str, &str); 5] = [
+    ("privileged", "files may get owners, set-id bits, devices and any attributes"),
+    ("path=\"sub/dir\"", "only there; may be given more than once"),
+    ("sessions=N", "at most N copies at once"),
+    ("rate=RATE", "at most this rate over all its copies, as in 500Mbit"),
+    ("open-files=N", "at most N file descriptors of the daemon"),
+];
+
+/// The options that may stand before a key, as they are written, each with what it lets the key do.
+pub fn key_options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    Access::ALL.into_iter().map(|access| (access.name(), access.summary())).chain(OTHERS)
+}
 
 /// Length of the options: up to the first white space outside quotes.
 pub(super) fn options_len(line: &[u8]) -> Result<usize, String> {
@@ -30,7 +42,7 @@ pub(super) fn options_len(line: &[u8]) -> Result<usize, String> {
 
 /// The rights and limits that the options give.
 pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), String> {
-    let (mut direction, mut paths, mut limits) = (None, Vec::new(), KeyLimits::default());
+    let (mut access, mut paths, mut limits) = (None, Vec::new(), KeyLimits::default());
     let mut privileges = Privileges::Withheld;
     let mut rest = options;
     while !rest.is_empty() {
@@ -38,17 +50,14 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
         match option.value {
             None if option.name == b"privileged" => privileges = Privileges::OfTheUser,
             None => {
-                let rights = DirectionRights::from_name(option.name).ok_or_else(|| unknown(option.name))?;
-                if direction.replace(rights).is_some() {
-                    return Err(
-                        "read-only, read-write and write-only exclude each other; keep one".to_owned()
-                    );
+                let named = Access::from_name(option.name).ok_or_else(|| unknown(option.name))?;
+                if access.replace(named).is_some() {
+                    let names = listed(Access::ALL.map(Access::name).into_iter());
+                    return Err(format!("{names} exclude each other; keep one"));
                 }
             }
             Some(value) => match option.name {
-                b"path" => paths.push(normalised(&value).ok_or_else(|| {
-                    format!("path {:?} leaves the root; it must lie below", String::from_utf8_lossy(&value))
-                })?),
+                b"path" => paths.push(value),
                 b"sessions" => once("sessions", &mut limits.sessions, parse_count(&value))?,
                 b"rate" => once("rate", &mut limits.rate_bps, parse_rate(&value))?,
                 b"open-files" => once("open-files", &mut limits.open_files, parse_count(&value))?,
@@ -63,11 +72,9 @@ pub(super) fn parse_options(options: &[u8]) -> Result<(Rights, KeyLimits), Strin
         };
     }
     limits.check()?;
-    let direction = direction.unwrap_or(DirectionRights::ReadOnly);
-    if direction == DirectionRights::ReadOnly && privileges == Privileges::OfTheUser {
-        return Err("privileged is about what is written; add read-write or write-only".to_owned());
-    }
-    Ok((Rights { direction, privileges, paths }, limits))
+    let rights = Rights::new(access.unwrap_or(Access::ReadOnly)).with_privileges(privileges);
+    let rights = paths.iter().try_fold(rights.map_err(why)?, |rights, path| rights.with_path(path));
+    Ok((rights.map_err(why)?, limits))
 }
 
 /// One option: `NAME` or `NAME=VALUE`.
@@ -93,7 +100,21 @@ fn next_option(text: &[u8]) -> Result<(RawOption<'_>, &[u8]), String> {
 }
 
 fn unknown(name: &[u8]) -> String {
-    format!("option {:?} is unknown; there are {KNOWN}", String::from_utf8_lossy(name))
+    let known = listed(key_options().map(|(syntax, _)| syntax));
+    format!("option {:?} is unknown; there are {known}", String::from_utf8_lossy(name))
+}
+
+fn why(error: Error) -> String {
+    error.message
+}
+
+/// `a, b and c`.
+fn listed(names: impl Iterator<Item = &'static str>) -> String {
+    let names: Vec<_> = names.collect();
+    match names.as_slice() {
+        [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+        few => few.join(", "),
+    }
 }
 
 fn once<T>(name: &str, place: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
@@ -116,19 +137,4 @@ fn quoted_value(text: &[u8]) -> Result<(Vec<u8>, &[u8]), String> {
         }
     }
     Err("a quote is not closed".to_owned())
-}
-
-/// A path below the root without empty and `.` components and slashes at the ends; `None` if it has a `..` or
-/// a NUL. The root itself is empty.
-pub(crate) fn normalised(path: &[u8]) -> Option<Vec<u8>> {
-    let mut components = Vec::new();
-    for component in path.split(|byte| *byte == b'/') {
-        match component {
-            b"" | b"." => {}
-            b".." => return None,
-            name if name.contains(&0) => return None,
-            name => components.push(name),
-        }
-    }
-    Some(components.join(&b'/'))
 }

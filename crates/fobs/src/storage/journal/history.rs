@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::format::{Completion, Current};
+use crate::options::Overwrite;
 use crate::storage::identity::{Identity, destination_mark, fingerprint, same_path};
 use crate::storage::temporary::temporary_path;
 use crate::storage::view::View;
@@ -44,6 +45,8 @@ pub(super) struct Past {
     current: Option<Current>,
     /// The suffix of the temporary names.
     suffix: [u8; 6],
+    /// Whether a file that has its name may be gone on with.
+    overwrite: Overwrite,
     /// Paths that were not complete, where a transfer may name a path twice: what comes last must win, so the
     /// second is sent too.
     sent: Option<Mutex<HashSet<[u8; 8]>>>,
@@ -54,6 +57,7 @@ impl Past {
         mut completions: Vec<Completion>,
         current: Option<Current>,
         suffix: [u8; 6],
+        overwrite: Overwrite,
         may_repeat: bool,
     ) -> Past {
         completions.retain(|completion| *completion != Completion::WITHDRAWN);
@@ -67,7 +71,7 @@ impl Past {
             same
         });
         completions.shrink_to_fit();
-        Past { completions, current, suffix, sent: may_repeat.then(Mutex::default) }
+        Past { completions, current, suffix, overwrite, sent: may_repeat.then(Mutex::default) }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -119,6 +123,15 @@ impl History {
         }
     }
 
+    /// Whether what has `path` is what an earlier run stored there.
+    pub fn has_stored(&mut self, path: &[u8]) -> bool {
+        let half = path_half(&fingerprint(path, &Identity::default()));
+        let past = Arc::clone(&self.past);
+        let found = past.completions.binary_search_by_key(&half, |completion| path_half(&completion.source));
+        let found = found.ok().and_then(|index| past.completions.get(index));
+        found.is_some_and(|completion| self.complete(path, completion) == Held::Complete)
+    }
+
     fn complete(&mut self, path: &[u8], completion: &Completion) -> Held {
         match self.view.stat(path) {
             Ok(stat) if destination_mark(&stat) == completion.destination => Held::Complete,
@@ -130,7 +143,9 @@ impl History {
     fn partial(&mut self, current: &Current) -> Held {
         let temporary = temporary_path(&current.place, &self.past.suffix);
         let mut stands = |place: &[u8]| self.view.stat_at(place).is_ok_and(|stat| current.is_in(&stat));
-        match temporary.is_ok_and(|temporary| stands(&temporary)) || stands(&current.place) {
+        let may_have_name = self.past.overwrite == Overwrite::Replace;
+        let is_there = temporary.is_ok_and(|temporary| stands(&temporary));
+        match is_there || may_have_name && stands(&current.place) {
             true => Held::Partial { len: current.len, stack: current.stack.clone() },
             false => Held::Nothing,
         }

@@ -18,6 +18,7 @@ use super::format::{
 use super::store::{FileStore, Store};
 use crate::error::{Error, ErrorKind};
 use crate::name::Component;
+use crate::options::Sight;
 use crate::storage::at;
 use crate::storage::beneath::kind;
 use crate::storage::own::open_own;
@@ -39,6 +40,8 @@ pub(super) struct Asker<'a> {
     pub(super) key: [u8; 16],
     /// The destination as the user named it.
     pub(super) destination: &'a [u8],
+    /// Whether it may know who else is at work there.
+    pub(super) sight: Sight,
 }
 
 /// What the journal of a running transfer says of it.
@@ -102,7 +105,9 @@ pub(super) fn lock(
                     },
                 };
                 if begin.elapsed() >= patience {
-                    let holder = running.as_ref().map(|running| &running.holder);
+                    let may_know =
+                        |holder: &&Holder| asker.sight == Sight::Whole || holder.client == asker.client;
+                    let holder = running.as_ref().map(|running| &running.holder).filter(may_know);
                     return Err(in_use(asker.destination, holder));
                 }
             }

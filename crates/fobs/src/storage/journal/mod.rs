@@ -32,12 +32,12 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Mode, OFlags, fstat};
+use rustix::fs::{Mode, OFlags, Stat, fstat};
 
 use self::book::{Book, LoadError};
 use self::format::{
-    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
-    encode_claim, encode_holder,
+    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_holder,
+    decode_origin, encode_claim, encode_holder,
 };
 use self::history::Past;
 use self::lock::Asker;
@@ -45,7 +45,7 @@ use self::store::{FileStore, Store};
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
 use super::at::{self, open_beneath};
 use super::beneath::{Links, sentence};
-use super::identity::{Fingerprint, destination_mark};
+use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
 use super::path::show;
 use super::temporary::random_suffix;
 use super::tree::open_self;
@@ -53,6 +53,7 @@ use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 use crate::name::ours::Suffix;
+use crate::options::{Overwrite, Sight, Terms};
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::any::load_any;
@@ -138,6 +139,8 @@ pub(super) struct JournalSpec<'a> {
     pub(super) transfer_id: TransferId,
     /// Who the client is, where it may come again while this session waits for it.
     pub(super) client: Option<ClientId>,
+    /// On which terms it is stored.
+    pub(super) terms: Terms,
     /// The peer, as another user is told while the destination is in use.
     pub(super) holder: &'a str,
     /// The destination as the user named it.
@@ -199,11 +202,9 @@ impl Journal {
         let name = journal_name(spec.top);
         let key = names::key(spec.top, spec.sources);
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
-        let locked = lock::lock(
-            spec.directory,
-            name.as_component(),
-            &Asker { transfer_id, client, key, destination },
-        )?;
+        let sight = spec.terms.sight;
+        let asker = Asker { transfer_id, client, key, destination, sight };
+        let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
         let Some(file) = locked else { return Ok(None) };
         let store: Arc<dyn Store> = Arc::new(file);
         let boot = boot_id();
@@ -212,7 +213,15 @@ impl Journal {
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
             Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
+        let is_foreign = sight == Sight::Own
+            && loaded.as_ref().is_some_and(|loaded| last_client(&*store, &loaded.origin.salt) != client);
+        let overwrite = spec.terms.overwrite;
+        if is_foreign && overwrite == Overwrite::Refuse {
+            // Another client may go on from it: it is not for this one to remove, nor to know.
+            return Ok(None);
+        }
         let (same, other) = match loaded {
+            Some(loaded) if is_foreign => (None, Some(loaded)),
             Some(loaded) if loaded.origin.key == key && spec.keep == Partial::Keep => (Some(loaded), None),
             other => (None, other),
         };
@@ -221,14 +230,19 @@ impl Journal {
         }
         let opened = match same {
             Some(loaded) => {
-                let past =
-                    Past::new(loaded.completions, loaded.current, loaded.origin.suffix, spec.may_repeat);
+                let past = Past::new(
+                    loaded.completions,
+                    loaded.current,
+                    loaded.origin.suffix,
+                    overwrite,
+                    spec.may_repeat,
+                );
                 Ok((loaded.book, loaded.origin.suffix, past, loaded.unsynced, Strays::Possible))
             }
             None => {
                 let origin = Origin { salt: random(), suffix: random_suffix(), key };
                 Book::create(store, boot, &origin).map(|book| {
-                    let past = Past::new(Vec::new(), None, origin.suffix, spec.may_repeat);
+                    let past = Past::new(Vec::new(), None, origin.suffix, overwrite, spec.may_repeat);
                     (book, origin.suffix, past, false, Strays::None)
                 })
             }
@@ -318,6 +332,14 @@ impl Journal {
             device: stat.st_dev,
             index,
         });
+    }
+
+    /// A link, device, fifo or socket of `path` is made.
+    pub(super) fn made(&mut self, path: &[u8], stat: &Stat) {
+        if self.keep == Partial::Keep {
+            let source = fingerprint(path, &Identity::default());
+            self.completions.push(Completion { source, destination: destination_mark(stat) });
+        }
     }
 
     /// Records what was completed since the last call, and the file that is partly stored. Returns the files
@@ -418,6 +440,13 @@ impl Drop for Journal {
             self.end_early();
         }
     }
+}
+
+/// Whose transfer a journal is of: the last one that held it.
+fn last_client(store: &dyn Store, salt: &Salt) -> Option<ClientId> {
+    let mut header = [0; format::HEADER_LEN];
+    let filled = store.read_at(&mut header, 0).unwrap_or(0);
+    decode_holder(salt, &header[..filled]).and_then(|holder| holder.client)
 }
 
 fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {

@@ -51,13 +51,15 @@ pub(crate) fn key(top: Top<'_>, sources: &[Vec<u8>]) -> [u8; 16] {
     key
 }
 
-/// Who a client with this key is; without one, who logs in as this process's user.
-pub fn client_id(key: Option<&[u8; 32]>) -> ClientId {
+/// Who a client with this key is; without one, who logs in as this process's user. `within` tells logins
+/// apart that see different parts of it.
+pub fn client_id(key: Option<&[u8; 32]>, within: &[u8]) -> ClientId {
     let mut hasher = blake3::Hasher::new_derive_key("FOBS journal 1: client");
     match key {
         Some(key) => hasher.update(key),
         None => hasher.update(&geteuid().as_raw().to_le_bytes()),
     };
+    hasher.update(within);
     let mut id = ClientId::default();
     id.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     id

@@ -19,6 +19,7 @@ pub(super) fn open_journal(directory: &Arc<OwnedFd>) -> Journal {
         keep: Partial::Keep,
         transfer_id: [0; 16],
         client: None,
+        terms: Terms::default(),
         holder: "tester",
         destination: b"x",
         may_repeat: false,

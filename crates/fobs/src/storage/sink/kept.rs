@@ -7,6 +7,7 @@ use blake3::hazmat::ChainingValue;
 
 use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
 use crate::error::Result;
+use crate::options::Terms;
 use crate::storage::attributes::{Attributes, write_zeros};
 use crate::storage::beneath::sentence;
 use crate::storage::path::show;
@@ -14,23 +15,51 @@ use crate::storage::record::Record;
 use crate::storage::tree::{Attempt, Trouble, protocol};
 use crate::storage::tree_hash::Tail;
 
-/// Most paths in [`Unstored`]; past it no hard link is made.
-const UNSTORED_MAX: usize = 1 << 20;
+/// Most paths in [`Linkable`]; past it no hard link is made.
+const PATHS_MAX: usize = 1 << 20;
 
-/// The files that are not stored, because no link may lead to what has their name from before: hashes of
-/// their paths.
-#[derive(Debug, Default)]
-pub(super) struct Unstored(HashSet<u64>);
+/// The names that a hard link may lead to, as hashes of their paths.
+#[derive(Debug)]
+pub(super) enum Linkable {
+    /// All but these, which are not stored: what has their name is from before.
+    AllBut(HashSet<u64>),
+    /// These, which this session stored, and those that the journal knows: what is from before is nothing for
+    /// the sender.
+    Only(HashSet<u64>),
+}
 
-impl Unstored {
-    fn add(&mut self, path: &[u8]) {
-        if self.0.len() < UNSTORED_MAX {
-            self.0.insert(Unstored::key(path));
+impl Linkable {
+    pub(super) fn under(terms: Terms) -> Linkable {
+        match terms == Terms::default() {
+            true => Linkable::AllBut(HashSet::new()),
+            false => Linkable::Only(HashSet::new()),
         }
     }
 
-    fn may_have(&self, path: &[u8]) -> bool {
-        self.0.len() == UNSTORED_MAX || self.0.contains(&Unstored::key(path))
+    /// This path is stored.
+    pub(super) fn stored(&mut self, path: &[u8]) {
+        if let Linkable::Only(paths) = self
+            && paths.len() < PATHS_MAX
+        {
+            paths.insert(Linkable::key(path));
+        }
+    }
+
+    /// This path is not.
+    fn forget(&mut self, path: &[u8]) {
+        match self {
+            Linkable::AllBut(paths) if paths.len() < PATHS_MAX => drop(paths.insert(Linkable::key(path))),
+            Linkable::AllBut(_) => {}
+            Linkable::Only(paths) => drop(paths.remove(&Linkable::key(path))),
+        }
+    }
+
+    /// Whether a link may lead there; `from_before` says whether the journal knows the path.
+    fn may_be(&self, path: &[u8], from_before: impl FnOnce() -> bool) -> bool {
+        match self {
+            Linkable::AllBut(paths) => paths.len() < PATHS_MAX && !paths.contains(&Linkable::key(path)),
+            Linkable::Only(paths) => paths.contains(&Linkable::key(path)) || from_before(),
+        }
     }
 
     fn key(path: &[u8]) -> u64 {
@@ -91,13 +120,14 @@ impl Sink {
             Record::Hardlink { path, target } => {
                 self.link_first(target, events)?;
                 self.root.hard_link(path, target);
-                let made = match self.unstored.may_have(target) {
-                    true => Err(Trouble::Path(format!(
+                let from_before = || self.target.tree().is_ok_and(|tree| tree.has_stored(target));
+                let made = match self.linkable.may_be(target, from_before) {
+                    false => Err(Trouble::Path(format!(
                         "cannot make the hard link '{}': the file's first name '{}' was not stored; copy it again",
                         show(path),
                         show(target)
                     ))),
-                    false => self.target.tree().and_then(|tree| tree.hard_link(path, target)),
+                    true => self.target.tree().and_then(|tree| tree.hard_link(path, target)),
                 };
                 self.others.links += self.made(made, path, events)?;
             }
@@ -123,8 +153,9 @@ impl Sink {
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<u64> {
         let made = settle(made, path, events)?;
-        if made.is_none() {
-            self.forget(path);
+        match made {
+            Some(()) => self.linkable.stored(path),
+            None => self.forget(path),
         }
         Ok(made.iter().len() as u64)
     }
@@ -132,7 +163,7 @@ impl Sink {
     /// No link may lead to this path.
     pub(super) fn forget(&mut self, path: &[u8]) {
         if self.agreed.hard_links {
-            self.unstored.add(path);
+            self.linkable.forget(path);
         }
     }
 

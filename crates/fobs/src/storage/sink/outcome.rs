@@ -6,9 +6,10 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::process::umask;
 
-use super::SinkEvent;
+use super::{SinkEvent, SinkSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
+use crate::options::Sight;
 use crate::storage::path::show;
 use crate::storage::tree::{Attempt, Trouble, protocol};
 
@@ -86,6 +87,19 @@ pub(super) fn names_not_synced(errno: Errno) -> String {
         "the device does not confirm the last names: {}; every file is verified, and may have another name or none after a power cut",
         std::io::Error::from(errno)
     )
+}
+
+/// The error of a destination that cannot be used, for a sender that may not learn what is there.
+pub(super) fn unseen(spec: &SinkSpec, error: Error) -> Error {
+    if spec.terms.sight == Sight::Whole || error.kind != ErrorKind::Destination {
+        return error;
+    }
+    let message = format!(
+        "cannot write to '{}': its directory does not exist or may not be written, or something else has that name, \
+         which is not for this key to know; ask whoever runs the server",
+        show(&spec.destination)
+    );
+    Error::new(ErrorKind::Destination, message)
 }
 
 pub(super) fn nothing_wanted() -> Error {

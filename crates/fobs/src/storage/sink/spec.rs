@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::error::Result;
 use crate::event::{FileError, OtherEntries};
-use crate::options::Privileges;
+use crate::options::{Privileges, Stamps, Terms};
 use crate::storage::FileDone;
 use crate::storage::attributes::Preserve;
 use crate::storage::basis::{Basis, open_all};
@@ -29,6 +29,8 @@ pub struct SinkSpec {
     pub preserve: Preserve,
     /// What of that files may get here.
     pub privileges: Privileges,
+    /// On which terms what comes is stored.
+    pub terms: Terms,
     /// Fsync each file before renaming it, then its directory.
     pub fsync: bool,
     /// What stays if the transfer is interrupted.
@@ -47,6 +49,21 @@ pub struct SinkSpec {
 }
 
 impl SinkSpec {
+    /// What of `preserve` is given to what is stored.
+    pub(super) fn given(&self) -> Preserve {
+        match self.terms.stamps {
+            Stamps::Senders => self.preserve.clone(),
+            Stamps::Ours => Preserve {
+                modes: false,
+                times: false,
+                owner: false,
+                group: false,
+                acls: false,
+                ..self.preserve.clone()
+            },
+        }
+    }
+
     /// Opens the directories of `--link-dest`; a single source has this name.
     pub(super) fn open_bases(&self, name: Option<&[u8]>) -> Result<Vec<Basis>> {
         let end = self.destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
@@ -124,6 +141,7 @@ pub(super) fn open_journal(
         keep: if spec.shape == SourceShape::Stream { Partial::Discard } else { spec.keep },
         transfer_id: spec.transfer_id,
         client: spec.client,
+        terms: spec.terms,
         holder: &spec.holder,
         destination: &spec.destination,
         may_repeat: contents && count > 1,

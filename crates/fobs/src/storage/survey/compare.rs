@@ -12,8 +12,8 @@ use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::Target;
-use crate::options::Privileges;
 use crate::options::sync::{DeleteWhen, SyncOptions};
+use crate::options::{Overwrite, Privileges, Sight, Terms};
 use crate::storage::beneath::{kind, meta};
 use crate::storage::identity::Identity;
 use crate::storage::journal::{Adoption, Adoptions, Held, History};
@@ -37,13 +37,15 @@ pub struct Compare {
     later: Later,
     /// For the user.
     notices: Vec<String>,
+    terms: Terms,
 }
 
 impl Compare {
     /// For what `sink` stores.
     pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
         let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
-        Compare { history, adoptions, view, rules, target: None, later: sink.later(), notices: Vec::new() }
+        let (later, terms) = (sink.later(), sink.terms());
+        Compare { history, adoptions, view, rules, target: None, later, notices: Vec::new(), terms }
     }
 
     /// For what `sink` stores in a sync.
@@ -54,7 +56,8 @@ impl Compare {
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
     ) -> Compare {
-        let notices = if options.only_delete { Vec::new() } else { missing_bases(sink) };
+        let may_tell = !options.only_delete && sink.terms().sight == Sight::Whole;
+        let notices = if may_tell { missing_bases(sink) } else { Vec::new() };
         let (durability, bases) = (sink.durability(), Bases::of(sink));
         let (view, backups) = (sink.view(), sink.backups());
         let target = Some(Target::new(view, options, sources, privileges, durability, bases, backups));
@@ -78,6 +81,9 @@ impl Compare {
 
     /// Deletes what the sources do not have, now or at the end; every row was answered.
     pub fn delete(&mut self, report: &mut dyn FnMut(Deleted)) {
+        if self.terms.sight == Sight::Own {
+            return;
+        }
         let Some(extraneous) = self.target.as_mut().and_then(Target::take_extraneous) else { return };
         match extraneous.when() {
             None => {}
@@ -93,12 +99,23 @@ impl Compare {
         if self.target.is_some() {
             return Ruling { plan: Plan::Sync, changes: Changes::default() };
         }
+        if self.is_made(row) {
+            return Ruling { plan: Plan::Skip, changes: Changes::default() };
+        }
         let standing = self.standing(row);
         let mut ruling = decide(row, &standing, &self.rules);
         if standing.held == Held::Changed && ruling.plan == Plan::Send {
             ruling.changes.insert(Changes::STARTS_OVER);
         }
         ruling
+    }
+
+    /// Whether an earlier run made a link or the like, where making it again would fail.
+    fn is_made(&mut self, row: &Row) -> bool {
+        let is_one =
+            matches!(row.kind, RowKind::Symlink { .. } | RowKind::Hardlink { .. } | RowKind::Special { .. });
+        let past = self.history.as_mut().filter(|_| is_one && self.terms.overwrite == Overwrite::Refuse);
+        past.is_some_and(|past| past.has_stored(&row.path))
     }
 
     fn standing(&mut self, row: &Row) -> Standing {
@@ -128,7 +145,9 @@ impl Compare {
     pub fn is_slow(&self, ruling: &Ruling) -> bool {
         match ruling.plan {
             Plan::Append => true,
-            Plan::Sync => self.target.as_ref().is_some_and(Target::reads_contents),
+            Plan::Sync => {
+                self.terms.sight == Sight::Whole && self.target.as_ref().is_some_and(Target::reads_contents)
+            }
             Plan::Done => self.rules.compare == CompareBy::Content,
             _ => false,
         }
@@ -143,7 +162,10 @@ impl Compare {
                 RowKind::File => self.history.as_mut().map_or(Held::Nothing, lookup),
                 _ => Held::Nothing,
             };
-            return target.answer(row, held);
+            return match self.terms.sight {
+                Sight::Whole => target.answer(row, held),
+                Sight::Own => target.answer_unseen(row, held, self.history.as_mut()),
+            };
         }
         let decision = match plan {
             Plan::Send => Decision::Send,

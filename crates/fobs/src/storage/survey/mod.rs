@@ -2,7 +2,7 @@
 //!
 //! A [`Row`] describes an entry, a [`Choice`] answers it. A [`Lister`] makes the rows, [`Compare`] the
 //! choices: [`rules`] decides for `cp` and [`sync`] for `sync` from what is known, without I/O; [`target`]
-//! does the I/O around `sync`.
+//! does the I/O around `sync`, and [`unseen`] answers who may not learn what is there.
 
 mod bases;
 mod choice;
@@ -17,6 +17,7 @@ mod rules;
 mod stays;
 pub(crate) mod sync;
 mod target;
+mod unseen;
 
 pub use choice::{CHOICES_LEN, Changes, Choice, Decision};
 pub use compare::Compare;

@@ -18,8 +18,8 @@ use super::stays::Durability;
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
 use crate::name::Component;
 use crate::name::ours::is_journal;
-use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
+use crate::options::{Overwrite, Privileges};
 use crate::storage::Item;
 use crate::storage::at::{self, open_beneath};
 use crate::storage::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
@@ -106,7 +106,7 @@ impl Target {
         let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone()));
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
-        let keeping = Keeping { modes, times: preserve.times };
+        let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
         Target {
             view,
             options,
@@ -292,7 +292,7 @@ impl Target {
     }
 
     /// Whether entries of its kind are kept: others are only listed so that what has their name stays.
-    fn keeps(&self, row: &Row) -> bool {
+    pub(super) fn keeps(&self, row: &Row) -> bool {
         match &row.kind {
             RowKind::Symlink { .. } => self.options.preserve.links == SymbolicLinks::Kept,
             RowKind::Special { kind, .. } => {

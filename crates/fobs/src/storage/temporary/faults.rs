@@ -9,6 +9,8 @@ use rustix::io::Errno;
 pub enum Call {
     Write,
     Sync,
+    /// The rename that replaces nothing, which some file systems lack.
+    RenameToNew,
 }
 
 thread_local! {

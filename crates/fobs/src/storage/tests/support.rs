@@ -126,6 +126,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         names: Vec::new(),
         client: None,
         privileges: crate::options::Privileges::OfTheUser,
+        terms: crate::options::Terms::default(),
         holder: "tester".to_owned(),
     }
 }

@@ -21,7 +21,7 @@ impl Tree {
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
             .and_then(|(parent, name)| TemporaryFile::create(&mut self.names, parent, name, size))
             .map(|file| Placing { file, place })
-            .map_err(|errno| Trouble::Path(sentence("write", path, errno)))
+            .map_err(|errno| Trouble::Path(veiled(self.terms, "write", path, errno)))
     }
 
     /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
@@ -35,10 +35,11 @@ impl Tree {
         let Names::Journalled(suffix) = self.names else {
             return Err(protocol("a file goes on, and there is no journal").into());
         };
+        let overwrite = self.terms.overwrite;
         let resumed = path::split_name(&place)
             .map_err(Errno::from)
             .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
-            .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, is_meant));
+            .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
         match resumed {
             Ok(Some(file)) => Ok(Placing { file, place }),
             Ok(None) => {
@@ -48,7 +49,7 @@ impl Tree {
                 );
                 Err(Trouble::Path(message))
             }
-            Err(errno) => Err(Trouble::Path(sentence("go on with", path, errno))),
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, "go on with", path, errno))),
         }
     }
 
@@ -119,7 +120,7 @@ impl Tree {
         let meta = without_mark(name.as_bytes(), meta);
         match placing.file.commit(name, len, meta, attributes, &self.applier) {
             Ok(set) => set.map_err(|unset| not_set(&unset, path)),
-            Err(errno) => Err(Trouble::Path(sentence("write", path, errno))),
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, "write", path, errno))),
         }
     }
 

@@ -38,6 +38,7 @@ fn open(directory: &Path, command: Command) -> Result<Journal> {
         keep: Partial::Keep,
         transfer_id: command.transfer_id,
         client: command.client,
+        terms: Terms::default(),
         holder: "the first client",
         destination: b"place/x",
         may_repeat: false,
