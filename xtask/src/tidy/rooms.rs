@@ -127,6 +127,21 @@ const ROOMS: &[Room] = &[
         reason: "secure/ knows no socket and no session",
     },
     Room {
+        folder: "crates/fobs/src/rights",
+        forbidden: &[
+            "crate::engine",
+            "crate::server",
+            "crate::session",
+            "crate::storage",
+            "rustix",
+            "std::fs",
+            "std::io",
+            "std::net",
+            "std::thread",
+        ],
+        reason: "rights/ judges what a request says; it looks nothing up",
+    },
+    Room {
         folder: "crates/fobs/src/explain",
         forbidden: &["crate::engine", "crate::session", "crate::control", "std::net", "std::thread"],
         reason: "an explanation is a pure function of a record",

@@ -113,7 +113,7 @@ fn laptop(case: &Case) {
         fs::create_dir_all(case.local(name).parent().expect("it has one")).expect("own directory");
         write_random(&case.local(name), 30_000, &mut random);
     }
-    // Somebody who has taken over the laptop chooses times.
+    // A thief of the laptop chooses times.
     fs::File::open(case.local("data/photo"))
         .expect("own file")
         .set_modified(SystemTime::UNIX_EPOCH)

@@ -1,5 +1,5 @@
-//! What a request needs, member by member: each struct is taken apart whole, so that a new member does not
-//! compile before somebody says what it does.
+//! What a request needs, member by member: each struct is taken apart whole, so a new member does not compile
+//! until it is said here what it does.
 
 use super::Action;
 use crate::control::files::FileRequest;

@@ -7,7 +7,7 @@ use crate::control::files::{WireEntry, WireKind};
 use crate::control::message::Bytes;
 use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink};
+use crate::event::{Event, EventSink, Summary};
 use crate::options::{Carrier, Remote, SignedTicket, TransferOptions};
 use crate::secure::identity::PublicKey;
 use crate::secure::ticket::Ticket;
@@ -95,7 +95,21 @@ pub(super) fn run(
         let task = Task::Pull { paths: asked, sink, range: None };
         Caller::new(remote).run(task, manner)
     };
-    let outcome = std::thread::scope(|scope| {
+    let outcome = watched(pull, &token, go_on)?;
+    if let Some(failed) = outcome.errors.first() {
+        let message = format!("{} (and {} more)", failed.message, outcome.errors.len() - 1);
+        return Err(Error::new(ErrorKind::FileIo, message));
+    }
+    Ok(fetched.take())
+}
+
+/// Runs `pull` in a thread, and cancels it once `go_on` fails.
+fn watched(
+    pull: impl FnOnce() -> Result<Summary> + Send,
+    token: &CancelToken,
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<Summary> {
+    std::thread::scope(|scope| {
         let pulled = std::thread::Builder::new().name("fobs-fetch".to_owned()).spawn_scoped(scope, pull);
         let pulled = pulled.map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the server cannot start a thread: {error}"))
@@ -111,12 +125,7 @@ pub(super) fn run(
             Err(Error::new(ErrorKind::Internal, "the thread that fetched failed; report this bug"))
         });
         lost.and(outcome)
-    })?;
-    if let Some(failed) = outcome.errors.first() {
-        let message = format!("{} (and {} more)", failed.message, outcome.errors.len() - 1);
-        return Err(Error::new(ErrorKind::FileIo, message));
-    }
-    Ok(fetched.take())
+    })
 }
 
 /// Where the source is, and how it is asked.

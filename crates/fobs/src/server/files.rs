@@ -2,7 +2,7 @@
 
 mod hashes;
 
-use super::{Host, Wanted, fetch};
+use super::{Host, Policy, Wanted, fetch};
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
@@ -52,17 +52,7 @@ pub(super) fn serve(
             let extent = if *tree { Extent::Tree } else { Extent::One };
             names::remove(&policy.base, &path.0, extent, &mut go_on)?;
         }
-        FileRequest::MakeDirectory { path, parents: false } => {
-            match policy.permit.terms().sight {
-                Sight::Whole => names::make_directory(&policy.base, &path.0)?,
-                // Whether it existed is not for this client.
-                Sight::Own => names::have_directory(&policy.base, &path.0)?,
-            }
-        }
-        FileRequest::MakeDirectory { path, parents: true } => {
-            let may = |part: &[u8]| policy.permit.check(&Needs::at(part, &[Action::Create]));
-            names::make_directories(&policy.base, &path.0, &may)?;
-        }
+        FileRequest::MakeDirectory { path, parents } => make_directory(&policy, &path.0, *parents)?,
         FileRequest::Ticket { paths, size, life_s, holder } => {
             let holder = holder.as_ref().map(fetch::key_of).transpose()?;
             let life = Duration::from_secs(*life_s);
@@ -89,4 +79,15 @@ pub(super) fn serve(
         }
     }
     answer(entries, true)
+}
+
+/// Makes a directory, or with `parents` those above it too.
+fn make_directory(policy: &Policy, path: &[u8], parents: bool) -> Result<()> {
+    let may = |part: &[u8]| policy.permit.check(&Needs::at(part, &[Action::Create]));
+    match (parents, policy.permit.terms().sight) {
+        (true, _) => names::make_directories(&policy.base, path, &may),
+        (false, Sight::Whole) => names::make_directory(&policy.base, path),
+        // Whether it existed is not for this client.
+        (false, Sight::Own) => names::have_directory(&policy.base, path),
+    }
 }

@@ -1,6 +1,7 @@
 //! The destination tree: directories, links and files, all opened below one directory.
 
 mod files;
+mod terms;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use self::terms::veiled;
 use super::at::{self, open_beneath};
 use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
 use super::backups::Backups;
@@ -391,21 +393,6 @@ impl Tree {
         }
     }
 
-    /// Has the journal know what was made, so that a later run of the transfer does not take it for another's.
-    fn remember(&mut self, path: &[u8], at: &[u8]) {
-        let Ok((parent, name)) = path::split_name(at) else { return };
-        let made = self.hold(parent).and_then(|parent| at::stat(&parent, name));
-        if let (Ok(stat), Some(journal)) = (made, &mut self.journal) {
-            journal.made(path, &stat);
-        }
-    }
-
-    /// Whether an earlier run of the same transfer stored what has this path.
-    pub(super) fn has_stored(&mut self, path: &[u8]) -> bool {
-        let view = self.view();
-        self.journal().and_then(|journal| journal.history(view)).is_some_and(|mut past| past.has_stored(path))
-    }
-
     /// Whether every directory has ended.
     pub(super) fn is_complete(&self) -> bool {
         self.levels.is_empty()
@@ -472,31 +459,6 @@ fn named_as_ours(path: &[u8]) -> Trouble {
     Trouble::Path(format!(
         "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
     ))
-}
-
-/// Why a path could not be stored. Where the sender may not look, nothing is said of what is in the way.
-fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> String {
-    let shown = show(path);
-    match (terms.overwrite, terms.sight, errno) {
-        (Overwrite::Refuse, _, Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY) => format!(
-            "cannot store '{shown}': its name was taken before, and this key replaces nothing; give it a new name"
-        ),
-        (
-            _,
-            Sight::Own,
-            Errno::EXIST
-            | Errno::ISDIR
-            | Errno::NOTEMPTY
-            | Errno::NOTDIR
-            | Errno::NOENT
-            | Errno::LOOP
-            | Errno::XDEV,
-        ) => format!(
-            "cannot store '{shown}': something else has its name or that of its directory, which is not for this \
-             key to know; give it a new name, or ask whoever runs the server"
-        ),
-        _ => sentence(what, path, errno),
-    }
 }
 
 /// Something of a path that is complete could not be set.

@@ -11,6 +11,7 @@
 //!   history   what earlier runs stored
 //!   inspect   what a journal says that no transfer uses
 //!   unfinished  removing what is not gone on with
+//!   whose       whether a journal is for this transfer
 //! ```
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -26,6 +27,7 @@ mod sync;
 #[cfg(test)]
 mod tests;
 mod unfinished;
+mod whose;
 
 use std::fs::read_to_string;
 use std::os::fd::OwnedFd;
@@ -36,13 +38,14 @@ use rustix::fs::{Mode, OFlags, Stat, fstat};
 
 use self::book::{Book, LoadError};
 use self::format::{
-    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_holder,
-    decode_origin, encode_claim, encode_holder,
+    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
+    encode_claim, encode_holder,
 };
 use self::history::Past;
 use self::lock::Asker;
 use self::store::{FileStore, Store};
 use self::sync::{Finished, Finishing, Syncer, Unfinished};
+use self::whose::{Whose, whose};
 use super::at::{self, open_beneath};
 use super::beneath::{Links, sentence};
 use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
@@ -53,7 +56,7 @@ use super::view::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 use crate::name::ours::Suffix;
-use crate::options::{Overwrite, Sight, Terms};
+use crate::options::Terms;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use self::any::load_any;
@@ -202,8 +205,7 @@ impl Journal {
         let name = journal_name(spec.top);
         let key = names::key(spec.top, spec.sources);
         let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
-        let sight = spec.terms.sight;
-        let asker = Asker { transfer_id, client, key, destination, sight };
+        let asker = Asker { transfer_id, client, key, destination, sight: spec.terms.sight };
         let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
         let Some(file) = locked else { return Ok(None) };
         let store: Arc<dyn Store> = Arc::new(file);
@@ -213,21 +215,16 @@ impl Journal {
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
             Err(error) => return Err(unusable(name.as_bytes(), error)),
         };
-        let is_foreign = sight == Sight::Own
-            && loaded.as_ref().is_some_and(|loaded| last_client(&*store, &loaded.origin.salt) != client);
-        let overwrite = spec.terms.overwrite;
-        if is_foreign && overwrite == Overwrite::Refuse {
-            // Another client may go on from it: it is not for this one to remove, nor to know.
-            return Ok(None);
-        }
-        let (same, other) = match loaded {
-            Some(loaded) if is_foreign => (None, Some(loaded)),
-            Some(loaded) if loaded.origin.key == key && spec.keep == Partial::Keep => (Some(loaded), None),
-            other => (None, other),
+        let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
+            Some(Whose::NotForUs) => return Ok(None),
+            Some(Whose::Others(other)) => {
+                unfinished::remove(spec, &other);
+                None
+            }
+            Some(Whose::Ours(loaded)) => Some(loaded),
+            None => None,
         };
-        if let Some(other) = other {
-            unfinished::remove(spec, &other);
-        }
+        let overwrite = spec.terms.overwrite;
         let opened = match same {
             Some(loaded) => {
                 let past = Past::new(
@@ -440,13 +437,6 @@ impl Drop for Journal {
             self.end_early();
         }
     }
-}
-
-/// Whose transfer a journal is of: the last one that held it.
-fn last_client(store: &dyn Store, salt: &Salt) -> Option<ClientId> {
-    let mut header = [0; format::HEADER_LEN];
-    let filled = store.read_at(&mut header, 0).unwrap_or(0);
-    decode_holder(salt, &header[..filled]).and_then(|holder| holder.client)
 }
 
 fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {

@@ -92,7 +92,7 @@ fn no_record_touches_what_an_appender_found() {
     );
     assert_eq!(failed.len(), 1, "{failed:?}");
     let entered = [Record::Directory { path: b"dir" }, Record::DirectoryEnd { path: b"dir", meta: META }];
-    assert_eq!(failures(&mut sink, &entered, b""), [String::new(); 0]);
+    assert_eq!(failures(&mut sink, &entered, b""), Vec::<String>::new());
     assert_eq!(standing(&world), before);
     drop(sink);
     assert_eq!(names(&world.to("")), ["dir", "file", "link"], "no temporary name stays");
@@ -110,9 +110,9 @@ fn hard_links_lead_only_to_what_the_same_transfer_stored() {
             assert!(failed.len() == 1 && failed[0].contains("was not stored"), "{failed:?}");
         }
         assert_eq!(standing(&world), before);
-        assert_eq!(failures(&mut sink, &file(b"own"), b"mine"), [String::new(); 0]);
+        assert_eq!(failures(&mut sink, &file(b"own"), b"mine"), Vec::<String>::new());
         let linked = [Record::Hardlink { path: b"second", target: b"own" }];
-        assert_eq!(failures(&mut sink, &linked, b""), [String::new(); 0]);
+        assert_eq!(failures(&mut sink, &linked, b""), Vec::<String>::new());
         let inode = |name: &str| fs::metadata(world.to(name)).expect("stored").ino();
         assert_eq!(inode("own"), inode("second"));
     }
@@ -141,7 +141,7 @@ fn where_the_rename_is_missing_a_link_takes_the_name() {
         let before = standing(&world);
         let mut sink = open_with(&world, APPENDER, Preserve::default());
         plan(Call::RenameToNew, 0, errno);
-        assert_eq!(failures(&mut sink, &file(b"new"), b"mine"), [String::new(); 0]);
+        assert_eq!(failures(&mut sink, &file(b"new"), b"mine"), Vec::<String>::new());
         assert_eq!(fs::read(world.to("new")).expect("stored"), b"mine");
         assert_eq!(fs::metadata(world.to("new")).expect("stored").nlink(), 1, "the temporary name is gone");
         plan(Call::RenameToNew, 0, errno);
