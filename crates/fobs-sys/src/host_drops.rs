@@ -32,7 +32,7 @@ pub struct HostDrops {
 }
 
 /// Counts drops from its creation on.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct HostDropMeter {
     interface: String,
     before: HostDrops,

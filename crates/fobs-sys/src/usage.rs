@@ -41,17 +41,22 @@ pub struct ThreadUsage {
     pub delay_ns: u64,
 }
 
-/// Reads the scheduler statistics of the thread that created it, from any thread.
+/// The kernel's number of the calling thread.
+pub fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// Reads the scheduler statistics of a thread of this process, from any thread.
 #[derive(Debug)]
 pub struct ThreadMeter {
-    /// `/proc/thread-self/schedstat`, which the kernel ties to the thread when it is opened.
+    /// Its `schedstat`, which the kernel ties to the thread when it is opened.
     file: Option<File>,
 }
 
 impl ThreadMeter {
-    /// A meter of the calling thread. Where the kernel keeps no statistics, it reads 0.
-    pub fn of_this_thread() -> ThreadMeter {
-        ThreadMeter { file: File::open("/proc/thread-self/schedstat").ok() }
+    /// A meter of this thread. Where the kernel keeps no statistics, it reads 0.
+    pub fn of_thread(id: i32) -> ThreadMeter {
+        ThreadMeter { file: File::open(format!("/proc/self/task/{id}/schedstat")).ok() }
     }
 
     /// Current statistics; `None` if the thread has ended or there are none. One system call.
@@ -113,7 +118,7 @@ mod tests {
         let (send, receive) = std::sync::mpsc::channel();
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            send.send(ThreadMeter::of_this_thread()).unwrap();
+            send.send(ThreadMeter::of_thread(thread_id())).unwrap();
             while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
         });
         let meter = receive.recv().unwrap();

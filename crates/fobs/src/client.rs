@@ -14,6 +14,7 @@ mod resume;
 mod streams;
 
 use crate::cancel::{CancelHook, CancelToken};
+use crate::confine::{self, Domain};
 use crate::control::message::{Hello, Open, PathRole, Reuse, STEER};
 use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
 use crate::direction::TransferDirection;
@@ -181,6 +182,7 @@ impl Client<'_> {
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
+        let domain = Domain::of_receiver(sink.writes_below()?);
         let job = ReceiveJob {
             link,
             streams,
@@ -201,7 +203,9 @@ impl Client<'_> {
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
-        let outcome = engine::receive(job)
+        let receive = || engine::receive(job);
+        let outcome = confine::within(domain, "fobs-receive", receive)
+            .and_then(|outcome| outcome)
             .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);

@@ -28,6 +28,7 @@ use self::tally::Tally;
 use self::tickets::Tickets;
 use self::visit::Visit;
 use crate::cancel::CancelToken;
+use crate::confine::{self, Walls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ServeOptions;
 use crate::restrict::open_root;
@@ -68,7 +69,7 @@ struct Daemon {
     /// What strangers make us write.
     tally: Tally,
     metrics: Arc<Metrics>,
-    tickets: Tickets,
+    tickets: Arc<Tickets>,
     /// Where its own key is.
     identity_path: PathBuf,
     /// Ends every session and every handshake.
@@ -199,6 +200,7 @@ impl Server {
         if let Some(address) = server.metrics_address() {
             server.log.server("metrics", &format!("metrics at http://{address}/metrics"));
         }
+        server.log.server("walls", &format!("walls around each session: {}", Walls::here()));
         if let Some(line) = descriptors::shortage(options.sessions_max) {
             server.log.server("descriptors", &line);
         }
@@ -246,7 +248,7 @@ impl Server {
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),
-            tickets: Tickets::beside(&self.identity_path),
+            tickets: Arc::new(Tickets::beside(&self.identity_path)),
             identity_path: self.identity_path,
             metrics: self.handle.0.metrics.clone(),
             stop: stop.clone(),
@@ -255,7 +257,9 @@ impl Server {
         let _hook = cancel.on_cancel(move || stop.cancel());
         // Until the last session has ended.
         let _exporter = self.exporter;
-        let accepted = accept_all(&daemon, self.listeners, cancel);
+        let listeners = self.listeners;
+        let accepting = || accept_all(&daemon, listeners, cancel);
+        let accepted = confine::serving("fobs-listen", accepting).and_then(|accepted| accepted);
         if accepted.is_ok() && !cancel.is_cancelled() {
             daemon.drain();
         }
@@ -342,7 +346,7 @@ impl Daemon {
         };
         let number = self.visits.fetch_add(1, Ordering::Relaxed) + 1;
         let daemon = self.clone();
-        let thread = std::thread::Builder::new().name("fobs-session".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name("fobs-clerk".to_owned()).spawn(move || {
             let _seat = seat;
             daemon.session(socket, Visit::new(number, from, stranger));
         });

@@ -2,6 +2,7 @@
 //! trip instead of three, and no socket. What is filled, verified and stored is the chunk of any transfer.
 
 use crate::cancel::CancelToken;
+use crate::confine::{Errand, outside};
 use crate::control::message::Complete;
 use crate::engine::{Reporter, Throttle};
 use crate::error::{Error, ErrorKind, Result};
@@ -106,7 +107,7 @@ pub(crate) fn store(chunk: &[u8], mut sink: Sink, reporter: &Reporter) -> Result
 
 /// The completion signal of such an object.
 pub(crate) fn completion(summary: &SinkSummary) -> Complete {
-    let usage = fobs_sys::process_usage();
+    let usage = outside(Errand::Counters, fobs_sys::process_usage);
     Complete {
         root: hex(&summary.root),
         files: summary.files,

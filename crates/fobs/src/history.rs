@@ -12,6 +12,7 @@ use std::time::Duration;
 use fobs_proto::congestion::{Ceiling, PathHistory};
 use serde::{Deserialize, Serialize};
 
+use crate::confine::{Errand, outside};
 use crate::control::Peer;
 use crate::options::STREAMS_MAX;
 use crate::state::{self, AGE_MAX, now};
@@ -82,6 +83,11 @@ impl RememberedPath {
     /// The history. The round-trip time is returned once: of simultaneous transfers only one may resume at
     /// the remembered rate, and none after one that failed.
     pub(crate) fn recall(&self) -> PathHistory {
+        let path = self.clone();
+        outside(Errand::State, move || path.recall_here())
+    }
+
+    fn recall_here(&self) -> PathHistory {
         let Some(file) = &self.file else { return PathHistory::default() };
         let mut kept = read(file);
         let Some(path) = kept.peers.get_mut(&self.peer) else { return PathHistory::default() };
@@ -103,15 +109,14 @@ impl RememberedPath {
         if *history == PathHistory::default() {
             return;
         }
-        self.change(file, |path| {
-            let streams = path.streams;
-            *path = KeptPath { streams, ..KeptPath::new(now(), history) };
-        });
+        let newest = KeptPath::new(now(), history);
+        self.change(file, move |path| *path = KeptPath { streams: path.streams, ..newest });
     }
 
     /// The best number of TCP streams, as an earlier transfer found it.
     pub(crate) fn recall_streams(&self) -> Option<u32> {
-        let kept = read(self.file.as_ref()?);
+        let file = self.file.clone()?;
+        let kept = outside(Errand::State, move || read(&file));
         let path = kept.peers.get(&self.peer)?;
         let is_fresh = now().saturating_sub(path.at) <= AGE_MAX.as_secs();
         path.streams.filter(|count| is_fresh && (1..=STREAMS_MAX).contains(count))
@@ -120,19 +125,22 @@ impl RememberedPath {
     /// Keeps the best number of TCP streams.
     pub(crate) fn keep_streams(&self, count: u32) {
         let Some(file) = &self.file else { return };
-        self.change(file, |path| (path.streams, path.at) = (Some(count), now()));
+        self.change(file, move |path| (path.streams, path.at) = (Some(count), now()));
     }
 
     /// Changes what is kept of this peer.
-    fn change(&self, file: &Path, change: impl FnOnce(&mut KeptPath)) {
-        let mut kept = read(file);
-        kept.v = VERSION;
-        change(kept.peers.entry(self.peer.clone()).or_default());
-        while kept.peers.len() > PEERS_MAX {
-            let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
-            kept.peers.remove(&oldest.unwrap_or_default());
-        }
-        write(file, &kept);
+    fn change(&self, file: &Path, change: impl FnOnce(&mut KeptPath) + Send + 'static) {
+        let (file, peer) = (file.to_owned(), self.peer.clone());
+        outside(Errand::State, move || {
+            let mut kept = read(&file);
+            kept.v = VERSION;
+            change(kept.peers.entry(peer).or_default());
+            while kept.peers.len() > PEERS_MAX {
+                let oldest = kept.peers.iter().min_by_key(|(_, path)| path.at).map(|(name, _)| name.clone());
+                kept.peers.remove(&oldest.unwrap_or_default());
+            }
+            write(&file, &kept);
+        });
     }
 }
 

@@ -24,6 +24,7 @@ use fobs_diagnose::{Cause, Window};
 use fobs_proto::loss_cause::{Judge, Lesson, Verdict};
 use fobs_sys::thread::set_nice;
 
+use crate::confine::{Errand, outside};
 use crate::control::Peer;
 use crate::state::{self, AGE_MAX, now};
 
@@ -86,7 +87,9 @@ impl Lessons {
         if !judge.has_mixture() {
             return (judge, 0);
         }
-        let Some(file) = self.file(MODEL_SUFFIX).and_then(|path| MixtureFile::load(&path).ok()) else {
+        let path = self.file(MODEL_SUFFIX);
+        let Some(file) = outside(Errand::State, move || path.and_then(|path| MixtureFile::load(&path).ok()))
+        else {
             return (judge, 0);
         };
         let of_this_one = file.learned.filter(|learned| learned.shipped == MixtureFile::shipped_mark());
@@ -99,6 +102,11 @@ impl Lessons {
     /// Keeps a transfer's windows and trains with them. Returns after the training, or after
     /// [`TRAINING_WAIT`].
     pub(crate) fn keep(&self, taught: Vec<Lesson>) {
+        let lessons = self.clone();
+        outside(Errand::State, move || lessons.keep_here(taught));
+    }
+
+    fn keep_here(&self, taught: Vec<Lesson>) {
         let Some(windows) = self.add(taught, now()) else { return };
         let (done, finished) = sync_channel(1);
         let lessons = self.clone();

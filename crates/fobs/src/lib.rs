@@ -79,6 +79,7 @@ pub mod route;
 
 mod cancel;
 mod client;
+mod confine;
 mod control;
 mod daemon;
 mod direct;

@@ -6,24 +6,28 @@ mod files;
 mod host;
 mod kept;
 mod login;
+mod opened;
+mod reach;
 mod request;
 mod streams;
 
 pub(crate) use host::{Host, Leave, StillThere};
 pub use login::{StdioError, serve_stdio};
+pub(crate) use opened::{Opened, open_session};
+pub(crate) use reach::Reach;
 pub(crate) use request::Wanted;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
 use crate::cancel::CancelToken;
+use crate::control::ControlChannel;
 use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
-use crate::control::{self, ControlChannel};
 use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
 use crate::engine::streams::StreamSetup;
 use crate::engine::{
     self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering,
-    Throttle, tell_abort,
+    Throttle,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
@@ -102,36 +106,6 @@ pub(crate) struct SessionFigures {
     pub(crate) seconds: f64,
     /// Datagrams that this side dropped as malformed, forged or replayed.
     pub(crate) datagrams_rejected: u64,
-}
-
-/// Serves a connection to its end, of which `host` hears each transfer but the last one. Errors are sent to
-/// the client before they are returned. `None` where a connection that is kept ended between two transfers.
-pub(crate) fn serve_session(
-    mut channel: ControlChannel,
-    cancel: &CancelToken,
-    host: &mut dyn Host,
-) -> Result<Option<SessionFigures>> {
-    let writer = channel.writer.clone();
-    let hook = cancel.on_cancel({
-        let writer = writer.clone();
-        move || writer.close()
-    });
-    let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
-    let request = hear_request(&mut channel, OPEN_WAIT, host).map_err(|error| cancel.explain(error));
-    // From here on the engine ends a cancelled session and sends the reason.
-    drop(hook);
-    let outcome = request.and_then(|heard| match heard {
-        Heard::Request(request) if !request.open.reuse.keep => {
-            serve_request(channel, request, &hello, cancel, host).map(Some)
-        }
-        heard => kept::serve(channel, heard, &hello, cancel, host),
-    });
-    let outcome = outcome.inspect_err(|error| {
-        tell_abort(&writer, error);
-        host.told();
-    });
-    writer.close();
-    outcome
 }
 
 fn serve_request(

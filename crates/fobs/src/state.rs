@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::confine::{Errand, outside};
 use crate::control::Peer;
 use crate::secure::make_private_parent;
 
@@ -19,7 +20,8 @@ static REPLACED: AtomicU64 = AtomicU64::new(0);
 /// `$XDG_STATE_HOME/fobs` or `~/.local/state/fobs`; none where neither is known.
 pub(crate) fn directory() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/state")));
+    let base =
+        base.or_else(|| outside(Errand::State, std::env::home_dir).map(|home| home.join(".local/state")));
     base.map(|base| base.join("fobs"))
 }
 

@@ -2,6 +2,7 @@
 
 use super::Client;
 use crate::cancel::{CancelHook, CancelToken};
+use crate::confine::{Errand, outside};
 use crate::control::message::{Hello, Message, Reuse, TICKETS};
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
@@ -171,7 +172,10 @@ fn connect_daemon(
 ) -> Result<ControlChannel> {
     let port = port_of(remote, options);
     let identity = match &options.identity {
-        Some(path) => Identity::load(path)?,
+        Some(path) => {
+            let path = path.clone();
+            outside(Errand::Fetch, move || Identity::load(&path))?
+        }
         None => default_identity(&remote.host)?,
     };
     if let Some(ticket) = &options.ticket {

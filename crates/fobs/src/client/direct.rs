@@ -4,6 +4,7 @@ use super::ends::{local_sources, open_source};
 use super::persist::Course;
 use super::request::out_of_turn;
 use super::{Client, Done, hang_up};
+use crate::confine::{self, Domain, Errand, outside};
 use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
 use crate::control::printable;
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
@@ -130,7 +131,14 @@ impl Client<'_> {
     ) -> Result<Done> {
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         tell_start(&self.events, self.channel.carrier, self.reuse.keep, course);
-        let (stored, closing) = store(object, sink, &reporter)?;
+        let (stored, closing) = match sink.writes_below()? {
+            // Into memory, or a stream that is open already.
+            none if none.is_empty() => store(object, sink, &reporter)?,
+            directories => {
+                let store = || store(object, sink, &reporter);
+                confine::within(Domain::of_receiver(directories), "fobs-receive", store)??
+            }
+        };
         closing.acknowledged();
         reporter.tell_progress();
         course.reporter = Some(reporter.clone());
@@ -169,7 +177,7 @@ fn figures(
     reporter: &Reporter,
 ) -> Summary {
     let complete = Complete { seconds, ..complete };
-    let ours = fobs_sys::process_usage();
+    let ours = outside(Errand::Counters, fobs_sys::process_usage);
     let finished = Finished {
         cpu_seconds: if side == Direction::Sender { ours.cpu_seconds } else { 0.0 },
         max_rss_bytes: if side == Direction::Sender { ours.max_rss_bytes } else { 0 },

@@ -1,6 +1,7 @@
 //! The client's end of the data plane: where the server's UDP socket is, and the keys.
 
 use super::Client;
+use crate::confine::{Errand, outside};
 use crate::control::message::{Accept, HostPort};
 use crate::engine::{Clock, LinkSetup};
 use crate::error::{Error, ErrorKind, Result};
@@ -69,7 +70,9 @@ pub(super) fn candidates(at: &[HostPort], hosts: &[String], family: AddressFamil
     let mut found = Vec::new();
     for at in at.iter().take(ADDRESSES_MAX) {
         for name in at.host.as_ref().map_or(hosts, std::slice::from_ref) {
-            for address in (name.as_str(), at.port).to_socket_addrs().into_iter().flatten().filter(fits) {
+            let (name, port) = (name.clone(), at.port);
+            let addresses = outside(Errand::Fetch, move || (name.as_str(), port).to_socket_addrs());
+            for address in addresses.into_iter().flatten().filter(fits) {
                 if !found.contains(&address) {
                     found.push(address);
                 }

@@ -7,8 +7,10 @@ use super::log::{request, short_fingerprint};
 use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
+use crate::confine::{self, Domain, Errand, Tcp, outside};
 use crate::control::tls;
 use crate::direction::TransferDirection;
+use crate::engine::tell_abort;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::restrict::beneath;
@@ -16,7 +18,9 @@ use crate::rights::{Access, Permit, Rights};
 use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
 use crate::secure::identity::PublicKey;
 use crate::secure::ticket::Ticket;
-use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
+use crate::server::{
+    Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, open_session,
+};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -86,6 +90,8 @@ struct Desk<'a> {
     visit: &'a mut Visit,
     key: Option<PublicKey>,
     local: SocketAddr,
+    /// What its thread can reach, once it is confined to that.
+    reach: Option<Reach>,
     stop: &'a SessionStop,
     /// When the transfer began: the first one with the connection.
     began: Instant,
@@ -120,6 +126,11 @@ impl Host for Desk<'_> {
             daemon.log.request(visit, wanted);
         }
         let Known { rights, limits, place } = known?;
+        let needs = Reach::of(&rights, daemon.options.read_only);
+        if self.reach.as_ref().is_some_and(|reach| !reach.covers(&needs)) {
+            let message = "this key has other rights than when its connection was made; connect again";
+            return Err(Error::new(ErrorKind::Connect, message));
+        }
         let size_max = self.ticket.as_ref().map(|ticket| for_ticket(ticket, wanted)).transpose()?;
         let place = place?;
         // Before it waits: what it waits for may be its own older session.
@@ -144,7 +155,8 @@ impl Host for Desk<'_> {
             let message = "the ticket is refused: it is for another key; ask the source for one for this key";
             return Err(Error::new(ErrorKind::Denied, message));
         }
-        self.daemon.tickets.take(&ticket, &key)?;
+        let (tickets, used) = (self.daemon.tickets.clone(), ticket.clone());
+        outside(Errand::Tickets, move || tickets.take(&used, &key))?;
         self.known = Some(Ok(self.daemon.welcome(line_of(&ticket)?, self.key, self.visit)));
         self.ticket = Some(ticket);
         Ok(())
@@ -214,6 +226,18 @@ fn for_ticket(ticket: &Ticket, wanted: Wanted<'_>) -> Result<u64> {
 }
 
 impl Desk<'_> {
+    /// The domain of the session, from here on: what the rights may need that the client has now. One that is
+    /// about to be refused has none.
+    fn domain(&mut self) -> Result<Domain> {
+        let Some(Ok(Known { rights, .. })) = &self.known else { return Ok(Domain::of_strangers()) };
+        let reach = Reach::of(rights, self.daemon.options.read_only);
+        let fetches = self.daemon.options.third_party && reach.writes();
+        let tcp = if fetches { Tcp::Connect } else { Tcp::None };
+        let domain = reach.domain(&self.daemon.root, tcp)?;
+        self.reach = Some(reach);
+        Ok(domain)
+    }
+
     /// Counts what the meter of the transfer does not.
     fn settle(&mut self, outcome: &Result<SessionFigures>) {
         if let (Ok(served), Some(meter)) = (outcome, self.meter.take()) {
@@ -221,7 +245,8 @@ impl Desk<'_> {
         }
         if outcome.is_ok()
             && let Some(ticket) = self.ticket.take()
-            && let Err(error) = self.daemon.tickets.spend(&ticket)
+            && let tickets = self.daemon.tickets.clone()
+            && let Err(error) = outside(Errand::Tickets, move || tickets.spend(&ticket))
         {
             self.daemon.count("tickets", Some(self.visit.from), format!("{}: {error}", self.visit));
         }
@@ -230,15 +255,13 @@ impl Desk<'_> {
 
 impl Daemon {
     /// Serves one client, and logs its requests and their outcomes; or takes a stream of a session that runs.
+    /// The calling thread waits for the two that do it, and is their clerk.
     pub(super) fn session(&self, socket: TcpStream, mut visit: Visit) {
         let mut began = Instant::now();
-        if self.speaks_first(&socket) == First::Stream {
-            return self.stream(socket, &visit);
-        }
         let served = self.serve(socket, &mut visit, &mut began);
         let elapsed = began.elapsed();
         match (served, &visit.stranger) {
-            // It ended at rest, and its transfers are in the log.
+            // It ended at rest, and its transfers are in the log; or it was a stream.
             (Ok(None), _) => {}
             (Ok(Some(served)), _) => self.report(&visit, &Ok(served), elapsed),
             (Err(error), None) => self.report(&visit, &Err(error), elapsed),
@@ -269,33 +292,64 @@ impl Daemon {
         visit: &mut Visit,
         began: &mut Instant,
     ) -> Result<Option<SessionFigures>> {
-        let gone =
-            |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
-        socket.set_nonblocking(false).map_err(gone)?;
-        let local = socket.local_addr().map_err(gone)?;
-        let channel = tls::accept(socket, *began, &self.identity, &self.stop)?;
-        let key = channel.peer.key;
-        visit.key = key;
-        let known = self.judge(key.as_ref(), visit).map(|line| self.welcome(line, key, visit));
         let stop = SessionStop::below(&self.stop);
-        let mut desk = Desk {
-            daemon: self,
-            visit,
-            key,
-            local,
-            stop: &stop,
-            began: *began,
-            known: Some(known),
-            held: None,
-            meter: None,
-            ticket: None,
+        let opening = || self.open(socket, visit, &stop, *began);
+        // Until its key is known and its rights are, whatever it sends reaches no file.
+        let opened = confine::within(Domain::of_strangers(), "fobs-opening", opening)??;
+        let Some((mut desk, opened)) = opened else { return Ok(None) };
+        let writer = opened.writer();
+        let confined = desk.domain().and_then(|domain| {
+            confine::within(domain, "fobs-session", || opened.serve(&stop.token, &mut desk))
+        });
+        let served = match confined {
+            Ok(served) => served,
+            Err(error) => {
+                tell_abort(&writer, &error);
+                Err(error)
+            }
         };
-        let served = serve_session(channel, &stop.token, &mut desk);
         if let Ok(Some(served)) = &served {
             desk.settle(&Ok(*served));
         }
         *began = desk.began;
         served
+    }
+
+    /// What a connection begins with, up to the first request; `None` for a stream of a session that runs.
+    fn open<'a>(
+        &'a self,
+        socket: TcpStream,
+        visit: &'a mut Visit,
+        stop: &'a SessionStop,
+        began: Instant,
+    ) -> Result<Option<(Desk<'a>, Opened)>> {
+        if self.speaks_first(&socket) == First::Stream {
+            self.stream(socket, visit);
+            return Ok(None);
+        }
+        let gone =
+            |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
+        socket.set_nonblocking(false).map_err(gone)?;
+        let local = socket.local_addr().map_err(gone)?;
+        let channel = tls::accept(socket, began, &self.identity, &self.stop)?;
+        let key = channel.peer.key;
+        visit.key = key;
+        let known = self.judge(key.as_ref(), visit).map(|line| self.welcome(line, key, visit));
+        let mut desk = Desk {
+            daemon: self,
+            visit,
+            key,
+            local,
+            reach: None,
+            stop,
+            began,
+            known: Some(known),
+            held: None,
+            meter: None,
+            ticket: None,
+        };
+        let opened = open_session(channel, &stop.token, &mut desk)?;
+        Ok(Some((desk, opened)))
     }
 
     /// What this client may do.
@@ -304,7 +358,8 @@ impl Daemon {
             return Err(Error::new(ErrorKind::Denied, "the client showed no key"));
         };
         // Read again for each client, so that a removed key is refused at once.
-        let keys = AuthorizedKeys::load(&self.options.authorized_keys).map_err(|error| {
+        let path = self.options.authorized_keys.clone();
+        let keys = outside(Errand::AuthorizedKeys, move || AuthorizedKeys::load(&path)).map_err(|error| {
             // The file's content is for the log only, not for a client that may have no rights.
             self.count("keys", Some(visit.from), format!("{visit}: {error}"));
             let message = "this server cannot read its authorized keys; ask its operator to look at its log";

@@ -4,6 +4,7 @@ use super::disk::DiskProbe;
 use super::facts::{HostFacts, InterfaceFacts, SocketFacts};
 use super::speed;
 use crate::cancel::CancelToken;
+use crate::confine::{Errand, outside};
 use crate::control::{features, program};
 use crate::session::udp_options;
 use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, wait};
@@ -30,7 +31,8 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         program: program(),
         features: features(),
         kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+        cpus: outside(Errand::Counters, std::thread::available_parallelism)
+            .map_or(1, |count| count.get() as u32),
         sockets: sockets(),
         interface: interface(peer),
         ciphers,
@@ -47,17 +49,19 @@ pub(crate) fn clock_s() -> f64 {
 
 /// The interface towards a peer.
 fn interface(peer: Option<IpAddr>) -> Option<InterfaceFacts> {
-    let Interface { name, mtu, speed_mbit, segments, merges } = Interface::towards(peer?)?;
+    let peer = peer?;
+    let Interface { name, mtu, speed_mbit, segments, merges } =
+        outside(Errand::Counters, move || Interface::towards(peer))?;
     Some(InterfaceFacts { name, mtu, speed_mbit, segments, merges })
 }
 
-fn line(path: &str) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+fn line(path: &'static str) -> Option<String> {
+    outside(Errand::Counters, move || fs::read_to_string(path)).ok().map(|text| text.trim().to_owned())
 }
 
 fn sockets() -> SocketFacts {
     let options = udp_options(None);
-    let number = |path: &str| line(path).and_then(|text| text.parse().ok());
+    let number = |path| line(path).and_then(|text| text.parse().ok());
     // A host without sockets shows zeroes; the session over the path fails with the reason.
     let socket = UdpSocket::bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0), &options).ok();
     let (segments, merges) = burst().unwrap_or_default();

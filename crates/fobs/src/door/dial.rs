@@ -10,6 +10,7 @@ use fobs_sys::Waker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connect;
+use crate::confine;
 use crate::engine::streams::{DoorEvent, NewStream, STREAMS_MAX, StreamIo};
 use crate::error::{Error, ErrorKind};
 use crate::secure::stream::StreamSecret;
@@ -97,7 +98,7 @@ impl Dialer {
         let shared = Arc::new(Shared::default());
         let dialing =
             Dialing { shared: shared.clone(), next: 1, dials: Vec::new(), known: Vec::new(), good: None };
-        std::thread::Builder::new().name("fobs-dial".to_owned()).spawn(move || dialing.run(target))?;
+        confine::spawn("fobs-dial", move || dialing.run(target))?;
         Ok(Dialer { shared })
     }
 

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use super::{Gate, Greeting};
+use crate::confine;
 
 /// Connections whose first bytes have not come, at most: the client dials 16 at once. A new one takes the
 /// place of the oldest, so that nobody keeps the client out by silence.
@@ -40,9 +41,7 @@ impl Listening {
         let port = listener.local_addr()?.port();
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
-        std::thread::Builder::new()
-            .name("fobs-door".to_owned())
-            .spawn(move || Accepting { listener, gate, pending: Vec::new() }.run(&flag))?;
+        confine::spawn("fobs-door", move || Accepting { listener, gate, pending: Vec::new() }.run(&flag))?;
         Ok(Listening { ended, port })
     }
 }

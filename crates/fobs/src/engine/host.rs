@@ -6,6 +6,7 @@
 //! off. But while they rise, losses that the socket's counter does not cover are not surely the network's
 //! either.
 
+use crate::confine::{Errand, outside};
 use fobs_sys::{HostDropMeter, HostDrops};
 use std::net::SocketAddr;
 
@@ -25,10 +26,11 @@ impl HostWatch {
         if !self.begun {
             let Some(peer) = peer else { return };
             self.begun = true;
-            self.meter = HostDropMeter::towards(peer);
+            self.meter = outside(Errand::Counters, move || HostDropMeter::towards(peer));
         }
         if missing > self.missing
-            && let Some(drops) = self.meter.as_ref().and_then(HostDropMeter::read)
+            && let Some(meter) = self.meter.clone()
+            && let Some(drops) = outside(Errand::Counters, move || meter.read())
         {
             self.seen = drops;
         }

@@ -8,6 +8,7 @@
 
 use super::Clock;
 use super::thread::be_punctual;
+use crate::confine;
 use fobs_proto::Timestamp;
 use fobs_proto::session::HEARTBEAT;
 use fobs_sys::{Datagram, Ecn, Interest, RecvBatch, UdpSocket, Waker, wait};
@@ -106,9 +107,7 @@ impl Lane {
         let shared = Arc::new(Shared { state: Mutex::new(state), room: Condvar::new() });
         let stop = Waker::new()?;
         let filler = Filler { socket, clock, shared: shared.clone(), stop: stop.clone(), owner };
-        let thread = std::thread::Builder::new()
-            .name("fobs-lane".into())
-            .spawn(move || filler.run(RecvBatch::new(slots)))?;
+        let thread = confine::spawn("fobs-lane", move || filler.run(RecvBatch::new(slots)))?;
         Ok(Lane { shared, stop, thread: Some(thread), taken: Store::new(), next: 0 })
     }
 

@@ -2,9 +2,10 @@
 //! chunk.
 
 use super::Clock;
+use crate::confine::{Errand, outside};
 use crate::explain::{Cpu, Work};
 use fobs_proto::Timestamp;
-use fobs_sys::{ThreadMeter, thread_times};
+use fobs_sys::{ThreadMeter, thread_id, thread_times};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,8 @@ pub(super) struct CpuMeter(ThreadMeter);
 
 impl CpuMeter {
     pub(super) fn of_this_thread() -> CpuMeter {
-        CpuMeter(ThreadMeter::of_this_thread())
+        let thread = thread_id();
+        CpuMeter(outside(Errand::Counters, move || ThreadMeter::of_thread(thread)))
     }
 
     /// `None` once the thread has ended, or where the kernel keeps no account.

@@ -19,6 +19,7 @@ use super::throttle::ThrottleEnd;
 use super::{Link, Reporter, Steering, thread, writer};
 use crate::cancel::CancelToken;
 use crate::cause::RemedyAction;
+use crate::confine::{Errand, outside};
 use crate::control::ControlWriter;
 use crate::control::message::{Complete, Finished, Message};
 use crate::error::Result;
@@ -449,7 +450,7 @@ impl Receiving {
     fn completion(&mut self, summary: &SinkSummary) -> Complete {
         self.count_drops();
         let dropped = self.machine.packets_dropped();
-        let usage = fobs_sys::process_usage();
+        let usage = outside(Errand::Counters, fobs_sys::process_usage);
         let resumed = self.reporter.all_resumed();
         Complete {
             root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),

@@ -5,6 +5,7 @@
 //! despite them are left to the sender's drain rate (protocol 5.10).
 
 use crate::cause::{Remedy, RemedyAction, RemedyResult};
+use crate::confine::{Errand, outside};
 use fobs_proto::Timestamp;
 use fobs_proto::loss_cause::JudgeMethod;
 use fobs_sys::thread::{self, CpuTicks};
@@ -135,7 +136,7 @@ impl Remedies {
             }
         }
         let looks = self.next == Step::Cpu && self.watched.is_none();
-        self.ticks = looks.then(|| thread::cpu_ticks().into_iter().collect());
+        self.ticks = looks.then(|| outside(Errand::Counters, thread::cpu_ticks).into_iter().collect());
         out
     }
 
@@ -155,7 +156,8 @@ impl Remedies {
         let Some(before) = &self.ticks else { return Ok(None) };
         let from = thread::current_cpu();
         let idle = |(cpu, ticks): (u32, CpuTicks)| Some((cpu, ticks.idle_share_since(*before.get(&cpu)?)));
-        let shares: Vec<(u32, f64)> = thread::cpu_ticks().into_iter().filter_map(idle).collect();
+        let shares: Vec<(u32, f64)> =
+            outside(Errand::Counters, thread::cpu_ticks).into_iter().filter_map(idle).collect();
         let Some(&(_, ours)) = shares.iter().find(|(cpu, _)| *cpu == from) else { return Ok(None) };
         let idlest = shares.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some(&(to, _)) = idlest.filter(|(_, share)| *share >= ours + IDLER_BY) else { return Ok(None) };

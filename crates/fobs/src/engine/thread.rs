@@ -12,7 +12,7 @@ pub(super) fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, Error> {
-    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|error| {
+    crate::confine::spawn(name, body).map_err(|error| {
         let message = format!(
             "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"
         );

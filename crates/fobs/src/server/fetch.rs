@@ -3,6 +3,7 @@
 use super::Policy;
 use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner, Task};
+use crate::confine;
 use crate::control::files::{WireEntry, WireKind};
 use crate::control::message::Bytes;
 use crate::engine::Steering;
@@ -110,7 +111,9 @@ fn watched(
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Summary> {
     std::thread::scope(|scope| {
-        let pulled = std::thread::Builder::new().name("fobs-fetch".to_owned()).spawn_scoped(scope, pull);
+        let pulled = std::thread::Builder::new()
+            .name("fobs-fetch".to_owned())
+            .spawn_scoped(scope, confine::inherited(pull));
         let pulled = pulled.map_err(|error| {
             Error::new(ErrorKind::Internal, format!("the server cannot start a thread: {error}"))
         })?;

@@ -1,7 +1,8 @@
 //! One connection of a user over ssh: `fobs server`.
 
-use super::{Host, Leave, Policy, SessionFigures, StillThere, StreamEntrance, Wanted, serve_session};
+use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
 use crate::cancel::CancelToken;
+use crate::confine::{self, Domain, Tcp};
 use crate::control::message::PathRole;
 use crate::control::ssh;
 use crate::engine::Throttle;
@@ -25,8 +26,11 @@ pub fn serve_stdio(
     cancel: &CancelToken,
 ) -> std::result::Result<(), StdioError> {
     let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
+    let domain = login.domain().map_err(StdioError::Untold)?;
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
-    match serve_session(channel, cancel, &mut login) {
+    let session = || open_session(channel, cancel, &mut login)?.serve(cancel, &mut login);
+    let confined = || confine::within(domain, "fobs-session", session).and_then(|served| served);
+    match confine::serving("fobs-clerk", confined).and_then(|served| served) {
         Ok(_) => Ok(()),
         Err(error) if login.is_client_told => Err(StdioError::Told(error)),
         Err(error) => Err(StdioError::Untold(error)),
@@ -46,6 +50,8 @@ pub enum StdioError {
 struct Login {
     base: Base,
     permit: Permit,
+    /// Where a restricted session gets, for the kernel.
+    reach: Option<Reach>,
     /// What tells it from other restricted logins of the user; empty for one that is not restricted.
     within: Vec<u8>,
     /// The address to which the client made its connection.
@@ -55,19 +61,30 @@ struct Login {
 
 impl Login {
     fn new(restriction: Option<&Restriction>) -> Result<Login> {
-        let (base, permit, within) = match restriction {
-            None => (Base::Ambient, Permit::of_the_user(), Vec::new()),
+        let (base, permit, reach, within) = match restriction {
+            None => (Base::Ambient, Permit::of_the_user(), None, Vec::new()),
             Some(restriction) => {
                 let Restriction { directory, rights } = restriction;
                 let within =
                     [rights.access().name().as_bytes(), b" ", directory.as_os_str().as_bytes()].concat();
-                (restricted(restriction)?, Permit::of_key(rights.clone()), within)
+                let reach = Reach::of(rights, false);
+                (restricted(restriction)?, Permit::of_key(rights.clone()), Some(reach), within)
             }
         };
         // From sshd: "client-ip client-port server-ip server-port".
         let connection = std::env::var("SSH_CONNECTION").ok();
         let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
-        Ok(Login { base, permit, within, here, is_client_told: false })
+        Ok(Login { base, permit, reach, within, here, is_client_told: false })
+    }
+}
+
+impl Login {
+    /// What the session can reach: below the directory that it is restricted to, or whatever the login can.
+    fn domain(&self) -> Result<Domain> {
+        match (&self.base, &self.reach) {
+            (Base::Beneath { root, .. }, Some(reach)) => reach.domain(root, Tcp::Listen),
+            _ => Ok(Domain::of_login()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use rustix::fs::{Dir, OFlags};
 use super::beneath::Base;
 use super::filter::glob::{Glob, PATTERN_LEN_MAX, Start, is_wild};
 use super::path::show;
+use crate::confine::{Errand, outside};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most paths that the patterns of one request may stand for: what one session may name.
@@ -88,7 +89,9 @@ pub fn expand(base: &Base, path: &[u8]) -> Result<Vec<Vec<u8>>> {
 pub fn at_home(base: &Base, path: &[u8]) -> Result<Vec<u8>> {
     // Below a served directory there are no homes.
     let (Base::Ambient, Some((user, rest))) = (base, tilde(path)) else { return Ok(path.to_vec()) };
-    let found = std::str::from_utf8(user).ok().and_then(|name| User::from_name(name).ok().flatten());
+    let name = std::str::from_utf8(user).ok().map(str::to_owned);
+    let found =
+        outside(Errand::Accounts, move || name.and_then(|name| User::from_name(&name).ok().flatten()));
     match found {
         Some(user) => Ok([&user.dir.into_os_string().into_vec()[..], rest].concat()),
         None if base.open(path, OFlags::PATH).is_ok() => Ok(path.to_vec()),

@@ -3,6 +3,7 @@
 //! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
 //! stores verified chunks in order. It uses no packets, sessions or threads.
 
+mod anchor;
 mod at;
 mod attributes;
 mod backups;
@@ -41,6 +42,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use anchor::{Purpose, anchor};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use attributes::Attributes;
 pub use attributes::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};

@@ -36,6 +36,11 @@ impl View {
         self
     }
 
+    /// The directory that it does not leave.
+    pub(super) fn top(&self) -> &OwnedFd {
+        &self.top
+    }
+
     /// Mode and time of what stands at a path, as they were before this transfer.
     pub(super) fn meta_before(&self, path: &[u8], stat: &Stat) -> Meta {
         let is_top = self.place(path).is_empty();

@@ -25,7 +25,7 @@ use crate::control::{ControlChannel, Peer};
 use crate::engine::Throttle;
 use crate::error::Result;
 use crate::rights::Permit;
-use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, serve_session};
+use crate::server::{Host, Leave, Policy, SessionFigures, StreamEntrance, Wanted, open_session};
 use crate::storage::{Base, expand_here};
 use crate::{Carrier, Event, EventSink, Location, Remote, Transfer, TransferOptions};
 
@@ -170,7 +170,8 @@ fn against_recorded_client(release: &Path, scenario: &str) {
     let serving = thread::spawn(move || {
         let peer = Peer { description: "a recording".to_owned(), address: None, key: None };
         let channel = ControlChannel::over(ours.try_clone().unwrap(), ours, Carrier::Ssh, peer);
-        serve_session(channel, &CancelToken::new(), &mut Login)
+        let cancel = CancelToken::new();
+        open_session(channel, &cancel, &mut Login)?.serve(&cancel, &mut Login)
     });
     let reading = theirs.try_clone().unwrap();
     Player::new(recorded, Who::Client, reading, theirs, Some(at)).play();

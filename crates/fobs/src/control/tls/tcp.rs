@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use super::is_timeout;
 use crate::cancel::CancelToken;
+use crate::confine::{Errand, outside};
 use crate::door::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
@@ -38,9 +39,11 @@ pub(super) fn connect_tcp(
     let deadline = Instant::now() + CONNECT_WAIT;
     let cannot =
         |why: String| Error::new(ErrorKind::Connect, format!("cannot connect to {host} port {port}: {why}"));
-    let resolved = (host, port).to_socket_addrs().map_err(|error| {
-        cannot(format!("the name has no address ({error}); check its spelling and the name service"))
-    })?;
+    let name = host.to_owned();
+    let resolved =
+        outside(Errand::Fetch, move || (name.as_str(), port).to_socket_addrs()).map_err(|error| {
+            cannot(format!("the name has no address ({error}); check its spelling and the name service"))
+        })?;
     let addresses: Vec<SocketAddr> =
         resolved.filter(|address| fits(family, address)).take(ADDRESSES_MAX).collect();
     let mut last = None;

@@ -1,5 +1,6 @@
 //! The sender's figures for the peer and for the summary.
 
+use crate::confine::{Errand, outside};
 use crate::control::message::{Finished, Standing};
 use crate::engine::streams::StreamFigures;
 use crate::storage::Known;
@@ -21,7 +22,7 @@ pub(super) fn standing(machine: &Sender, known: &Known, streams: &StreamFigures)
 
 /// Final figures; `rejected` counts datagrams that were not the peer's or not new.
 pub(super) fn finished(machine: &Sender, rejected: u64, streams: &StreamFigures) -> Finished {
-    let (stats, usage) = (machine.stats(), fobs_sys::process_usage());
+    let (stats, usage) = (machine.stats(), outside(Errand::Counters, fobs_sys::process_usage));
     Finished {
         packets_needed: stats.packets_needed,
         packets_sent: stats.packets_sent + stats.packets_framed,

@@ -1,11 +1,12 @@
 //! What the user asks of the kernel's TCP for streams: its congestion control and its buffers.
 
+use crate::confine::{Errand, outside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TcpTuning;
-use rustix::net::sockopt;
+use rustix::net::{AddressFamily, SocketType, socket, sockopt};
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 
 /// The congestion controls that the kernel has loaded. A name that is not among them is not tried: for a
 /// privileged process the kernel would load a module of that name, and a peer may have chosen it.
@@ -19,7 +20,7 @@ const NAME_SHOWN: usize = 16;
 /// # Errors
 /// `Usage`, with what there is instead.
 pub(crate) fn permitted(name: &str) -> Result<()> {
-    let available = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    let available = outside(Errand::Counters, || fs::read_to_string(AVAILABLE).unwrap_or_default());
     let refusal = |why: &str| {
         let (name, available) = (crate::control::printable(name, NAME_SHOWN), available.trim());
         Error::new(ErrorKind::Usage, format!("--tcp-cc {name}: {why}; this kernel has {available}"))
@@ -27,9 +28,11 @@ pub(crate) fn permitted(name: &str) -> Result<()> {
     if !available.split_ascii_whitespace().any(|one| one == name) {
         return Err(refusal("the sender has no such congestion control for TCP"));
     }
-    let tried = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|socket| Ok(sockopt::set_tcp_congestion(&socket, name)?));
-    tried.map_err(|error| {
+    // One that is neither bound nor connected: a session may make no other.
+    let tried = socket(AddressFamily::INET, SocketType::STREAM, None)
+        .and_then(|socket| sockopt::set_tcp_congestion(&socket, name));
+    tried.map_err(|errno| {
+        let error = io::Error::from(errno);
         refusal(&format!("the sender may not use it ({error}; net.ipv4.tcp_allowed_congestion_control)"))
     })
 }
@@ -53,6 +56,7 @@ pub(super) fn apply(tuning: &TcpTuning, socket: &TcpStream) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener};
 
     #[test]
     fn a_connection_gets_the_congestion_control_and_buffers() {

@@ -9,6 +9,7 @@ use rustix::process::{getegid, geteuid, getgroups};
 
 use super::preserve::IdMapping;
 use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
+use crate::confine::{Errand, outside};
 use crate::options::Privileges;
 
 /// Most answers that are remembered of each kind; others are asked for again.
@@ -66,25 +67,35 @@ pub(in crate::storage) struct Accounts {
 impl Accounts {
     /// The user of this number, with the name where names count.
     pub(super) fn user(&self, id: u32, mapping: IdMapping) -> Account {
-        let find = |&id: &u32| User::from_uid(Uid::from_raw(id)).ok().flatten().map(|user| user.name);
+        let name = move |id| User::from_uid(Uid::from_raw(id)).ok().flatten().map(|user| user.name);
+        let find = |&id: &u32| outside(Errand::Accounts, move || name(id));
         Account { id, name: named(mapping, || self.user_names.get(&id, find)) }
     }
 
     /// The group of this number, likewise.
     pub(super) fn group(&self, id: u32, mapping: IdMapping) -> Account {
-        let find = |&id: &u32| Group::from_gid(Gid::from_raw(id)).ok().flatten().map(|group| group.name);
+        let name = move |id| Group::from_gid(Gid::from_raw(id)).ok().flatten().map(|group| group.name);
+        let find = |&id: &u32| outside(Errand::Accounts, move || name(id));
         Account { id, name: named(mapping, || self.group_names.get(&id, find)) }
     }
 
     /// The number of a peer's user here.
     pub(super) fn user_id(&self, user: &Account, mapping: IdMapping) -> u32 {
-        let find = |name: &String| User::from_name(name).ok().flatten().map(|user| user.uid.as_raw());
+        let number = |name: String| User::from_name(&name).ok().flatten().map(|user| user.uid.as_raw());
+        let find = |name: &String| {
+            let name = name.clone();
+            outside(Errand::Accounts, move || number(name))
+        };
         local_id(user, mapping, |name| self.user_ids.get(&name.to_owned(), find))
     }
 
     /// The number of a peer's group here.
     pub(super) fn group_id(&self, group: &Account, mapping: IdMapping) -> u32 {
-        let find = |name: &String| Group::from_name(name).ok().flatten().map(|group| group.gid.as_raw());
+        let number = |name: String| Group::from_name(&name).ok().flatten().map(|group| group.gid.as_raw());
+        let find = |name: &String| {
+            let name = name.clone();
+            outside(Errand::Accounts, move || number(name))
+        };
         local_id(group, mapping, |name| self.group_ids.get(&name.to_owned(), find))
     }
 }

@@ -53,6 +53,7 @@ use super::path::show;
 use super::temporary::random_suffix;
 use super::tree::open_self;
 use super::view::View;
+use crate::confine::{Errand, outside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 use crate::name::ours::Suffix;
@@ -478,7 +479,8 @@ fn unusable(name: &[u8], error: LoadError) -> Error {
 
 /// The id of this boot of the kernel; zeros if unknown.
 fn boot_id() -> Boot {
-    let text = read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let text =
+        outside(Errand::Counters, || read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
     let digits = text.trim().replace('-', "");
     u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
 }

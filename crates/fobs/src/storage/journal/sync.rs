@@ -3,13 +3,13 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use rustix::fs;
 use rustix::io::Errno;
 
 use super::book::{Book, Snapshot};
+use crate::confine;
 use crate::storage::identity::Fingerprint;
 use crate::storage::tree::open_self;
 
@@ -157,7 +157,7 @@ impl Syncer {
     pub(super) fn start(book: Arc<Book>, settle: Option<OwnedFd>) -> std::io::Result<Syncer> {
         let shared = Arc::new(Shared { inbox: Mutex::default(), wake: Condvar::new() });
         let ours = Arc::clone(&shared);
-        thread::Builder::new().name("fobs-sync".to_owned()).spawn(move || {
+        confine::spawn("fobs-sync", move || {
             let mut worker = Worker { book, settle, named: None, unknown: false };
             while let Some(work) = next(&ours) {
                 let not_kept = worker.sync(work);

@@ -1,10 +1,11 @@
 //! Sinks that store nothing, or a stream.
 
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{Sink, SinkSpec, Stream, Target, one_file_only};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 use crate::storage::attributes::Preserve;
 use crate::storage::destination::{Place, look};
@@ -26,6 +27,22 @@ impl Sink {
         };
         let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
         Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
+    }
+
+    /// The directories below which it writes; those of `--link-dest` are among them, because a file's name in
+    /// one becomes a name of the same file in another.
+    ///
+    /// # Errors
+    /// That of the kernel where there are too many open files.
+    pub(crate) fn writes_below(&self) -> Result<Vec<OwnedFd>> {
+        let Target::Tree(tree) = &self.target else { return Ok(Vec::new()) };
+        let bases = self.bases.iter().filter_map(|basis| basis.view().ok().flatten());
+        let views = std::iter::once(tree.view()).chain(bases);
+        let again = views.map(|view| view.top().try_clone()).collect::<std::io::Result<_>>();
+        again.map_err(|error| {
+            let message = format!("cannot open the destination once more: {error}; raise ulimit -n");
+            Error::new(ErrorKind::FileIo, message)
+        })
     }
 
     /// Writes exactly one file to `writer`, such as standard output.

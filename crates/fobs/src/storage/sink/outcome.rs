@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::umask;
 
 use super::{SinkEvent, SinkSpec};
+use crate::confine::{Errand, outside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 use crate::options::Sight;
@@ -127,7 +128,7 @@ pub(super) fn mixed_up() -> Error {
 /// The process's umask, from `/proc`: the system call can only return it by changing it, which other threads
 /// could notice.
 pub(super) fn current_umask() -> u32 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = outside(Errand::Counters, || fs::read_to_string("/proc/self/status").unwrap_or_default());
     let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     if let Some(mask) = line.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()) {
         return mask;

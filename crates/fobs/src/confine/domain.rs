@@ -1,0 +1,176 @@
+//! Domains: what a thread may reach, and how it enters one.
+
+use std::os::fd::OwnedFd;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, Scope,
+};
+
+use super::kernel::{NEWEST, WRITES_FROM, Walls};
+
+/// What threads of ours may reach. It only ever becomes less: a thread that has entered one stays in it, and
+/// so do those that it starts.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    files: Files,
+    tcp: Tcp,
+    others: Others,
+}
+
+/// Which files.
+#[derive(Debug)]
+enum Files {
+    /// Those below these directories.
+    Below(Vec<Grant>),
+    /// All for reading; for writing those below these directories.
+    WriteBelow(Vec<OwnedFd>),
+    /// Whatever the user may.
+    All,
+}
+
+/// A directory, or a file, and what may be done there.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) at: OwnedFd,
+    pub(crate) access: Access,
+}
+
+/// What may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Access {
+    Read,
+    Write,
+    /// And devices made.
+    WriteDevices,
+}
+
+/// Which new TCP sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tcp {
+    None,
+    /// A session over ssh, which takes streams at a port of its own.
+    Listen,
+    /// A session that fetches for its client.
+    Connect,
+    All,
+}
+
+/// Signals to other processes, and their abstract sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    Refused,
+    Free,
+}
+
+impl Domain {
+    /// Of what parses the bytes of a stranger: no file and no new TCP socket.
+    pub(crate) fn of_strangers() -> Domain {
+        Domain::of_session(Vec::new(), Tcp::None)
+    }
+
+    /// Of a session that sees these directories.
+    pub(crate) fn of_session(files: Vec<Grant>, tcp: Tcp) -> Domain {
+        Domain { files: Files::Below(files), tcp, others: Others::Refused }
+    }
+
+    /// Of a session with the rights of its login: over ssh a client can do with files what it wants.
+    pub(crate) fn of_login() -> Domain {
+        Domain { files: Files::All, tcp: Tcp::Listen, others: Others::Refused }
+    }
+
+    /// Of a client that receives: it writes below these directories. What its user's event sinks do runs in
+    /// the same threads, so nothing else is refused.
+    pub(crate) fn of_receiver(directories: Vec<OwnedFd>) -> Domain {
+        Domain { files: Files::WriteBelow(directories), tcp: Tcp::All, others: Others::Free }
+    }
+
+    /// Whether it is different from none under these walls.
+    pub(super) fn holds_under(&self, walls: Walls) -> bool {
+        self.wanted(walls.abi()).is_some()
+    }
+
+    /// Confines the calling thread.
+    pub(super) fn enter(self, walls: Walls) -> Result<(), RulesetError> {
+        if let Some(wanted) = self.wanted(walls.abi()) {
+            self.with_grants(wanted.ruleset()?)?.restrict_self()?;
+        }
+        Ok(())
+    }
+
+    /// What is asked of Landlock; `None` for nothing.
+    fn wanted(&self, abi: ABI) -> Option<Wanted> {
+        let files = match &self.files {
+            Files::All => BitFlags::EMPTY,
+            Files::Below(grants) if grants.iter().all(|grant| grant.access == Access::Read) => {
+                AccessFs::from_all(abi)
+            }
+            // Before, no rename could leave its directory.
+            _ if abi < WRITES_FROM => BitFlags::EMPTY,
+            Files::Below(_) => AccessFs::from_all(abi),
+            Files::WriteBelow(_) => AccessFs::from_write(abi) & !BitFlags::from(AccessFs::IoctlDev),
+        };
+        let tcp = AccessNet::from_all(abi)
+            & match self.tcp {
+                Tcp::None => AccessNet::BindTcp | AccessNet::ConnectTcp,
+                Tcp::Listen => AccessNet::ConnectTcp.into(),
+                Tcp::Connect => AccessNet::BindTcp.into(),
+                Tcp::All => BitFlags::EMPTY,
+            };
+        let scopes = match self.others {
+            Others::Refused => Scope::from_all(abi),
+            Others::Free => BitFlags::EMPTY,
+        };
+        let is_nothing = files.is_empty() && tcp.is_empty() && scopes.is_empty();
+        (!is_nothing).then_some(Wanted { files, tcp, scopes })
+    }
+
+    fn with_grants(&self, ruleset: RulesetCreated) -> Result<RulesetCreated, RulesetError> {
+        match &self.files {
+            Files::All => Ok(ruleset),
+            Files::Below(grants) => grants.iter().try_fold(ruleset, |ruleset, grant| {
+                ruleset.add_rule(PathBeneath::new(&grant.at, rights(grant.access)))
+            }),
+            Files::WriteBelow(directories) => directories.iter().try_fold(ruleset, |ruleset, directory| {
+                let writing = AccessFs::from_write(NEWEST);
+                ruleset.add_rule(PathBeneath::new(directory, writing & !BitFlags::from(AccessFs::IoctlDev)))
+            }),
+        }
+    }
+}
+
+/// The rights that are taken away unless they are granted.
+struct Wanted {
+    files: BitFlags<AccessFs>,
+    tcp: BitFlags<AccessNet>,
+    scopes: BitFlags<Scope>,
+}
+
+impl Wanted {
+    /// An empty set is an error to the library.
+    fn ruleset(self) -> Result<RulesetCreated, RulesetError> {
+        let mut ruleset = Ruleset::default();
+        if !self.files.is_empty() {
+            ruleset = ruleset.handle_access(self.files)?;
+        }
+        if !self.tcp.is_empty() {
+            ruleset = ruleset.handle_access(self.tcp)?;
+        }
+        if !self.scopes.is_empty() {
+            ruleset = ruleset.scope(self.scopes)?;
+        }
+        ruleset.create()
+    }
+}
+
+/// What a grant gives. No program is run and no device is spoken to below any of them.
+fn rights(access: Access) -> BitFlags<AccessFs> {
+    let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+    let writing = AccessFs::from_write(NEWEST) & !BitFlags::from(AccessFs::IoctlDev);
+    match access {
+        Access::Read => reading,
+        Access::Write => reading | (writing & !devices),
+        Access::WriteDevices => reading | writing,
+    }
+}

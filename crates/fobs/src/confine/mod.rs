@@ -1,0 +1,129 @@
+//! The walls that the kernel keeps around a session (docs/security.md, "Walls"): Landlock for what it reaches,
+//! seccomp for what it calls.
+//!
+//! Behind every check of a name stands one that knows no names: a thread that serves a client is in a domain
+//! of the kernel, so a check that was forgotten is an error message and no escape.
+//!
+//! ```text
+//!   `serving`      a thread that cannot make certain system calls, nor can those that it starts
+//!     a clerk        waits, and does what the domain forbids but a session needs (`outside`)
+//!       `within`       a thread in its domain, and every thread that it starts (`spawn`)
+//! ```
+//!
+//! Domains and filters belong to threads, so one process has many. Where the kernel has a wall not, the
+//! function is a call and nothing else.
+
+mod calls;
+mod clerk;
+mod domain;
+mod errand;
+mod kernel;
+
+pub(crate) use clerk::outside;
+pub(crate) use domain::{Access, Domain, Grant, Tcp};
+pub(crate) use errand::Errand;
+pub use kernel::Walls;
+
+use std::panic::resume_unwind;
+use std::thread::{self, Builder, JoinHandle};
+
+use clerk::Clerk;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Calls `body` in a thread of this name in this domain, and does for it what the domain forbids but the
+/// program needs; returns what it returned.
+///
+/// # Errors
+/// `Internal` where the thread cannot be started, or cannot enter the domain that this kernel offers: then
+/// nothing is done.
+pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
+    let walls = Walls::here();
+    if !domain.holds_under(walls) {
+        return Ok(body());
+    }
+    // Inside another domain it is the one outside of both that can do something.
+    let (clerk, works_here) = match Clerk::of_this_thread() {
+        Some(clerk) => (clerk, false),
+        None => (Clerk::new(), true),
+    };
+    thread::scope(|scope| {
+        let closer = works_here.then(|| Closer(clerk.clone()));
+        let adopted = clerk.clone();
+        let confined = move || {
+            let _closer = closer;
+            adopted.adopt();
+            domain.enter(walls).map(|()| body())
+        };
+        let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, confined).map_err(no_thread)?;
+        if works_here {
+            clerk.work();
+        }
+        match thread.join() {
+            Ok(Ok(returned)) => Ok(returned),
+            Ok(Err(error)) => Err(Error::new(
+                ErrorKind::Internal,
+                format!("cannot confine the session to what it may reach: {error}; try again later"),
+            )),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
+}
+
+/// Calls `body` in a thread of this name that cannot make the system calls that no session needs, and waits
+/// for it. The kernel takes 0.2 ms to prepare the filter, so a daemon does it once for all of its sessions.
+///
+/// # Errors
+/// `Internal` where the thread cannot be started.
+pub(crate) fn serving<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
+    if !Walls::here().calls {
+        return Ok(body());
+    }
+    thread::scope(|scope| {
+        let filtered = move || calls::refuse().then(body);
+        let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, filtered).map_err(no_thread)?;
+        let served = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+        served.ok_or_else(|| {
+            let message = "the kernel took no filter of system calls, though it did before; try again later";
+            Error::new(ErrorKind::Internal, message)
+        })
+    })
+}
+
+/// Closes the clerk when the confined thread ends, by a panic too.
+struct Closer(Clerk);
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Starts a thread in the domain of the calling one, with its clerk.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    Builder::new().name(name.to_owned()).spawn(inherited(body))
+}
+
+/// What a thread calls that is started in another way and has the clerk of the calling one.
+pub(crate) fn inherited<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let clerk = Clerk::of_this_thread();
+    move || {
+        if let Some(clerk) = clerk {
+            clerk.adopt();
+        }
+        body()
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    let message = format!(
+        "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"
+    );
+    Error::new(ErrorKind::Internal, message)
+}
+
+#[cfg(test)]
+mod tests;

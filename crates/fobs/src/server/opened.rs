@@ -1,0 +1,70 @@
+//! A connection from its first message to its end: what a client may send before it is known whether it may
+//! anything, and what follows.
+
+use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, serve_request};
+use crate::cancel::CancelToken;
+use crate::control::message::Hello;
+use crate::control::{self, ControlChannel, ControlWriter};
+use crate::engine::tell_abort;
+use crate::error::Result;
+
+/// A connection whose client has said what it wants.
+pub(crate) struct Opened {
+    channel: ControlChannel,
+    hello: Hello,
+    heard: Heard,
+}
+
+/// Exchanges hellos and waits for the first request. Errors after the hellos are sent to the client before
+/// they are returned.
+pub(crate) fn open_session(
+    mut channel: ControlChannel,
+    cancel: &CancelToken,
+    host: &mut dyn Host,
+) -> Result<Opened> {
+    let writer = channel.writer.clone();
+    let hook = cancel.on_cancel({
+        let writer = writer.clone();
+        move || writer.close()
+    });
+    let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
+    let heard = hear_request(&mut channel, OPEN_WAIT, host).map_err(|error| cancel.explain(error));
+    // From here on the engine ends a cancelled session and sends the reason.
+    drop(hook);
+    match heard {
+        Ok(heard) => Ok(Opened { channel, hello, heard }),
+        Err(error) => {
+            tell_abort(&writer, &error);
+            host.told();
+            writer.close();
+            Err(error)
+        }
+    }
+}
+
+impl Opened {
+    /// Serves the connection to its end, of which `host` hears each transfer but the last one. Errors are sent
+    /// to the client before they are returned. `None` where a connection that is kept ended between two
+    /// transfers.
+    pub(crate) fn serve(self, cancel: &CancelToken, host: &mut dyn Host) -> Result<Option<SessionFigures>> {
+        let Opened { channel, hello, heard } = self;
+        let writer = channel.writer.clone();
+        let outcome = match heard {
+            Heard::Request(request) if !request.open.reuse.keep => {
+                serve_request(channel, request, &hello, cancel, host).map(Some)
+            }
+            heard => kept::serve(channel, heard, &hello, cancel, host),
+        };
+        let outcome = outcome.inspect_err(|error| {
+            tell_abort(&writer, error);
+            host.told();
+        });
+        writer.close();
+        outcome
+    }
+
+    /// Where its client hears of the end.
+    pub(crate) fn writer(&self) -> ControlWriter {
+        self.channel.writer.clone()
+    }
+}
