@@ -93,7 +93,8 @@ impl Domain {
     /// Confines the calling thread.
     pub(super) fn enter(self, walls: Walls) -> Result<(), RulesetError> {
         if let Some(wanted) = self.wanted(walls.abi()) {
-            self.with_grants(wanted.ruleset()?)?.restrict_self()?;
+            let taken = wanted.files;
+            self.with_grants(wanted.ruleset()?, taken)?.restrict_self()?;
         }
         Ok(())
     }
@@ -125,17 +126,21 @@ impl Domain {
         (!is_nothing).then_some(Wanted { files, tcp, scopes })
     }
 
-    fn with_grants(&self, ruleset: RulesetCreated) -> Result<RulesetCreated, RulesetError> {
-        match &self.files {
-            Files::All => Ok(ruleset),
-            Files::Below(grants) => grants.iter().try_fold(ruleset, |ruleset, grant| {
-                ruleset.add_rule(PathBeneath::new(&grant.at, rights(grant.access)))
-            }),
-            Files::WriteBelow(directories) => directories.iter().try_fold(ruleset, |ruleset, directory| {
-                let writing = AccessFs::from_write(NEWEST);
-                ruleset.add_rule(PathBeneath::new(directory, writing & !BitFlags::from(AccessFs::IoctlDev)))
-            }),
-        }
+    /// The rules: what is granted of what was taken away.
+    fn with_grants(
+        &self,
+        ruleset: RulesetCreated,
+        taken: BitFlags<AccessFs>,
+    ) -> Result<RulesetCreated, RulesetError> {
+        let grants: Vec<(&OwnedFd, BitFlags<AccessFs>)> = match &self.files {
+            Files::All => Vec::new(),
+            Files::Below(grants) => grants.iter().map(|grant| (&grant.at, rights(grant.access))).collect(),
+            Files::WriteBelow(directories) => directories.iter().map(|at| (at, taken)).collect(),
+        };
+        let given = grants.into_iter().map(|(at, access)| (at, access & taken));
+        given
+            .filter(|(_, access)| !access.is_empty())
+            .try_fold(ruleset, |ruleset, (at, access)| ruleset.add_rule(PathBeneath::new(at, access)))
     }
 }
 
