@@ -109,6 +109,7 @@ mod served;
 mod tests;
 
 pub use cancel::CancelToken;
+pub use confine::Walls;
 pub use control::ssh::{FarRequest, copy_between};
 pub use daemon::{Server, ServerHandle, serve};
 pub use engine::Steering;

@@ -80,8 +80,8 @@ fn the_json_log_has_an_object_a_line() {
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
         .collect();
     let events: Vec<_> = records.iter().filter_map(|record| record["event"].as_str()).collect();
-    assert_eq!(events, ["listening", "request", "done", "draining", "drained"], "{log}");
-    assert_eq!((&records[2]["bytes"], &records[2]["key_name"]), (&Value::from(7), &Value::from("e2e")));
+    assert_eq!(events, ["listening", "walls", "request", "done", "draining", "drained"], "{log}");
+    assert_eq!((&records[3]["bytes"], &records[3]["key_name"]), (&Value::from(7), &Value::from("e2e")));
     assert!(records.iter().all(|record| record["timestamp"].is_string() && record["level"] == "INFO"));
 }
 

@@ -29,6 +29,9 @@ pub struct Walls {
 }
 
 impl Walls {
+    /// What seccomp refuses.
+    pub(crate) const CALLS: &str = "system calls";
+
     /// Those around a session of this process. The first call tries them, in a thread of its own.
     pub fn here() -> Walls {
         static HERE: OnceLock<Walls> = OnceLock::new();
@@ -46,7 +49,7 @@ impl Walls {
             (6, "signals"),
         ];
         let kept = steps.into_iter().filter(|(from, _)| self.landlock < *from).map(|(_, what)| what);
-        kept.chain((!self.calls).then_some("system calls")).collect()
+        kept.chain((!self.calls).then_some(Walls::CALLS)).collect()
     }
 
     pub(super) fn abi(self) -> ABI {

@@ -28,6 +28,7 @@ use std::panic::resume_unwind;
 use std::thread::{self, Builder, JoinHandle};
 
 use clerk::Clerk;
+use landlock::RulesetError;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,10 +51,13 @@ pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() ->
     thread::scope(|scope| {
         let closer = works_here.then(|| Closer(clerk.clone()));
         let adopted = clerk.clone();
-        let confined = move || {
+        let confined = move || -> std::result::Result<T, RulesetError> {
             let _closer = closer;
             adopted.adopt();
-            domain.enter(walls).map(|()| body())
+            domain.enter(walls)?;
+            #[cfg(test)]
+            tests::drill();
+            Ok(body())
         };
         let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, confined).map_err(no_thread)?;
         if works_here {
@@ -113,6 +117,8 @@ pub(crate) fn inherited<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || {
         if let Some(clerk) = clerk {
             clerk.adopt();
+            #[cfg(test)]
+            tests::drill();
         }
         body()
     }

@@ -4,6 +4,8 @@ mod attacks;
 mod storing;
 mod threads;
 
+pub(super) use threads::drill;
+
 use super::domain::{Access, Domain, Grant, Tcp};
 use super::*;
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! What is found out: of each end by itself, and of the path between them.
 
+use crate::confine::Walls;
 use crate::control::printable;
 use crate::error::ErrorKind;
 use crate::explain::Explanation;
@@ -34,6 +35,8 @@ pub struct HostFacts {
     pub hash_bps: f64,
     /// The disk at the directory that was asked for.
     pub disk: DiskFacts,
+    /// What its kernel keeps sessions to; `None` from an older version.
+    pub walls: Option<Walls>,
 }
 
 /// What the kernel grants a UDP socket.

@@ -5,6 +5,7 @@ use super::facts::{
     Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, PathFacts, PathOutcome, PeerFacts,
     SocketFacts,
 };
+use crate::confine::Walls;
 use crate::explain::LARGER_BUFFER;
 use crate::explain::words::{bytes, percent, rate};
 use crate::options::DEFAULT_UDP_PORTS;
@@ -52,6 +53,8 @@ pub enum Subject {
     Hash,
     /// Reading and writing files.
     Disk,
+    /// What the kernel keeps a session to.
+    Walls,
     /// The clock.
     Clock,
     /// Whether UDP passes, and how fast.
@@ -71,6 +74,7 @@ impl Subject {
             Subject::Cipher => "cipher",
             Subject::Hash => "hash",
             Subject::Disk => "disk",
+            Subject::Walls => "walls",
             Subject::Clock => "clock",
             Subject::Udp => "UDP",
             Subject::Mtu => "packet size",
@@ -158,7 +162,20 @@ fn of_host(spot: Spot, host: &HostFacts) -> Vec<Finding> {
             Finding::new(spot, Subject::Disk, format!("not measured: {reason}"))
         }
     });
+    all.extend(host.walls.map(|walls| around_sessions(spot, walls)));
     all
+}
+
+fn around_sessions(spot: Spot, walls: Walls) -> Finding {
+    let action = match walls.landlock {
+        0 => Some("a kernel with Landlock: Linux 6.12 or newer, with landlock among its lsm= at boot"),
+        _ if walls.missing().iter().any(|missing| *missing != Walls::CALLS) => {
+            Some("Linux 6.12 or newer keeps a session to all of it")
+        }
+        _ => None,
+    };
+    let mend = action.map(|action| Mend { action: action.to_owned(), predicted_bps: None });
+    Finding::new(spot, Subject::Walls, format!("around each session: {walls}")).mended(mend)
 }
 
 /// The rate at which a receive buffer of `buffer` bytes overflows in the longest usual pause.

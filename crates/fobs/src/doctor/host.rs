@@ -4,7 +4,7 @@ use super::disk::DiskProbe;
 use super::facts::{HostFacts, InterfaceFacts, SocketFacts};
 use super::speed;
 use crate::cancel::CancelToken;
-use crate::confine::{Errand, outside};
+use crate::confine::{Errand, Walls, outside};
 use crate::control::{features, program};
 use crate::session::udp_options;
 use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, wait};
@@ -38,6 +38,7 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         ciphers,
         hash_bps,
         disk,
+        walls: Some(Walls::here()),
         clock_s: clock_s(),
     }
 }

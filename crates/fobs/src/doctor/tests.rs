@@ -170,3 +170,18 @@ fn facts_of_a_hostile_peer_are_bounded() {
     assert!(safe.features.len() <= 32 && safe.features.iter().all(|feature| feature.len() <= 200));
     assert_eq!((safe.hash_bps, safe.clock_s), (0.0, 0.0));
 }
+
+#[test]
+fn what_the_kernel_does_not_keep_a_session_to_is_said() {
+    for (landlock, text, mends) in [
+        (7, "Landlock 7 and seccomp", false),
+        (3, "not held: TCP connections, devices, signals", true),
+        (0, "seccomp, without Landlock", true),
+    ] {
+        let walls = Some(crate::confine::Walls { landlock, calls: true });
+        let found = findings::findings(&with_peer(HostFacts { walls, ..host() }, carried(1e9, 0), None));
+        let of_it: Vec<_> = found.iter().filter(|finding| finding.subject == Subject::Walls).collect();
+        let [one] = of_it[..] else { panic!("an older version says nothing of itself: {of_it:?}") };
+        assert!(one.text.contains(text) && one.mend.is_some() == mends, "{one:?}");
+    }
+}

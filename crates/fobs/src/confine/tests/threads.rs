@@ -1,6 +1,31 @@
 //! Every thread of a session is in its domain.
 
 use super::*;
+use crate::TransferOptions;
+use crate::options::Transport;
+use crate::options::sync::SyncOptions;
+use crate::served::{Served, content};
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where threads of sessions try to get out to, while a test wants them to, and which of them did.
+static DRILL: Mutex<Option<Drill>> = Mutex::new(None);
+
+struct Drill {
+    outside: PathBuf,
+    escaped: BTreeMap<String, bool>,
+}
+
+/// What a thread in a domain does at its start while there is a drill: it writes where it must not.
+pub(in crate::confine) fn drill() {
+    let mut drill = DRILL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(Drill { outside, escaped }) = &mut *drill {
+        let name = thread::current().name().unwrap_or_default().to_owned();
+        let did = fs::write(outside.join(&name), "escaped").is_ok();
+        *escaped.entry(name).or_default() |= did;
+    }
+}
 
 /// Files that start threads in another way than `confine::spawn`, and why that is right.
 const OTHERS: &[(&str, &str)] = &[
@@ -54,4 +79,46 @@ fn a_thread_that_a_confined_one_starts_is_confined_and_has_its_clerk() {
     };
     let seen = within(Domain::of_strangers(), "outer", started).unwrap();
     assert_eq!(seen, (false, true));
+}
+
+#[test]
+fn every_thread_of_a_session_at_both_ends_writes_nothing_outside() {
+    if !has_landlock(2) {
+        return;
+    }
+    let served = Served::start(|_| ());
+    let (here, back) = (served.directory("here"), served.directory("back"));
+    fs::create_dir(here.join("sub")).unwrap();
+    fs::write(here.join("sub/large"), content(3 << 20)).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let drill = Drill { outside: outside.path().to_owned(), escaped: BTreeMap::new() };
+    *DRILL.lock().unwrap() = Some(drill);
+    let plain = TransferOptions { recursive: true, ..served.options() };
+    let sync = Arc::new(SyncOptions { link_dest: vec![b"../here".to_vec()], ..SyncOptions::default() });
+    for options in [
+        plain.clone(),
+        TransferOptions { transport: Transport::Tcp { count: Some(2) }, ..plain.clone() },
+        TransferOptions { sync: Some(sync), ..plain },
+    ] {
+        served.push(&here, "there", &options).unwrap();
+        served.pull("there", &back, &options).unwrap();
+    }
+    let Drill { escaped, .. } = DRILL.lock().unwrap().take().unwrap();
+    let names: Vec<_> = escaped.keys().map(String::as_str).collect();
+    for name in [
+        "fobs-opening",
+        "fobs-session",
+        "fobs-receive",
+        "fobs-control",
+        "fobs-read",
+        "fobs-write",
+        "fobs-sync",
+        "fobs-streams",
+        "fobs-survey",
+        "fobs-walk",
+    ] {
+        assert!(names.contains(&name), "{name} is among {names:?}");
+    }
+    assert!(!escaped.values().any(|did| *did), "{escaped:?}");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
