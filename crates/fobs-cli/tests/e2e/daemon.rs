@@ -54,6 +54,8 @@ pub struct Spec<'a> {
     pub listen: String,
     /// More options.
     pub options: &'a [&'a str],
+    /// More variables of its environment.
+    pub variables: &'a [(&'a str, &'a str)],
 }
 
 /// A running daemon; killed when dropped, its output shown if the test failed.
@@ -116,7 +118,7 @@ impl Daemon {
         if let Some(count) = spec.sessions_max {
             command.arg("--sessions-max").arg(count.to_string());
         }
-        command.args(spec.options);
+        command.args(spec.options).envs(spec.variables.iter().copied());
         let mut running = case.start(&mut command);
         wait_until_listening(case, &mut running, port);
         let client_key = spec.authorized.first().expect("a client").1.file.clone();
@@ -252,6 +254,7 @@ impl<'a> Spec<'a> {
             side: Side::Server,
             listen,
             options: &[],
+            variables: &[],
         }
     }
 }

@@ -43,4 +43,5 @@ mod sync_links;
 mod sync_sources;
 mod systemd;
 mod trees;
+mod walls;
 mod wire;

@@ -39,6 +39,7 @@ const TABLE: &[(&str, &[Need])] = &[
     ("a_path_of_1280_bytes_is_enough", &[Need::Root]),
     ("a_daemon_of_root_gives_owners_and_setuid_to_privileged_keys_only", &[Need::Root]),
     ("a_restricted_key_of_root_gives_owners_and_setuid_only_if_privileged", &[Need::Root]),
+    ("links_above_the_root_are_followed_and_those_below_lead_nowhere", &[Need::Root]),
     ("a_packet_size_above_the_path_mtu_is_reduced", &[Need::Root]),
     ("the_bad_networks_lose_delay_duplicate_and_block", &[Need::Root, Need::Iptables]),
     ("forged_and_replayed_datagrams_do_arrive", &[Need::Root]),
