@@ -6,6 +6,7 @@ mod hostile;
 mod names;
 mod rate;
 mod tickets;
+mod walls;
 
 use super::*;
 use crate::options::{TcpTuning, Transport};
