@@ -80,7 +80,8 @@ struct Daemon {
 /// A server that listens, and serves once [`run`](Server::run). Any number of them may run in one process.
 ///
 /// Its log is `tracing` events of targets in `fobs::daemon`: a sentence for people as the message, and
-/// fields.
+/// fields. A subscriber is called on threads that reach the root only (docs/security.md, "Walls"): it writes
+/// to what is open already, or has another thread write.
 pub struct Server {
     options: ServeOptions,
     root: OwnedFd,

@@ -171,6 +171,9 @@ pub struct OtherEntries {
 /// queue of its own and decides what to drop when that is full; of [`Event::Progress`] and
 /// [`Event::Measured`] later ones replace earlier ones.
 ///
+/// While files are received, these threads can write below the destination only, where the kernel has
+/// Landlock: a sink that opens other files to write them has a thread of its own do so.
+///
 /// ```
 /// use std::sync::{Arc, mpsc};
 ///

@@ -7,7 +7,7 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use super::kernel::{NEWEST, WRITES_FROM, Walls};
+use super::kernel::{NEWEST, WRITES_FROM, abi};
 
 /// What threads of ours may reach. It only ever becomes less: a thread that has entered one stays in it, and
 /// so do those that it starts.
@@ -85,14 +85,14 @@ impl Domain {
         Domain { files: Files::WriteBelow(directories), tcp: Tcp::All, others: Others::Free }
     }
 
-    /// Whether it is different from none under these walls.
-    pub(super) fn holds_under(&self, walls: Walls) -> bool {
-        self.wanted(walls.abi()).is_some()
+    /// Whether it is different from none under this version of Landlock.
+    pub(super) fn holds_under(&self, landlock: u32) -> bool {
+        self.wanted(abi(landlock)).is_some()
     }
 
     /// Confines the calling thread.
-    pub(super) fn enter(self, walls: Walls) -> Result<(), RulesetError> {
-        if let Some(wanted) = self.wanted(walls.abi()) {
+    pub(super) fn enter(self, landlock: u32) -> Result<(), RulesetError> {
+        if let Some(wanted) = self.wanted(abi(landlock)) {
             let taken = wanted.files;
             self.with_grants(wanted.ruleset()?, taken)?.restrict_self()?;
         }

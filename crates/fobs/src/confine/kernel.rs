@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::sync::OnceLock;
-use std::thread;
+use std::thread::{Builder, JoinHandle};
 
 use landlock::{ABI, AccessFs, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr};
 use serde::{Deserialize, Serialize};
@@ -32,10 +32,10 @@ impl Walls {
     /// What seccomp refuses.
     pub(crate) const CALLS: &str = "system calls";
 
-    /// Those around a session of this process. The first call tries them, in a thread of its own.
+    /// Those around a session of this process. The first call tries them, in threads that end.
     pub fn here() -> Walls {
-        static HERE: OnceLock<Walls> = OnceLock::new();
-        *HERE.get_or_init(|| thread::spawn(try_out).join().unwrap_or_default())
+        static CALLS: OnceLock<bool> = OnceLock::new();
+        Walls { landlock: landlock_here(), calls: tried(&CALLS, calls::refuse) }
     }
 
     /// What the kernel does not hold a session to.
@@ -50,10 +50,6 @@ impl Walls {
         ];
         let kept = steps.into_iter().filter(|(from, _)| self.landlock < *from).map(|(_, what)| what);
         kept.chain((!self.calls).then_some(Walls::CALLS)).collect()
-    }
-
-    pub(super) fn abi(self) -> ABI {
-        ABI::from(i32::try_from(self.landlock).unwrap_or(0)).min(NEWEST)
     }
 }
 
@@ -72,10 +68,27 @@ impl fmt::Display for Walls {
     }
 }
 
-/// In a thread that ends afterwards.
-fn try_out() -> Walls {
-    let landlock = highest().min(try_landlock().unwrap_or(0));
-    Walls { landlock, calls: calls::refuse() }
+/// Its rights, for a version that was tried.
+pub(super) fn abi(landlock: u32) -> ABI {
+    ABI::from(i32::try_from(landlock).unwrap_or(0)).min(NEWEST)
+}
+
+/// The version of Landlock that sessions of this process use; 0 for none. The first call tries it.
+pub(super) fn landlock_here() -> u32 {
+    static LANDLOCK: OnceLock<u32> = OnceLock::new();
+    tried(&LANDLOCK, || highest().min(try_landlock().unwrap_or(0)))
+}
+
+/// What came of a trial in a thread that ends afterwards. Where none can be started, the next call tries it.
+fn tried<T: Copy + Default + Send + 'static>(known: &OnceLock<T>, trial: fn() -> T) -> T {
+    if let Some(known) = known.get() {
+        return *known;
+    }
+    let found = Builder::new().name("fobs-walls".to_owned()).spawn(trial).map(JoinHandle::join);
+    match found {
+        Ok(Ok(found)) => *known.get_or_init(|| found),
+        _ => T::default(),
+    }
 }
 
 /// The version, once it was seen to hold.

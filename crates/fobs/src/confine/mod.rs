@@ -10,8 +10,8 @@
 //!       `within`       a thread in its domain, and every thread that it starts (`spawn`)
 //! ```
 //!
-//! Domains and filters belong to threads, so one process has many. Where the kernel has a wall not, the
-//! function is a call and nothing else.
+//! Domains and filters belong to threads, so one process has many. Where the kernel lacks a wall, its function
+//! calls what it is given and does nothing else.
 
 mod calls;
 mod clerk;
@@ -28,6 +28,7 @@ use std::panic::resume_unwind;
 use std::thread::{self, Builder, JoinHandle};
 
 use clerk::Clerk;
+use kernel::landlock_here;
 use landlock::RulesetError;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -39,8 +40,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// `Internal` where the thread cannot be started, or cannot enter the domain that this kernel offers: then
 /// nothing is done.
 pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
-    let walls = Walls::here();
-    if !domain.holds_under(walls) {
+    let landlock = landlock_here();
+    if !domain.holds_under(landlock) {
         return Ok(body());
     }
     // Inside another domain it is the one outside of both that can do something.
@@ -54,7 +55,7 @@ pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() ->
         let confined = move || -> std::result::Result<T, RulesetError> {
             let _closer = closer;
             adopted.adopt();
-            domain.enter(walls)?;
+            domain.enter(landlock)?;
             #[cfg(test)]
             tests::drill();
             Ok(body())
@@ -74,23 +75,20 @@ pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() ->
     })
 }
 
-/// Calls `body` in a thread of this name that cannot make the system calls that no session needs, and waits
-/// for it. The kernel takes 0.2 ms to prepare the filter, so a daemon does it once for all of its sessions.
+/// Calls `body` in a thread of this name that cannot make the system calls that no session needs, as far as
+/// the kernel can refuse some, and waits for it. The kernel takes 0.2 ms to prepare that, so a daemon does it
+/// once for all of its sessions.
 ///
 /// # Errors
 /// `Internal` where the thread cannot be started.
 pub(crate) fn serving<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
-    if !Walls::here().calls {
-        return Ok(body());
-    }
     thread::scope(|scope| {
-        let filtered = move || calls::refuse().then(body);
+        let filtered = move || {
+            calls::refuse();
+            body()
+        };
         let thread = Builder::new().name(name.to_owned()).spawn_scoped(scope, filtered).map_err(no_thread)?;
-        let served = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        served.ok_or_else(|| {
-            let message = "the kernel took no filter of system calls, though it did before; try again later";
-            Error::new(ErrorKind::Internal, message)
-        })
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 

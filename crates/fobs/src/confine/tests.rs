@@ -43,15 +43,10 @@ impl Place {
     }
 }
 
-/// A kernel with this version of Landlock.
-fn version(landlock: u32) -> Walls {
-    Walls { landlock, calls: false }
-}
-
-/// Calls `body` in a thread in this domain, as far as a kernel of these walls would hold it.
-fn confined<T: Send>(domain: Domain, walls: Walls, body: impl FnOnce() -> T + Send) -> T {
+/// Calls `body` in a thread in this domain, as a kernel with this version of Landlock would hold it.
+fn confined<T: Send>(domain: Domain, landlock: u32, body: impl FnOnce() -> T + Send) -> T {
     let enter = move || {
-        domain.enter(walls).unwrap();
+        domain.enter(landlock).unwrap();
         body()
     };
     thread::scope(|scope| scope.spawn(enter).join().unwrap())
@@ -73,7 +68,7 @@ fn a_stranger_reaches_no_file_and_no_tcp_port() {
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let at = listener.local_addr().unwrap();
-    confined(Domain::of_strangers(), Walls::here(), || {
+    confined(Domain::of_strangers(), landlock_here(), || {
         for path in ["/", "/etc/passwd", "/dev/null", "/proc/self/status", "/proc/self/mem"] {
             assert!(File::open(path).is_err(), "{path}");
         }
@@ -97,7 +92,7 @@ fn a_session_over_ssh_listens_and_one_that_fetches_connects() {
         (Tcp::Connect, false, true),
         (Tcp::All, true, true),
     ] {
-        let tried = confined(Domain::of_session(Vec::new(), tcp), Walls::here(), || {
+        let tried = confined(Domain::of_session(Vec::new(), tcp), landlock_here(), || {
             (TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).is_ok(), TcpStream::connect(at).is_ok())
         });
         assert_eq!(tried, (listens, connects), "{tcp:?}");
@@ -143,8 +138,8 @@ fn without_landlock_everything_is_as_it_was() {
     let place = Place::new(&std::env::temp_dir());
     for domain in [Domain::of_strangers(), place.domain(Access::Write), place.receiver(), Domain::of_login()]
     {
-        assert!(!domain.holds_under(version(0)), "{domain:?}");
-        confined(domain, version(0), || {
+        assert!(!domain.holds_under(0), "{domain:?}");
+        confined(domain, 0, || {
             std::fs::write(place.outside.join("file"), "written").unwrap();
             assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).is_ok());
         });
@@ -154,7 +149,7 @@ fn without_landlock_everything_is_as_it_was() {
 #[test]
 fn the_login_of_a_user_keeps_its_files() {
     let place = Place::new(&std::env::temp_dir());
-    confined(Domain::of_login(), Walls::here(), || {
+    confined(Domain::of_login(), landlock_here(), || {
         std::fs::write(place.outside.join("file"), "written").unwrap();
         std::fs::rename(place.outside.join("file"), place.inside.join("moved")).unwrap();
     });

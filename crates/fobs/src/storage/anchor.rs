@@ -20,7 +20,7 @@ pub(crate) enum Purpose {
 
 /// What stands at `path` below `root`; where nothing does, or where it may be replaced, the directory above. A
 /// journal beside it belongs to a copy that goes on there, so it is the directory above, too. `None` where the
-/// path leads through a link, so that no request gets there.
+/// path leads through a link, or a directory that this user may not enter, so that no request gets there.
 pub(crate) fn anchor(root: &OwnedFd, path: &[u8], purpose: Purpose) -> Result<Option<OwnedFd>, Errno> {
     let open = |path: &[u8]| open_beneath(root, path, OFlags::PATH, Mode::empty(), Links::Refuse);
     let mut path = path;
@@ -28,7 +28,7 @@ pub(crate) fn anchor(root: &OwnedFd, path: &[u8], purpose: Purpose) -> Result<Op
         let (above, name) = path::split(path);
         let found = match open(path) {
             Err(Errno::NOENT | Errno::NOTDIR) => None,
-            Err(Errno::LOOP | Errno::XDEV) => return Ok(None),
+            Err(Errno::LOOP | Errno::XDEV | Errno::ACCESS) => return Ok(None),
             Err(errno) => return Err(errno),
             Ok(found) => match (purpose, kind(&fstat(&found)?)) {
                 _ if path.is_empty() => return Ok(Some(found)),

@@ -56,7 +56,7 @@ fn a_name_that_leads_out_changes_nothing_outside() {
             let place = Place::new(&std::env::temp_dir());
             let at = OwnedFd::from(File::open(&place.inside).unwrap());
             let before = manifest(&place.outside);
-            let tried = confined(place.domain(Access::WriteDevices), version(landlock), || attack(&at));
+            let tried = confined(place.domain(Access::WriteDevices), landlock, || attack(&at));
             let stands = landlock >= stopped_from;
             assert_eq!(tried.is_err(), stands, "{name}, Landlock {landlock}: {tried:?}");
             assert_eq!(manifest(&place.outside) == before, stands, "{name}, Landlock {landlock}");
@@ -71,13 +71,13 @@ fn a_client_that_receives_changes_nothing_but_its_destination() {
             let place = Place::new(&std::env::temp_dir());
             let at = OwnedFd::from(File::open(&place.inside).unwrap());
             let before = manifest(&place.outside);
-            let tried = confined(place.receiver(), version(landlock), || attack(&at));
+            let tried = confined(place.receiver(), landlock, || attack(&at));
             let stands = landlock >= stopped_from;
             assert_eq!(tried.is_err(), stands, "{name}, Landlock {landlock}: {tried:?}");
             assert_eq!(manifest(&place.outside) == before, stands, "{name}, Landlock {landlock}");
         }
         let place = Place::new(&std::env::temp_dir());
-        confined(place.receiver(), version(landlock), || {
+        confined(place.receiver(), landlock, || {
             std::fs::read(place.outside.join("file")).unwrap();
             std::fs::write(place.inside.join("file"), "new").unwrap();
         });
@@ -90,7 +90,7 @@ fn a_name_that_leads_out_reads_nothing_outside() {
     let at = OwnedFd::from(File::open(&place.inside).unwrap());
     for landlock in 0..=Walls::here().landlock {
         for (name, attack) in READS {
-            let tried = confined(place.domain(Access::Read), version(landlock), || attack(&at));
+            let tried = confined(place.domain(Access::Read), landlock, || attack(&at));
             assert_eq!(tried.is_err(), landlock >= 1, "{name}, Landlock {landlock}: {tried:?}");
         }
     }
@@ -113,7 +113,7 @@ fn who_may_only_read_changes_nothing_inside_either() {
     ];
     for landlock in 1..=Walls::here().landlock {
         for attack in attacks {
-            assert!(confined(place.domain(Access::Read), version(landlock), || attack(&at)).is_err());
+            assert!(confined(place.domain(Access::Read), landlock, || attack(&at)).is_err());
         }
     }
     assert_eq!(manifest(&place.inside), before);
@@ -132,6 +132,6 @@ fn devices_are_made_by_the_privileged_only_and_spoken_to_by_none() {
     if make("probe").is_err() {
         return eprintln!("skipped: this root makes no devices");
     }
-    assert_eq!(confined(place.domain(Access::Write), Walls::here(), || make("one")), Err(Errno::ACCESS));
-    assert_eq!(confined(place.domain(Access::WriteDevices), Walls::here(), || make("two")), Ok(()));
+    assert_eq!(confined(place.domain(Access::Write), landlock_here(), || make("one")), Err(Errno::ACCESS));
+    assert_eq!(confined(place.domain(Access::WriteDevices), landlock_here(), || make("two")), Ok(()));
 }

@@ -80,7 +80,7 @@ fn storing_works_in_the_domain_of_a_session_and_of_a_receiver() {
         for landlock in 0..=Walls::here().landlock {
             let text = format!("Landlock {landlock}, {}", place.inside.display());
             for domain in [place.domain(Access::Write), place.receiver()] {
-                confined(domain, version(landlock), || store(&at)).expect(&text);
+                confined(domain, landlock, || store(&at)).expect(&text);
             }
         }
     }
@@ -99,7 +99,7 @@ fn storing_works_in_a_domain_without_root_too() {
         let stored = thread::scope(|scope| {
             let stores = || {
                 become_nobody();
-                place.domain(Access::Write).enter(Walls::here()).unwrap();
+                place.domain(Access::Write).enter(landlock_here()).unwrap();
                 store(&at)
             };
             scope.spawn(stores).join().unwrap()
@@ -117,5 +117,5 @@ fn a_device_of_the_privileged_is_stored() {
         return eprintln!("skipped: this user makes no devices");
     }
     unlinkat(&at, "null", AtFlags::empty()).unwrap();
-    confined(place.domain(Access::WriteDevices), Walls::here(), make).unwrap();
+    confined(place.domain(Access::WriteDevices), landlock_here(), make).unwrap();
 }
