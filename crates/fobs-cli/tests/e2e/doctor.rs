@@ -82,7 +82,7 @@ fn a_key_that_may_not_write_has_no_disk_tried() {
     let found = examined(&case.run(doctor_of_a_daemon(&case, &daemon, "").arg("--json")).expect_success());
     expect_both_ends(&found);
     let reason = found["facts"]["there"]["host"]["disk"]["unmeasured"]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains("only with the right to write"), "{found}");
+    assert!(reason.contains("may not try the disk: its rights are read-only"), "{found}");
 }
 
 #[test]

@@ -67,9 +67,7 @@ impl Access {
             Access::ReadOnly => "pull",
             Access::ReadWrite => "pull and push",
             Access::WriteOnly => "push, and learn nothing of what is there",
-            Access::AppendOnly => {
-                "push new names: nothing that is there is read, listed, replaced or deleted"
-            }
+            Access::AppendOnly => "push new names; what is there is neither seen nor changed",
         }
     }
 
