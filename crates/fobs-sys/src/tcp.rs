@@ -34,6 +34,8 @@ pub struct TcpInfo {
     pub buffer_limited: Duration,
     /// Bytes that came.
     pub bytes_received: u64,
+    /// Time since data came, or since the connection was made.
+    pub quiet: Duration,
     /// Segments with data sent, those sent again included.
     pub sent: u64,
     /// Round-trip time as the receiver of data estimates it.
@@ -54,6 +56,7 @@ struct RawTcpInfo {
     rcv_mss: u32,
     unacked: u32,
     sacked_to_fackets: [u32; 4],
+    /// Since data was sent, an ack was sent, data came, an ack came, ms.
     last_times: [u32; 4],
     pmtu: u32,
     rcv_ssthresh: u32,
@@ -169,6 +172,7 @@ impl TcpInfo {
             window_limited: Duration::from_micros(raw.rwnd_limited),
             buffer_limited: Duration::from_micros(raw.sndbuf_limited),
             bytes_received: raw.bytes_received,
+            quiet: Duration::from_millis(u64::from(raw.last_times[2])),
             sent: u64::from(raw.data_segs_out),
             receiver_rtt: micros(raw.rcv_rtt),
             reordered: u64::from(raw.reord_seen),
@@ -233,6 +237,19 @@ mod tests {
         assert!((10_000..20_000).contains(&info.bytes_acked), "{info:?}");
         assert!(info.rtt > Duration::ZERO && info.rtt_min <= info.rtt, "{info:?}");
         assert!(info.congestion_window > 0 && info.unsent == 0, "{info:?}");
+    }
+
+    #[test]
+    fn a_connection_tells_since_when_its_peer_is_quiet() {
+        let (mut near, far) = pair();
+        let quiet = || tcp_info(&far).unwrap().quiet;
+        let while_it_exceeds = |least: Duration| while quiet() < least {};
+        while_it_exceeds(Duration::from_millis(40));
+        let before = quiet();
+        near.write_all(&[1]).unwrap();
+        while tcp_info(&far).unwrap().bytes_received == 0 {}
+        assert!(quiet() < before, "data came");
+        while_it_exceeds(Duration::from_millis(20));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The calling side of one transfer.
 
+mod busy;
 mod copy;
 mod dial;
 mod direct;

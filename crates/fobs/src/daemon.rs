@@ -1,13 +1,17 @@
 //! A server: listens, authenticates, and answers each client in a thread of its own.
 
 mod admission;
+mod asked;
 mod attempts;
+mod deletions;
 mod descriptors;
 mod idle;
 mod listen;
+mod lobby;
 mod log;
 mod metrics;
 mod network;
+mod places;
 mod seats;
 mod strangers;
 mod streams;
@@ -17,25 +21,29 @@ mod visit;
 
 use self::admission::{Admission, WAITING_MAX};
 use self::attempts::Attempts;
+use self::deletions::LineBudget;
 use self::idle::{IDLE_MAX, Idle};
 use self::listen::{adopt, listen};
+use self::lobby::{Departed, Departure, Lobby, Waiting};
 use self::log::Log;
 use self::metrics::{Exporter, Metrics};
-use self::seats::Seats;
-use self::strangers::{STRANGERS_MAX, Strangers};
+use self::places::Places;
+use self::seats::{Seat, Seats};
+use self::strangers::{STRANGERS_MAX, Stranger, strangers};
 use self::streams::Register;
 use self::tally::Tally;
 use self::tickets::Tickets;
 use self::visit::Visit;
 use crate::cancel::CancelToken;
 use crate::confine::{self, Walls};
+use crate::control::tls::HANDSHAKE_WAIT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ServeOptions;
 use crate::restrict::open_root;
 use crate::secure::authorized_keys::AuthorizedKeys;
 use crate::secure::identity::{Identity, default_server_identity_path, load_or_generate};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,6 +52,10 @@ use std::time::{Duration, Instant};
 
 /// How often the listeners check for cancellation.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often they look whether there is room, while a client waits for it.
+const TURN_EVERY: Duration = Duration::from_millis(5);
+/// Connections accepted before those are looked after that wait already.
+const ACCEPTED_AT_ONCE: usize = 64;
 /// How long running sessions get to end after cancellation: longer than the clean-up of a blocked one may
 /// take.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
@@ -51,13 +63,16 @@ const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// clients that wait for a session, and those that rest between two transfers, or were just hung up on.
 const OTHER_THREADS_MAX: usize = 2 * STRANGERS_MAX + WAITING_MAX + 2 * IDLE_MAX;
 
+/// What becomes of a connection that is only held.
+const CLOSED_FOR_NEWER: &str = "had not authenticated yet, and was closed to make room for newer connections";
+
 struct Daemon {
     options: ServeOptions,
     root: OwnedFd,
     identity: Identity,
     log: Log,
     /// Clients whose key is not known (yet).
-    strangers: Strangers,
+    strangers: Places,
     admission: Admission,
     attempts: Attempts,
     /// The sessions that take streams.
@@ -68,6 +83,8 @@ struct Daemon {
     visits: AtomicU64,
     /// What strangers make us write.
     tally: Tally,
+    /// What transfers make us write of their deletions.
+    lines: LineBudget,
     metrics: Arc<Metrics>,
     tickets: Arc<Tickets>,
     /// Where its own key is.
@@ -241,7 +258,7 @@ impl Server {
             root: self.root,
             identity: self.identity,
             log: self.log,
-            strangers: Strangers::default(),
+            strangers: strangers(),
             admission: self.handle.0.admission.clone(),
             attempts: Attempts::default(),
             register: Register::default(),
@@ -249,6 +266,7 @@ impl Server {
             threads: Seats::new(sessions_max.saturating_add(OTHER_THREADS_MAX)),
             visits: AtomicU64::new(0),
             tally: Tally::default(),
+            lines: LineBudget::new(Instant::now()),
             tickets: Arc::new(Tickets::beside(&self.identity_path)),
             identity_path: self.identity_path,
             metrics: self.handle.0.metrics.clone(),
@@ -294,26 +312,18 @@ pub fn serve(options: &ServeOptions, cancel: &CancelToken) -> Result<()> {
 /// Takes clients until cancelled or drained. The sockets are closed then, so that the kernel refuses further
 /// ones, unless another process has them too.
 fn accept_all(daemon: &Arc<Daemon>, listeners: Vec<TcpListener>, cancel: &CancelToken) -> Result<()> {
-    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+    let mut lobby = Lobby::new();
     while !cancel.is_cancelled() && !daemon.handle.is_draining() {
-        let mut waiting: Vec<_> = listeners.iter().map(|l| PollFd::new(l, PollFlags::IN)).collect();
-        match poll(&mut waiting, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => {
-                return Err(Error::new(ErrorKind::Socket, format!("cannot wait for connections: {error}")));
-            }
-        }
+        let timeout = if lobby.has_spoken() { TURN_EVERY } else { LOOK_EVERY };
+        let mut departed = lobby.wait(&listeners, timeout).map_err(|error| {
+            Error::new(ErrorKind::Socket, format!("cannot wait for connections: {error}"))
+        })?;
         for listener in &listeners {
-            match listener.accept() {
-                Ok((socket, from)) => daemon.clone().take(socket, from),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                // Out of descriptors, or the client is gone already: go on with others.
-                Err(error) => {
-                    daemon.count("accept", None, format!("cannot accept connections: {error}; trying again"));
-                    std::thread::sleep(LOOK_EVERY / 4);
-                }
-            }
+            daemon.accept(listener, &mut lobby, &mut departed);
         }
+        departed.extend(lobby.expire(Instant::now()));
+        departed.into_iter().for_each(|departed| daemon.departed(departed));
+        daemon.talk(&mut lobby);
         daemon.turn();
     }
     Ok(())
@@ -335,16 +345,72 @@ impl Daemon {
         }
     }
 
-    fn take(self: Arc<Self>, socket: TcpStream, from: SocketAddr) {
-        // A socket that was passed may be one for both families.
-        let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-        self.metrics.connection();
-        let refuse = |why: &str| self.count("refused", Some(from), format!("{from}: refused, {why}"));
-        let Some(seat) = self.threads.take() else { return refuse("too many connections") };
-        let stranger = match self.strangers.admit(&socket, from.ip()) {
-            Ok(stranger) => stranger,
-            Err(error) => return refuse(&format!("no descriptor for it: {error}")),
+    /// Takes connections in.
+    fn accept(&self, listener: &TcpListener, lobby: &mut Lobby, departed: &mut Vec<Departed>) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            match listener.accept() {
+                Ok((socket, from)) => {
+                    // A socket that was passed may be one for both families.
+                    let from = SocketAddr::new(from.ip().to_canonical(), from.port());
+                    self.metrics.connection();
+                    departed.extend(lobby.enter(socket, from, Instant::now()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Out of descriptors, or the client is gone already: go on with others.
+                Err(error) => {
+                    self.count("accept", None, format!("cannot accept connections: {error}; trying again"));
+                    match lobby.make_room(Instant::now()) {
+                        Some(closed) => departed.push(closed),
+                        None => std::thread::sleep(LOOK_EVERY / 4),
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Counts a connection that nobody talked to.
+    fn departed(&self, (from, why): Departed) {
+        let (kind, why) = match why {
+            Departure::MadeRoom => ("closed", CLOSED_FOR_NEWER.to_owned()),
+            Departure::Late => {
+                let seconds = HANDSHAKE_WAIT.as_secs();
+                (
+                    "timeout",
+                    format!("timeout: {} did not complete the TLS handshake in {seconds} s", from.ip()),
+                )
+            }
+            Departure::Gone => {
+                ("connect", format!("connect: {} went away before it said anything", from.ip()))
+            }
         };
+        self.count(kind, Some(from), format!("{from}: {why}"));
+    }
+
+    /// Talks to those whose turn it is, as far as there is room.
+    fn talk(self: &Arc<Self>, lobby: &mut Lobby) {
+        while let Some((id, waiting)) = lobby.turn(&self.strangers.by_network()) {
+            let Some(room) = self.room_for(waiting).transpose() else { return };
+            let Some(waiting) = lobby.take(id) else { return };
+            match room {
+                Ok((seat, stranger)) => self.clone().take(waiting, seat, stranger),
+                Err(error) => self.refuse(waiting.from, &format!("no descriptor for it: {error}")),
+            }
+        }
+    }
+
+    fn room_for(&self, waiting: &Waiting) -> io::Result<Option<(Seat, Stranger)>> {
+        let Some(seat) = self.threads.take() else { return Ok(None) };
+        let stranger = self.strangers.admit(&waiting.socket, waiting.from.ip())?;
+        Ok(stranger.map(|stranger| (seat, stranger)))
+    }
+
+    fn refuse(&self, from: SocketAddr, why: &str) {
+        self.count("refused", Some(from), format!("{from}: refused, {why}"));
+    }
+
+    fn take(self: Arc<Self>, waiting: Waiting, seat: Seat, stranger: Stranger) {
+        let Waiting { socket, from, .. } = waiting;
         let number = self.visits.fetch_add(1, Ordering::Relaxed) + 1;
         let daemon = self.clone();
         let thread = std::thread::Builder::new().name("fobs-clerk".to_owned()).spawn(move || {
@@ -352,7 +418,7 @@ impl Daemon {
             daemon.session(socket, Visit::new(number, from, stranger));
         });
         if let Err(error) = thread {
-            refuse(&format!("cannot start a thread: {error}"));
+            self.refuse(from, &format!("cannot start a thread: {error}"));
         }
     }
 

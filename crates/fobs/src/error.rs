@@ -118,12 +118,37 @@ pub struct Error {
     pub kind: ErrorKind,
     /// One sentence for a person.
     pub message: String,
+    busy: Option<Busy>,
+}
+
+/// That the other host had no room for a connection: the same may succeed in some seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    /// It ended the connection before it said a word, which something else than a server may do, too.
+    Closed,
+    /// It said that it is full.
+    Full,
 }
 
 impl Error {
     /// Makes an error of a kind with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), busy: None }
+    }
+
+    /// Whether the other host was only busy.
+    pub(crate) fn busy(&self) -> Option<Busy> {
+        self.busy
+    }
+
+    /// The same, as one of a host that was only busy.
+    pub(crate) fn of_busy(self, busy: Busy) -> Error {
+        Error { busy: Some(busy), ..self }
+    }
+
+    /// The same with another sentence.
+    pub(crate) fn reworded(self, message: String) -> Error {
+        Error { message, ..self }
     }
 }
 

@@ -50,6 +50,11 @@ pub enum Event {
         /// Whether it is a directory.
         directory: bool,
     },
+    /// `--remove-source-files` has removed a file or link at this end, whose receiver has it.
+    SourceRemoved {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+    },
     /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window
     /// of losses with its cause, a remedy against losses at the receiver, or a change of the controller's
     /// mode. An [`explain::Recorder`](crate::explain::Recorder) turns them into an explanation.

@@ -11,12 +11,13 @@ mod reach;
 mod request;
 mod streams;
 
-pub(crate) use host::{Host, Leave, StillThere};
+pub(crate) use files::Answered;
+pub(crate) use host::{Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
 pub(crate) use opened::{Opened, open_session};
 pub(crate) use reach::Reach;
-pub(crate) use request::Wanted;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
+pub(crate) use request::{Wanted, Work};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
 use crate::cancel::CancelToken;
@@ -93,21 +94,6 @@ enum Told {
     All(SessionFigures),
 }
 
-/// The figures of a session, for the server's log.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct SessionFigures {
-    pub(crate) direction: TransferDirection,
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
-    /// Those of them that an earlier attempt had verified.
-    pub(crate) resumed_bytes: u64,
-    /// Files that were not moved.
-    pub(crate) failed: u64,
-    pub(crate) seconds: f64,
-    /// Datagrams that this side dropped as malformed, forged or replayed.
-    pub(crate) datagrams_rejected: u64,
-}
-
 fn serve_request(
     channel: ControlChannel,
     request: Box<Request>,
@@ -117,7 +103,7 @@ fn serve_request(
 ) -> Result<SessionFigures> {
     let Request { examine, open } = *request;
     cancel.check()?;
-    let policy = host.judge(Wanted::Transfer(&open))?;
+    let policy = host.judge(Wanted::Transfer { open: &open, examine: examine.as_deref() })?;
     if let Some(directory) = examine {
         let client = channel.peer.address.or(policy.client);
         let facts = examined(&directory, &policy, client, cancel);
@@ -316,6 +302,7 @@ fn receive_push(
         files: complete.files,
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
+        others: complete.others,
         failed: reporter.errors().len() as u64,
         seconds: sane(complete.seconds),
         datagrams_rejected: complete.datagrams_rejected,
@@ -381,6 +368,7 @@ fn send_pull(
         files: complete.files,
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
+        others: complete.others,
         failed: reporter.errors().len() as u64,
         seconds: sane(complete.seconds),
         datagrams_rejected: outcome.finished.datagrams_rejected,

@@ -52,7 +52,9 @@ fn a_key_has_no_more_sessions_than_its_line_allows() {
         served.authorize_client_with(options);
         let cancel = CancelToken::new();
         let copy = begin(&served, 2_000_000, &cancel);
-        let error = served.pull("small", &served.directory("here"), &served.options()).unwrap_err();
+        // It tries again meanwhile.
+        let impatient = TransferOptions { timeout: Duration::from_secs(1), ..served.options() };
+        let error = served.pull("small", &served.directory("here"), &impatient).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Connect, "{error}");
         assert!(error.message.contains(says), "{error}");
         cancel.cancel();

@@ -2,9 +2,11 @@
 
 mod served;
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,12 @@ fn connection(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     TcpStream::from(socket)
 }
 
+/// Both ends of each connection are in this process.
+fn many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+}
+
 fn idle(count: usize, from: Ipv4Addr, to: SocketAddr) -> Vec<TcpStream> {
     std::iter::repeat_with(|| connection(from, to)).take(count).collect()
 }
@@ -41,7 +49,8 @@ fn copies_soon(served: &Served, name: &str) {
 
 #[test]
 fn idle_connections_from_one_address_keep_no_key_out() {
-    for count in [96, 500] {
+    many_descriptors();
+    for (count, are_closed) in [(96, false), (500, false), (1500, true)] {
         let served = Served::start(|_| ());
         fs::write(served.root().join("file"), "content").unwrap();
         let other = idle(count, Ipv4Addr::new(127, 0, 0, 2), served.address());
@@ -51,7 +60,8 @@ fn idle_connections_from_one_address_keep_no_key_out() {
         let lines = served.notices();
         assert!(lines.len() < 12, "{} lines for {count} connections: {lines:#?}", lines.len());
         let why = "127.0.0.2:";
-        assert!(lines.iter().any(|line| line.starts_with(why) && line.contains("make room")), "{lines:#?}");
+        let closed = lines.iter().any(|line| line.starts_with(why) && line.contains("make room"));
+        assert_eq!(closed, are_closed, "{lines:#?}");
         drop((other, same));
     }
 }
@@ -92,8 +102,7 @@ fn bad_handshakes_are_counted_and_not_repeated_in_the_log() {
 
 #[test]
 fn a_thousand_idle_connections_do_not_disturb_a_running_copy() {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    many_descriptors();
     let served = Served::start(|_| ());
     fs::write(served.root().join("file"), served::content(16 << 20)).unwrap();
     let options = TransferOptions { rate_limit: Some(60_000_000), ..served.options() };
@@ -129,4 +138,49 @@ fn bytes_dripping_in_before_tls_hold_no_place_for_long() {
     // They end because the server closes: else this test would not.
     drips.into_iter().for_each(|drip| drip.join().unwrap());
     served.wait_for_notice(|line| line.contains("did not complete the TLS handshake in 10 s"));
+}
+
+#[test]
+fn hundreds_of_new_silent_connections_a_second_keep_no_key_out() {
+    many_descriptors();
+    let served = Served::start(|_| ());
+    fs::write(served.root().join("file"), "content").unwrap();
+    let (ended, to) = (AtomicBool::new(false), served.address());
+    thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let mut held = VecDeque::new();
+            let mut count = 0;
+            while !ended.load(Ordering::SeqCst) {
+                held.push_back(connection(CLIENT, to));
+                count += 1;
+                if held.len() > 2000 {
+                    held.pop_front();
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+            count
+        });
+        for number in 0..20 {
+            copies_soon(&served, &format!("in-the-flood-{number}"));
+            thread::sleep(Duration::from_millis(100));
+        }
+        ended.store(true, Ordering::SeqCst);
+        assert!(flood.join().unwrap() > 200, "it was one");
+    });
+}
+
+#[test]
+fn handshakes_that_are_begun_and_left_keep_no_key_out() {
+    many_descriptors();
+    let served = Served::start(|_| ());
+    fs::write(served.root().join("file"), "content").unwrap();
+    // Each says enough to be talked to: more than there are places.
+    let begin = || {
+        let mut socket = connection(CLIENT, served.address());
+        socket.write_all(&[0x16, 0x03, 0x01]).unwrap();
+        socket
+    };
+    let held: Vec<_> = std::iter::repeat_with(begin).take(300).collect();
+    copies_soon(&served, "beside-begun-handshakes");
+    drop(held);
 }

@@ -99,8 +99,8 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::Changed { changes, path: path.as_slice().into() });
             }
             Event::Deleted { path, .. } => state.write(Line::Deleted { path: path.as_slice().into() }),
-            // In the trace and the explanation.
-            Event::Measured(_) => {}
+            // In the trace and the explanation; what the sender itself removes is known from `file`.
+            Event::Measured(_) | Event::SourceRemoved { .. } => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
         }
     }
@@ -111,7 +111,7 @@ impl<W: Write + Send> Reporter for Json<W> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(match outcome {
             Ok(summary) => Line::Done(Box::new(DoneLine { explain: why, ..summary.into() })),
-            Err(Error { kind, message }) => {
+            Err(Error { kind, message, .. }) => {
                 Line::Failed { code: kind.code(), message, exit_code: kind.exit_code() }
             }
         });

@@ -99,8 +99,8 @@ impl<W: Write + Send> EventSink for Person<W> {
                 Measured::Way(change) => self.say(Detail::Files, &change.to_string()),
                 Measured::Sender(_) | Measured::Receiver(_) | Measured::Loss(_) => {}
             },
-            // Of a sync, which prints them elsewhere.
-            Event::Changed { .. } | Event::Deleted { .. } => {}
+            // Of a sync, which prints them elsewhere, and no more than rsync does.
+            Event::Changed { .. } | Event::Deleted { .. } | Event::SourceRemoved { .. } => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
         }
     }

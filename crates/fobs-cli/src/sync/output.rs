@@ -80,6 +80,7 @@ impl EventSink for Lines {
             | Event::Started { .. }
             | Event::Progress(_)
             | Event::FileDone { .. }
+            | Event::SourceRemoved { .. }
             | Event::Measured(_) => {}
         }
     }

@@ -294,7 +294,8 @@ fn a_full_daemon_says_so_and_serves_again_later() {
     let (client, server) = (Key::generate(&case, "client-key"), Key::generate(&case, "server-key"));
     let authorized = [("read-write", &client)];
     let spec = Spec::new(&case, &authorized, &server);
-    let daemon = Daemon::start_with(&case, Spec { sessions_max: Some(1), ..spec });
+    let options = ["--queue-wait", "0"];
+    let daemon = Daemon::start_with(&case, Spec { sessions_max: Some(1), options: &options, ..spec });
     write_random(&case.local("file"), FILE_BYTES, &mut case.random());
     let copy = |flags: &[&str]| {
         let mut command = daemon.cp(&case);
@@ -303,9 +304,10 @@ fn a_full_daemon_says_so_and_serves_again_later() {
     };
     let mut running = case.start(&mut copy(&["--rate", RATE]));
     running.wait_until_data_flows();
-    let failed = case.run(&mut copy(&[])).expect_code(35).failed();
+    // It tries again meanwhile.
+    let failed = case.run(&mut copy(&["--timeout", "2"])).expect_code(35).failed();
     let message = failed["message"].as_str().unwrap_or_default();
-    assert!(message.contains("this server is full: 1 sessions are running"), "{message}");
+    assert!(message.contains("is busy: this server is full: 1 sessions are running"), "{message}");
     running.signal(Signal::INT);
     running.finish().expect_code(20);
     case.wait_for("room again", || case.run(&mut copy(&[])).code == Some(0));

@@ -1,6 +1,7 @@
 //! A copy from its beginning to its end: attempts over one connection after the other, and the two parts of a
 //! sync that deletes first.
 
+use super::busy::outlast;
 use super::direct::small_object;
 use super::ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
 use super::line::{Caller, Manner};
@@ -71,8 +72,11 @@ fn persistently(
     let tell = |interlude: Interlude<'_>| events.event(Event::Notice(interlude.to_string()));
     let done = persist(options.timeout, cancel, tell, || {
         let left = course.left(options);
-        let reach = Reach { manner: Manner { options: &left, ..manner }, caller: caller.as_deref_mut() };
-        let outcome = copy_once(sources, destination, reach, &mut course);
+        let manner = Manner { options: &left, ..manner };
+        let outcome = outlast(manner, || {
+            let reach = Reach { manner, caller: caller.as_deref_mut() };
+            copy_once(sources, destination, reach, &mut course)
+        });
         course.attempt(outcome)
     });
     if let (Err(_), Some(directory)) = (&done, made) {

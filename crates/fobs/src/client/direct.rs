@@ -9,7 +9,7 @@ use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
 use crate::control::printable;
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::direction::TransferDirection;
-use crate::engine::{Reporter, aborted};
+use crate::engine::{Reporter, refused};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Carrier, Location, TransferOptions, Transport};
@@ -99,7 +99,9 @@ impl Client<'_> {
             match channel.reader.recv().map_err(|error| cancel.explain(error))? {
                 Some(Message::Complete(complete)) => break complete,
                 Some(Message::Failed { path, reason }) => reporter.failed_there(path.0, &reason),
-                Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+                Some(Message::Abort { code, message, busy }) => {
+                    return Err(refused(peer, &code, &message, busy));
+                }
                 Some(_) => return Err(out_of_turn(peer)),
                 None => return Err(cancel.explain(hung_up(peer))),
             }

@@ -1,9 +1,11 @@
 //! Requests about files by name, over a connection that is kept (protocol 2.12).
 
-use super::line::{Caller, Line, Manner, leaves_sound};
+use super::busy::outlast;
+use super::hang_up;
+use super::line::{Caller, Line, Manner, Reached, leaves_sound};
 use crate::control::files::FileRequest;
 use crate::control::message::{FILES, Message, TICKETS};
-use crate::engine::aborted;
+use crate::engine::refused;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Entry;
 use std::time::Instant;
@@ -17,6 +19,10 @@ const ANSWER_BYTES_MAX: usize = 512 << 20;
 impl Caller {
     /// Asks about files by name. A connection that broke while it rested costs nothing.
     pub(crate) fn ask(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
+        outlast(manner, || self.ask_again(request, manner))
+    }
+
+    fn ask_again(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
         let rested = self.has_line();
         match self.ask_once(request, manner) {
             Err(error)
@@ -32,10 +38,14 @@ impl Caller {
     }
 
     fn ask_once(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
-        manner.cancel.check()?;
-        self.connect(manner)?;
-        // A server that keeps no connection does not know the request either.
-        let Some(mut line) = self.take_line() else { return Err(too_old(&self.remote.host)) };
+        let mut line = match self.reach(manner)? {
+            Reached::Line(line) => *line,
+            // A server that keeps no connection does not know the request either.
+            Reached::Once(client) => {
+                hang_up(&client.channel.writer, client.ssh);
+                return Err(too_old(&self.remote.host));
+            }
+        };
         let feature = match request {
             FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
             // A server that does not know an action refuses it by name.
@@ -78,7 +88,9 @@ impl Line {
                             return Ok(found);
                         }
                     }
-                    Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+                    Some(Message::Abort { code, message, busy }) => {
+                        return Err(refused(peer, &code, &message, busy));
+                    }
                     Some(_) => {
                         let message = format!("{peer} answered out of turn; install the same version there");
                         return Err(Error::new(ErrorKind::Protocol, message));

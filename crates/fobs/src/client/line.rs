@@ -1,5 +1,6 @@
 //! A connection to one server for transfers that run one after the other, made again where it broke.
 
+use super::busy::outlast;
 use super::direct::{ROOM, may_be_direct};
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
@@ -90,6 +91,13 @@ pub(crate) struct Caller {
     line: Option<Line>,
 }
 
+/// A server that was reached.
+pub(super) enum Reached<'m> {
+    Line(Box<Line>),
+    /// It keeps no connections.
+    Once(Box<Client<'m>>),
+}
+
 /// An open connection, at rest.
 pub(super) struct Line {
     kept: Kept,
@@ -123,7 +131,7 @@ impl Caller {
     pub(crate) fn connect(&mut self, manner: Manner<'_>) -> Result<()> {
         self.let_go();
         if self.line.is_none() {
-            let client = self.call(manner)?;
+            let client = outlast(manner, || self.call(manner))?;
             if self.keeps(&client.hello) {
                 // It rests until it is used, and holds no seat there.
                 client.channel.writer.send(&Message::Over)?;
@@ -141,7 +149,7 @@ impl Caller {
         course.steering = manner.steering.clone();
         let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
         let done = persist(manner.options.timeout, manner.cancel, tell, || {
-            let outcome = self.attempt(&mut task, manner, &mut course);
+            let outcome = outlast(manner, || self.attempt(&mut task, manner, &mut course));
             course.attempt(outcome)
         });
         done.map_err(|error| course.advise(error, manner.options)).map(|(done, _)| course.add_up(done))
@@ -176,22 +184,29 @@ impl Caller {
         manner: Manner<'_>,
         work: impl FnOnce(Client<'_>) -> Result<T>,
     ) -> Result<T> {
-        manner.cancel.check()?;
-        self.let_go();
-        let mut line = match self.line.take() {
-            Some(line) => line,
-            None => {
-                let client = self.call(manner)?;
-                if !self.keeps(&client.hello) {
-                    return work(client);
-                }
-                Line::of(client)
-            }
+        let mut line = match self.reach(manner)? {
+            Reached::Line(line) => *line,
+            Reached::Once(client) => return work(*client),
         };
         // Gone in a panic of the caller's sink, as any connection in an unknown state.
         let (outcome, is_sound) = line.lend(manner, work);
         self.put_back(line, is_sound);
         outcome
+    }
+
+    /// The connection for the next request, made if there is none. A new one does not rest before its first
+    /// request: the server could hang up on it there.
+    pub(super) fn reach<'m>(&mut self, manner: Manner<'m>) -> Result<Reached<'m>> {
+        manner.cancel.check()?;
+        self.let_go();
+        if let Some(line) = self.line.take() {
+            return Ok(Reached::Line(Box::new(line)));
+        }
+        let client = self.call(manner)?;
+        Ok(match self.keeps(&client.hello) {
+            true => Reached::Line(Box::new(Line::of(client))),
+            false => Reached::Once(Box::new(client)),
+        })
     }
 
     /// Ends a connection that has rested too long.
@@ -220,11 +235,6 @@ impl Caller {
 
     pub(super) fn has_line(&self) -> bool {
         self.line.is_some()
-    }
-
-    /// The connection, if there is one, for a use of its own.
-    pub(super) fn take_line(&mut self) -> Option<Line> {
-        self.line.take()
     }
 
     pub(super) fn put_back(&mut self, line: Line, is_sound: bool) {

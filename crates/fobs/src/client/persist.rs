@@ -50,7 +50,7 @@ impl fmt::Display for Interlude<'_> {
 }
 
 /// The first clause of an error: what failed and why. What to do about it is done here.
-fn reason(error: &Error) -> &str {
+pub(super) fn reason(error: &Error) -> &str {
     error.message.split(';').next().unwrap_or_default()
 }
 
@@ -75,13 +75,18 @@ pub(super) fn persist<T>(
             Next::GiveUp => return Err(gave_up(timeout, &error)),
         };
         tell(Interlude { error: &error, wait });
-        let end = Instant::now() + wait;
-        while Instant::now() < end {
-            cancel.check()?;
-            std::thread::sleep(CANCEL_POLL.min(end.saturating_duration_since(Instant::now())));
-        }
-        cancel.check()?;
+        rest(wait, cancel)?;
     }
+}
+
+/// Waits, unless the user cancels.
+pub(super) fn rest(wait: Duration, cancel: &CancelToken) -> Result<()> {
+    let end = Instant::now() + wait;
+    while Instant::now() < end {
+        cancel.check()?;
+        std::thread::sleep(CANCEL_POLL.min(end.saturating_duration_since(Instant::now())));
+    }
+    cancel.check()
 }
 
 /// Whether the error is one of the way to the other host, or of that host's restart.

@@ -1,5 +1,7 @@
 //! Sessions that examine the other end and try the path, without files.
 
+use super::busy::outlast;
+use super::line::Manner;
 use super::persist::{Course, Remedy};
 use super::{Client, blame, hang_up, link};
 use crate::cancel::CancelToken;
@@ -50,6 +52,18 @@ impl<'a> Ready<'a> {
     /// Calls the other end, and has it examine itself if `examine` names a directory there. The session then
     /// moves data in this direction.
     pub(crate) fn call(
+        probe: Probe<'a>,
+        direction: TransferDirection,
+        examine: Option<&[u8]>,
+        events: Arc<dyn EventSink>,
+        cancel: &'a CancelToken,
+    ) -> Result<(Ready<'a>, Option<Examined>)> {
+        let steering = Steering::new();
+        let manner = Manner { options: probe.options, events: &events, cancel, steering: &steering };
+        outlast(manner, || Ready::call_once(probe, direction, examine, events.clone(), cancel))
+    }
+
+    fn call_once(
         probe: Probe<'a>,
         direction: TransferDirection,
         examine: Option<&[u8]>,
@@ -189,7 +203,9 @@ impl Client<'_> {
                     return Ok((examined, accept));
                 }
                 // The reason explains more than a failed write.
-                Some(Message::Abort { code, message }) => return Err(engine::aborted(peer, &code, &message)),
+                Some(Message::Abort { code, message, busy }) => {
+                    return Err(engine::refused(peer, &code, &message, busy));
+                }
                 Some(_) => {
                     let what = "answered out of turn; install the same version on both sides";
                     return broken(ErrorKind::Protocol, what);

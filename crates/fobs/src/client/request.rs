@@ -4,7 +4,7 @@ use super::{Client, blame};
 use crate::control::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
 use crate::direction::TransferDirection;
 use crate::engine::streams::StreamSetup;
-use crate::engine::{LinkSetup, aborted, tell_abort};
+use crate::engine::{LinkSetup, refused, tell_abort};
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::sending_of;
@@ -81,7 +81,9 @@ impl Client<'_> {
         let peer = &self.channel.peer.description;
         let expanded: Vec<Vec<u8>> = match answer {
             Some(Message::Expanded { paths }) => paths.into_iter().map(|path| path.0).collect(),
-            Some(Message::Abort { code, message }) => return Err(aborted(peer, &code, &message)),
+            Some(Message::Abort { code, message, busy }) => {
+                return Err(refused(peer, &code, &message, busy));
+            }
             _ => return Err(out_of_turn(peer)),
         };
         let is_expected = |path: &Vec<u8>| paths.iter().any(|pattern| may_stand_for(pattern, path));
@@ -111,7 +113,9 @@ impl Client<'_> {
         // A server that refuses this client may close the channel before it is asked: its reason is the
         // better error.
         let answer = match (self.channel.reader.recv(), sent) {
-            (Ok(Some(Message::Abort { code, message })), _) => return Err(aborted(peer, &code, &message)),
+            (Ok(Some(Message::Abort { code, message, busy })), _) => {
+                return Err(refused(peer, &code, &message, busy));
+            }
             (_, Err(error)) => return Err(error),
             (answer, Ok(())) => answer?,
         };

@@ -97,8 +97,8 @@ impl Kept {
         let writer = ControlWriter { outlet, ..self.writer.clone() };
         let (home, back) = (self.home.clone(), self.back.clone());
         let lease = Lease { home, back, outlet: self.writer.outlet.clone(), used, stands: None };
-        let peer = self.writer.peer.clone();
-        let reader = ControlReader { frames: nothing(), peer, inlet: None, lease: Some(lease) };
+        let (peer, unheard) = (self.writer.peer.clone(), self.writer.unheard.clone());
+        let reader = ControlReader { frames: nothing(), peer, unheard, inlet: None, lease: Some(lease) };
         let (carrier, peer) = (self.carrier, self.peer.clone());
         ControlChannel { reader, writer, exporter: None, carrier, foretold: Foretold::Nothing, peer }
     }

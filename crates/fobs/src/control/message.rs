@@ -8,7 +8,7 @@ use crate::direction::TransferDirection;
 use crate::doctor::HostFacts;
 use crate::engine::Wanted;
 use crate::event::OtherEntries;
-use crate::explain::{Measured, ReceiverSample, SenderSample};
+use crate::explain::{ReceiverSample, SenderSample};
 use crate::mode::ModeChange;
 use crate::options::sync::SyncOptions;
 use crate::route::WayChange;
@@ -192,23 +192,13 @@ pub enum Message {
         code: String,
         /// One sentence.
         message: String,
+        /// Whether a server had no room: the same may succeed in some seconds.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        busy: bool,
     },
     /// A message of a newer version; ignored.
     #[serde(other)]
     Unknown,
-}
-
-impl From<Measured> for Message {
-    fn from(measured: Measured) -> Message {
-        match measured {
-            Measured::Sender(sample) => Message::SenderSample(Box::new(sample)),
-            Measured::Receiver(sample) => Message::ReceiverSample(Box::new(sample)),
-            Measured::Loss(window) => Message::Loss(window),
-            Measured::Remedy(remedy) => Message::Remedy(remedy),
-            Measured::Mode(change) => Message::Mode(change),
-            Measured::Way(change) => Message::Way(change),
-        }
-    }
 }
 
 /// The program at one end.

@@ -16,6 +16,7 @@ use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ use self::lane::{Inlet, lane};
 pub(crate) use self::lease::{Kept, Side as KeptSide};
 use self::message::{FEATURES, Hello, LEVEL, Message, PROTOCOL, PROTOCOL_NEWEST};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Busy, Error, ErrorKind, Result};
 use crate::options::Carrier;
 use crate::secure::datagram::{Cipher, SessionSecret};
 use crate::secure::identity::PublicKey;
@@ -114,14 +115,16 @@ impl ControlChannel {
         peer: Peer,
     ) -> ControlChannel {
         let name: Arc<str> = peer.description.as_str().into();
+        let unheard = Unheard::default();
         ControlChannel {
             reader: ControlReader {
                 frames: FrameReader::new(read),
                 peer: name.clone(),
+                unheard: unheard.clone(),
                 inlet: None,
                 lease: None,
             },
-            writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), peer: name },
+            writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), unheard, peer: name },
             exporter,
             carrier,
             foretold: Foretold::Nothing,
@@ -134,10 +137,34 @@ impl ControlChannel {
 pub struct ControlReader {
     frames: Frames,
     peer: Arc<str>,
+    unheard: Unheard,
     /// Where that goes which concerns the streams of the session.
     inlet: Option<Inlet>,
     /// For one transfer of a channel that is kept.
     lease: Option<lease::Lease>,
+}
+
+/// Whether a peer whose hello was foretold has not said a word yet. Shared by both halves of a channel.
+#[derive(Clone, Default)]
+struct Unheard(Arc<AtomicBool>);
+
+impl Unheard {
+    fn set(&self, unheard: bool) {
+        self.0.store(unheard, Ordering::Relaxed);
+    }
+
+    /// The error of a peer: one that ends the connection before its first word had no room for it.
+    fn named(&self, peer: &str, error: Error) -> Error {
+        match error.kind == ErrorKind::Connect && self.0.load(Ordering::Relaxed) {
+            true => {
+                let message = format!(
+                    "{peer} is busy: it ended the connection before it said anything; try again later"
+                );
+                error.reworded(message).of_busy(Busy::Closed)
+            }
+            false => named(peer, error),
+        }
+    }
 }
 
 /// The frames of a channel.
@@ -153,6 +180,9 @@ impl ControlReader {
                 Some(lease) => lease.read(&mut self.frames, data),
                 None => self.frames.read_frame(data),
             };
+            if matches!(read, Ok(Some(_))) {
+                self.unheard.set(false);
+            }
             match (read, &self.inlet) {
                 (Ok(Some(Frame::Message(Message::Unknown))), _) => {}
                 (Ok(Some(Frame::Message(message))), Some(inlet)) => {
@@ -165,7 +195,7 @@ impl ControlReader {
                 // Refused where there is no inlet.
                 (Ok(Some(Frame::Data(_))), None) => {}
                 (Ok(None), _) => return Ok(None),
-                (Err(error), _) => return Err(named(&self.peer, error)),
+                (Err(error), _) => return Err(self.unheard.named(&self.peer, error)),
             }
         }
     }
@@ -183,6 +213,7 @@ pub struct ControlWriter {
     outlet: Arc<dyn Outlet>,
     /// How long the peer may leave messages unread.
     timeout: Arc<Mutex<Duration>>,
+    unheard: Unheard,
     peer: Arc<str>,
 }
 
@@ -197,7 +228,7 @@ impl ControlWriter {
             .map_err(|error| {
                 // A thread that waits on this channel must learn that it is over.
                 self.outlet.abandon();
-                named(&self.peer, broken(&error))
+                self.unheard.named(&self.peer, broken(&error))
             })
     }
 
@@ -274,6 +305,7 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
     if sent.is_ok() && channel.foretold == Foretold::Level {
         // Ours and the request go together; the reader checks that it was true.
         channel.reader.frames.expect_hello();
+        channel.reader.unheard.set(true);
         return Ok(Hello { newest: None, features: LEVEL.map(str::to_owned).to_vec(), ..ours });
     }
     // A reason that the peer sent before it closed explains more than the failed write.
@@ -290,12 +322,13 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
                 printable(&theirs.program, PROGRAM_CHARS_MAX),
                 theirs.protocol,
             );
-            let abort = Message::Abort { code: ErrorKind::Protocol.code().to_owned(), message: why.clone() };
+            let code = ErrorKind::Protocol.code().to_owned();
+            let abort = Message::Abort { code, message: why.clone(), busy: false };
             // The session is over whether or not the peer receives the reason.
             let _ = channel.writer.send(&abort);
             problem(ErrorKind::Protocol, why)
         }
-        Ok(Some(Message::Abort { code, message })) => {
+        Ok(Some(Message::Abort { code, message, .. })) => {
             problem(ErrorKind::from_code(&code), printable(&message, REASON_CHARS_MAX))
         }
         Ok(Some(_)) => problem(
@@ -322,7 +355,8 @@ pub(crate) fn features() -> Vec<String> {
 
 /// Adds the peer's name to an error.
 fn named(peer: &str, error: Error) -> Error {
-    Error::new(error.kind, format!("{peer}: {}", error.message))
+    let message = format!("{peer}: {}", error.message);
+    error.reworded(message)
 }
 
 /// At most `count` characters of a peer's text, without control characters and other terminal tricks.

@@ -70,7 +70,7 @@ fn another_version_is_refused_by_name() {
     }
     assert!(!error.message.contains('\u{1b}'));
     assert!(matches!(right.reader.recv(), Ok(Some(Message::Hello(_)))));
-    let Ok(Some(Message::Abort { code, message })) = right.reader.recv() else { panic!("no abort") };
+    let Ok(Some(Message::Abort { code, message, .. })) = right.reader.recv() else { panic!("no abort") };
     assert_eq!(ErrorKind::from_code(&code), ErrorKind::Protocol);
     assert!(message.contains("speaks 2"));
 }
@@ -78,7 +78,10 @@ fn another_version_is_refused_by_name() {
 #[test]
 fn a_refusal_in_place_of_a_hello_is_quoted() {
     let (mut left, right) = pair();
-    right.writer.send(&Message::Abort { code: "denied".to_owned(), message: "not you".to_owned() }).unwrap();
+    right
+        .writer
+        .send(&Message::Abort { code: "denied".to_owned(), message: "not you".to_owned(), busy: false })
+        .unwrap();
     right.writer.close();
     let error = hello(&mut left).unwrap_err();
     assert_eq!((error.kind, error.message.as_str()), (ErrorKind::Denied, "right via test: not you"));

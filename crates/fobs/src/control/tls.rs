@@ -25,7 +25,7 @@ use self::tcp::connect_tcp;
 use self::verifier::RawKeyVerifier;
 use super::{ControlChannel, Foretold, Peer};
 use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Busy, Error, ErrorKind, Result};
 use crate::options::{AddressFamily, Carrier};
 use crate::secure::datagram::SessionSecret;
 use crate::secure::identity::{Identity, PublicKey};
@@ -57,7 +57,8 @@ pub fn connect(
         ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
     let description = format!("{host} via tls");
     let deadline = Instant::now() + HANDSHAKE_WAIT;
-    establish(connection.into(), socket, description, deadline, cancel, pin, |failure| match failure {
+    establish(connection.into(), socket, description, deadline, cancel, pin, |failure| {
+        match failure {
         HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
             ErrorKind::Connect,
             format!(
@@ -68,10 +69,11 @@ pub fn connect(
         HandshakeFailure::Io(error) => Error::new(
             ErrorKind::Connect,
             format!(
-                "{host} port {port} ended the connection during the TLS handshake: {error}; \
-                 is it fobs serve that listens there, and what does it say?"
+                "the server at {host} port {port} is busy: it ended the connection before it said anything \
+                 ({error}); try again later, and if it stays so, check that it is fobs serve that listens there"
             ),
-        ),
+        )
+        .of_busy(Busy::Closed),
         HandshakeFailure::Protocol(why) => Error::new(
             ErrorKind::Protocol,
             format!(
@@ -79,6 +81,7 @@ pub fn connect(
             ),
         ),
         HandshakeFailure::Refused(error) => error,
+    }
     })
 }
 

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::message::{self, Bytes, HostPort};
+use super::message::{self, Bytes, HostPort, Message};
 use crate::direction::TransferDirection;
+use crate::explain::Measured;
 use crate::options::sync::SyncOptions;
 use crate::storage::SourceShape;
 
@@ -20,6 +21,19 @@ pub(super) mod zero_is_none {
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
         f64::deserialize(from).map(|figure| (figure > 0.0).then_some(figure))
+    }
+}
+
+impl From<Measured> for Message {
+    fn from(measured: Measured) -> Message {
+        match measured {
+            Measured::Sender(sample) => Message::SenderSample(Box::new(sample)),
+            Measured::Receiver(sample) => Message::ReceiverSample(Box::new(sample)),
+            Measured::Loss(window) => Message::Loss(window),
+            Measured::Remedy(remedy) => Message::Remedy(remedy),
+            Measured::Mode(change) => Message::Mode(change),
+            Measured::Way(change) => Message::Way(change),
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use super::admission::WAITING_MAX;
 use super::idle::IDLE_MAX;
+use super::lobby::LOBBY_MAX;
 use super::strangers::STRANGERS_MAX;
 use crate::options::STREAMS_MAX;
 use crate::secure::authorized_keys::DESCRIPTORS_PER_SESSION;
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors of a connection without a session: the socket and its clones.
-const PER_CONNECTION: usize = 3;
+const PER_CONNECTION: usize = 4;
 /// Those of the process and of the server: standard streams, listeners, root, files that are read at once.
 const OF_THE_SERVER: usize = 64;
 
@@ -28,7 +29,7 @@ fn needed(sessions_max: usize) -> usize {
     let connections = 2 * STRANGERS_MAX + WAITING_MAX + 2 * IDLE_MAX;
     sessions_max
         .saturating_mul(DESCRIPTORS_PER_SESSION + STREAMS_MAX as usize)
-        .saturating_add(connections * PER_CONNECTION + OF_THE_SERVER)
+        .saturating_add(connections * PER_CONNECTION + LOBBY_MAX + OF_THE_SERVER)
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::net::{SocketAddr, TcpListener};
 
-/// Connections waiting to be accepted.
-const BACKLOG: i32 = 128;
+/// Connections waiting to be accepted: those of a burst, which would have to connect again a second later.
+/// `net.core.somaxconn` bounds it, 4096 by default.
+const BACKLOG: i32 = 1024;
 
 /// A listening socket. One for IPv6 accepts only IPv6, so that both families may use the same port.
 pub(super) fn listen(address: SocketAddr) -> Result<TcpListener> {

@@ -3,13 +3,17 @@
 //! A record is a sentence for people, which holds everything, and fields for programs. It goes to the
 //! `tracing` subscriber that was current where the server was bound.
 
+use super::asked::Person;
+use super::deletions::Count;
 use super::tally::Counted;
 use super::visit::Visit;
 use crate::direction::TransferDirection;
 use crate::error::Error;
+use crate::options::sync::SyncOptions;
 use crate::secure::identity::PublicKey;
-use crate::server::{SessionFigures, Wanted};
+use crate::server::{SessionFigures, Wanted, Work};
 use crate::storage::show_path;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tracing::{Dispatch, dispatcher, info, warn};
@@ -20,7 +24,8 @@ const PATH_LOGGED_MAX: usize = 4096;
 /// Characters of a key's fingerprint in the log: `SHA256:` and 72 bits, enough to distinguish keys.
 const FINGERPRINT_CHARS: usize = 7 + 12;
 
-/// Where a server's records go.
+/// Where a server's records go. Clones are the same.
+#[derive(Clone)]
 pub(super) struct Log(Dispatch);
 
 impl Log {
@@ -49,6 +54,7 @@ impl Log {
                 peer = %visit.from,
                 key = visit.fingerprint(),
                 key_name = visit.key_name(),
+                work = visit.work(),
                 direction,
                 request = visit.request.as_deref(),
                 "{visit}"
@@ -56,22 +62,19 @@ impl Log {
         });
     }
 
-    /// A session has moved what it was to move. A receiving client reports the duration itself, so it is
-    /// capped by ours.
+    /// A transfer has deleted something.
+    pub(super) fn deleted(&self, person: &Person, path: &str) {
+        let Person { session, peer, key, key_name, request, line } = person;
+        let (key, key_name, request) = (key.as_deref(), key_name.as_deref(), request.as_deref());
+        self.write(|| {
+            info!(event = "deleted", session, %peer, key, key_name, request, path, "{line}: deleted '{path}'");
+        });
+    }
+
+    /// A session has done what it was to do.
     pub(super) fn done(&self, visit: &Visit, served: &SessionFigures, elapsed: Duration) {
         let seconds = served.seconds.min(elapsed.as_secs_f64());
-        let done = match served.direction {
-            TransferDirection::Push => "received",
-            TransferDirection::Pull => "sent",
-        };
-        let failed = match served.failed {
-            0 => String::new(),
-            count => format!(", {count} files failed"),
-        };
-        let resumed = match served.resumed_bytes {
-            0 => String::new(),
-            bytes => format!(", {bytes} of them verified earlier"),
-        };
+        let (did, deleted) = (did(visit, served, seconds), visit.deleted);
         let (files, bytes) = (served.files, served.bytes);
         self.write(|| {
             info!(
@@ -80,22 +83,29 @@ impl Log {
                 peer = %visit.from,
                 key = visit.fingerprint(),
                 key_name = visit.key_name(),
+                work = visit.work(),
                 direction = verb(served.direction),
                 request = visit.request.as_deref(),
                 files,
                 bytes,
                 resumed_bytes = served.resumed_bytes,
+                directories = served.others.directories,
+                links = served.others.links,
+                devices = served.others.devices,
                 files_failed = served.failed,
+                deleted = deleted.all,
+                deleted_unnamed = deleted.unnamed,
                 seconds,
                 seconds_total = elapsed.as_secs_f64(),
                 datagrams_rejected = served.datagrams_rejected,
-                "{visit}: {done} {files} files, {bytes} bytes in {seconds:.3} s{resumed}{failed}"
+                "{visit}: {did}{deleted}"
             );
         });
     }
 
     /// A request about files by name was answered.
     pub(super) fn answered(&self, visit: &Visit) {
+        let deleted = visit.deleted;
         self.write(|| {
             info!(
                 event = "answered",
@@ -103,15 +113,17 @@ impl Log {
                 peer = %visit.from,
                 key = visit.fingerprint(),
                 key_name = visit.key_name(),
+                work = visit.work(),
                 request = visit.request.as_deref(),
-                "{visit}: answered"
+                deleted = deleted.all,
+                "{visit}: answered{deleted}"
             );
         });
     }
 
     /// A session has ended with an error.
     pub(super) fn failed(&self, visit: &Visit, error: &Error, elapsed: Duration) {
-        let code = error.kind.code();
+        let (code, deleted) = (error.kind.code(), visit.deleted);
         self.write(|| {
             warn!(
                 event = "failed",
@@ -119,11 +131,14 @@ impl Log {
                 peer = %visit.from,
                 key = visit.fingerprint(),
                 key_name = visit.key_name(),
+                work = visit.work(),
                 request = visit.request.as_deref(),
                 code,
                 error = error.message,
+                deleted = deleted.all,
+                deleted_unnamed = deleted.unnamed,
                 seconds_total = elapsed.as_secs_f64(),
-                "{visit}: {code}: {error}"
+                "{visit}: {code}: {error}{deleted}"
             );
         });
     }
@@ -157,21 +172,90 @@ pub(super) fn short_fingerprint(key: &PublicKey) -> String {
     key.fingerprint().chars().take(FINGERPRINT_CHARS).collect()
 }
 
-/// A client's request, for the log.
-pub(super) fn request(wanted: Wanted<'_>) -> String {
-    let open = match wanted {
-        Wanted::Files(request) => return request.describe(),
-        Wanted::Transfer(open) => open,
+/// What a session did. A receiving client reports the duration itself, so it is capped by ours.
+fn did(visit: &Visit, served: &SessionFigures, seconds: f64) -> String {
+    let (files, bytes) = (served.files, served.bytes);
+    let moved = match served.direction {
+        TransferDirection::Push => "received",
+        TransferDirection::Pull => "sent",
     };
-    let verb = match open.direction {
-        TransferDirection::Push => "push to",
-        TransferDirection::Pull => "pull of",
-    };
-    let show = |path: &[u8]| format!("'{}'", show_path(&path[..path.len().min(PATH_LOGGED_MAX)]));
-    let named: Vec<String> = open.paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(path)).collect();
-    let more = match open.paths.len().saturating_sub(PATHS_LOGGED_MAX) {
+    match visit.asked.map(|asked| asked.work) {
+        Some(Work::Probe) => return format!("{moved} {bytes} bytes of no file in {seconds:.3} s"),
+        Some(Work::DryRun) => return format!("nothing was changed, in {seconds:.3} s"),
+        Some(Work::Copy | Work::Sync | Work::Names) | None => {}
+    }
+    let some = |count: u64, what: &str| if count == 0 { String::new() } else { format!(", {count} {what}") };
+    let resumed = match served.resumed_bytes {
         0 => String::new(),
-        count => format!(" and {count} more"),
+        bytes => format!(", {bytes} of them verified earlier"),
     };
-    format!("{verb} {}{more}", named.join(", "))
+    let others = some(served.others.links, "links") + &some(served.others.devices, "devices");
+    let failed = some(served.failed, "files failed");
+    format!("{moved} {files} files, {bytes} bytes in {seconds:.3} s{resumed}{others}{failed}")
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Count { all: 0, .. } => Ok(()),
+            Count { all, unnamed: 0 } => write!(f, ", deleted {all}"),
+            Count { all, unnamed } => write!(f, ", deleted {all}, {unnamed} of them not named here"),
+        }
+    }
+}
+
+/// A client's request, for the log: what it will do, and where.
+pub(super) fn request(wanted: Wanted<'_>) -> String {
+    let (open, examine) = match wanted {
+        Wanted::Files(request) => return request.describe(),
+        Wanted::Transfer { open, examine } => (open, examine),
+    };
+    let (paths, verb) = (shown(&open.paths), verb(open.direction));
+    let to_or_of = match open.direction {
+        TransferDirection::Push => "to",
+        TransferDirection::Pull => "of",
+    };
+    let examined =
+        examine.map_or_else(String::new, |directory| format!("examination of {}, then ", show(directory)));
+    examined
+        + &match (wanted.work(), &open.sync) {
+            (Work::Probe, _) => format!("probe of the path ({verb} {to_or_of} {paths})"),
+            (Work::DryRun, Some(sync)) => format!("dry run of {} {to_or_of} {paths}", sync_command(sync)),
+            (_, Some(sync)) => format!("{} {to_or_of} {paths}", sync_command(sync)),
+            (_, None) => format!("{verb} {to_or_of} {paths}"),
+        }
+}
+
+/// A request to say what patterns stand for.
+pub(super) fn expansion(paths: &[Vec<u8>]) -> String {
+    format!("expand {}", shown(paths))
+}
+
+/// The first of several paths.
+fn shown(paths: &[Vec<u8>]) -> String {
+    let named: Vec<String> = paths.iter().take(PATHS_LOGGED_MAX).map(|path| show(path)).collect();
+    match paths.len().saturating_sub(PATHS_LOGGED_MAX) {
+        0 => named.join(", "),
+        count => format!("{} and {count} more", named.join(", ")),
+    }
+}
+
+fn show(path: &[u8]) -> String {
+    format!("'{}'", show_path(&path[..path.len().min(PATH_LOGGED_MAX)]))
+}
+
+/// A sync with those of its options that remove something.
+fn sync_command(sync: &SyncOptions) -> String {
+    let mut command = "sync".to_owned();
+    for (is_set, option) in [
+        (sync.delete.is_some(), " --delete"),
+        (sync.backup.is_some(), " --backup"),
+        (sync.remove_source_files, " --remove-source-files"),
+    ] {
+        command += if is_set { option } else { "" };
+    }
+    match sync.only_delete {
+        true => format!("the deletions of {command}"),
+        false => command,
+    }
 }

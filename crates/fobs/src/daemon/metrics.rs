@@ -3,10 +3,12 @@
 mod http;
 
 pub(super) use self::http::Exporter;
+use super::asked::Asked;
+use super::deletions::{By, Count, Deletions};
 use crate::direction::TransferDirection;
 use crate::error::Error;
 use crate::event::{Event, EventSink};
-use crate::server::SessionFigures;
+use crate::server::{Answered, SessionFigures, Work};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,6 +16,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// Labels are of fixed sets, so that no client can make a series of its own.
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -35,6 +38,12 @@ struct ByAnswer {
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ByCause {
+    /// A [`By::name`].
+    by: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ByReason {
     reason: &'static str,
 }
@@ -50,11 +59,15 @@ pub(super) struct Metrics {
     connections: Counter,
     streams: Counter,
     sessions: Family<ByOutcome, Counter>,
+    dry_runs: Family<ByOutcome, Counter>,
+    probes: Family<ByOutcome, Counter>,
+    probe_bytes: Family<ByDirection, Counter>,
     bytes: Family<ByDirection, Counter>,
     resumed_bytes: Family<ByDirection, Counter>,
     files: Family<ByDirection, Counter>,
     files_failed: Family<ByDirection, Counter>,
     datagrams_rejected: Family<ByDirection, Counter>,
+    deleted: Family<ByCause, Counter>,
     answered: Family<ByAnswer, Counter>,
     refused: Family<ByReason, Counter>,
     running: Gauge,
@@ -69,11 +82,15 @@ impl Metrics {
             connections: Counter::default(),
             streams: Counter::default(),
             sessions: Family::default(),
+            dry_runs: Family::default(),
+            probes: Family::default(),
+            probe_bytes: Family::default(),
             bytes: Family::default(),
             resumed_bytes: Family::default(),
             files: Family::default(),
             files_failed: Family::default(),
             datagrams_rejected: Family::default(),
+            deleted: Family::default(),
             answered: Family::default(),
             refused: Family::default(),
             running: Gauge::default(),
@@ -89,7 +106,17 @@ impl Metrics {
         let fobs = registry.sub_registry_with_prefix("fobs");
         fobs.register("connections", "TCP connections accepted", self.connections.clone());
         fobs.register("streams", "TCP connections that became streams of a session", self.streams.clone());
-        fobs.register("sessions", "Sessions that have ended, by outcome", self.sessions.clone());
+        let sessions = "Copies and syncs that have ended, by outcome, and sessions that asked for nothing";
+        fobs.register("sessions", sessions, self.sessions.clone());
+        let dry_runs = "Syncs that only said what they would do, by outcome";
+        fobs.register("dry_runs", dry_runs, self.dry_runs.clone());
+        let probes = "Sessions that only tried the path or examined this host, by outcome";
+        fobs.register("probes", probes, self.probes.clone());
+        let probe_bytes = "Bytes of no file that such sessions moved";
+        fobs.register_with_unit("probe", probe_bytes, Unit::Bytes, self.probe_bytes.clone());
+        let deleted =
+            "Names deleted: by a sync, as a source that was moved, by a request about files by name";
+        fobs.register("deleted", deleted, self.deleted.clone());
         fobs.register_with_unit("moved", "File bytes verified", Unit::Bytes, self.bytes.clone());
         let resumed = "Those of the moved bytes that an earlier attempt had verified";
         fobs.register_with_unit("resumed", resumed, Unit::Bytes, self.resumed_bytes.clone());
@@ -113,12 +140,16 @@ impl Metrics {
         // A series that exists from the start has a rate from the start.
         for direction in [TransferDirection::Push, TransferDirection::Pull] {
             let labels = ByDirection { direction: name(direction) };
-            for family in
-                [&self.bytes, &self.resumed_bytes, &self.files, &self.files_failed, &self.datagrams_rejected]
-            {
+            let of_files = [&self.bytes, &self.resumed_bytes, &self.files, &self.files_failed];
+            for family in of_files.into_iter().chain([&self.datagrams_rejected, &self.probe_bytes]) {
                 let _ = family.get_or_create(&labels);
             }
-            let _ = self.sessions.get_or_create(&ByOutcome { direction: name(direction), outcome: "ok" });
+            for family in [&self.sessions, &self.dry_runs, &self.probes] {
+                let _ = family.get_or_create(&ByOutcome { direction: name(direction), outcome: "ok" });
+            }
+        }
+        for by in By::ALL {
+            self.deleted(by, 0);
         }
     }
 
@@ -137,14 +168,24 @@ impl Metrics {
     }
 
     /// A request about files by name was answered or refused.
-    pub(super) fn answered(&self, outcome: &Result<(), Error>) {
-        let outcome = outcome.as_ref().map_or_else(|error| error.kind.code(), |()| "ok");
+    pub(super) fn answered(&self, outcome: &Result<Answered, Error>) {
+        let outcome = outcome.as_ref().map_or_else(|error| error.kind.code(), |_| "ok");
         self.answered.get_or_create(&ByAnswer { outcome }).inc();
     }
 
+    /// Names are gone.
+    pub(super) fn deleted(&self, by: By, count: u64) {
+        self.deleted.get_or_create(&ByCause { by: by.name() }).inc_by(count);
+    }
+
     /// A session whose client asked for this has ended.
-    pub(super) fn ended(&self, asked: Option<TransferDirection>, outcome: &Result<SessionFigures, Error>) {
-        let direction = asked.map_or("none", name);
+    pub(super) fn ended(&self, asked: Option<Asked>, outcome: &Result<SessionFigures, Error>) {
+        let direction = asked.map_or("none", |asked| name(asked.direction));
+        let family = match asked.map(|asked| asked.work) {
+            Some(Work::Probe) => &self.probes,
+            Some(Work::DryRun) => &self.dry_runs,
+            Some(Work::Copy | Work::Sync | Work::Names) | None => &self.sessions,
+        };
         let outcome = match outcome {
             Ok(served) => {
                 let labels = ByDirection { direction };
@@ -154,14 +195,22 @@ impl Metrics {
             }
             Err(error) => error.kind.code(),
         };
-        self.sessions.get_or_create(&ByOutcome { direction, outcome }).inc();
+        family.get_or_create(&ByOutcome { direction, outcome }).inc();
     }
 
-    /// Counts what a session moves while it moves.
-    pub(super) fn of_session(self: &Arc<Self>, direction: TransferDirection) -> Arc<SessionMeter> {
-        let labels = ByDirection { direction: name(direction) };
+    /// Counts what a session moves and deletes while it does.
+    pub(super) fn of_session(&self, asked: Asked, deletions: Deletions) -> Arc<SessionMeter> {
+        let labels = ByDirection { direction: name(asked.direction) };
+        let bytes = if asked.work == Work::Probe { &self.probe_bytes } else { &self.bytes };
+        let by = match asked.direction {
+            TransferDirection::Push => By::Sync,
+            TransferDirection::Pull => By::Source,
+        };
         Arc::new(SessionMeter {
-            bytes: self.bytes.get_or_create(&labels).clone(),
+            asked,
+            deletions,
+            deleted: self.deleted.get_or_create(&ByCause { by: by.name() }).clone(),
+            bytes: bytes.get_or_create(&labels).clone(),
             files: self.files.get_or_create(&labels).clone(),
             files_failed: self.files_failed.get_or_create(&labels).clone(),
             counted: AtomicU64::new(0),
@@ -184,6 +233,9 @@ impl Metrics {
 
 /// A session's part of the counters.
 pub(super) struct SessionMeter {
+    asked: Asked,
+    deletions: Deletions,
+    deleted: Counter,
     bytes: Counter,
     files: Counter,
     files_failed: Counter,
@@ -197,18 +249,37 @@ impl SessionMeter {
         let before = self.counted.fetch_max(bytes, Ordering::SeqCst);
         self.bytes.inc_by(bytes.saturating_sub(before));
     }
+
+    /// What the session has deleted at this end.
+    pub(super) fn deleted(&self) -> Count {
+        self.deletions.count()
+    }
+
+    fn gone(&self, path: &[u8]) {
+        self.deleted.inc();
+        self.deletions.deleted(path, Instant::now());
+    }
 }
 
 impl EventSink for SessionMeter {
     fn event(&self, event: Event) {
         match event {
             Event::Progress(progress) => self.moved(progress.bytes),
+            // Those of a probe are none.
+            Event::FileDone { .. } | Event::FileFailed(_) if self.asked.work == Work::Probe => {}
             Event::FileDone { .. } => {
                 self.files.inc();
             }
             Event::FileFailed(_) => {
                 self.files_failed.inc();
             }
+            // Of a pull it is the client that deletes, at its end; a dry run only says what it would delete.
+            Event::Deleted { path, .. }
+                if self.asked.direction == TransferDirection::Push && self.asked.work == Work::Sync =>
+            {
+                self.gone(&path);
+            }
+            Event::SourceRemoved { path } => self.gone(&path),
             Event::Started { .. }
             | Event::Changed { .. }
             | Event::Deleted { .. }
@@ -226,57 +297,4 @@ fn name(direction: TransferDirection) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::ErrorKind;
-    use crate::event::{FileError, Progress};
-
-    #[test]
-    fn counters_outlive_sessions_and_have_fixed_labels() {
-        let metrics = Arc::new(Metrics::new(7));
-        let served = SessionFigures {
-            direction: TransferDirection::Push,
-            files: 2,
-            bytes: 300,
-            resumed_bytes: 50,
-            failed: 1,
-            seconds: 1.0,
-            datagrams_rejected: 5,
-        };
-        for _ in 0..2 {
-            let meter = metrics.of_session(TransferDirection::Push);
-            for bytes in [100, 100, 250] {
-                meter.event(Event::Progress(Progress { bytes, ..Progress::default() }));
-            }
-            meter.event(Event::FileDone { path: b"a".to_vec(), bytes: 1, root: [0; 32] });
-            meter.event(Event::FileFailed(FileError { path: b"\n".to_vec(), message: String::new() }));
-            meter.moved(served.bytes);
-            metrics.ended(Some(TransferDirection::Push), &Ok(served));
-        }
-        metrics.ended(None, &Err(Error::new(ErrorKind::Denied, "no")));
-        metrics.connection();
-        metrics.stream();
-        metrics.refused("timeout");
-        let text = metrics.text(3, 2, true);
-        for line in [
-            "fobs_moved_bytes_total{direction=\"push\"} 600",
-            "fobs_moved_bytes_total{direction=\"pull\"} 0",
-            "fobs_resumed_bytes_total{direction=\"push\"} 100",
-            "fobs_files_total{direction=\"push\"} 2",
-            "fobs_files_failed_total{direction=\"push\"} 2",
-            "fobs_datagrams_rejected_total{direction=\"push\"} 10",
-            "fobs_sessions_total{direction=\"push\",outcome=\"partial\"} 2",
-            "fobs_sessions_total{direction=\"none\",outcome=\"denied\"} 1",
-            "fobs_refused_total{reason=\"timeout\"} 1",
-            "fobs_connections_total 1",
-            "fobs_streams_total 1",
-            "fobs_sessions_running 3",
-            "fobs_sessions_waiting 2",
-            "fobs_sessions_max 7",
-            "fobs_draining 1",
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line} in:\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"));
-    }
-}
+mod tests;

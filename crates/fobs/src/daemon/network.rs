@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const V6_BITS: u32 = 64;
 
 /// An IPv4 address, an IPv6 /64, or the smallest network around several of one family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Network {
     family: Family,
     /// The address from the highest bit down; zero after `prefix`.
@@ -15,7 +15,7 @@ pub(super) struct Network {
     prefix: u32,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Family {
     V4,
     V6,

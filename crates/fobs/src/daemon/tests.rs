@@ -12,7 +12,7 @@ use crate::control::message::{ByteRange, Message, Open, Resuming, Reuse, Sending
 use crate::control::{ControlChannel, hello, tls};
 use crate::direction::TransferDirection;
 use crate::error::ErrorKind;
-use crate::options::AddressFamily;
+use crate::options::{AddressFamily, TransferOptions};
 use crate::secure::identity::Identity;
 use crate::served::{Served, wait_for};
 
@@ -23,12 +23,13 @@ fn sessions_are_as_many_as_allowed() {
     let here = served.directory("here");
     // Holds a seat without a request; it may for ten seconds.
     let held = call(&served);
-    let error = served.pull("file", &here, &served.options()).unwrap_err();
+    let impatient = TransferOptions { timeout: Duration::from_secs(1), ..served.options() };
+    let error = served.pull("file", &here, &impatient).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Connect);
     assert!(error.message.contains("this server is full: 1 sessions are running"), "{error}");
     // It is told so beside strangers, too, whose places it does not need.
     let strangers: Vec<_> = (0..96).map(|_| TcpStream::connect(served.address()).unwrap()).collect();
-    let error = served.pull("file", &here, &served.options()).unwrap_err();
+    let error = served.pull("file", &here, &impatient).unwrap_err();
     assert!(error.message.contains("this server is full"), "{error}");
     drop(strangers);
     drop(held);
@@ -88,7 +89,7 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
     ] {
         let mut channel = call(&served);
         channel.writer.send(&Message::Open(Box::new(open.clone()))).unwrap();
-        let Ok(Some(Message::Abort { code, message })) = channel.reader.recv() else {
+        let Ok(Some(Message::Abort { code, message, .. })) = channel.reader.recv() else {
             panic!("{says}: not refused");
         };
         assert_eq!(ErrorKind::from_code(&code), kind, "{message}");
@@ -119,7 +120,7 @@ fn messages_out_of_turn_end_a_session_with_a_reason() {
     // Whatever a client sends as its reason is one line of the log.
     let channel = call(&served);
     let message = "over\nand\u{1b}[2J out".to_owned();
-    channel.writer.send(&Message::Abort { code: "interrupted".to_owned(), message }).unwrap();
+    channel.writer.send(&Message::Abort { code: "interrupted".to_owned(), message, busy: false }).unwrap();
     let line = served.wait_for_notice(|line| line.contains("interrupted"));
     assert!(!line.contains(char::is_control), "{line:?}");
 }
@@ -173,7 +174,7 @@ fn a_client_that_comes_again_takes_the_place_of_its_session() {
     let mut again = ask(1);
     accepted(&mut again).unwrap();
     let end = std::iter::from_fn(|| silent.reader.recv().unwrap()).find_map(|message| match message {
-        Message::Abort { code, message } => Some((code, message)),
+        Message::Abort { code, message, .. } => Some((code, message)),
         _ => None,
     });
     let (code, message) = end.unwrap();
@@ -236,4 +237,28 @@ fn retry<T, E: std::fmt::Debug>(mut attempt: impl FnMut() -> Result<T, E>) -> T 
         }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn a_client_that_went_away_while_it_waited_has_no_session() {
+    let served = Served::start(|options| {
+        options.sessions_max = 1;
+        options.queue_wait = Duration::from_secs(600);
+    });
+    fs::create_dir(served.root().join("directory")).unwrap();
+    let held = call(&served);
+    wait_for(|| (served.handle.sessions() == 1).then_some(()));
+    let waiting = call(&served);
+    let open =
+        Open { direction: TransferDirection::Push, paths: vec![b"directory/new".to_vec()], ..pull_of_file() };
+    waiting.writer.send(&Message::Open(Box::new(open))).unwrap();
+    served.wait_for_notice(|line| line.ends_with("push to 'directory/new'"));
+    drop(waiting);
+    // Its end has arrived, for this connection comes after it.
+    drop(call(&served));
+    drop(held);
+    served.wait_for_notice(|line| {
+        line.contains("push to 'directory/new': connect: the client went away while it waited")
+    });
+    assert_eq!(fs::read_dir(served.root().join("directory")).unwrap().count(), 0);
 }

@@ -1,15 +1,17 @@
 //! One client's connection, from its handshake to the end of its session.
 
-use super::Daemon;
 use super::admission::{Arrival, Full, Seat};
+use super::asked::{Asked, Person, top_of, work_name};
 use super::attempts::{AttemptGuard, SessionStop};
-use super::log::{request, short_fingerprint};
+use super::deletions::{By, Count, Deletions};
+use super::log::{expansion, request, short_fingerprint};
 use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
+use super::{CLOSED_FOR_NEWER, Daemon};
 use crate::confine::{self, Domain, Errand, Tcp, outside};
+use crate::control::message::PathRole;
 use crate::control::tls;
-use crate::direction::TransferDirection;
 use crate::engine::tell_abort;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
@@ -19,8 +21,10 @@ use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
 use crate::secure::identity::PublicKey;
 use crate::secure::ticket::Ticket;
 use crate::server::{
-    Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, open_session,
+    Answered, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work, no_patterns,
+    open_session,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -37,7 +41,9 @@ pub(super) struct Visit {
     key: Option<PublicKey>,
     key_name: String,
     pub(super) request: Option<String>,
-    direction: Option<TransferDirection>,
+    pub(super) asked: Option<Asked>,
+    /// What its transfer has deleted.
+    pub(super) deleted: Count,
 }
 
 impl Visit {
@@ -49,8 +55,14 @@ impl Visit {
             key: None,
             key_name: String::new(),
             request: None,
-            direction: None,
+            asked: None,
+            deleted: Count::default(),
         }
+    }
+
+    /// What is done for it.
+    pub(super) fn work(&self) -> Option<&'static str> {
+        self.asked.map(|asked| work_name(asked.work))
     }
 
     /// The whole fingerprint of its key.
@@ -92,6 +104,8 @@ struct Desk<'a> {
     local: SocketAddr,
     /// What its thread can reach, once it is confined to that.
     reach: Option<Reach>,
+    /// For a look at the connection.
+    socket: TcpStream,
     stop: &'a SessionStop,
     /// When the transfer began: the first one with the connection.
     began: Instant,
@@ -119,9 +133,9 @@ impl Host for Desk<'_> {
                 line.map(|line| daemon.welcome(line, self.key, visit))
             }
         };
-        let direction = wanted.direction();
         visit.request = Some(request(wanted));
-        visit.direction = Some(direction);
+        visit.asked = Some(Asked::of(wanted));
+        visit.deleted = Count::default();
         if visit.stranger.is_none() {
             daemon.log.request(visit, wanted);
         }
@@ -132,23 +146,44 @@ impl Host for Desk<'_> {
             return Err(Error::new(ErrorKind::Connect, message));
         }
         let size_max = self.ticket.as_ref().map(|ticket| for_ticket(ticket, wanted)).transpose()?;
-        let place = place?;
-        // Before it waits: what it waits for may be its own older session.
         let transfer = visit.key.zip(wanted.transfer_id());
+        let place = place.inspect_err(|full| {
+            if let (Full::Queue, Some(transfer)) = (full, transfer) {
+                daemon.admission.remember(transfer);
+            }
+        })?;
+        // Before it waits: what it waits for may be its own older session.
         let token = &self.stop.token;
         let enter = |(key, id)| daemon.attempts.enter(key, id, visit.number, token.clone());
         let attempt = transfer.map(enter);
         let seat = match place {
             Arrival::Seated(seat) => seat,
-            Arrival::Waiting(place) => place.wait(daemon.options.queue_wait, token)?,
+            Arrival::Waiting(place) => {
+                let seat = place.wait(wanted.transfer_id(), daemon.options.queue_wait, token)?;
+                // The seat is for the next one where this client was killed meanwhile.
+                if has_gone(&self.socket) {
+                    let message = "the client went away while it waited for a session";
+                    return Err(Error::new(ErrorKind::Connect, message));
+                }
+                seat
+            }
         };
-        let meter = self.meter.insert(daemon.metrics.of_session(direction)).clone();
+        let (log, top) = (daemon.log.clone(), top_of(wanted));
+        let deletions = Deletions::new(log, Person::of(visit), top, daemon.lines.clone());
+        let meter = daemon.metrics.of_session(Asked::of(wanted), deletions);
+        let meter = self.meter.insert(meter).clone();
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
         Ok(Policy { streams: daemon.entrance(limits), size_max, ..policy })
     }
 
+    fn expand(&mut self, paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
+        self.visit.request = Some(expansion(paths));
+        Err(no_patterns())
+    }
+
     fn redeem(&mut self, ticket: &str) -> Result<()> {
+        self.visit.request = Some("pull with a ticket".to_owned());
         let key = self.key.ok_or_else(|| Error::new(ErrorKind::Denied, "the client showed no key"))?;
         let ticket = Ticket::verify(ticket, &self.daemon.identity.public(), SystemTime::now())?;
         if !ticket.may_be_held_by(&key) {
@@ -185,12 +220,16 @@ impl Host for Desk<'_> {
         self.held = None;
     }
 
-    fn answered(&mut self, outcome: &Result<()>) {
+    fn answered(&mut self, outcome: &Result<Answered>) {
         self.meter = None;
+        if let Ok(Answered { removed }) = outcome {
+            self.visit.deleted = Count { all: *removed, unnamed: 0 };
+            self.daemon.metrics.deleted(By::Request, *removed);
+        }
         if self.visit.stranger.is_none() {
             self.daemon.metrics.answered(outcome);
             match outcome {
-                Ok(()) => self.daemon.log.answered(self.visit),
+                Ok(_) => self.daemon.log.answered(self.visit),
                 Err(error) => self.daemon.log.failed(self.visit, error, self.began.elapsed()),
             }
         }
@@ -206,6 +245,14 @@ impl Host for Desk<'_> {
     }
 }
 
+/// Whether the peer has ended the connection, whatever of it is unread.
+fn has_gone(socket: &TcpStream) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().intersects(ended)
+}
+
 /// What a ticket stands for: the line of a key that may read its paths.
 fn line_of(ticket: &Ticket) -> Result<KeyLine> {
     let paths = ticket.paths();
@@ -217,7 +264,7 @@ fn line_of(ticket: &Ticket) -> Result<KeyLine> {
 /// The bytes that a ticket permits for a request; refuses one for which it is not.
 fn for_ticket(ticket: &Ticket, wanted: Wanted<'_>) -> Result<u64> {
     match wanted {
-        Wanted::Transfer(open) if open.probe.is_none() && open.sync.is_none() => Ok(ticket.size),
+        Wanted::Transfer { examine: None, .. } if wanted.work() == Work::Copy => Ok(ticket.size),
         _ => Err(Error::new(
             ErrorKind::Denied,
             "a ticket is for a plain pull; ask its source for other rights",
@@ -240,8 +287,11 @@ impl Desk<'_> {
 
     /// Counts what the meter of the transfer does not.
     fn settle(&mut self, outcome: &Result<SessionFigures>) {
-        if let (Ok(served), Some(meter)) = (outcome, self.meter.take()) {
-            meter.moved(served.bytes);
+        if let Some(meter) = self.meter.take() {
+            if let Ok(served) = outcome {
+                meter.moved(served.bytes);
+            }
+            self.visit.deleted = meter.deleted();
         }
         if outcome.is_ok()
             && let Some(ticket) = self.ticket.take()
@@ -265,20 +315,19 @@ impl Daemon {
             (Ok(None), _) => {}
             (Ok(Some(served)), _) => self.report(&visit, &Ok(served), elapsed),
             (Err(error), None) => self.report(&visit, &Err(error), elapsed),
-            (Err(error), Some(stranger)) if stranger.has_its_place() || self.stop.is_cancelled() => {
+            (Err(error), Some(stranger)) if stranger.is_held() || self.stop.is_cancelled() => {
                 let code = error.kind.code();
                 self.count(code, Some(visit.from), format!("{visit}: {code}: {error}"));
             }
             (Err(_), Some(_)) => {
-                let why = "had not authenticated yet, and was closed to make room for newer connections";
-                self.count("closed", Some(visit.from), format!("{visit}: {why}"));
+                self.count("closed", Some(visit.from), format!("{visit}: {CLOSED_FOR_NEWER}"));
             }
         }
     }
 
     /// Logs and counts a transfer of a client with a known key.
     fn report(&self, visit: &Visit, outcome: &Result<SessionFigures>, elapsed: Duration) {
-        self.metrics.ended(visit.direction, outcome);
+        self.metrics.ended(visit.asked, outcome);
         match outcome {
             Ok(served) => self.log.done(visit, served, elapsed),
             Err(error) => self.log.failed(visit, error, elapsed),
@@ -308,8 +357,10 @@ impl Daemon {
                 Err(error)
             }
         };
-        if let Ok(Some(served)) = &served {
-            desk.settle(&Ok(*served));
+        match &served {
+            Ok(Some(served)) => desk.settle(&Ok(*served)),
+            Err(error) => desk.settle(&Err(error.clone())),
+            Ok(None) => {}
         }
         *began = desk.began;
         served
@@ -331,6 +382,7 @@ impl Daemon {
             |error: std::io::Error| Error::new(ErrorKind::Connect, format!("the client is gone: {error}"));
         socket.set_nonblocking(false).map_err(gone)?;
         let local = socket.local_addr().map_err(gone)?;
+        let looked_at = socket.try_clone().map_err(gone)?;
         let channel = tls::accept(socket, began, &self.identity, &self.stop)?;
         let key = channel.peer.key;
         visit.key = key;
@@ -340,6 +392,7 @@ impl Daemon {
             visit,
             key,
             local,
+            socket: looked_at,
             reach: None,
             stop,
             began,

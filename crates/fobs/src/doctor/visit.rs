@@ -90,7 +90,7 @@ fn attempt(
         Err(error) if error.kind == ErrorKind::Connect && is_unanswered(direction, &recorder.so_far()) => {
             PathOutcome::Blocked { arrived: arrived(direction, &recorder.so_far()), message: error.message }
         }
-        Err(Error { kind, message }) => PathOutcome::Failed { kind, message },
+        Err(Error { kind, message, .. }) => PathOutcome::Failed { kind, message },
     };
     Ok(Attempt { examined, peer, path: PathFacts { port, outcome } })
 }

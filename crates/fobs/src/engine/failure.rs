@@ -2,7 +2,7 @@
 
 use crate::control::message::Message;
 use crate::control::{ControlWriter, printable};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Busy, Error, ErrorKind, Result};
 use fobs_proto::ChunkId;
 use fobs_proto::session::{Side, Silence};
 use std::time::Duration;
@@ -202,8 +202,17 @@ pub(crate) fn aborted(peer: &str, code: &str, message: &str) -> Error {
     Error::new(ErrorKind::from_code(code), format!("{peer}: {}", printable(message, REASON_CHARS_MAX)))
 }
 
+/// The error that an `abort` of a server stands for before it has granted anything.
+pub(crate) fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
+    match busy {
+        false => aborted(peer, code, message),
+        true => aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full),
+    }
+}
+
 /// Tells the peer why this side ends the session. That may fail: the channel may be what broke.
 pub(crate) fn tell_abort(writer: &ControlWriter, error: &Error) {
-    let _ =
-        writer.post(&Message::Abort { code: error.kind.code().to_owned(), message: error.message.clone() });
+    let busy = error.busy() == Some(Busy::Full);
+    let (code, message) = (error.kind.code().to_owned(), error.message.clone());
+    let _ = writer.post(&Message::Abort { code, message, busy });
 }

@@ -34,7 +34,7 @@ mod tests;
 
 pub(crate) use clock::Clock;
 pub(crate) use endurance::{DeadControl, Endurance};
-pub(crate) use failure::{aborted, tell_abort};
+pub(crate) use failure::{aborted, refused, tell_abort};
 pub(crate) use fobs_proto::session::CHUNKS_MAX;
 pub(crate) use link::{Link, LinkSetup, PathValidation};
 pub(crate) use receive::{ReceiveJob, receive};

@@ -438,7 +438,7 @@ impl Receiving {
             ControlEvent::Message(Message::Way(change)) => self.reporter.there(Measured::Way(change)),
             ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
             ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
-            ControlEvent::Message(Message::Abort { code, message }) => {
+            ControlEvent::Message(Message::Abort { code, message, .. }) => {
                 return Err(aborted(&self.peer.name, &code, &message));
             }
             ControlEvent::Message(_) => {}

@@ -212,6 +212,11 @@ impl Reporter {
         }
     }
 
+    /// This end removed a source that the receiver has.
+    pub(super) fn source_removed(&self, path: &[u8]) {
+        self.events.event(Event::SourceRemoved { path: path.to_vec() });
+    }
+
     /// One of the ends did not delete so many, because the limit of deletions was reached.
     pub(super) fn deletions_left(&self, count: u64) {
         self.with(|state| state.deletions_left = count);

@@ -397,7 +397,7 @@ impl Sending {
                 self.reporter.there(Measured::Receiver(*sample));
             }
             ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
-            ControlEvent::Message(Message::Abort { code, message }) => {
+            ControlEvent::Message(Message::Abort { code, message, .. }) => {
                 return Err(aborted(&self.peer.name, &code, &message));
             }
             ControlEvent::Message(_) => {}

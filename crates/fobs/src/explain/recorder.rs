@@ -96,6 +96,7 @@ impl Recorder {
             | Event::FileFailed(_)
             | Event::Changed { .. }
             | Event::Deleted { .. }
+            | Event::SourceRemoved { .. }
             | Event::Notice(_) => return,
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -8,6 +8,7 @@ use crate::direct::{Filled, completion, pass, store};
 use crate::direction::TransferDirection;
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::OtherEntries;
 use std::time::Instant;
 
 /// Stores the object of a push.
@@ -37,6 +38,7 @@ pub(super) fn receive(
         files: summary.files,
         bytes: summary.bytes,
         resumed_bytes: 0,
+        others: summary.others,
         failed: reporter.errors().len() as u64,
         seconds: began.elapsed().as_secs_f64(),
         datagrams_rejected: 0,
@@ -80,6 +82,7 @@ pub(super) fn send(
         files,
         bytes,
         resumed_bytes: 0,
+        others: OtherEntries::default(),
         failed,
         seconds: began.elapsed().as_secs_f64(),
         datagrams_rejected: 0,

@@ -17,13 +17,20 @@ use std::time::{Duration, Instant, SystemTime};
 /// How long a request may be worked on without a sign to the client: far below its `--timeout`.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
 
+/// What a request did, for the server's log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// Names that are gone.
+    pub(crate) removed: u64,
+}
+
 /// Answers one request.
 pub(super) fn serve(
     channel: ControlChannel,
     request: &FileRequest,
     cancel: &CancelToken,
     host: &mut dyn Host,
-) -> Result<()> {
+) -> Result<Answered> {
     cancel.check()?;
     let policy = host.judge(Wanted::Files(request))?;
     policy.permit.check(&Needs::of_files(request))?;
@@ -37,7 +44,7 @@ pub(super) fn serve(
         signed = Instant::now();
         answer(Vec::new(), false)
     };
-    let mut entries = Vec::new();
+    let (mut entries, mut answered) = (Vec::new(), Answered::default());
     match request {
         FileRequest::List { path } => names::list(&policy.base, &path.0, &mut |entry| {
             cancel.check()?;
@@ -50,7 +57,9 @@ pub(super) fn serve(
         FileRequest::Stat { path } => entries.push(names::stat(&policy.base, &path.0)?.into()),
         FileRequest::Remove { path, tree } => {
             let extent = if *tree { Extent::Tree } else { Extent::One };
-            names::remove(&policy.base, &path.0, extent, &mut go_on)?;
+            // It is called before each.
+            let mut one_more = || go_on().inspect(|()| answered.removed += 1);
+            names::remove(&policy.base, &path.0, extent, &mut one_more)?;
         }
         FileRequest::MakeDirectory { path, parents } => make_directory(&policy, &path.0, *parents)?,
         FileRequest::Ticket { paths, size, life_s, holder } => {
@@ -78,7 +87,7 @@ pub(super) fn serve(
             return Err(Error::new(ErrorKind::Usage, message));
         }
     }
-    answer(entries, true)
+    answer(entries, true).map(|()| answered)
 }
 
 /// Makes a directory, or with `parents` those above it too.

@@ -1,10 +1,30 @@
 //! What a server does around the transfers of a connection.
 
-use super::{Policy, SessionFigures, Wanted};
+use super::files::Answered;
+use super::{Policy, Wanted};
 use crate::control::message::PathRole;
+use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
+use crate::event::OtherEntries;
 use crate::secure::ticket::Ticket;
 use std::path::PathBuf;
+
+/// The figures of a session, for the server's log.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SessionFigures {
+    pub(crate) direction: TransferDirection,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    /// Those of them that an earlier attempt had verified.
+    pub(crate) resumed_bytes: u64,
+    /// What else is in place.
+    pub(crate) others: OtherEntries,
+    /// Files that were not moved.
+    pub(crate) failed: u64,
+    pub(crate) seconds: f64,
+    /// Datagrams that this side dropped as malformed, forged or replayed.
+    pub(crate) datagrams_rejected: u64,
+}
 
 /// What surrounds the transfers of a connection.
 pub(crate) trait Host {
@@ -14,8 +34,7 @@ pub(crate) trait Host {
 
     /// What paths of a request stand for. A daemon has neither homes nor a shell's patterns.
     fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
-        let message = "this server expands no patterns; name the files, or their directory with -r";
-        Err(Error::new(ErrorKind::Usage, message))
+        Err(no_patterns())
     }
 
     /// A ticket takes the place of the client's own rights, for its next request.
@@ -37,7 +56,7 @@ pub(crate) trait Host {
     fn ended(&mut self, outcome: &Result<SessionFigures>);
 
     /// A request about files by name is answered, or refused.
-    fn answered(&mut self, _outcome: &Result<()>) {}
+    fn answered(&mut self, _outcome: &Result<Answered>) {}
 
     /// The client has been sent why the connection ends.
     fn told(&mut self) {}
@@ -45,6 +64,11 @@ pub(crate) trait Host {
     /// A place for the connection while it rests, until what is returned is dropped, or called when a request
     /// has come; `hang_up` ends it where the place is needed. `None` where there is none for this client.
     fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave>;
+}
+
+pub(crate) fn no_patterns() -> Error {
+    let message = "this server expands no patterns; name the files, or their directory with -r";
+    Error::new(ErrorKind::Usage, message)
 }
 
 fn no_daemon() -> Error {

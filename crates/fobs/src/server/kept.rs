@@ -52,7 +52,7 @@ pub(super) fn serve(
             Heard::Files(request) => {
                 let outcome = files::serve(lease, &request, cancel, host);
                 if cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
-                    return outcome.map(|()| None);
+                    return outcome.map(|_| None);
                 }
                 if let Err(error) = &outcome {
                     tell_abort(&writer, error);

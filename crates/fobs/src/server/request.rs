@@ -22,24 +22,55 @@ pub(super) struct Request {
 /// What a client wants to be judged.
 #[derive(Clone, Copy)]
 pub(crate) enum Wanted<'a> {
-    Transfer(&'a Open),
+    Transfer {
+        open: &'a Open,
+        /// The directory of an examination that comes first.
+        examine: Option<&'a [u8]>,
+    },
     Files(&'a FileRequest),
+}
+
+/// What a request is about: whether anything is moved or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Copy,
+    Sync,
+    /// A sync that only says what it would do.
+    DryRun,
+    /// It tries the path, with data of no file.
+    Probe,
+    /// Files by name.
+    Names,
 }
 
 impl Wanted<'_> {
     /// Which right it needs: to read, or to write.
     pub(crate) fn direction(self) -> TransferDirection {
         match self {
-            Wanted::Transfer(open) => open.direction,
+            Wanted::Transfer { open, .. } => open.direction,
             Wanted::Files(request) if request.writes() => TransferDirection::Push,
             Wanted::Files(_) => TransferDirection::Pull,
+        }
+    }
+
+    /// What is done for it.
+    pub(crate) fn work(self) -> Work {
+        let open = match self {
+            Wanted::Transfer { open, .. } => open,
+            Wanted::Files(_) => return Work::Names,
+        };
+        match &open.sync {
+            _ if open.probe.is_some() => Work::Probe,
+            Some(sync) if sync.dry_run => Work::DryRun,
+            Some(_) => Work::Sync,
+            None => Work::Copy,
         }
     }
 
     /// Which command it belongs to, if that may come again.
     pub(crate) fn transfer_id(self) -> Option<[u8; 16]> {
         match self {
-            Wanted::Transfer(open) => open.resuming.transfer_id,
+            Wanted::Transfer { open, .. } => open.resuming.transfer_id,
             Wanted::Files(_) => None,
         }
     }
@@ -93,7 +124,7 @@ pub(super) fn hear_request(
             channel.set_read_deadline(None);
             return Ok(Heard::Files(Box::new(request)));
         }
-        Some(Message::Abort { code, message }) => {
+        Some(Message::Abort { code, message, .. }) => {
             return Err(engine::aborted(&channel.peer.description, &code, &message));
         }
         Some(_) => {

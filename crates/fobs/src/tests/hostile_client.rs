@@ -90,7 +90,9 @@ fn a_client_of_another_version_is_refused_by_name() {
         let json = format!(r#"{{"type":"hello","protocol":{version},"program":"old","features":[]}}"#);
         channel.writer.send_json(&json);
         assert!(matches!(channel.reader.recv(), Ok(Some(Message::Hello(_)))));
-        let Ok(Some(Message::Abort { code, message })) = channel.reader.recv() else { panic!("not refused") };
+        let Ok(Some(Message::Abort { code, message, .. })) = channel.reader.recv() else {
+            panic!("not refused")
+        };
         assert_eq!(ErrorKind::from_code(&code), ErrorKind::Protocol);
         assert!(message.contains(&format!("speaks {version}")), "{message}");
     }
@@ -131,7 +133,7 @@ fn transports_and_controllers_of_a_newer_version_are_refused_by_name() {
         let open = Open { streams: true, sending, ..open(TransferDirection::Pull) };
         channel.writer.send(&Message::Open(Box::new(open))).unwrap();
         match channel.reader.recv() {
-            Ok(Some(Message::Abort { code, message })) => (ErrorKind::from_code(&code), message),
+            Ok(Some(Message::Abort { code, message, .. })) => (ErrorKind::from_code(&code), message),
             answer => panic!("not refused: {answer:?}"),
         }
     };

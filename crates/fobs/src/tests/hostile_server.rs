@@ -140,7 +140,7 @@ fn a_server_without_streams_is_asked_for_none() {
                     other => assert!(refused, "{transport}: {other:?}"),
                 }
                 let (code, message) = ("denied".to_owned(), "that was all".to_owned());
-                let _ = channel.writer.send(&Message::Abort { code, message });
+                let _ = channel.writer.send(&Message::Abort { code, message, busy: false });
                 hear_abort(&mut channel);
             });
             match refused {
@@ -186,7 +186,7 @@ fn accept_at(port: u16) -> Accept {
 fn hear_abort(channel: &mut ControlChannel) -> Option<Error> {
     loop {
         match channel.reader.recv() {
-            Ok(Some(Message::Abort { code, message })) => {
+            Ok(Some(Message::Abort { code, message, .. })) => {
                 return Some(Error::new(ErrorKind::from_code(&code), message));
             }
             Ok(Some(_)) => {}
@@ -283,7 +283,7 @@ fn reasons_of_a_server_are_shown_without_its_tricks() {
     for (code, kind) in kinds {
         let script = asked(move |channel| {
             let message = format!("\u{1b}[2Jno\nentry {}", "x".repeat(100_000));
-            let abort = Message::Abort { code: code.to_owned(), message };
+            let abort = Message::Abort { code: code.to_owned(), message, busy: false };
             channel.writer.send(&abort).unwrap();
         });
         expect(copy_from(Way::Pull, script), kind, "[2Jnoentry xxx");

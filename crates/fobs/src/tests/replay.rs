@@ -150,7 +150,7 @@ impl Host for Login {
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}
 
-    fn answered(&mut self, _outcome: &Result<()>) {}
+    fn answered(&mut self, _outcome: &Result<crate::server::Answered>) {}
 
     fn rest(&mut self, _hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave> {
         None

@@ -130,7 +130,7 @@ fn anything_but_a_message_is_a_protocol_error() {
 
 #[test]
 fn a_message_too_large_is_not_sent() {
-    let message = Message::Abort { code: String::new(), message: "x".repeat(FRAME_BYTES_MAX) };
+    let message = Message::Abort { code: String::new(), message: "x".repeat(FRAME_BYTES_MAX), busy: false };
     assert_eq!(encode(&message).unwrap_err().kind, ErrorKind::Usage);
 }
 

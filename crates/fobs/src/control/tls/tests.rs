@@ -447,7 +447,7 @@ fn a_hello_that_breaks_what_was_foretold_is_refused() {
 
 #[test]
 fn a_refusal_in_place_of_a_foretold_hello_is_passed_on() {
-    let refusal = Message::Abort { code: "denied".to_owned(), message: "full".to_owned() };
+    let refusal = Message::Abort { code: "denied".to_owned(), message: "full".to_owned(), busy: false };
     let (port, server) = late_server(&[ALPN_LEVEL], refusal.clone());
     let mut client = connect_to(port, &Identity::generate()).unwrap();
     hello(&mut client).unwrap();

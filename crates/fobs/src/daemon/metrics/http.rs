@@ -1,6 +1,7 @@
 //! A few lines of HTTP/1.1: `GET /metrics`, one answer a connection.
 
 use crate::daemon::listen::listen;
+use crate::daemon::places::{Places, Yields};
 use crate::daemon::seats::Seats;
 use crate::error::{Error, ErrorKind, Result};
 use std::io::{self, Read, Write};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Connections answered at once; further ones are closed.
+/// Connections answered at once; a further one takes the place of one that says nothing.
 const CONNECTIONS_MAX: usize = 8;
 /// Longest request, bytes; the request line and a scraper's headers have a few hundred.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
@@ -63,17 +64,21 @@ impl Drop for Exporter {
 }
 
 fn accept_all(listener: &TcpListener, render: &Render, ended: &AtomicBool) {
-    let seats = Seats::new(CONNECTIONS_MAX);
+    let places = Places::new(CONNECTIONS_MAX, Yields::Anybody);
+    // As many again were closed, and are about to end.
+    let threads = Seats::new(2 * CONNECTIONS_MAX);
     while !ended.load(Ordering::SeqCst) {
-        let Ok((socket, _)) = listener.accept() else {
+        let Ok((socket, from)) = listener.accept() else {
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
-        let Some(seat) = seats.take() else { continue };
+        // Out of descriptors it is closed.
+        let Ok(Some(place)) = places.admit(&socket, from.ip()) else { continue };
+        let Some(seat) = threads.take() else { continue };
         let render = render.clone();
         // Without a thread the connection is closed, and the scraper tries again.
         let _ = std::thread::Builder::new().name("fobs-scrape".to_owned()).spawn(move || {
-            let _seat = seat;
+            let (_place, _seat) = (place, seat);
             // A scraper that is gone or too slow gets nothing.
             let _ = answer(&socket, &render, Instant::now() + CONNECTION_TIME);
         });

@@ -15,7 +15,10 @@ impl Sending {
         let mut told = Instant::now();
         removal.carry_out(
             &|path| reporter.has_failed(path),
-            &mut |failure| reporter.failed_here(failure),
+            &mut |removed| match removed {
+                Ok(path) => reporter.source_removed(path),
+                Err(failure) => reporter.failed_here(failure),
+            },
             &mut || {
                 if told.elapsed() >= HEARTBEAT {
                     // The peer waits for the farewell as long as it hears something.

@@ -23,6 +23,7 @@ fn an_abort_ends_both_sides_and_leaves_nothing() {
             let abort = Message::Abort {
                 code: "file_io".to_owned(),
                 message: "the disk\u{1b}[2J is\n on fire".to_owned(),
+                busy: false,
             };
             session.control.say(to, &abort);
             let sentences = session.expect_failure(ErrorKind::FileIo);
@@ -38,7 +39,7 @@ fn an_abort_ends_both_sides_and_leaves_nothing() {
 fn an_abort_of_a_newer_peer_is_understood_as_far_as_can_be() {
     let (world, session) = in_the_middle(End::Sender);
     let message = "the moon is in the wrong phase".to_owned();
-    session.control.say(End::Receiver, &Message::Abort { code: "lunar".to_owned(), message });
+    session.control.say(End::Receiver, &Message::Abort { code: "lunar".to_owned(), message, busy: false });
     let sentences = session.expect_failure(ErrorKind::Protocol);
     assert!(sentences.iter().all(|sentence| sentence.contains("wrong phase")), "{sentences:?}");
     world.expect_nothing();
@@ -126,9 +127,10 @@ fn a_flood_of_failures_is_heard_out_and_kept_within_bounds() {
         let reason = if number % 1000 == 1 { "\u{1b}why ".repeat(10_000) } else { "why".to_owned() };
         session.control.say(End::Sender, &Message::Failed { path: Bytes(path.into_bytes()), reason });
     }
-    session
-        .control
-        .say(End::Sender, &Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned() });
+    session.control.say(
+        End::Sender,
+        &Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned(), busy: false },
+    );
     session.expect_failure(ErrorKind::Interrupted);
     let errors = reported.errors();
     assert_eq!(errors.len(), 10_000);

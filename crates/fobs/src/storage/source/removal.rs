@@ -33,6 +33,9 @@ pub struct Removal {
     left: u64,
 }
 
+/// The path of an entry that is gone, or why it stays.
+pub type OneRemoval<'p> = std::result::Result<&'p [u8], FileError>;
+
 struct Waiting {
     /// Index in `places`.
     place: u32,
@@ -86,11 +89,11 @@ impl Removal {
     }
 
     /// Removes everything but what `has_failed` and what changed since. `go_on` is called before each entry,
-    /// and ends the removal with its error.
+    /// and ends the removal with its error. `report` gets each path that is gone, or why it stays.
     pub fn carry_out(
         self,
         has_failed: &dyn Fn(&[u8]) -> bool,
-        report: &mut dyn FnMut(FileError),
+        report: &mut dyn FnMut(OneRemoval<'_>),
         go_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         let mut path: Vec<u8> = Vec::new();
@@ -106,19 +109,23 @@ impl Removal {
                 continue;
             }
             let message = match remove(&self.places[place as usize], &path, &marks, &mut held) {
+                Ok(Removed::Gone) => {
+                    report(Ok(&path));
+                    continue;
+                }
                 // Someone else was faster.
-                Ok(Removed::Gone) | Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT) => continue,
                 Ok(Removed::Changed) => format!(
                     "'{}' changed since it was read, so it was not removed from the source; sync it again",
                     show(&path)
                 ),
                 Err(errno) => sentence("remove from the source", &path, errno),
             };
-            report(FileError { path: path.clone(), message });
+            report(Err(FileError { path: path.clone(), message }));
         }
         if self.left > 0 {
             let message = format!("{} more files were not removed from the source: sync again", self.left);
-            report(FileError { path: Vec::new(), message });
+            report(Err(FileError { path: Vec::new(), message }));
         }
         Ok(())
     }
@@ -209,8 +216,13 @@ mod tests {
         removal: Removal,
         has_failed: &dyn Fn(&[u8]) -> bool,
     ) -> (Vec<&'static str>, Vec<String>) {
-        let mut told = Vec::new();
-        let done = removal.carry_out(has_failed, &mut |failure| told.push(failure.message), &mut || Ok(()));
+        let (mut told, mut gone) = (Vec::new(), Vec::new());
+        let mut report = |removed: OneRemoval<'_>| match removed {
+            Ok(path) => gone.push(String::from_utf8_lossy(path).into_owned()),
+            Err(failure) => told.push(failure.message),
+        };
+        let done = removal.carry_out(has_failed, &mut report, &mut || Ok(()));
+        assert!(gone.iter().all(|path| top.join(path).symlink_metadata().is_err()), "{gone:?}");
         assert_eq!(done, Ok(()));
         let left = PATHS.into_iter().filter(|path| top.join(path).symlink_metadata().is_ok());
         (left.collect(), told)

@@ -47,13 +47,30 @@ fn a_request_without_end_is_cut_off() {
 #[test]
 fn idle_connections_are_bounded_and_end() {
     let exporter = exporter();
-    let mut idle: Vec<_> = std::iter::repeat_with(|| TcpStream::connect(exporter.address()).unwrap())
-        .take(CONNECTIONS_MAX + 1)
-        .collect();
-    // The last one is closed at once, the others when their time is up.
-    for socket in idle.iter_mut().rev() {
+    let connect = || TcpStream::connect(exporter.address()).unwrap();
+    let mut idle: Vec<_> = std::iter::repeat_with(connect).take(CONNECTIONS_MAX + 1).collect();
+    // The first one is closed at once, the others when their time is up.
+    for socket in &mut idle {
         let ended = socket.read(&mut [0]);
         assert!(matches!(ended, Ok(0)) || ended.is_err(), "{ended:?}");
     }
-    assert!(ask(&exporter, b"GET / HTTP/1.1\r\n\r\n").contains("fobs_x 1"));
+}
+
+#[test]
+fn a_scraper_is_answered_beside_any_number_that_only_hold() {
+    // Silent, in the middle of a request, and after one whose answer they do not read.
+    for said in [&b""[..], b"GET /metrics HTTP/1.1\r\nHost:", b"GET /metrics HTTP/1.1\r\n\r\n"] {
+        let exporter = exporter();
+        let mut held = Vec::new();
+        for _ in 0..8 {
+            for _ in 0..CONNECTIONS_MAX {
+                let mut socket = TcpStream::connect(exporter.address()).unwrap();
+                let _ = socket.write_all(said);
+                held.push(socket);
+            }
+            let began = Instant::now();
+            assert!(ask(&exporter, b"GET / HTTP/1.1\r\n\r\n").contains("fobs_x 1"));
+            assert!(began.elapsed() < CONNECTION_TIME / 2, "{:?}", began.elapsed());
+        }
+    }
 }
