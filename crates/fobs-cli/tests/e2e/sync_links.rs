@@ -81,7 +81,7 @@ fn check_named_link(direction: Direction, name: &'static str) {
     }
     let run = |options: &str, sources: &[&str], target: &str| {
         let mut command = route.sync(&[options.to_owned()]);
-        sources.iter().for_each(|source| drop(command.arg(route.source(source))));
+        command.args(sources.iter().map(|source| route.source(source)));
         case.run(command.arg(route.target(target)))
     };
     run("-a", &["to-file", "to-tree", "to-nothing"], "links/").expect_success();
