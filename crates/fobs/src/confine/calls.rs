@@ -1,9 +1,9 @@
 //! System calls that no serving thread makes: the third wall.
 //!
-//! A list of what is refused, not of what is allowed: what the allocator, the threads and the clocks of glibc,
-//! musl and Rust call changes with each of their releases, and a call that is missing from a list of allowed
-//! ones ends a session for no reason. These change the host, reach other processes, or run programs; none of
-//! them is needed to move files.
+//! A list of what is refused, not of what is allowed: what the allocator, the threads and the clocks of
+//! glibc, musl and Rust call changes with each of their releases, and a call that is missing from a list of
+//! allowed ones ends a session for no reason. These change the host, reach other processes, or run programs;
+//! none of them is needed to move files.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

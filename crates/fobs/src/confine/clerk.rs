@@ -88,8 +88,8 @@ impl Clerk {
     }
 }
 
-/// Does an errand outside the domain of the calling thread, and waits for it. In a thread without a domain, or
-/// one whose session is over, it is done where it stands.
+/// Does an errand outside the domain of the calling thread, and waits for it. In a thread without a domain,
+/// or one whose session is over, it is done where it stands.
 pub(crate) fn outside<T: Send + 'static>(errand: Errand, job: impl FnOnce() -> T + Send + 'static) -> T {
     let Some(clerk) = Clerk::of_this_thread() else { return job() };
     let (answer, answered) = sync_channel(1);

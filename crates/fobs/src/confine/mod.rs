@@ -1,5 +1,5 @@
-//! The walls that the kernel keeps around a session (docs/security.md, "Walls"): Landlock for what it reaches,
-//! seccomp for what it calls.
+//! The walls that the kernel keeps around a session (docs/security.md, "Walls"): Landlock for what it
+//! reaches, seccomp for what it calls.
 //!
 //! Behind every check of a name stands one that knows no names: a thread that serves a client is in a domain
 //! of the kernel, so a check that was forgotten is an error message and no escape.
@@ -10,8 +10,8 @@
 //!       `within`       a thread in its domain, and every thread that it starts (`spawn`)
 //! ```
 //!
-//! Domains and filters belong to threads, so one process has many. Where the kernel lacks a wall, its function
-//! calls what it is given and does nothing else.
+//! Domains and filters belong to threads, so one process has many. Where the kernel lacks a wall, its
+//! function calls what it is given and does nothing else.
 
 mod calls;
 mod clerk;

@@ -43,8 +43,8 @@ pub(crate) fn open_session(
 }
 
 impl Opened {
-    /// Serves the connection to its end, of which `host` hears each transfer but the last one. Errors are sent
-    /// to the client before they are returned. `None` where a connection that is kept ended between two
+    /// Serves the connection to its end, of which `host` hears each transfer but the last one. Errors are
+    /// sent to the client before they are returned. `None` where a connection that is kept ended between two
     /// transfers.
     pub(crate) fn serve(self, cancel: &CancelToken, host: &mut dyn Host) -> Result<Option<SessionFigures>> {
         let Opened { channel, hello, heard } = self;

@@ -18,9 +18,9 @@ pub(crate) enum Purpose {
     Writing,
 }
 
-/// What stands at `path` below `root`; where nothing does, or where it may be replaced, the directory above. A
-/// journal beside it belongs to a copy that goes on there, so it is the directory above, too. `None` where the
-/// path leads through a link, or a directory that this user may not enter, so that no request gets there.
+/// What stands at `path` below `root`; where nothing does, or where it may be replaced, the directory above.
+/// A journal beside it belongs to a copy that goes on there, so it is the directory above, too. `None` where
+/// the path leads through a link, or a directory that this user may not enter, so that no request gets there.
 pub(crate) fn anchor(root: &OwnedFd, path: &[u8], purpose: Purpose) -> Result<Option<OwnedFd>, Errno> {
     let open = |path: &[u8]| open_beneath(root, path, OFlags::PATH, Mode::empty(), Links::Refuse);
     let mut path = path;
