@@ -301,11 +301,11 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         fast_aes: Cipher::best_here() == Cipher::Aes128Gcm,
         features: features(),
     };
+    channel.reader.unheard.set(channel.foretold == Foretold::Level);
     let sent = channel.writer.send(&Message::Hello(ours.clone()));
     if sent.is_ok() && channel.foretold == Foretold::Level {
         // Ours and the request go together; the reader checks that it was true.
         channel.reader.frames.expect_hello();
-        channel.reader.unheard.set(true);
         return Ok(Hello { newest: None, features: LEVEL.map(str::to_owned).to_vec(), ..ours });
     }
     // A reason that the peer sent before it closed explains more than the failed write.
@@ -335,10 +335,11 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
             ErrorKind::Protocol,
             "the first message is not a hello; are both sides of the same version?".to_owned(),
         ),
-        Ok(None) => problem(
+        // A write that failed says how the connection ended.
+        Ok(None) => sent.and(problem(
             ErrorKind::Protocol,
             "the connection ended before a hello; look at the messages of the other side".to_owned(),
-        ),
+        )),
         Err(error) => Err(error),
     }
 }

@@ -466,3 +466,24 @@ fn a_server_that_foretells_nothing_is_waited_for() {
     assert_eq!(hello(&mut client).unwrap().program, super::super::program());
     server.join().unwrap();
 }
+
+#[test]
+fn a_server_that_ends_before_its_first_word_is_busy() {
+    // Seen by the hello that cannot be sent, or by the answer that does not come.
+    for is_seen_at_once in [true, false] {
+        let (port, server) = serve(Identity::generate());
+        let mut client = connect_to(port, &Identity::generate()).unwrap();
+        drop(server.join().unwrap().unwrap());
+        if is_seen_at_once {
+            // What comes back for it ends the connection for good.
+            client.writer.send_bytes(b"x").unwrap();
+            while client.writer.send_bytes(b"x").is_ok() {
+                thread::yield_now();
+            }
+        }
+        let heard = hello(&mut client).and_then(|_| client.reader.recv());
+        let error = heard.unwrap_err();
+        assert_eq!((error.kind, error.busy()), (ErrorKind::Connect, Some(Busy::Closed)), "{error}");
+        assert!(error.message.contains("127.0.0.1 via tls is busy"), "{error}");
+    }
+}
