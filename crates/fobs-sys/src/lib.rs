@@ -2,6 +2,7 @@
 //!
 //! | room | purpose |
 //! |---|---|
+//! | [`allocator`] | how the allocator divides the address space |
 //! | [`udp`] | send bursts (GSO), receive batches (GRO, `recvmmsg`), ECN, arrival timestamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
@@ -20,6 +21,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("fobs-sys speaks to the Linux kernel only");
 
+pub mod allocator;
 pub mod clock;
 pub mod host_drops;
 pub mod interface;
@@ -31,6 +33,7 @@ pub mod udp;
 pub mod usage;
 pub mod wait;
 
+pub use allocator::limit_arenas;
 pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
 pub use interface::Interface;

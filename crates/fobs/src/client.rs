@@ -159,7 +159,7 @@ impl Client<'_> {
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
             Some(sync) => {
-                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser))
+                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser)?)
             }
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };

@@ -9,6 +9,7 @@ mod idle;
 mod listen;
 mod lobby;
 mod log;
+mod memory;
 mod metrics;
 mod network;
 mod places;
@@ -34,6 +35,7 @@ use self::streams::Register;
 use self::tally::Tally;
 use self::tickets::Tickets;
 use self::visit::Visit;
+use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::confine::{self, Walls};
 use crate::control::tls::HANDSHAKE_WAIT;
@@ -74,6 +76,8 @@ struct Daemon {
     /// Clients whose key is not known (yet).
     strangers: Places,
     admission: Admission,
+    /// Of all sessions.
+    memory: MemoryBudget,
     attempts: Attempts,
     /// The sessions that take streams.
     register: Register,
@@ -260,6 +264,7 @@ impl Server {
             log: self.log,
             strangers: strangers(),
             admission: self.handle.0.admission.clone(),
+            memory: memory::of_process(),
             attempts: Attempts::default(),
             register: Register::default(),
             idle: Idle::default(),

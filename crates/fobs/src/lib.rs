@@ -77,6 +77,7 @@ pub mod mode;
 pub mod options;
 pub mod route;
 
+mod budget;
 mod cancel;
 mod client;
 mod confine;

@@ -9,6 +9,7 @@ mod login;
 mod opened;
 mod reach;
 mod request;
+mod stores;
 mod streams;
 
 pub(crate) use files::Answered;
@@ -18,13 +19,15 @@ pub(crate) use opened::{Opened, open_session};
 pub(crate) use reach::Reach;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
 pub(crate) use request::{Wanted, Work};
+use stores::{push_sink, source_of};
 pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
+use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
 use crate::direction::TransferDirection;
-use crate::doctor::{DiskProbe, HostFacts, Nowhere, Zeros, examine};
+use crate::doctor::{DiskProbe, HostFacts, Zeros, examine};
 use crate::engine::streams::StreamSetup;
 use crate::engine::{
     self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering,
@@ -37,13 +40,12 @@ use crate::lessons::Lessons;
 use crate::options::{Carrier, Privileges, Stamps};
 use crate::rights::{Needs, Permit};
 use crate::secure::datagram::{Direction, SessionSecret};
-use crate::secure::identity::PublicKey;
 use crate::session::{
-    check_bases, checksums, choose_cipher, cp_rules, open_sink, path_validation, preserved, pursuit,
-    receiver_config, sane, sender_config, sync_checksums, udp_options,
+    check_bases, checksums, choose_cipher, cp_rules, path_validation, preserved, pursuit, receiver_config,
+    sane, sender_config, sync_checksums, udp_options,
 };
 use crate::storage::survey::Compare;
-use crate::storage::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+use crate::storage::{Base, Source};
 use fobs_sys::{UdpSocket, Waker};
 use rustix::process::geteuid;
 use std::net::IpAddr;
@@ -75,6 +77,8 @@ pub(crate) struct Policy {
     pub(crate) throttle: Throttle,
     /// Most file bytes that a pull may have.
     pub(crate) size_max: Option<u64>,
+    /// What the transfer may keep.
+    pub(crate) budget: MemoryBudget,
     /// Receives the session's events; its client shows its own.
     pub(crate) events: Arc<dyn EventSink>,
 }
@@ -210,36 +214,6 @@ fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: 
     Ok(Granted { accept, link, streams, knows_survey: hello.has(SURVEY) })
 }
 
-/// Where a push is stored, and how.
-fn push_sink(
-    open: Open,
-    base: Base,
-    permit: &Permit,
-    within: &[u8],
-    channel: &ControlChannel,
-) -> Result<Sink> {
-    if open.probe.is_some() {
-        return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
-    }
-    let (resuming, peer) = (open.resuming, &channel.peer);
-    let spec = SinkSpec {
-        base,
-        destination: open.paths.into_iter().next().unwrap_or_default(),
-        shape: open.shape.unwrap_or_default(),
-        preserve: preserved(open.sync.as_deref(), open.preserve),
-        privileges: permit.privileges(),
-        terms: permit.terms(),
-        fsync: open.fsync,
-        keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
-        link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
-        transfer_id: resuming.transfer_id.unwrap_or_default(),
-        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes), within)),
-        names: resuming.names,
-        holder: peer.description.clone(),
-    };
-    open_sink(spec, open.sync.as_deref())
-}
-
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
@@ -258,12 +232,12 @@ fn receive_push(
     let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
     let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
-    let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel)?;
+    let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, &policy.budget)?;
     check_bases(&sink, Some(&policy.permit))?;
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None, privileges)),
+        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None, privileges)?),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);
@@ -303,7 +277,7 @@ fn receive_push(
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
         others: complete.others,
-        failed: reporter.errors().len() as u64,
+        failed: reporter.failed_count(),
         seconds: sane(complete.seconds),
         datagrams_rejected: complete.datagrams_rejected,
     })
@@ -321,7 +295,7 @@ fn send_pull(
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => {
             let privileges = policy.permit.privileges();
-            source_of(policy.base, &open, privileges, policy.size_max)
+            source_of(policy.base, &open, privileges, policy.size_max, &policy.budget)
         }
     }?;
     if knows_survey {
@@ -369,37 +343,9 @@ fn send_pull(
         bytes: complete.bytes,
         resumed_bytes: complete.resumed_bytes,
         others: complete.others,
-        failed: reporter.errors().len() as u64,
+        failed: reporter.failed_count(),
         seconds: sane(complete.seconds),
         datagrams_rejected: outcome.finished.datagrams_rejected,
-    })
-}
-
-/// What a pull asks for.
-fn source_of(base: Base, open: &Open, privileges: Privileges, size_max: Option<u64>) -> Result<Source> {
-    let mut source = whole_source(base, open, privileges)?;
-    size_max.inspect(|bytes| source.limit_to(*bytes));
-    Ok(source)
-}
-
-fn whole_source(base: Base, open: &Open, privileges: Privileges) -> Result<Source> {
-    if let Some(range) = open.reuse.range {
-        let part = match range.whole {
-            true => Part::Whole { max: range.len },
-            false => Part::Range { start: range.start, len: range.len },
-        };
-        // There is one: `check_form`.
-        let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
-        return Source::of_part(&base, path, part, open.compress);
-    }
-    Source::open(SourceSpec {
-        base,
-        paths: open.paths.clone(),
-        recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
-        preserve: preserved(open.sync.as_deref(), open.preserve),
-        privileges,
-        compress: open.compress,
-        sync: open.sync.clone(),
     })
 }
 

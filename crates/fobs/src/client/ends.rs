@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::resume::open_sink;
+use crate::budget::MemoryBudget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::session::{preserved, sender_config, sending_of, time_until};
@@ -111,6 +112,7 @@ pub(super) fn open_source(sources: LocalSources, options: &TransferOptions) -> R
             preserve: preserved(options.sync.as_deref(), options.preserve),
             compress: options.compress,
             sync: options.sync.clone(),
+            budget: MemoryBudget::default(),
         }),
     }
 }

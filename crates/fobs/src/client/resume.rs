@@ -1,6 +1,7 @@
 //! What a client does so that an interrupted transfer goes on.
 
 use super::Client;
+use crate::budget::MemoryBudget;
 use crate::control::message::{Resuming, SURVEY, SYNC};
 use crate::engine::Reporter;
 use crate::error::{Error, ErrorKind, Result};
@@ -67,6 +68,7 @@ pub(super) fn open_sink(
             Some(user) => format!("{user}@{}", remote.host),
             None => remote.host.clone(),
         },
+        budget: MemoryBudget::default(),
     };
     let mut sink = session::open_sink(spec, options.sync.as_deref())?;
     sink.expect_sources(paths);

@@ -6,9 +6,43 @@ use std::mem;
 
 use super::message::Message;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secure::ticket::TICKET_LEN_MAX;
 
 /// Largest frame, bytes of JSON (protocol 2.1).
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
+/// Most values of a message: names and elements of its JSON, each of which takes up to 128 bytes while it is read.
+/// As many as the paths of a request, and its other members.
+pub const VALUES_MAX: usize = 120_000;
+/// Bytes of a message for each of its values, beside the first [`VALUES_FREE`]: the shortest path, and what JSON
+/// has around it.
+const BYTES_A_VALUE: usize = 6;
+const VALUES_FREE: usize = 1024;
+
+/// How long messages may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Before it is known that the peer may ask for anything: a hello, a ticket, or a short request.
+    Opening,
+    /// As the protocol allows.
+    Full,
+}
+
+impl Length {
+    fn bytes_max(self) -> usize {
+        match self {
+            Length::Opening => TICKET_LEN_MAX + (1 << 10),
+            Length::Full => FRAME_BYTES_MAX,
+        }
+    }
+
+    fn values_max(self, bytes: usize) -> usize {
+        match self {
+            Length::Opening => VALUES_FREE,
+            Length::Full => VALUES_MAX.min(VALUES_FREE + bytes / BYTES_A_VALUE),
+        }
+    }
+}
+
 /// Largest data frame, bytes: a record of a stream (protocol 11).
 pub const DATA_FRAME_BYTES_MAX: usize = 66_000;
 /// The bit of the length that marks a data frame. No message is as long, and no older peer sends it.
@@ -68,6 +102,7 @@ pub struct FrameReader<R> {
     stream: R,
     /// The current frame; its memory is reused, at most [`FRAME_BYTES_MAX`].
     frame: Vec<u8>,
+    length: Length,
     /// The first message is a hello that was foretold.
     hello_is_due: bool,
 }
@@ -75,7 +110,7 @@ pub struct FrameReader<R> {
 impl<R: Read> FrameReader<R> {
     /// Reads from `stream`, which is best buffered.
     pub fn new(stream: R) -> FrameReader<R> {
-        FrameReader { stream, frame: Vec::new(), hello_is_due: false }
+        FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: false }
     }
 
     /// The next message; `None` where the stream ends between frames. For streams without data frames.
@@ -92,6 +127,11 @@ impl<R: Read> FrameReader<R> {
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn pass(&mut self) -> Result<bool> {
         self.read_frame(DataFrames::Allowed).map(|frame| frame.is_some())
+    }
+
+    /// From now on messages may be so long.
+    pub(super) fn bound(&mut self, length: Length) {
+        self.length = length;
     }
 
     /// From now on a hello is due, which must be as it was foretold.
@@ -126,17 +166,17 @@ impl<R: Read> FrameReader<R> {
             return self.read_record((length & !DATA_BIT) as usize).map(Some);
         }
         let length = length as usize;
-        if length == 0 || length > FRAME_BYTES_MAX {
+        if length == 0 || length > self.length.bytes_max() {
+            let most = self.length.bytes_max();
             return Err(Error::new(
                 ErrorKind::Protocol,
                 format!(
-                    "a frame of {length} bytes came where 1 to {FRAME_BYTES_MAX} are allowed; \
-                     is it fobs that speaks there?"
+                    "a frame of {length} bytes came where 1 to {most} are allowed; is it fobs that speaks there?"
                 ),
             ));
         }
         self.read_body(length)?;
-        let message = decode(&self.frame)?;
+        let message = decode(&self.frame, self.length)?;
         // The memory of a large frame is not kept for the many small ones.
         self.frame.truncate(0);
         self.frame.shrink_to(READ_STEP_BYTES);
@@ -166,7 +206,7 @@ impl<R: Read> FrameReader<R> {
         while self.frame.len() < length {
             let have = self.frame.len();
             let step = (length - have).min(READ_STEP_BYTES);
-            self.frame.reserve_exact(step);
+            self.frame.try_reserve_exact(step).map_err(|_| no_memory())?;
             self.frame.resize(have + step, 0);
             let mut frame = std::mem::take(&mut self.frame);
             let filled = self.fill(&mut frame[have..]);
@@ -203,6 +243,10 @@ pub(super) fn broken(error: &io::Error) -> Error {
     Error::new(kind, format!("the control channel broke: {error}; run the command again"))
 }
 
+fn no_memory() -> Error {
+    Error::new(ErrorKind::FileIo, "the host has no memory left for a message; try again later")
+}
+
 fn cut_short() -> Error {
     Error::new(
         ErrorKind::Connect,
@@ -210,7 +254,7 @@ fn cut_short() -> Error {
     )
 }
 
-fn decode(frame: &[u8]) -> Result<Message> {
+fn decode(frame: &[u8], length: Length) -> Result<Message> {
     let bad = |why: String| {
         Error::new(
             ErrorKind::Protocol,
@@ -223,10 +267,37 @@ fn decode(frame: &[u8]) -> Result<Message> {
     if frame.trim_ascii_start().first() != Some(&b'{') {
         return Err(bad("no JSON object".to_owned()));
     }
+    // Before anything is allocated for them.
+    let values_max = length.values_max(frame.len());
+    if values_in(frame) > values_max {
+        return Err(bad(format!("more than {values_max} values")));
+    }
     serde_json::from_slice(frame).or_else(|error| match is_for_display(frame) {
         true => Ok(Message::Unknown),
         false => Err(bad(super::printable(&error.to_string(), ERROR_CHARS_MAX))),
     })
+}
+
+/// No fewer than the values of a JSON text: each but the first follows one of these characters outside of texts.
+fn values_in(json: &[u8]) -> usize {
+    let (mut count, mut rest) = (1, json);
+    while let Some(at) = rest.iter().position(|byte| b",:[{\"".contains(byte)) {
+        let (found, after) = (rest[at], &rest[at + 1..]);
+        rest = after;
+        if found != b'"' {
+            count += 1;
+            continue;
+        }
+        // To the end of the text.
+        while let Some(at) = rest.iter().position(|byte| b"\"\\".contains(byte)) {
+            let escapes = rest[at] == b'\\';
+            rest = rest.get(at + 1 + usize::from(escapes)..).unwrap_or_default();
+            if !escapes {
+                break;
+            }
+        }
+    }
+    count
 }
 
 /// Whether nothing is lost without this message: a newer peer may give it values that we do not know

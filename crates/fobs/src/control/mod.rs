@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(crate) use self::frame::Length;
 use self::frame::{DataFrames, Frame, FrameReader, broken};
 pub(crate) use self::lane::{ChannelLane, DoorMailbox, Sent};
 use self::lane::{Inlet, lane};
@@ -171,6 +172,11 @@ impl Unheard {
 type Frames = FrameReader<Box<dyn Read + Send>>;
 
 impl ControlReader {
+    /// From now on messages may be so long.
+    pub(crate) fn bound(&mut self, length: Length) {
+        self.frames.bound(length);
+    }
+
     /// Waits for the next message; `None` at a clean end. Messages of newer versions are skipped. Waits as
     /// well while the lane is full of data that nobody takes.
     pub fn recv(&mut self) -> Result<Option<Message>> {

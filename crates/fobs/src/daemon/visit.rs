@@ -9,6 +9,7 @@ use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
 use super::{CLOSED_FOR_NEWER, Daemon};
+use crate::budget::SESSION_BYTES_MIN;
 use crate::confine::{self, Domain, Errand, Tcp, outside};
 use crate::control::message::PathRole;
 use crate::control::tls;
@@ -175,6 +176,10 @@ impl Host for Desk<'_> {
         let (seat, _) = self.held.insert((seat, attempt));
         let policy = daemon.policy(rights, seat, meter, self.local)?;
         Ok(Policy { streams: daemon.entrance(limits), size_max, ..policy })
+    }
+
+    fn denial(&self) -> Option<Error> {
+        self.known.as_ref()?.as_ref().err().cloned()
     }
 
     fn expand(&mut self, paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
@@ -464,6 +469,7 @@ impl Daemon {
             addresses: Vec::new(),
             client: None,
             size_max: None,
+            budget: self.memory.session_below(SESSION_BYTES_MIN)?,
             throttle: seat.throttle(),
             events,
         })

@@ -72,9 +72,11 @@ struct Stored {
 }
 
 impl Store {
-    fn new() -> Store {
+    fn new() -> io::Result<Store> {
+        let mut bytes = Vec::new();
         // Reserved, not touched: pages are mapped as they are filled.
-        Store { bytes: Vec::with_capacity(STORE_BYTES), datagrams: Vec::new() }
+        bytes.try_reserve_exact(STORE_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        Ok(Store { bytes, datagrams: Vec::new() })
     }
 
     fn has_room(&self, datagram: &Datagram<'_>) -> bool {
@@ -103,12 +105,13 @@ impl Lane {
         clock: Clock,
         owner: Waker,
     ) -> io::Result<Lane> {
-        let state = LaneState { store: Store::new(), ending: false, failure: None };
+        let (taken, store) = (Store::new()?, Store::new()?);
+        let state = LaneState { store, ending: false, failure: None };
         let shared = Arc::new(Shared { state: Mutex::new(state), room: Condvar::new() });
         let stop = Waker::new()?;
         let filler = Filler { socket, clock, shared: shared.clone(), stop: stop.clone(), owner };
         let thread = confine::spawn("fobs-lane", move || filler.run(RecvBatch::new(slots)))?;
-        Ok(Lane { shared, stop, thread: Some(thread), taken: Store::new(), next: 0 })
+        Ok(Lane { shared, stop, thread: Some(thread), taken, next: 0 })
     }
 
     /// Calls `take` with each datagram and the time at which it was read, in order of arrival, at most `max`

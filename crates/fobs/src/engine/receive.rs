@@ -135,6 +135,7 @@ impl Receiving {
         })?;
         let (streams, tried) = streams::start(job.streams, &link, &post)?;
         let mut sink = job.sink;
+        let budget = sink.budget().clone();
         let takeover = sink.watch();
         // Every chunk of the credit and the end: the channel is never full.
         let (work, orders) = sync_channel(job.config.chunks_max as usize + 1);
@@ -151,7 +152,7 @@ impl Receiving {
             machine,
             letters,
             work,
-            arrivals: Arrivals::default(),
+            arrivals: Arrivals::within(&budget)?,
             next_ack: 0,
             hopeless: None,
             last_verified: Timestamp::ZERO,

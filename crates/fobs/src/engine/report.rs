@@ -18,6 +18,8 @@ use std::time::Instant;
 
 /// File errors kept for the summary, a bound on memory if every file of a tree fails; each is still an event.
 const ERRORS_KEPT_MAX: usize = 10_000;
+/// Bytes of them and of their paths, likewise.
+const ERRORS_KEPT_BYTES_MAX: usize = 8 << 20;
 /// Longest path of the peer that is kept, bytes: no path within a transfer is longer (protocol 7.2).
 const PEER_PATH_MAX: usize = 4096;
 /// Longest reason of the peer that is kept, characters.
@@ -45,6 +47,10 @@ pub(crate) enum Crawls {
 
 struct Tally {
     errors: Vec<FileError>,
+    /// Bytes that they and `reported` take.
+    errors_bytes: usize,
+    /// More failed than is kept.
+    errors_full: bool,
     reported: HashSet<Vec<u8>>,
     progress: Progress,
     measured: Instant,
@@ -114,6 +120,8 @@ impl Reporter {
             peer,
             state: Mutex::new(Tally {
                 errors: Vec::new(),
+                errors_bytes: 0,
+                errors_full: false,
                 reported: HashSet::new(),
                 progress: Progress::default(),
                 measured: Instant::now(),
@@ -158,9 +166,13 @@ impl Reporter {
     /// A file failed at either end; reported once for each path.
     pub(crate) fn failed(&self, error: FileError) {
         let new = self.with(|state| {
-            let room = state.errors.len() < ERRORS_KEPT_MAX;
+            let bytes = 2 * (error.path.len() + size_of::<FileError>()) + error.message.len();
+            state.errors_full |=
+                state.errors.len() >= ERRORS_KEPT_MAX || state.errors_bytes + bytes > ERRORS_KEPT_BYTES_MAX;
+            let room = !state.errors_full;
             let new = !room || state.reported.insert(error.path.clone());
             if new && room {
+                state.errors_bytes += bytes;
                 state.errors.push(error.clone());
             }
             new
@@ -174,13 +186,18 @@ impl Reporter {
     /// above it. True of every path once there were more failures than are remembered.
     pub(super) fn has_failed(&self, path: &[u8]) -> bool {
         self.with(|state| {
-            if state.errors.len() >= ERRORS_KEPT_MAX {
+            if state.errors_full {
                 return true;
             }
             // Errors without a path are of no entry.
             let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
             ends.chain([path.len()]).any(|end| end > 0 && state.reported.contains(&path[..end]))
         })
+    }
+
+    /// How many failures are kept.
+    pub(crate) fn failed_count(&self) -> u64 {
+        self.with(|state| state.errors.len() as u64)
     }
 
     pub(crate) fn errors(&self) -> Vec<FileError> {

@@ -136,9 +136,10 @@ impl Sending {
         thread::be_punctual();
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
-        let docket = job.survey.map(|_| Docket::new());
+        let docket = job.survey.map(|_| Docket::within(job.source.budget()));
         forward(job.reader, post.clone(), docket.clone())?;
         let mut source = job.source;
+        let budget = source.budget().clone();
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey
             .map(|(docket, checksums)| {
@@ -166,7 +167,7 @@ impl Sending {
             policy: SendPolicy::new(config_of_policy),
             letters,
             grants,
-            held: HeldChunks::default(),
+            held: HeldChunks::within(&budget)?,
             outbox: Outbox::new(),
             known: Known::default(),
             resumed_bytes: 0,

@@ -63,6 +63,7 @@ fn store(mut input: Input<'_>, destination: &[u8]) {
         client: None,
         privileges: crate::options::Privileges::OfTheUser,
         terms: crate::options::Terms::default(),
+        budget: crate::budget::MemoryBudget::default(),
         holder: "fuzzer".to_owned(),
     };
     let mut sink = Sink::open(spec).expect("a directory that can be written");

@@ -27,7 +27,7 @@ pub(super) fn receive(
     }
     let began = Instant::now();
     pass(&policy.throttle, object.len(), cancel)?;
-    let sink = push_sink(open, policy.base, &policy.permit, &policy.within, channel)?;
+    let sink = push_sink(open, policy.base, &policy.permit, &policy.within, channel, &policy.budget)?;
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     let (summary, closing) = store(object, sink, &reporter)?;
     // A client that misses the answer sends all of it again, so nothing need be kept for it.
@@ -39,7 +39,7 @@ pub(super) fn receive(
         bytes: summary.bytes,
         resumed_bytes: 0,
         others: summary.others,
-        failed: reporter.errors().len() as u64,
+        failed: reporter.failed_count(),
         seconds: began.elapsed().as_secs_f64(),
         datagrams_rejected: 0,
     })
@@ -57,7 +57,8 @@ pub(super) fn send(
         return Ok(Told::Nothing);
     }
     let began = Instant::now();
-    let source = source_of(policy.base_again()?, open, policy.permit.privileges(), policy.size_max)?;
+    let privileges = policy.permit.privileges();
+    let source = source_of(policy.base_again()?, open, privileges, policy.size_max, &policy.budget)?;
     let shape = source.shape();
     let Some(mut filled) = Filled::all_of(source, room as usize)? else { return Ok(Told::Nothing) };
     pass(&policy.throttle, filled.chunk.len(), cancel)?;

@@ -1,6 +1,7 @@
 //! A daemon that pulls for a client: between two others, which the client need not be (protocol 2.13).
 
 use super::Policy;
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner, Task};
 use crate::confine;
@@ -24,14 +25,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FILES_MAX: usize = 100_000;
 
 /// Takes note of files that are in place.
-#[derive(Default)]
 struct Fetched {
-    files: Mutex<Vec<WireEntry>>,
+    files: Mutex<(Vec<WireEntry>, Charge)>,
 }
 
 impl Fetched {
+    fn within(budget: &MemoryBudget) -> Fetched {
+        Fetched { files: Mutex::new((Vec::new(), budget.charge(Keeps::Answers))) }
+    }
+
     fn take(&self) -> Vec<WireEntry> {
-        std::mem::take(&mut *self.files.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.files.lock().unwrap_or_else(PoisonError::into_inner).0)
     }
 }
 
@@ -39,7 +43,10 @@ impl EventSink for Fetched {
     fn event(&self, event: Event) {
         if let Event::FileDone { path, bytes, root } = event {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            if files.len() < FILES_MAX {
+            let (files, kept) = &mut *files;
+            let memory = path.len() + root.len();
+            if files.len() < FILES_MAX && kept.grow(memory).and_then(|()| kept.room_in_vec(files, 1)).is_ok()
+            {
                 files.push(WireEntry { size: bytes, root: Some(Bytes(root.to_vec())), ..as_entry(path) });
             }
         }
@@ -64,9 +71,10 @@ pub(super) fn run(
     let token = CancelToken::new();
     let below = token.clone();
     let _hook = cancel.on_cancel(move || below.cancel());
-    let fetched = Arc::new(Fetched::default());
+    let fetched = Arc::new(Fetched::within(&policy.budget));
     let events: Arc<dyn EventSink> = fetched.clone();
     let (base, privileges, terms) = (policy.base_again()?, policy.permit.privileges(), policy.permit.terms());
+    let budget = policy.budget.clone();
     let client = Some(client_id(client.map(PublicKey::as_bytes), &policy.within));
     let mut sink = |id| {
         let base = base.try_clone().map_err(|error| cannot_open(&error))?;
@@ -84,6 +92,7 @@ pub(super) fn run(
             client,
             names: top_names(&paths),
             holder: ticket.host.to_owned(),
+            budget: budget.clone(),
         };
         let mut sink = open_sink(spec, None)?;
         sink.expect_sources(&paths);

@@ -59,7 +59,7 @@ pub(super) fn serve(
             let extent = if *tree { Extent::Tree } else { Extent::One };
             // It is called before each.
             let mut one_more = || go_on().inspect(|()| answered.removed += 1);
-            names::remove(&policy.base, &path.0, extent, &mut one_more)?;
+            names::remove(&policy.base, &path.0, extent, &policy.budget, &mut one_more)?;
         }
         FileRequest::MakeDirectory { path, parents } => make_directory(&policy, &path.0, *parents)?,
         FileRequest::Ticket { paths, size, life_s, holder } => {

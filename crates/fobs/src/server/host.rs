@@ -32,6 +32,11 @@ pub(crate) trait Host {
     /// the log name the request.
     fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
 
+    /// Why the client will be refused whatever it asks for, if that is known: it need not ask at length.
+    fn denial(&self) -> Option<Error> {
+        None
+    }
+
     /// What paths of a request stand for. A daemon has neither homes nor a shell's patterns.
     fn expand(&mut self, _paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {
         Err(no_patterns())

@@ -1,6 +1,7 @@
 //! One connection of a user over ssh: `fobs server`.
 
 use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
+use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::confine::{self, Domain, Tcp};
 use crate::control::message::PathRole;
@@ -10,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::options::{DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
 use crate::rights::{Needs, Permit};
-use crate::storage::{Base, at_home, expand};
+use crate::storage::{Base, Expanded, at_home, expand};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -105,6 +106,7 @@ impl Host for Login {
             streams: StreamEntrance::Own,
             addresses: self.here.iter().map(IpAddr::to_string).collect(),
             size_max: None,
+            budget: MemoryBudget::default(),
             client: ssh::client_address(),
             throttle: Throttle::default(),
             events: Arc::new(|_| ()),
@@ -112,15 +114,15 @@ impl Host for Login {
     }
 
     fn expand(&mut self, paths: &[Vec<u8>], role: PathRole) -> Result<Vec<Vec<u8>>> {
-        let mut expanded = Vec::new();
+        let mut expanded = Expanded::default();
         for path in paths {
             self.permit.check(&Needs::of_expansion(path, role))?;
             match role {
-                PathRole::Sources => expanded.extend(expand(&self.base, path)?),
-                PathRole::Destination => expanded.push(at_home(&self.base, path)?),
+                PathRole::Sources => expanded.add(path, expand(&self.base, path)?)?,
+                PathRole::Destination => expanded.add(path, vec![at_home(&self.base, path)?])?,
             }
         }
-        Ok(expanded)
+        Ok(expanded.paths)
     }
 
     fn ended(&mut self, _outcome: &Result<SessionFigures>) {}

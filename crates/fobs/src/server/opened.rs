@@ -4,9 +4,9 @@
 use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, serve_request};
 use crate::cancel::CancelToken;
 use crate::control::message::Hello;
-use crate::control::{self, ControlChannel, ControlWriter};
+use crate::control::{self, ControlChannel, ControlWriter, Length};
 use crate::engine::tell_abort;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 
 /// A connection whose client has said what it wants.
 pub(crate) struct Opened {
@@ -27,8 +27,9 @@ pub(crate) fn open_session(
         let writer = writer.clone();
         move || writer.close()
     });
+    channel.reader.bound(Length::Opening);
     let hello = control::hello(&mut channel).map_err(|error| cancel.explain(error))?;
-    let heard = hear_request(&mut channel, OPEN_WAIT, host).map_err(|error| cancel.explain(error));
+    let heard = hear_first(&mut channel, host).map_err(|error| cancel.explain(error));
     // From here on the engine ends a cancelled session and sends the reason.
     drop(hook);
     match heard {
@@ -40,6 +41,18 @@ pub(crate) fn open_session(
             Err(error)
         }
     }
+}
+
+/// Waits for the first request. A client that will be refused is not heard at length.
+fn hear_first(channel: &mut ControlChannel, host: &mut dyn Host) -> Result<Heard> {
+    let denial = host.denial();
+    if denial.is_none() {
+        channel.reader.bound(Length::Full);
+    }
+    hear_request(channel, OPEN_WAIT, host).map_err(|error| match denial {
+        Some(denial) if error.kind == ErrorKind::Protocol => denial,
+        _ => error,
+    })
 }
 
 impl Opened {

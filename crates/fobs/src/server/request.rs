@@ -1,9 +1,9 @@
 //! What a client asks for between transfers.
 
 use super::{Host, PATHS_MAX};
-use crate::control::ControlChannel;
 use crate::control::files::FileRequest;
 use crate::control::message::{Bytes, Message, Open};
+use crate::control::{ControlChannel, Length};
 use crate::direction::TransferDirection;
 use crate::engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -96,6 +96,7 @@ pub(super) fn hear_request(
     let mut first = channel.reader.recv()?;
     if let Some(Message::Ticket { ticket }) = first {
         host.redeem(&ticket)?;
+        channel.reader.bound(Length::Full);
         first = channel.reader.recv()?;
     }
     if let Some(Message::Expand { paths, role }) = first {

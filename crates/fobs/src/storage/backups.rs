@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use super::at;
 use super::beneath::kind;
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::name::{BackupSuffix, Component};
 
 /// Most backups that are remembered, 8 bytes each. Beyond that, nothing with a backup's name is deleted.
@@ -23,16 +24,18 @@ pub(super) struct Backups {
     made: Arc<Mutex<Made>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Made {
     /// Hashes of their paths within the transfer.
     paths: HashSet<u64>,
     is_full: bool,
+    kept: Charge,
 }
 
 impl Backups {
-    pub(super) fn new(suffix: BackupSuffix) -> Backups {
-        Backups { suffix, hashes: RandomState::new(), made: Arc::default() }
+    pub(super) fn new(suffix: BackupSuffix, budget: &MemoryBudget) -> Backups {
+        let made = Made { paths: HashSet::new(), is_full: false, kept: budget.charge(Keeps::Backups) };
+        Backups { suffix, hashes: RandomState::new(), made: Arc::new(Mutex::new(made)) }
     }
 
     /// Keeps what has the name, unless it is a directory, under its backup's name too, so that it always has
@@ -72,10 +75,8 @@ impl Backups {
     fn remember(&self, path: &[u8]) {
         let hash = self.hashes.hash_one([path, self.suffix.as_bytes()].concat());
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        match made.paths.len() < MADE_MAX {
-            true => drop(made.paths.insert(hash)),
-            false => made.is_full = true,
-        }
+        let Made { paths, is_full, kept } = &mut *made;
+        *is_full |= paths.len() >= MADE_MAX || kept.insert(paths, hash).is_err();
     }
 
     /// Deletes the entry with this path, unless it is a backup of this sync: then `false`. None is made
@@ -98,7 +99,8 @@ mod tests {
 
     #[test]
     fn only_what_this_sync_made_is_spared() {
-        let backups = Backups::new(BackupSuffix::new(b"~".to_vec()).expect("a suffix"));
+        let suffix = BackupSuffix::new(b"~".to_vec()).expect("a suffix");
+        let backups = Backups::new(suffix, &MemoryBudget::default());
         let other_thread = backups.clone();
         other_thread.remember(b"dir/a");
         assert_eq!(backups.spare(b"dir/a~", || panic!("it is a backup")), Ok(false));

@@ -12,6 +12,7 @@ use super::destination::HOLD_DIRECTORY;
 use super::identity::Identity;
 use super::path::{self, show};
 use super::view::View;
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 
@@ -131,24 +132,30 @@ pub(super) struct Link {
 }
 
 /// Links that wait until their directory is there: what compares entries is ahead of what stores them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Links(Arc<Mutex<Waiting>>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     by_directory: HashMap<Vec<u8>, Vec<Link>>,
-    bytes: usize,
+    bytes: Charge,
 }
 
 impl Links {
+    pub(super) fn within(budget: &MemoryBudget) -> Links {
+        Links(Arc::new(Mutex::new(Waiting {
+            by_directory: HashMap::new(),
+            bytes: budget.charge(Keeps::Links),
+        })))
+    }
+
     /// Takes a link; false if there is no room for it.
     pub(super) fn add(&self, link: Link) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = link.bytes();
-        if waiting.bytes + bytes > WAITING_BYTES_MAX {
+        if waiting.bytes.bytes() + bytes > WAITING_BYTES_MAX || waiting.bytes.grow(bytes).is_err() {
             return false;
         }
-        waiting.bytes += bytes;
         waiting.by_directory.entry(path::split(&link.path).0.to_vec()).or_default().push(link);
         true
     }
@@ -157,7 +164,7 @@ impl Links {
     pub(super) fn take_in(&self, directory: &[u8]) -> Vec<Link> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let links = waiting.by_directory.remove(directory).unwrap_or_default();
-        waiting.bytes -= links.iter().map(Link::bytes).sum::<usize>();
+        waiting.bytes.shrink(links.iter().map(Link::bytes).sum::<usize>());
         links
     }
 
@@ -167,21 +174,22 @@ impl Links {
         let links = waiting.by_directory.get_mut(path::split(path).0)?;
         let at = links.iter().position(|link| link.path == path)?;
         let link = links.swap_remove(at);
-        waiting.bytes -= link.bytes();
+        waiting.bytes.shrink(link.bytes());
         Some(link)
     }
 
     /// Hands out all that are left: those of sources that are no directories.
     pub(super) fn take_all(&self) -> Vec<Link> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.bytes = 0;
+        waiting.bytes.shrink(usize::MAX);
         waiting.by_directory.drain().flat_map(|(_, links)| links).collect()
     }
 }
 
 impl Link {
     fn bytes(&self) -> usize {
-        size_of::<Link>() + self.path.len() + self.name.as_bytes().len()
+        // The path of its directory, too, which may have no other link; and what the tables add.
+        2 * size_of::<Link>() + 2 * self.path.len() + self.name.as_bytes().len()
     }
 }
 
@@ -213,7 +221,7 @@ mod tests {
             name: ComponentBuf::new(b"n".to_vec()).expect("a name"),
             identity,
         };
-        let links = Links::default();
+        let links = Links::within(&MemoryBudget::default());
         for path in [&b"a"[..], b"d/a", b"d/b", b"d/e/a"] {
             assert!(links.add(link(path)));
         }
@@ -224,7 +232,7 @@ mod tests {
         assert_eq!(links.take_all().len(), 2);
         let long = vec![b'p'; 1 << 20];
         let taken = (0..100).take_while(|_| links.add(link(&long))).count();
-        assert!((60..=64).contains(&taken), "{taken}");
+        assert!((30..=32).contains(&taken), "{taken}");
         links.take_all();
         assert!(links.add(link(&long)));
     }

@@ -49,8 +49,32 @@ pub fn may_stand_for(pattern: &[u8], path: &[u8]) -> bool {
 /// # Errors
 /// As [`expand`].
 pub fn expand_here(paths: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-    let expanded = paths.iter().map(|path| expand(&Base::Ambient, path)).collect::<Result<Vec<_>>>()?;
-    Ok(expanded.concat())
+    let mut expanded = Expanded::default();
+    paths.iter().try_for_each(|path| expanded.add(path, expand(&Base::Ambient, path)?))?;
+    Ok(expanded.paths)
+}
+
+/// What the paths of one request stand for, together within the bounds of one.
+#[derive(Debug, Default)]
+pub struct Expanded {
+    /// In order.
+    pub paths: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Expanded {
+    /// Adds what `pattern` stands for.
+    ///
+    /// # Errors
+    /// `Usage` where all together are too much.
+    pub fn add(&mut self, pattern: &[u8], found: Vec<Vec<u8>>) -> Result<()> {
+        self.bytes += found.iter().map(|path| path.len() + BYTES_AROUND).sum::<usize>();
+        if self.paths.len() + found.len() > PATHS_MAX || self.bytes > BYTES_MAX {
+            return Err(too_much(pattern));
+        }
+        self.paths.extend(found);
+        Ok(())
+    }
 }
 
 /// The paths that `path` stands for, in order: itself where it exists, what a pattern matches otherwise.
@@ -127,7 +151,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let negated = pattern.windows(2).any(|pair| pair == b"[!");
     // The shell's `[!...]` is the other `[^...]`.
     let pattern = if negated { replaced(pattern) } else { pattern.to_vec() };
-    !hidden && !special && !long && Glob::new(&pattern).matches(&[name], Start::At(0))
+    !hidden && !special && !long && Glob::new(&pattern).matches(&[name], Start::At(0), &mut 0)
 }
 
 fn replaced(pattern: &[u8]) -> Vec<u8> {
@@ -173,12 +197,16 @@ impl Search<'_> {
         let Ok(reading) = opened.and_then(|directory: OwnedFd| Dir::new(directory)) else {
             return Ok(Vec::new());
         };
-        let mut names = Vec::new();
+        let (mut names, mut bytes) = (Vec::new(), 0);
         for entry in reading {
             let Ok(entry) = entry else { break };
             self.names_left = self.names_left.checked_sub(1).ok_or_else(|| self.too_much())?;
             let name = entry.file_name().to_bytes();
             if matches(component, name) {
+                bytes += name.len() + BYTES_AROUND;
+                if bytes > BYTES_MAX {
+                    return Err(self.too_much());
+                }
                 names.push(name.to_vec());
             }
         }
@@ -187,10 +215,14 @@ impl Search<'_> {
     }
 
     fn too_much(&self) -> Error {
-        let pattern = show(self.pattern);
-        let message = format!("'{pattern}' stands for too many paths; name their directory, with -r");
-        Error::new(ErrorKind::Usage, message)
+        too_much(self.pattern)
     }
+}
+
+fn too_much(pattern: &[u8]) -> Error {
+    let pattern = show(pattern);
+    let message = format!("'{pattern}' stands for too many paths; name their directory, with -r");
+    Error::new(ErrorKind::Usage, message)
 }
 
 fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {

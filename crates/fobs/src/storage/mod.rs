@@ -18,6 +18,7 @@ mod identity;
 mod journal;
 mod leftovers;
 pub(crate) mod names;
+mod names_from;
 mod open_file;
 mod own;
 mod path;
@@ -52,7 +53,7 @@ pub use beneath::{Base, Links};
 pub(crate) use chunk::CHUNK_DATA_MAX;
 pub use chunk::CHUNK_LEN_MAX;
 pub use expand::expand_here;
-pub(crate) use expand::{at_home, expand, may_stand_for, needs_expansion};
+pub(crate) use expand::{Expanded, at_home, expand, may_stand_for, needs_expansion};
 #[cfg(test)]
 pub(crate) use identity::Identity;
 #[cfg(test)]

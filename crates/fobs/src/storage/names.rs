@@ -5,6 +5,7 @@ use super::at::{self, open_beneath};
 use super::beneath::{Links, kind, meta, sentence};
 use super::own::is_own;
 use super::path;
+use crate::budget::{Keeps, MemoryBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::{Entry, EntryKind};
 use crate::name::Component;
@@ -60,6 +61,7 @@ pub(crate) fn remove(
     base: &Base,
     name: &[u8],
     extent: Extent,
+    budget: &MemoryBudget,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let refuse = |errno| refused("remove", name, errno);
@@ -68,7 +70,9 @@ pub(crate) fn remove(
     let stat = at::stat(&parent, last).map_err(refuse)?;
     match (kind(&stat), extent) {
         (FileType::Directory, Extent::One) => at::remove_directory(&parent, last).map_err(refuse),
-        (FileType::Directory, Extent::Tree) => Felling { name, go_on }.directory(parent.as_fd(), last, 1),
+        (FileType::Directory, Extent::Tree) => {
+            Felling { name, budget, go_on }.directory(parent.as_fd(), last, 1)
+        }
         _ => at::unlink(&parent, last).map_err(refuse),
     }
 }
@@ -76,6 +80,7 @@ pub(crate) fn remove(
 /// The removal of a tree.
 struct Felling<'a> {
     name: &'a [u8],
+    budget: &'a MemoryBudget,
     go_on: &'a mut dyn FnMut() -> Result<()>,
 }
 
@@ -91,8 +96,14 @@ impl Felling<'_> {
         let opened = open_beneath(parent, last.as_bytes(), flags, Mode::empty(), Links::Refuse);
         let directory = opened.map_err(|errno| self.refused(errno))?;
         // Names are read whole before the first goes: some file systems skip entries otherwise.
-        let found = Dir::read_from(&directory).map_err(|errno| self.refused(errno))?;
-        for found in found.collect::<std::result::Result<Vec<_>, _>>().map_err(|errno| self.refused(errno))? {
+        let (mut names, mut kept) = (Vec::new(), self.budget.charge(Keeps::Listing));
+        for found in Dir::read_from(&directory).map_err(|errno| self.refused(errno))? {
+            let found = found.map_err(|errno| self.refused(errno))?;
+            // Beside the name, its terminator and what the allocator adds.
+            kept.grow(found.file_name().count_bytes() + 16)?;
+            kept.push(&mut names, found)?;
+        }
+        for found in &names {
             let child = found.file_name().to_bytes();
             if child == b"." || child == b".." {
                 continue;

@@ -22,6 +22,7 @@ use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
 use super::tree_hash::{FileTree, Tail};
 use super::verify::Verified;
 use super::view::View;
+use crate::budget::MemoryBudget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, OtherEntries};
 use crate::name::Component;
@@ -64,6 +65,7 @@ pub struct Sink {
     /// The directories of `--link-dest`, and what of them gets a name at the destination.
     bases: Vec<Basis>,
     links: Links,
+    budget: MemoryBudget,
     over: bool,
     root: TransferRoot,
     files: u64,
@@ -129,7 +131,7 @@ impl Sink {
             Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
             Place::Device(device) => {
                 let stream = Stream { writer: Box::new(device), used: false };
-                return Ok(Sink::new(Target::Stream(stream), spec.preserve));
+                return Ok(Sink::new(Target::Stream(stream), spec.preserve, &spec.budget));
             }
         };
         let bases = spec.open_bases(name.as_deref())?;
@@ -138,26 +140,27 @@ impl Sink {
         let naming = Naming::new(&spec.destination, name.is_some());
         let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
         tree.begin_from(before);
-        let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve).with(bases);
+        let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
         sink.naming = naming;
         sink.terms = spec.terms;
-        sink.linkable = Linkable::under(spec.terms);
+        sink.linkable = Linkable::under(spec.terms, &spec.budget);
         Ok(sink)
     }
 
-    fn new(target: Target, agreed: Preserve) -> Sink {
+    fn new(target: Target, agreed: Preserve, budget: &MemoryBudget) -> Sink {
         Sink {
             target,
             agreed,
             terms: Terms::default(),
             attributes: None,
-            linkable: Linkable::under(Terms::default()),
+            linkable: Linkable::under(Terms::default(), budget),
             file: None,
             identity: None,
-            adoptions: Adoptions::default(),
+            adoptions: Adoptions::within(budget),
             later: Later::default(),
             bases: Vec::new(),
-            links: Links::default(),
+            links: Links::within(budget),
+            budget: budget.clone(),
             over: false,
             root: TransferRoot::default(),
             files: 0,
@@ -190,7 +193,7 @@ impl Sink {
     /// Stores as a sync does.
     pub fn follow(&mut self, sync: &SyncOptions) {
         if let Target::Tree(tree) = &mut self.target {
-            tree.follow(sync);
+            tree.follow(sync, &self.budget);
         }
     }
 
@@ -200,6 +203,11 @@ impl Sink {
             Target::Tree(tree) => tree.backups(),
             Target::Nothing(_) | Target::Stream(_) => None,
         }
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     /// When something counts as stored.

@@ -29,11 +29,15 @@ use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
 use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk};
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
 use crate::options::Privileges;
 use crate::options::sync::Report;
 
+/// What a source takes beside four copies of its path, bytes: as asked for, as looked at, and where it cannot be
+/// used the sentence that says so.
+const SOURCE_COST: usize = 400;
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";
 
@@ -54,6 +58,8 @@ pub struct Source {
     /// Of a sync: what is reported, and what waits for the next chunk.
     report: Report,
     items: Vec<Item>,
+    /// Bytes of their paths.
+    items_bytes: usize,
     /// What is removed at the end, if anything is, and where the file is that is read.
     removal: Option<Removal>,
     origin: MaybeOrigin,
@@ -80,6 +86,9 @@ pub struct Source {
     left: Option<u64>,
     /// What the walk leaves out.
     passed_over: PassedOver,
+    budget: MemoryBudget,
+    /// The paths of the request.
+    _kept: Option<Charge>,
 }
 
 /// Whether the object says what identifies the content of a file.
@@ -128,6 +137,8 @@ impl Source {
     /// be used.
     pub fn open(spec: SourceSpec) -> Result<Source> {
         let shape = SourceShape::of(&spec.paths);
+        let mut kept = spec.budget.charge(Keeps::Sources);
+        kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
         let mut usable = Vec::new();
         let mut failures = Vec::new();
         let mut first_kind = ErrorKind::NoSource;
@@ -163,11 +174,11 @@ impl Source {
         };
         let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
         let collector = Arc::new(Collector::new(spec.preserve, spec.privileges));
-        let mut walk = Walk::new(spec.base, usable, collector.clone());
+        let mut walk = Walk::new(spec.base, usable, collector.clone(), &spec.budget);
         if let Some(options) = &spec.sync {
             // In the listing, so that the receiver deletes nothing.
             walk.begin_with(std::mem::take(&mut failures));
-            walk.select(Selection::new(options, &top));
+            walk.select(Selection::new(options, &top, &spec.budget)?);
         }
         let passed_over = walk.passed_over();
         let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());
@@ -177,8 +188,10 @@ impl Source {
         let source = Source::new(shape, Feed::Walk(Box::new(walk)), failures, collector, spec.compress)?;
         Ok(Source {
             report: spec.sync.map_or(Report::Nothing, |options| options.report),
-            removal: removes.then(Removal::default),
+            removal: removes.then(|| Removal::new(&spec.budget)),
             passed_over,
+            budget: spec.budget,
+            _kept: Some(kept),
             ..source
         })
     }
@@ -214,6 +227,7 @@ impl Source {
             resumed: 0,
             report: Report::Nothing,
             items: Vec::new(),
+            items_bytes: 0,
             removal: None,
             origin: None,
             identities: Identities::Untold,
@@ -230,7 +244,14 @@ impl Source {
             finished: false,
             left: None,
             passed_over: PassedOver::default(),
+            budget: MemoryBudget::default(),
+            _kept: None,
         })
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     /// What the receiver must know before the first record.
@@ -299,6 +320,7 @@ impl Source {
             }
         }
         filled.items = std::mem::take(&mut self.items);
+        self.items_bytes = 0;
         filled.resumed_bytes += std::mem::take(&mut self.resumed);
         filled.is_final = self.finished;
         filled.notice = self.passed_over.sentence().filter(|_| self.finished);
@@ -329,6 +351,11 @@ impl Source {
                 return Ok(Begun::Entry);
             }
         };
+        if let Feed::Walk(walk) = &mut self.feed
+            && let Some(error) = walk.take_broken()
+        {
+            return Err(error);
+        }
         let Some(entry) = entry else { return Ok(Begun::End) };
         self.begin(entry, filled);
         Ok(Begun::Entry)

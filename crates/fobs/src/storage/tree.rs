@@ -24,6 +24,7 @@ use super::record::{Device, Meta, SpecialKind};
 use super::temporary::{ModeNow, Modes, Names, TemporaryFile, Thing, place};
 use super::view::View;
 use super::walk::{means_contents, name_in_transfer};
+use crate::budget::MemoryBudget;
 use crate::error::{Error, ErrorKind};
 use crate::name::Component;
 use crate::name::ours::{is_journal, suffix_in};
@@ -156,9 +157,10 @@ impl Tree {
     }
 
     /// Stores as a sync does.
-    pub(super) fn follow(&mut self, sync: &SyncOptions) {
+    pub(super) fn follow(&mut self, sync: &SyncOptions, budget: &MemoryBudget) {
         let may_rename = self.terms == Terms::default();
-        self.backups = sync.backup.clone().filter(|_| may_rename).map(Backups::new);
+        let suffix = sync.backup.clone().filter(|_| may_rename);
+        self.backups = suffix.map(|suffix| Backups::new(suffix, budget));
         if sync.only_delete {
             self.top_meta = self.before;
         }

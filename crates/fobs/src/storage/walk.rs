@@ -21,6 +21,8 @@ use super::own::is_own;
 use super::path::{self, PATH_LEN_MAX, show};
 use super::record::{Device, Meta};
 use super::select::Selection;
+use crate::budget::{Charge, Keeps, MemoryBudget};
+use crate::error::Error;
 use crate::event::FileError;
 use crate::name::Component;
 use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
@@ -56,6 +58,8 @@ impl Origins {
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 /// Likewise below a source directory, where no link is followed.
 const READ_ONE: OFlags = READ.union(OFlags::NOFOLLOW);
+/// What an allocation takes beside its bytes.
+const ALLOCATION: usize = 16;
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -75,6 +79,9 @@ pub(super) struct Walk {
     origins: Origins,
     /// Failures that come next.
     failures: VecDeque<FileError>,
+    /// Why the walk has ended early: what it said since does not count.
+    broken: Option<Error>,
+    budget: MemoryBudget,
     /// The file system of the source directory.
     file_system: u64,
     /// The remaining sources, next first.
@@ -95,20 +102,28 @@ struct Level {
     reading: Option<Dir>,
     /// Names of the subdirectories found.
     subdirectories: Vec<Vec<u8>>,
+    kept: Charge,
 }
 
 impl Walk {
-    pub(super) fn new(base: Base, named: Vec<Named>, collector: Arc<Collector>) -> Walk {
+    pub(super) fn new(
+        base: Base,
+        named: Vec<Named>,
+        collector: Arc<Collector>,
+        budget: &MemoryBudget,
+    ) -> Walk {
         Walk {
             base: Arc::new(base),
             opening: Opening::AtOnce,
             collector,
-            links: HardLinks::default(),
+            links: HardLinks::within(budget),
             passed_over: PassedOver::default(),
             queued: None,
             selection: None,
             origins: Origins::Dropped,
             failures: VecDeque::new(),
+            broken: None,
+            budget: budget.clone(),
             file_system: 0,
             named: named.into_iter(),
             root: None,
@@ -140,6 +155,11 @@ impl Walk {
     /// What it leaves out, also while it goes on.
     pub(super) fn passed_over(&self) -> PassedOver {
         self.passed_over.clone()
+    }
+
+    /// Why the walk has ended early, once.
+    pub(super) fn take_broken(&mut self) -> Option<Error> {
+        self.broken.take()
     }
 
     /// What reads the attributes.
@@ -234,6 +254,7 @@ impl Walk {
                     attributes,
                     reading: is_entered.then_some(directory),
                     subdirectories: Vec::new(),
+                    kept: self.budget.charge(Keeps::Subdirectories),
                 });
                 Entry::Directory { path }
             }
@@ -333,8 +354,10 @@ impl Iterator for Walk {
                         origins: self.origins,
                     };
                     let selection = self.selection.as_mut();
-                    if let Some(entry) = level.child(&entry, later.as_ref(), &mut search, selection) {
-                        return Some(entry);
+                    let child = level.child(&entry, later.as_ref(), &mut search, selection);
+                    self.broken = self.selection.as_ref().and_then(Selection::failure);
+                    if child.is_some() || self.broken.is_some() {
+                        return child;
                     }
                 }
                 Some(Some(Err(errno))) => {
@@ -366,14 +389,22 @@ impl Iterator for Walk {
                 return Some(self.next_named(named));
             }
         }
-        let missing = self.selection.as_mut().map(Selection::missing).unwrap_or_default();
-        let failure = |path: Vec<u8>| FileError { message: sentence("read", &path, Errno::NOENT), path };
-        self.failures.extend(missing.into_iter().map(failure));
-        self.failures.pop_front().map(Entry::Failed)
+        let missing = self.selection.as_mut().and_then(Selection::pop_missing)?;
+        Some(failed(&missing, "read", Errno::NOENT))
     }
 }
 
 impl Level {
+    /// Keeps the name of a subdirectory until it is entered. Where there is no room for it, nothing more of this
+    /// directory is listed.
+    fn keep(&mut self, name: &[u8]) -> Option<Entry> {
+        let kept = self.kept.grow(name.len() + ALLOCATION);
+        let kept = kept.and_then(|()| self.kept.push(&mut self.subdirectories, name.to_vec()));
+        let message = format!("cannot read all of '{}': {}", show(&self.path), kept.err()?);
+        self.reading = None;
+        Some(Entry::Failed(FileError { path: self.path.clone(), message }))
+    }
+
     /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
     /// for a file under a temporary name of a copy. With `later` a file is not opened.
     fn child(
@@ -413,8 +444,7 @@ impl Level {
         let preserve = &search.collector.preserve;
         match file_type {
             FileType::Directory => {
-                self.subdirectories.push(name.to_vec());
-                return None;
+                return self.keep(name);
             }
             // What an interrupted copy left, or one that runs has not completed.
             FileType::RegularFile if is_own(directory, name) => {

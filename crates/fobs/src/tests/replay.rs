@@ -134,6 +134,7 @@ impl Host for Login {
 
     fn judge(&mut self, _wanted: Wanted<'_>) -> Result<Policy> {
         Ok(Policy {
+            budget: crate::budget::MemoryBudget::default(),
             base: Base::Ambient,
             permit: Permit::of_the_user(),
             within: Vec::new(),

@@ -1,5 +1,6 @@
 //! Packets of a batch, placed in the buffers of the chunks they belong to.
 
+use crate::budget::{Charge, Keeps, MemoryBudget, Spent};
 use crate::engine::failure::no_memory;
 use crate::engine::link::{Inbox, Incoming, IncomingBody};
 use crate::error::{Error, Result};
@@ -11,7 +12,6 @@ use fobs_sys::PageBuffer;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Chunks that arrive: their buffers, and those to use again, warmest last.
-#[derive(Default)]
 pub(super) struct Arrivals {
     arriving: BTreeMap<ChunkId, PageBuffer>,
     spare: Vec<PageBuffer>,
@@ -19,14 +19,25 @@ pub(super) struct Arrivals {
     complete: VecDeque<(ChunkId, usize)>,
     /// When the first data packet arrived.
     first_data: Option<Timestamp>,
+    /// All buffers, for the process.
+    kept: Charge,
 }
 
 impl Arrivals {
+    pub(super) fn within(budget: &MemoryBudget) -> std::result::Result<Arrivals, Spent> {
+        let kept = budget.outside(Keeps::Chunks, 0)?;
+        let (arriving, spare, complete) = (BTreeMap::new(), Vec::new(), VecDeque::new());
+        Ok(Arrivals { arriving, spare, complete, first_data: None, kept })
+    }
+
     fn buffer_of(&mut self, chunk: ChunkId) -> Result<&mut PageBuffer> {
         if !self.arriving.contains_key(&chunk) {
             let buffer = match self.spare.pop() {
                 Some(buffer) => buffer,
-                None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?,
+                None => {
+                    self.kept.grow(CHUNK_LEN_MAX)?;
+                    PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)?
+                }
             };
             self.arriving.insert(chunk, buffer);
         }

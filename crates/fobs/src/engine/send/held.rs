@@ -1,5 +1,6 @@
 //! The chunks that a sender holds: from the first byte read until the receiver has verified them.
 
+use crate::budget::{Charge, Keeps, MemoryBudget, Spent};
 use crate::engine::failure::no_memory;
 use crate::error::Result;
 use crate::storage::{CHUNK_LEN_MAX, FileDone};
@@ -17,20 +18,27 @@ pub(super) struct HeldChunk {
 }
 
 /// Chunks in order, without gaps, and buffers to use again, warmest last.
-#[derive(Default)]
 pub(super) struct HeldChunks {
     base: ChunkId,
     chunks: VecDeque<HeldChunk>,
     spare: Vec<PageBuffer>,
+    /// All buffers, for the process.
+    kept: Charge,
 }
 
 impl HeldChunks {
+    pub(super) fn within(budget: &MemoryBudget) -> std::result::Result<HeldChunks, Spent> {
+        let kept = budget.outside(Keeps::Chunks, 0)?;
+        Ok(HeldChunks { base: 0, chunks: VecDeque::new(), spare: Vec::new(), kept })
+    }
+
     /// An empty buffer.
     pub(super) fn buffer(&mut self) -> Result<PageBuffer> {
-        match self.spare.pop() {
-            Some(buffer) => Ok(buffer),
-            None => PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory),
+        if let Some(buffer) = self.spare.pop() {
+            return Ok(buffer);
         }
+        self.kept.grow(CHUNK_LEN_MAX)?;
+        PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)
     }
 
     /// A buffer that is not needed after all, or no longer.
@@ -70,7 +78,7 @@ mod tests {
 
     #[test]
     fn only_held_chunks_have_bytes() {
-        let mut held = HeldChunks::default();
+        let mut held = HeldChunks::within(&MemoryBudget::default()).expect("memory");
         for _ in 0..2 {
             let buffer = held.buffer().expect("memory");
             held.push(HeldChunk {

@@ -1,6 +1,7 @@
 //! The thread that compares the sender's listing with the destination and sends the decisions.
 
 use super::{BATCHES_MAX, Routed, violation};
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::control::ControlWriter;
 use crate::control::message::{Bytes, Message};
 use crate::engine::Reporter;
@@ -27,12 +28,14 @@ impl Drop for Answering {
 pub(in crate::engine) struct Inbox {
     batches: SyncSender<Batch>,
     over: bool,
+    budget: MemoryBudget,
 }
 
 struct Batch {
     first: u64,
     bytes: Vec<u8>,
     last: bool,
+    kept: Charge,
 }
 
 impl Inbox {
@@ -41,7 +44,11 @@ impl Inbox {
         if std::mem::replace(&mut self.over, last) {
             return Routed::Broken(violation("it lists more after the end"));
         }
-        match self.batches.try_send(Batch { first, bytes, last }) {
+        let mut kept = self.budget.charge(Keeps::Survey);
+        if let Err(spent) = kept.grow(bytes.capacity()) {
+            return Routed::Broken(spent.into());
+        }
+        match self.batches.try_send(Batch { first, bytes, last, kept }) {
             Ok(()) => Routed::Taken,
             Err(TrySendError::Full(_)) => Routed::Broken(violation("it lists more than is decided")),
             // The thread has posted why, or the session is over.
@@ -59,6 +66,7 @@ impl Answering {
         reporter: Arc<Reporter>,
     ) -> Result<(Answering, Inbox)> {
         let (batches, waiting) = sync_channel(BATCHES_MAX);
+        let budget = compare.budget().clone();
         let over = Arc::new(AtomicBool::new(false));
         let mut answerer = Answerer {
             compare,
@@ -75,7 +83,7 @@ impl Answering {
                 post.post(ToReceiver::StoreFailed(error));
             }
         })?;
-        Ok((Answering(over), Inbox { batches, over: false }))
+        Ok((Answering(over), Inbox { batches, over: false, budget }))
     }
 }
 
@@ -93,7 +101,7 @@ struct Answerer {
 impl Answerer {
     fn run(&mut self, batches: &Receiver<Batch>) -> Result<()> {
         self.compare.take_notices().into_iter().for_each(|notice| self.reporter.notice_here(notice));
-        while let Ok(Batch { first, bytes, last }) = batches.recv() {
+        while let Ok(Batch { first, bytes, last, kept: _kept }) = batches.recv() {
             if first != self.rows {
                 return Err(violation("rows are missing"));
             }

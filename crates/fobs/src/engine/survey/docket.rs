@@ -1,6 +1,7 @@
 //! The entries that are listed, and the decisions on them, between the sender's threads.
 
 use super::{BATCHES_MAX, violation};
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::Result;
 use crate::storage::survey::{Choice, Decided, Listed, Next};
 use std::collections::VecDeque;
@@ -20,10 +21,10 @@ struct Shared {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct DocketState {
-    /// Batches that are not taken whole, oldest first; none is empty.
-    listed: VecDeque<VecDeque<Listed>>,
+    /// Batches that are not taken whole, oldest first, and what each takes; none is empty.
+    listed: VecDeque<(VecDeque<Listed>, usize)>,
+    kept: Charge,
     rows_listed: u64,
     /// No more is listed.
     listing_is_over: bool,
@@ -36,24 +37,45 @@ struct DocketState {
 }
 
 impl Docket {
-    pub(in crate::engine) fn new() -> Docket {
-        Docket(Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() }))
+    /// Charged to the budget of a session.
+    pub(in crate::engine) fn within(budget: &MemoryBudget) -> Docket {
+        let state = DocketState {
+            listed: VecDeque::new(),
+            kept: budget.charge(Keeps::Survey),
+            rows_listed: 0,
+            listing_is_over: false,
+            choices: VecDeque::new(),
+            choices_bytes: 0,
+            rows_decided: 0,
+            closed: false,
+        };
+        Docket(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
     /// Waits for room for a batch, then takes it; false once the session is over. Call it before the batch is
     /// sent: its decisions may come at once.
-    pub(super) fn list(&self, entries: Vec<Listed>, last: bool) -> bool {
+    ///
+    /// # Errors
+    /// It does not fit the budget, not even by itself.
+    pub(super) fn list(&self, entries: Vec<Listed>, last: bool) -> Result<bool> {
+        let memory = entries.iter().map(Listed::memory).sum();
         let mut state = self.lock();
-        while state.listed.len() >= BATCHES_MAX && !state.closed {
-            state = self.wait(state, None);
+        while !state.closed {
+            let has_place = state.listed.len() < BATCHES_MAX;
+            match if has_place { state.kept.grow(memory) } else { Ok(()) } {
+                Ok(()) if has_place => break,
+                // Room comes with each batch that is taken.
+                Err(spent) if state.listed.is_empty() => return Err(spent.into()),
+                Ok(()) | Err(_) => state = self.wait(state, None),
+            }
         }
         state.rows_listed += entries.len() as u64;
         state.listing_is_over = last;
         if !entries.is_empty() {
-            state.listed.push_back(entries.into());
+            state.listed.push_back((entries.into(), memory));
         }
         self.0.changed.notify_all();
-        !state.closed
+        Ok(!state.closed)
     }
 
     /// Takes a message of decisions.
@@ -69,6 +91,7 @@ impl Docket {
             let (choice, rest) = Choice::decode(bytes).map_err(violation)?;
             let len = bytes.len() - rest.len();
             bytes = rest;
+            state.kept.grow(size_of::<(Choice, usize)>() + len)?;
             state.rows_decided += 1;
             state.choices_bytes += len;
             state.choices.push_back((choice, len));
@@ -132,10 +155,15 @@ impl Decided for Docket {
             }
             if let Some((choice, len)) = state.choices.pop_front() {
                 state.choices_bytes -= len;
+                state.kept.shrink(size_of::<(Choice, usize)>() + len);
                 let batch = state.listed.front_mut();
-                let Some(listed) = batch.and_then(VecDeque::pop_front) else { return Next::Broken };
-                if state.listed.front().is_some_and(VecDeque::is_empty) {
-                    state.listed.pop_front();
+                let Some(listed) = batch.and_then(|(batch, _)| batch.pop_front()) else {
+                    return Next::Broken;
+                };
+                if state.listed.front().is_some_and(|(batch, _)| batch.is_empty())
+                    && let Some((_, memory)) = state.listed.pop_front()
+                {
+                    state.kept.shrink(memory);
                     self.0.changed.notify_all();
                 }
                 return Next::Decided(Box::new((listed, choice)));

@@ -38,7 +38,7 @@ impl Listing {
 
 fn list(mut lister: Lister, docket: &Docket, writer: &ControlWriter) -> Result<()> {
     while let Some(Batch { first, bytes, entries, last }) = lister.next_batch()? {
-        if !docket.list(entries, last) {
+        if !docket.list(entries, last)? {
             return Ok(());
         }
         // If the channel is broken the session ends anyway, with that error.

@@ -39,6 +39,7 @@ fn keeping(world: &World, source: &Source) -> Sink {
         privileges: crate::options::Privileges::OfTheUser,
         terms: crate::options::Terms::default(),
         holder: "tester".to_owned(),
+        budget: crate::budget::MemoryBudget::default(),
     })
     .unwrap()
 }

@@ -313,6 +313,7 @@ impl World {
     pub fn source_spec(&self) -> SourceSpec {
         let path = [self.from().as_os_str().as_bytes(), b"/"].concat();
         SourceSpec {
+            budget: crate::budget::MemoryBudget::default(),
             privileges: crate::options::Privileges::OfTheUser,
             sync: None,
             base: Base::Ambient,
@@ -340,6 +341,7 @@ impl World {
             privileges: crate::options::Privileges::OfTheUser,
             terms: crate::options::Terms::default(),
             holder: "tester".to_owned(),
+            budget: crate::budget::MemoryBudget::default(),
         })
         .unwrap()
     }

@@ -12,8 +12,10 @@ use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
 use crate::confine::{Errand, outside};
 use crate::options::Privileges;
 
-/// Most answers that are remembered of each kind; others are asked for again.
-const REMEMBERED_MAX: usize = 16_384;
+/// Most bytes of answers that are remembered of each kind, 16,384 of ordinary names; others are asked for again.
+const REMEMBERED_BYTES_MAX: usize = 1 << 20;
+/// What an answer takes beside the bytes of names, in a table of them.
+const ANSWER_COST: usize = 48;
 
 /// What this process may give files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,23 +111,53 @@ fn named(mapping: IdMapping, find: impl FnOnce() -> Option<String>) -> Option<St
 }
 
 #[derive(Debug)]
-struct Remembered<K, V>(Mutex<HashMap<K, V>>);
+struct Remembered<K, V>(Mutex<Known<K, V>>);
 
-impl<K, V> Default for Remembered<K, V> {
-    fn default() -> Self {
-        Remembered(Mutex::default())
+#[derive(Debug)]
+struct Known<K, V> {
+    answers: HashMap<K, V>,
+    bytes: usize,
+}
+
+/// A question or an answer, and the bytes of a name in it.
+trait NameLen {
+    fn name_len(&self) -> usize {
+        0
     }
 }
 
-impl<K: Hash + Eq + Clone, V: Clone> Remembered<K, V> {
+impl NameLen for u32 {}
+impl NameLen for Option<u32> {}
+
+impl NameLen for String {
+    fn name_len(&self) -> usize {
+        self.len()
+    }
+}
+
+impl NameLen for Option<String> {
+    fn name_len(&self) -> usize {
+        self.as_ref().map_or(0, String::len)
+    }
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Remembered(Mutex::new(Known { answers: HashMap::new(), bytes: 0 }))
+    }
+}
+
+impl<K: Hash + Eq + Clone + NameLen, V: Clone + NameLen> Remembered<K, V> {
     fn get(&self, key: &K, find: impl FnOnce(&K) -> V) -> V {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(value) = known.get(key) {
+        if let Some(value) = known.answers.get(key) {
             return value.clone();
         }
         let value = find(key);
-        if known.len() < REMEMBERED_MAX {
-            known.insert(key.clone(), value.clone());
+        let bytes = ANSWER_COST + key.name_len() + value.name_len();
+        if known.bytes + bytes <= REMEMBERED_BYTES_MAX {
+            known.bytes += bytes;
+            known.answers.insert(key.clone(), value.clone());
         }
         value
     }
@@ -161,6 +193,20 @@ mod tests {
         assert_eq!(root.settable(None, None), (None, None));
         assert_eq!(user.settable(Some(5), Some(100)), (None, Some(100)));
         assert_eq!(user.settable(Some(5), Some(6)), (None, None));
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_peers_names_is_bounded() {
+        let remembered: Remembered<String, Option<u32>> = Remembered::default();
+        for index in 0..REMEMBERED_BYTES_MAX / 256 {
+            let name = format!("{index:0256}");
+            assert_eq!(remembered.get(&name, |_| Some(7)), Some(7));
+        }
+        let known = remembered.0.lock().expect("not poisoned");
+        assert!(known.bytes <= REMEMBERED_BYTES_MAX && known.answers.len() < REMEMBERED_BYTES_MAX / 256);
+        drop(known);
+        assert_eq!(remembered.get(&format!("{:0256}", 0), |_| panic!("it is known")), Some(7));
+        assert_eq!(remembered.get(&"later".repeat(50), |_| None), None, "the others are asked for again");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rustix::fs::Stat;
 
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::storage::open_file::name_count;
 
 /// Most memory for files that have more names, bytes: a million files of ordinary paths at either end's
@@ -13,10 +14,10 @@ const MEMORY_MAX: usize = 64 << 20;
 const FILE_COST: usize = 96;
 
 /// The files that have been seen and have names that have not.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::storage) struct HardLinks {
     first_names: HashMap<(u64, u64), FirstName>,
-    memory: usize,
+    memory: Charge,
     told: bool,
 }
 
@@ -39,6 +40,10 @@ pub(in crate::storage) enum Seen {
 }
 
 impl HardLinks {
+    pub(in crate::storage) fn within(budget: &MemoryBudget) -> HardLinks {
+        HardLinks { first_names: HashMap::new(), memory: budget.charge(Keeps::HardLinks), told: false }
+    }
+
     /// Records a name, its path within the transfer, of the file that `stat` describes.
     pub(in crate::storage) fn see(&mut self, stat: &Stat, path: &[u8]) -> Seen {
         let Some(left) = name_count(stat).checked_sub(1).filter(|&left| left > 0) else {
@@ -54,10 +59,9 @@ impl HardLinks {
             return Seen::Again(path);
         }
         let cost = path.len() + FILE_COST;
-        if self.memory + cost > MEMORY_MAX {
+        if self.memory.bytes() + cost > MEMORY_MAX || self.memory.grow(cost).is_err() {
             return Seen::NotRemembered;
         }
-        self.memory += cost;
         self.first_names.insert(key, FirstName { path: path.into(), left });
         Seen::First
     }
@@ -70,7 +74,7 @@ impl HardLinks {
     /// The file's first name cannot be read: the next one takes its place.
     pub(in crate::storage) fn forget(&mut self, stat: &Stat) {
         if let Some(first) = self.first_names.remove(&(stat.st_dev, stat.st_ino)) {
-            self.memory -= first.path.len() + FILE_COST;
+            self.memory.shrink(first.path.len() + FILE_COST);
         }
     }
 }
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn further_names_lead_to_the_first() {
-        let mut links = HardLinks::default();
+        let mut links = HardLinks::within(&MemoryBudget::default());
         assert_eq!(links.see(&stat_of(1, 1), b"alone"), Seen::First);
         assert_eq!(links.see(&stat_of(2, 3), b"a"), Seen::First);
         assert_eq!(links.see(&stat_of(3, 2), b"x"), Seen::First);
@@ -96,18 +100,19 @@ mod tests {
         links.forget(&stat_of(3, 2));
         assert_eq!(links.see(&stat_of(3, 2), b"y"), Seen::First);
         assert_eq!(links.see(&stat_of(3, 2), b"z"), Seen::Again(b"y".to_vec()));
-        assert_eq!((links.memory, links.first_names.len()), (0, 0), "nothing is kept without need");
+        assert_eq!((links.memory.bytes(), links.first_names.len()), (0, 0), "nothing is kept without need");
     }
 
     #[test]
     fn memory_is_bounded() {
-        let mut links = HardLinks::default();
+        let budget = MemoryBudget::of(2 * MEMORY_MAX);
+        let mut links = HardLinks::within(&budget);
         let path = vec![b'p'; 4000];
         let mut inode = 0;
         while links.see(&stat_of(inode, 2), &path) == Seen::First {
             inode += 1;
         }
-        assert!(links.memory <= MEMORY_MAX && inode as usize >= MEMORY_MAX / (4000 + FILE_COST));
+        assert!(budget.used() <= MEMORY_MAX && inode as usize >= MEMORY_MAX / (4000 + FILE_COST));
         assert_eq!(links.see(&stat_of(inode, 2), &path), Seen::NotRemembered);
         assert_eq!(links.see(&stat_of(0, 2), b"q"), Seen::Again(path), "what is known stays known");
         assert_eq!(links.see(&stat_of(inode, 2), b"q"), Seen::First, "and makes room");

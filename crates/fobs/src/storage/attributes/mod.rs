@@ -98,6 +98,13 @@ impl Attributes {
         }
     }
 
+    /// Bytes that they take.
+    pub(in crate::storage) fn memory(&self) -> usize {
+        let xattrs = self.xattrs.iter().flatten();
+        let of_xattr = |xattr: &Xattr| size_of::<Xattr>() + xattr.name.len() + xattr.value.len();
+        size_of::<Attributes>() + 2 * ACCOUNT_NAME_LEN_MAX + xattrs.map(of_xattr).sum::<usize>()
+    }
+
     /// The rules for attributes, checked by both sides.
     pub(in crate::storage) fn check(&self) -> Result<(), &'static str> {
         for account in self.user.iter().chain(&self.group) {

@@ -10,10 +10,14 @@ const STATE_WORDS: usize = PATTERN_LEN_MAX / 64 + 1;
 /// time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::storage) struct Glob {
-    tokens: Vec<Token>,
+    tokens: Box<[Token]>,
+    classes: Box<[Set]>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The bytes in a `[...]`.
+type Set = [u64; 4];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     Byte(u8),
     /// `?`: any byte but `/`.
@@ -22,8 +26,8 @@ enum Token {
     Star,
     /// `**`: any bytes.
     DoubleStar,
-    /// `[...]`: one of these, never `/`.
-    Class(Box<[u64; 4]>),
+    /// `[...]`: one of the bytes of the class with this number, never `/`.
+    Class(u16),
     /// A malformed part: nothing matches.
     Never,
 }
@@ -44,8 +48,9 @@ pub(in crate::storage) fn is_wild(pattern: &[u8]) -> bool {
 
 impl Glob {
     pub(in crate::storage) fn new(pattern: &[u8]) -> Glob {
-        let mut tokens = Vec::with_capacity(pattern.len());
-        let mut rest = pattern;
+        let mut tokens = Vec::with_capacity(pattern.len().min(PATTERN_LEN_MAX));
+        let mut classes = Vec::new();
+        let mut rest = &pattern[..pattern.len().min(PATTERN_LEN_MAX)];
         let wild = is_wild(pattern);
         while let Some((&first, after)) = rest.split_first() {
             rest = after;
@@ -67,19 +72,83 @@ impl Glob {
                 b'[' => match Class::parse(rest) {
                     Some((class, after)) => {
                         rest = after;
-                        Token::Class(Box::new(class.0))
+                        classes.push(class.0);
+                        Token::Class(classes.len() as u16 - 1)
                     }
                     None => Token::Never,
                 },
                 byte => Token::Byte(byte),
             });
         }
-        tokens.truncate(PATTERN_LEN_MAX);
-        Glob { tokens }
+        Glob { tokens: tokens.into(), classes: classes.into() }
     }
 
-    /// Whether the whole of the text, which is `pieces` one after another, matches from `start` on.
-    pub(in crate::storage) fn matches(&self, pieces: &[&[u8]], start: Start) -> bool {
+    /// Bytes that it takes beside itself.
+    pub(super) fn memory(&self) -> usize {
+        size_of_val(&*self.tokens) + size_of_val(&*self.classes)
+    }
+
+    /// The bytes that every text which matches has, as [`mask_of`] them.
+    pub(super) fn mask(&self) -> u64 {
+        let bytes = self.tokens.iter().filter_map(|token| match token {
+            Token::Byte(byte) => Some(*byte),
+            _ => None,
+        });
+        bytes.fold(0, |mask, byte| mask | mask_of(&[byte]))
+    }
+
+    /// Whether the text may end as the pattern does, which mostly tells without a match.
+    fn may_end(&self, pieces: &[&[u8]]) -> bool {
+        let text = pieces.iter().rev().flat_map(|piece| piece.iter().rev());
+        let mut fixed = self.tokens.iter().rev().map_while(|token| match token {
+            Token::Byte(byte) => Some(byte),
+            _ => None,
+        });
+        let mut text = text;
+        fixed.all(|byte| text.next() == Some(byte))
+    }
+
+    /// Whether the whole of the text, which is `pieces` one after another, matches from `start` on. Adds what
+    /// it takes to `steps`: a byte for each state that it may be in.
+    pub(in crate::storage) fn matches(&self, pieces: &[&[u8]], start: Start, steps: &mut u64) -> bool {
+        *steps += 1;
+        if !self.may_end(pieces) {
+            return false;
+        }
+        match self.tokens.len() < 64 {
+            true => self.matches_in_a_word(pieces, start, steps),
+            false => self.matches_long(pieces, start, steps),
+        }
+    }
+
+    /// For most patterns: all states are bits of one word.
+    fn matches_in_a_word(&self, pieces: &[&[u8]], start: Start, steps: &mut u64) -> bool {
+        let skip = match start {
+            Start::At(offset) => offset,
+            Start::AfterAnySlash => 0,
+        };
+        let mut states = [0];
+        self.add(&mut states, 0);
+        let first = states[0];
+        for byte in pieces.iter().copied().flatten().copied().skip(skip) {
+            let mut next = [0];
+            let mut bits = states[0];
+            *steps += u64::from(bits.count_ones());
+            while bits != 0 {
+                self.step(bits.trailing_zeros() as usize, byte, &mut next);
+                bits &= bits - 1;
+            }
+            if start == Start::AfterAnySlash {
+                next[0] |= if byte == b'/' { first } else { 0 };
+            } else if next[0] == 0 {
+                return false;
+            }
+            states = next;
+        }
+        has(&states, self.tokens.len())
+    }
+
+    fn matches_long(&self, pieces: &[&[u8]], start: Start, steps: &mut u64) -> bool {
         let skip = match start {
             Start::At(offset) => offset,
             Start::AfterAnySlash => 0,
@@ -89,7 +158,9 @@ impl Glob {
         self.add(&mut states, 0);
         for byte in pieces.iter().copied().flatten().copied().skip(skip) {
             let mut next = [0_u64; STATE_WORDS];
+            *steps += words as u64;
             for (word, mut bits) in states.into_iter().enumerate().take(words) {
+                *steps += u64::from(bits.count_ones());
                 while bits != 0 {
                     let state = word * 64 + bits.trailing_zeros() as usize;
                     bits &= bits - 1;
@@ -107,13 +178,11 @@ impl Glob {
         has(&states, self.tokens.len())
     }
 
-    fn step(&self, state: usize, byte: u8, next: &mut [u64; STATE_WORDS]) {
+    fn step(&self, state: usize, byte: u8, next: &mut [u64]) {
         match self.tokens.get(state) {
             Some(Token::Byte(wanted)) if *wanted == byte => self.add(next, state + 1),
             Some(Token::Any) if byte != b'/' => self.add(next, state + 1),
-            Some(Token::Class(set))
-                if byte != b'/' && set[usize::from(byte) / 64] >> (byte % 64) & 1 == 1 =>
-            {
+            Some(Token::Class(class)) if byte != b'/' && self.is_in(*class, byte) => {
                 self.add(next, state + 1);
             }
             Some(Token::Star) if byte != b'/' => self.add(next, state),
@@ -122,8 +191,13 @@ impl Glob {
         }
     }
 
+    fn is_in(&self, class: u16, byte: u8) -> bool {
+        let set = self.classes.get(usize::from(class));
+        set.is_some_and(|set| set[usize::from(byte) / 64] >> (byte % 64) & 1 == 1)
+    }
+
     /// Adds a state, and those that follow it without a byte.
-    fn add(&self, states: &mut [u64; STATE_WORDS], mut state: usize) {
+    fn add(&self, states: &mut [u64], mut state: usize) {
         loop {
             states[state / 64] |= 1 << (state % 64);
             match self.tokens.get(state) {
@@ -134,12 +208,17 @@ impl Glob {
     }
 }
 
-fn has(states: &[u64; STATE_WORDS], state: usize) -> bool {
+/// Which bytes a text has: a bit for each, of which four share one.
+pub(super) fn mask_of(text: &[u8]) -> u64 {
+    text.iter().fold(0, |mask, byte| mask | 1 << (byte % 64))
+}
+
+fn has(states: &[u64], state: usize) -> bool {
     states[state / 64] >> (state % 64) & 1 == 1
 }
 
-/// The bytes in a `[...]`.
-struct Class([u64; 4]);
+/// A [`Set`] that is parsed.
+struct Class(Set);
 
 impl Class {
     /// Parses what follows `[`. Returns the class and what follows its `]`; `None` if it is malformed.
@@ -235,7 +314,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn matches(pattern: &str, text: &str) -> bool {
-        Glob::new(pattern.as_bytes()).matches(&[text.as_bytes()], Start::At(0))
+        Glob::new(pattern.as_bytes()).matches(&[text.as_bytes()], Start::At(0), &mut 0)
     }
 
     #[test]
@@ -294,18 +373,18 @@ mod tests {
     #[test]
     fn a_pattern_may_begin_after_any_slash() {
         let glob = Glob::new(b"a**c");
-        assert!(glob.matches(&[b"x/a/b/c"], Start::AfterAnySlash));
-        assert!(!glob.matches(&[b"xa/b/c"], Start::AfterAnySlash));
-        assert!(!glob.matches(&[b"x/a/b/c"], Start::At(0)));
-        assert!(glob.matches(&[b"x/", b"a/b", b"/c"], Start::At(2)));
+        assert!(glob.matches(&[b"x/a/b/c"], Start::AfterAnySlash, &mut 0));
+        assert!(!glob.matches(&[b"xa/b/c"], Start::AfterAnySlash, &mut 0));
+        assert!(!glob.matches(&[b"x/a/b/c"], Start::At(0), &mut 0));
+        assert!(glob.matches(&[b"x/", b"a/b", b"/c"], Start::At(2), &mut 0));
     }
 
     #[test]
     fn the_longest_pattern_is_matched() {
         let long = vec![b'?'; PATTERN_LEN_MAX];
         let glob = Glob::new(&long);
-        assert!(glob.matches(&[&[b'a'; PATTERN_LEN_MAX]], Start::At(0)));
-        assert!(!glob.matches(&[&[b'a'; PATTERN_LEN_MAX - 1]], Start::At(0)));
+        assert!(glob.matches(&[&[b'a'; PATTERN_LEN_MAX]], Start::At(0), &mut 0));
+        assert!(!glob.matches(&[&[b'a'; PATTERN_LEN_MAX - 1]], Start::At(0), &mut 0));
     }
 
     proptest! {
@@ -315,10 +394,10 @@ mod tests {
             text in prop::collection::vec(prop::sample::select(&b"ab/-]"[..]), 0..24),
         ) {
             let glob = Glob::new(&pattern);
-            let whole = glob.matches(&[&text], Start::At(0));
+            let whole = glob.matches(&[&text], Start::At(0), &mut 0);
             let (left, right) = text.split_at(text.len() / 2);
-            prop_assert_eq!(glob.matches(&[left, right], Start::At(0)), whole);
-            prop_assert!(!whole || glob.matches(&[&text], Start::AfterAnySlash));
+            prop_assert_eq!(glob.matches(&[left, right], Start::At(0), &mut 0), whole);
+            prop_assert!(!whole || glob.matches(&[&text], Start::AfterAnySlash, &mut 0));
         }
     }
 }

@@ -8,6 +8,8 @@ mod chain;
 pub(super) mod glob;
 mod pattern;
 mod rule;
+mod rule_list;
+mod work;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use super::path::show;
-pub use chain::{Chain, DIRECTORY_FILE_MAX, Perishable};
+pub use chain::{Chain, DIRECTORY_FILE_MAX, Perishable, ReadFile};
 pub use glob::PATTERN_LEN_MAX;
 pub use pattern::NameKind;
 pub use rule::{Action, Separator, Side};
@@ -28,6 +30,10 @@ use rule::{DirectoryFile, FileStyle, PatternRule, Written};
 
 /// Most bytes of rules: as base64 they fit a control frame of 1 MiB beside 16 KiB of other members.
 pub const RULES_LEN_MAX: usize = 640 << 10;
+/// Most rules: four bytes each as text, more than lists of names have in practice.
+pub const RULES_MAX: usize = 100_000;
+/// Most files of rules that every directory may have: each costs an attempt to open it in every directory.
+pub const DIRECTORY_FILES_MAX: usize = 64;
 /// Files of rules within files of rules: more is a circle.
 const DEPTH_MAX: usize = 16;
 
@@ -53,6 +59,8 @@ pub struct Filter {
     rules: Vec<Rule>,
     /// Bytes of the rules as text.
     len: usize,
+    /// Rules that name a file of each directory.
+    directory_files: usize,
     /// How lines end in files of rules.
     separator: Separator,
     /// Rules without a side are for the sender only.
@@ -76,9 +84,12 @@ impl TryFrom<Travelling> for Filter {
 
     fn try_from(it: Travelling) -> Result<Filter, FilterError> {
         let no_text = |_| FilterError("a filter rule is no base64".to_owned());
-        let rules: Vec<Vec<u8>> =
-            it.rules.iter().map(|rule| STANDARD.decode(rule).map_err(no_text)).collect::<Result<_, _>>()?;
-        Filter::from_rules(rules.iter().map(Vec::as_slice), it.separator, it.delete_excluded)
+        let mut filter = Filter::new(it.separator, it.delete_excluded);
+        for rule in it.rules {
+            let rule = STANDARD.decode(rule).map_err(no_text)?;
+            filter.add_rule(&rule, &mut no_files)?;
+        }
+        Ok(filter)
     }
 }
 
@@ -92,7 +103,7 @@ impl From<Filter> for Travelling {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rule {
     Pattern(Arc<PatternRule>),
-    DirectoryFile(DirectoryFile),
+    DirectoryFile(Arc<DirectoryFile>),
 }
 
 /// Reads a file of rules by its name, `-` for standard input.
@@ -112,7 +123,7 @@ impl Filter {
 
     /// Whether directories may have filter files of their own.
     pub fn has_directory_files(&self) -> bool {
-        self.rules.iter().any(|rule| matches!(rule, Rule::DirectoryFile(_)))
+        self.directory_files > 0
     }
 
     /// How lines end in files of rules.
@@ -185,7 +196,7 @@ impl Filter {
             |why: String| FilterError(format!("the filter rule '{}' is not possible: {why}", show(rule)));
         for written in style.parse(rule, None).map_err(fail)? {
             match written {
-                Written::Clear => (self.rules, self.len) = (Vec::new(), 0),
+                Written::Clear => (self.rules, self.len, self.directory_files) = (Vec::new(), 0, 0),
                 Written::Pattern(pattern) => self.push(Rule::Pattern(pattern)).map_err(fail)?,
                 Written::DirectoryFile(file) => self.push(Rule::DirectoryFile(file)).map_err(fail)?,
                 Written::File { .. } if depth == DEPTH_MAX => {
@@ -206,6 +217,17 @@ impl Filter {
         self.len += rule.text().len();
         if self.len > RULES_LEN_MAX {
             return Err(format!("all rules together are longer than {} KiB", RULES_LEN_MAX >> 10));
+        }
+        if self.rules.len() == RULES_MAX {
+            return Err(format!("there are more than {RULES_MAX} rules; use patterns in place of names"));
+        }
+        if let Rule::DirectoryFile(_) = rule {
+            self.directory_files += 1;
+        }
+        if self.directory_files > DIRECTORY_FILES_MAX {
+            return Err(format!(
+                "there are more than {DIRECTORY_FILES_MAX} rules that name a file of each directory; name fewer files"
+            ));
         }
         self.rules.push(rule);
         Ok(())

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::path::show;
 use super::glob::PATTERN_LEN_MAX;
-use super::pattern::{NameKind, Origin, Pattern};
+use super::pattern::{Fixed, NameKind, Origin, Pattern};
 
 /// What a rule says of the names that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +43,36 @@ pub struct PatternRule {
 }
 
 impl PatternRule {
-    pub(super) fn matches(&self, path: &[u8], kind: NameKind, top: &[u8]) -> bool {
-        !path.is_empty() && self.pattern.matches(path, kind, top) != self.negated
+    pub(super) fn matches(&self, path: &[u8], kind: NameKind, top: &[u8], steps: &mut u64) -> bool {
+        !path.is_empty() && self.pattern.matches(path, kind, top, steps) != self.negated
+    }
+
+    /// The pattern as it was written.
+    pub(super) fn pattern_text(&self) -> &[u8] {
+        self.pattern.text()
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory(&self) -> usize {
+        // With the counters of its `Arc`.
+        size_of::<PatternRule>() + 2 * size_of::<usize>() + self.pattern.memory()
+    }
+
+    /// What a path must be for it to match; `None` where that cannot be looked up.
+    pub(super) fn fixed(&self, top: &[u8]) -> Option<Fixed<'_>> {
+        if self.negated { None } else { self.pattern.fixed(top) }
+    }
+
+    /// Which bytes a path must have for it to match, and whether its last component alone must.
+    pub(super) fn mask(&self) -> (u64, bool) {
+        let mask = if self.negated { 0 } else { self.pattern.mask() };
+        (mask, self.pattern.is_of_name())
+    }
+
+    /// Whether it says the same of the same names as `other`, or the opposite: the later one never counts.
+    pub(super) fn is_hidden_by(&self, other: &PatternRule) -> bool {
+        let conditions = |rule: &PatternRule| (rule.sides, rule.negated, rule.perishable);
+        conditions(self) == conditions(other) && self.pattern == other.pattern
     }
 
     /// The rule as `--filter` takes it.
@@ -112,7 +140,7 @@ impl DirectoryFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Written {
     Pattern(Arc<PatternRule>),
-    DirectoryFile(DirectoryFile),
+    DirectoryFile(Arc<DirectoryFile>),
     /// Rules of a file that is read now.
     File {
         name: Vec<u8>,
@@ -199,7 +227,7 @@ impl FileStyle {
 
     /// Parses one rule; `directory` is that of the per-directory file which it stands in. The error is one
     /// sentence without the rule.
-    pub(super) fn parse(self, rule: &[u8], directory: Option<&[u8]>) -> Result<Vec<Written>, String> {
+    pub(super) fn parse(self, rule: &[u8], directory: Option<&Arc<[u8]>>) -> Result<Vec<Written>, String> {
         let mut parts = Parts::new(self);
         let rest = parts.prefix(rule)?;
         if self.sides != Sides::Unsaid {
@@ -215,8 +243,7 @@ impl FileStyle {
                 Err(format!("its pattern is longer than {PATTERN_LEN_MAX} bytes"))
             }
             Kind::Pattern => {
-                let origin =
-                    Origin { absolute: parts.absolute, directory: directory.unwrap_or_default() };
+                let origin = Origin { absolute: parts.absolute, directory };
                 Ok(vec![Written::Pattern(parts.pattern(rest, origin)?)])
             }
             Kind::File | Kind::DirectoryFile if directory.is_some() => Err(
@@ -234,7 +261,7 @@ impl FileStyle {
             Kind::DirectoryFile => {
                 let (style, local) = (parts.style(), parts.local);
                 let name = rest.to_vec();
-                let file = DirectoryFile { name, style, local };
+                let file = Arc::new(DirectoryFile { name, style, local });
                 Ok(parts.with_self(rest, Written::DirectoryFile(file))?)
             }
         }

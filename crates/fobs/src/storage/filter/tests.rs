@@ -1,5 +1,6 @@
 //! Filters by table, by property, and against the installed rsync.
 
+mod many;
 mod rsync;
 
 use std::collections::BTreeMap;

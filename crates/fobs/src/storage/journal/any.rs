@@ -78,14 +78,15 @@ pub(crate) fn load_any(input: &[u8]) {
 fn load(bytes: Vec<u8>) {
     let room = bytes.len().saturating_sub(LOG_AT as usize) / RECORD_LEN;
     let store = Arc::new(Memory(Mutex::new(bytes)));
-    let Ok(loaded) = Book::load(store.clone(), BOOT) else { return };
+    let Ok(loaded) = Book::load(store.clone(), BOOT, &crate::budget::MemoryBudget::default()) else { return };
     assert!(loaded.completions.len() <= room);
     let one = Completion { source: [3; 16], destination: [4; 8] };
     if loaded.book.record(&[one], 1, loaded.current.clone()).is_none() {
         return;
     }
     drop(loaded.book);
-    let again = Book::load(store, BOOT).unwrap_or_else(|error| panic!("it was loaded before: {error:?}"));
+    let again = Book::load(store, BOOT, &crate::budget::MemoryBudget::default())
+        .unwrap_or_else(|error| panic!("it was loaded before: {error:?}"));
     assert_eq!(again.completions.len(), loaded.completions.len() + 1);
     assert_eq!(again.completions.last(), Some(&one));
     assert_eq!(again.current, loaded.current);

@@ -10,10 +10,13 @@ use super::format::{
     decode_origin, decode_record, decode_slot, encode_origin, encode_record, encode_slot, record_at, slot_at,
 };
 use super::store::Store;
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::storage::identity::Fingerprint;
 
 /// Bytes of the log that are read at once: a multiple of a record's length.
 const READ_LEN: usize = 1 << 20;
+/// What a record takes in memory, with its place in an order, bytes.
+pub(super) const RECORD_MEMORY: usize = size_of::<Completion>() + size_of::<u32>();
 /// Most files that the device may lose a part of before nothing more is recorded.
 const DISOWNED_MAX: usize = 64;
 
@@ -60,6 +63,7 @@ pub(crate) struct Loaded {
     pub(crate) book: Book,
     /// In the order of their completion, withdrawn ones too.
     pub(crate) completions: Vec<Completion>,
+    pub(crate) kept: Charge,
     /// The partial file.
     pub(crate) current: Option<Current>,
     /// Whether the device may not have kept all of the complete files yet.
@@ -86,8 +90,13 @@ impl Book {
         Ok(Book { store, salt: origin.salt, boot, state: Mutex::new(Progress::new()) })
     }
 
-    /// Loads a journal: the newest slot that is valid, and as much of the log as it says.
-    pub(crate) fn load(store: Arc<dyn Store>, boot: Boot) -> Result<Loaded, LoadError> {
+    /// Loads a journal: the newest slot that is valid, and as much of the log as it says, and as the budget has
+    /// room for; what does not fit is stored again.
+    pub(crate) fn load(
+        store: Arc<dyn Store>,
+        boot: Boot,
+        budget: &MemoryBudget,
+    ) -> Result<Loaded, LoadError> {
         let mut header = vec![0; LOG_AT as usize];
         let filled = store.read_at(&mut header, 0)?;
         header.truncate(filled);
@@ -95,7 +104,8 @@ impl Book {
         let slots: [Option<Slot>; SLOTS] =
             std::array::from_fn(|index| decode_slot(&origin.salt, index, &header));
         let newest = newest(&slots, &boot);
-        let completions = read_log(&*store, &origin.salt, newest.records)?;
+        let mut kept = budget.charge(Keeps::Journal);
+        let completions = read_log(&*store, &origin.salt, newest.records, &mut kept)?;
         let cut = (completions.len() as u64) < newest.records;
         let synced =
             slots[2..].iter().flatten().max_by_key(|slot| slot.sequence).cloned().unwrap_or_default();
@@ -126,7 +136,7 @@ impl Book {
             // Slots that say more must not find the records that replace those that were cut.
             book.limit_records(completions.len() as u64, current.as_ref())?;
         }
-        Ok(Loaded { origin, book, completions, current, unsynced })
+        Ok(Loaded { origin, book, completions, kept, current, unsynced })
     }
 
     /// Records files that are complete, of `bytes` in all, and the one that is partly stored, all of whose
@@ -374,11 +384,20 @@ fn named_in(slots: &[Option<Slot>; SLOTS]) -> Vec<(usize, Vec<u8>)> {
     named.filter_map(|(index, slot)| Some((index, slot.as_ref()?.current.as_ref()?.place.clone()))).collect()
 }
 
-/// The first `records` records of the log, up to the first that is torn.
-fn read_log(store: &dyn Store, salt: &Salt, records: u64) -> Result<Vec<Completion>, Errno> {
+/// The first `records` records of the log, up to the first that is torn or has no room.
+fn read_log(
+    store: &dyn Store,
+    salt: &Salt,
+    records: u64,
+    kept: &mut Charge,
+) -> Result<Vec<Completion>, Errno> {
     let mut completions = Vec::new();
     let mut buf = vec![0; READ_LEN];
-    let (mut index, records) = (0, records.min(RECORDS_MAX));
+    let room = kept.left() / RECORD_MEMORY;
+    let (mut index, records) = (0, records.min(RECORDS_MAX).min(room as u64));
+    if kept.room_in_vec(&mut completions, records as usize).is_err() {
+        return Ok(completions);
+    }
     while index < records {
         let wanted = READ_LEN.min((records - index) as usize * RECORD_LEN);
         let filled = store.read_at(&mut buf[..wanted], record_at(index))?;

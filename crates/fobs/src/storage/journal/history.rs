@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::format::{Completion, Current};
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::options::Overwrite;
 use crate::storage::identity::{Identity, destination_mark, fingerprint, same_path};
 use crate::storage::temporary::temporary_path;
@@ -40,8 +41,9 @@ pub struct History {
 }
 
 pub(super) struct Past {
-    /// By the path's half of the fingerprint; of several of a path the last.
     completions: Vec<Completion>,
+    /// Where they are, by the path's half of the fingerprint; of several of a path only the last.
+    order: Vec<u32>,
     current: Option<Current>,
     /// The suffix of the temporary names.
     suffix: [u8; 6],
@@ -49,33 +51,69 @@ pub(super) struct Past {
     overwrite: Overwrite,
     /// Paths that were not complete, where a transfer may name a path twice: what comes last must win, so the
     /// second is sent too.
-    sent: Option<Mutex<HashSet<[u8; 8]>>>,
+    sent: Option<Mutex<Sent>>,
+    _kept: Charge,
+}
+
+/// Paths that were not complete.
+struct Sent {
+    paths: HashSet<[u8; 8]>,
+    is_full: bool,
+    kept: Charge,
+}
+
+impl Sent {
+    fn may_have(&self, path: [u8; 8]) -> bool {
+        self.is_full || self.paths.contains(&path)
+    }
+
+    fn add(&mut self, path: [u8; 8]) {
+        let Sent { paths, is_full, kept } = self;
+        *is_full |= paths.len() >= SENT_MAX || kept.insert(paths, path).is_err();
+    }
 }
 
 impl Past {
     pub(super) fn new(
         mut completions: Vec<Completion>,
+        mut kept: Charge,
         current: Option<Current>,
         suffix: [u8; 6],
         overwrite: Overwrite,
         may_repeat: bool,
     ) -> Past {
-        completions.retain(|completion| *completion != Completion::WITHDRAWN);
-        // Stable: of one path the last stays last.
-        completions.sort_by_key(|completion| path_half(&completion.source));
-        completions.dedup_by(|later, kept| {
-            let same = same_path(&later.source, &kept.source);
-            if same {
+        completions.shrink_to_fit();
+        kept.shrink(kept.bytes().saturating_sub(completions.capacity() * size_of::<Completion>()));
+        let mut order = Vec::new();
+        // The journal left room for it.
+        if kept.room_in_vec(&mut order, completions.len()).is_err() {
+            completions = Vec::new();
+        }
+        let half = |index: &u32| completions.get(*index as usize).map(|it| path_half(&it.source));
+        order.extend(
+            (0_u32..).zip(&completions).filter(|(_, it)| **it != Completion::WITHDRAWN).map(|(at, _)| at),
+        );
+        order.sort_unstable_by_key(|index| (half(index), *index));
+        order.dedup_by(|later, kept| {
+            let is_same = half(later) == half(kept);
+            if is_same {
                 *kept = *later;
             }
-            same
+            is_same
         });
-        completions.shrink_to_fit();
-        Past { completions, current, suffix, overwrite, sent: may_repeat.then(Mutex::default) }
+        let sent = || Mutex::new(Sent { paths: HashSet::new(), is_full: false, kept: kept.another() });
+        Past { completions, order, current, suffix, overwrite, sent: may_repeat.then(sent), _kept: kept }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.completions.is_empty() && self.current.is_none()
+        self.order.is_empty() && self.current.is_none()
+    }
+
+    fn find(&self, half: &[u8; 8]) -> Option<&Completion> {
+        let at = |index: &u32| self.completions.get(*index as usize);
+        let key = |index: &u32| at(index).map(|completion| path_half(&completion.source));
+        let found = self.order.binary_search_by_key(&Some(*half), key).ok()?;
+        at(self.order.get(found)?)
     }
 
     pub(super) fn current(&self) -> Option<&Current> {
@@ -96,25 +134,20 @@ impl History {
         let held = match &past.current {
             Some(current) if current.fingerprint == print => self.partial(current),
             Some(current) if same_path(&current.fingerprint, &print) => Held::Changed,
-            _ => {
-                let found = past
-                    .completions
-                    .binary_search_by_key(&path_half(&print), |completion| path_half(&completion.source));
-                match found.ok().and_then(|index| past.completions.get(index)) {
-                    Some(completion) if completion.source == print => self.complete(path, completion),
-                    Some(_) => Held::Changed,
-                    None => Held::Nothing,
-                }
-            }
+            _ => match past.find(&path_half(&print)) {
+                Some(completion) if completion.source == print => self.complete(path, completion),
+                Some(_) => Held::Changed,
+                None => Held::Nothing,
+            },
         };
         match &past.sent {
             Some(sent) => {
                 let mut sent = sent.lock().unwrap_or_else(PoisonError::into_inner);
-                let before = sent.contains(&path_half(&print)) || sent.len() >= SENT_MAX;
+                let before = sent.may_have(path_half(&print));
                 match held {
                     held @ Held::Complete if !before => held,
                     held => {
-                        sent.insert(path_half(&print));
+                        sent.add(path_half(&print));
                         if before { Held::Nothing } else { held }
                     }
                 }
@@ -172,22 +205,44 @@ pub struct Adoption {
 }
 
 /// Files to be continued that no journal knows (`--append-verify`). Clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct Adoptions(Arc<Mutex<HashMap<Vec<u8>, Adoption>>>);
+#[derive(Debug, Clone)]
+pub struct Adoptions(Arc<Mutex<Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    files: HashMap<Vec<u8>, Adoption>,
+    kept: Charge,
+}
+
+impl Adoption {
+    /// Bytes that it takes, with its path and its place in a table.
+    fn memory(&self, path: &[u8]) -> usize {
+        2 * (size_of::<Adoption>() + size_of::<Vec<u8>>()) + path.len() + size_of_val(&self.stack[..])
+    }
+}
 
 impl Adoptions {
+    pub(in crate::storage) fn within(budget: &MemoryBudget) -> Adoptions {
+        let kept = budget.charge(Keeps::Adoptions);
+        Adoptions(Arc::new(Mutex::new(Waiting { files: HashMap::new(), kept })))
+    }
+
     /// Prepares the sink to continue the file of `path`, within the transfer, when a `Resume` record asks for
     /// it. Call it before the decision is sent. `false`: too many wait, send it whole.
     pub fn offer(&self, path: &[u8], adoption: Adoption) -> bool {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = waiting.len() < ADOPTIONS_MAX;
-        if room {
-            waiting.insert(path.to_vec(), adoption);
+        let Waiting { files, kept } = &mut *waiting;
+        let room = files.len() < ADOPTIONS_MAX && kept.grow(adoption.memory(path)).is_ok();
+        if room && let Some(before) = files.insert(path.to_vec(), adoption) {
+            kept.shrink(before.memory(path));
         }
         room
     }
 
     pub(in crate::storage) fn take(&self, path: &[u8]) -> Option<Adoption> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(path)
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let adoption = waiting.files.remove(path)?;
+        waiting.kept.shrink(adoption.memory(path));
+        Some(adoption)
     }
 }

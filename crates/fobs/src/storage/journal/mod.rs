@@ -36,7 +36,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags, Stat, fstat};
 
-use self::book::{Book, LoadError};
+use self::book::{Book, LoadError, Loaded};
 use self::format::{
     Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
     encode_claim, encode_holder,
@@ -53,6 +53,7 @@ use super::path::show;
 use super::temporary::random_suffix;
 use super::tree::open_self;
 use super::view::View;
+use crate::budget::{Keeps, MemoryBudget};
 use crate::confine::{Errand, outside};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
@@ -151,6 +152,7 @@ pub(super) struct JournalSpec<'a> {
     pub(super) destination: &'a [u8],
     /// Whether the transfer may name a path twice: the contents of several directories.
     pub(super) may_repeat: bool,
+    pub(super) budget: &'a MemoryBudget,
 }
 
 /// Whether temporary files may lie at the destination that no state of the journal names: a run that was
@@ -211,7 +213,7 @@ impl Journal {
         let Some(file) = locked else { return Ok(None) };
         let store: Arc<dyn Store> = Arc::new(file);
         let boot = boot_id();
-        let loaded = match Book::load(Arc::clone(&store), boot) {
+        let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
             Ok(loaded) => Some(loaded),
             Err(LoadError::Unreadable(Unreadable::Blank)) => None,
             Err(error) => return Err(unusable(name.as_bytes(), error)),
@@ -228,19 +230,15 @@ impl Journal {
         let overwrite = spec.terms.overwrite;
         let opened = match same {
             Some(loaded) => {
-                let past = Past::new(
-                    loaded.completions,
-                    loaded.current,
-                    loaded.origin.suffix,
-                    overwrite,
-                    spec.may_repeat,
-                );
-                Ok((loaded.book, loaded.origin.suffix, past, loaded.unsynced, Strays::Possible))
+                let Loaded { completions, kept, current, origin, .. } = loaded;
+                let past = Past::new(completions, kept, current, origin.suffix, overwrite, spec.may_repeat);
+                Ok((loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible))
             }
             None => {
                 let origin = Origin { salt: random(), suffix: random_suffix(), key };
                 Book::create(store, boot, &origin).map(|book| {
-                    let past = Past::new(Vec::new(), None, origin.suffix, overwrite, spec.may_repeat);
+                    let kept = spec.budget.charge(Keeps::Journal);
+                    let past = Past::new(Vec::new(), kept, None, origin.suffix, overwrite, spec.may_repeat);
                     (book, origin.suffix, past, false, Strays::None)
                 })
             }

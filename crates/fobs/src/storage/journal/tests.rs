@@ -21,6 +21,7 @@ pub(super) fn open_journal(directory: &Arc<OwnedFd>) -> Journal {
         client: None,
         terms: Terms::default(),
         holder: "tester",
+        budget: &crate::budget::MemoryBudget::default(),
         destination: b"x",
         may_repeat: false,
     };

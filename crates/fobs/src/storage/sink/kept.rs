@@ -6,6 +6,7 @@ use std::io::Write;
 use blake3::hazmat::ChainingValue;
 
 use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::Result;
 use crate::options::Terms;
 use crate::storage::attributes::{Attributes, write_zeros};
@@ -20,45 +21,56 @@ const PATHS_MAX: usize = 1 << 20;
 
 /// The names that a hard link may lead to, as hashes of their paths.
 #[derive(Debug)]
-pub(super) enum Linkable {
-    /// All but these, which are not stored: what has their name is from before.
-    AllBut(HashSet<u64>),
-    /// These, which this session stored, and those that the journal knows: what is from before is nothing for
-    /// the sender.
-    Only(HashSet<u64>),
+pub(super) struct Linkable {
+    paths: HashSet<u64>,
+    are: Paths,
+    /// More than are remembered.
+    is_full: bool,
+    kept: Charge,
+}
+
+/// What the paths are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Paths {
+    /// Those that are not stored: what has their name is from before. A link may lead to all others.
+    Unstored,
+    /// Those that this session stored; a link may lead to these, and to those that the journal knows: what is
+    /// from before is nothing for the sender.
+    Stored,
 }
 
 impl Linkable {
-    pub(super) fn under(terms: Terms) -> Linkable {
-        match terms == Terms::default() {
-            true => Linkable::AllBut(HashSet::new()),
-            false => Linkable::Only(HashSet::new()),
-        }
+    pub(super) fn under(terms: Terms, budget: &MemoryBudget) -> Linkable {
+        let are = if terms == Terms::default() { Paths::Unstored } else { Paths::Stored };
+        Linkable { paths: HashSet::new(), are, is_full: false, kept: budget.charge(Keeps::Linkable) }
     }
 
     /// This path is stored.
     pub(super) fn stored(&mut self, path: &[u8]) {
-        if let Linkable::Only(paths) = self
-            && paths.len() < PATHS_MAX
-        {
-            paths.insert(Linkable::key(path));
+        if self.are == Paths::Stored {
+            self.add(path);
         }
     }
 
     /// This path is not.
     fn forget(&mut self, path: &[u8]) {
-        match self {
-            Linkable::AllBut(paths) if paths.len() < PATHS_MAX => drop(paths.insert(Linkable::key(path))),
-            Linkable::AllBut(_) => {}
-            Linkable::Only(paths) => drop(paths.remove(&Linkable::key(path))),
+        match self.are {
+            Paths::Unstored => self.add(path),
+            Paths::Stored => drop(self.paths.remove(&Linkable::key(path))),
         }
+    }
+
+    fn add(&mut self, path: &[u8]) {
+        let Linkable { paths, is_full, kept, .. } = self;
+        *is_full |= paths.len() >= PATHS_MAX || kept.insert(paths, Linkable::key(path)).is_err();
     }
 
     /// Whether a link may lead there; `from_before` says whether the journal knows the path.
     fn may_be(&self, path: &[u8], from_before: impl FnOnce() -> bool) -> bool {
-        match self {
-            Linkable::AllBut(paths) => paths.len() < PATHS_MAX && !paths.contains(&Linkable::key(path)),
-            Linkable::Only(paths) => paths.contains(&Linkable::key(path)) || from_before(),
+        let is_known = self.paths.contains(&Linkable::key(path));
+        match self.are {
+            Paths::Unstored => !self.is_full && !is_known,
+            Paths::Stored => is_known || from_before(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{Sink, SinkSpec, Stream, Target, one_file_only};
+use crate::budget::MemoryBudget;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
 use crate::storage::attributes::Preserve;
@@ -26,7 +27,7 @@ impl Sink {
             Some(Place::Device(_)) | None => (None, None),
         };
         let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
-        Ok(Sink::new(Target::Nothing(view), Preserve::default()).with(bases))
+        Ok(Sink::new(Target::Nothing(view), Preserve::default(), &spec.budget).with(bases))
     }
 
     /// The directories below which it writes; those of `--link-dest` are among them, because a file's name in
@@ -50,6 +51,10 @@ impl Sink {
         if shape.needs_directory() {
             return Err(one_file_only());
         }
-        Ok(Sink::new(Target::Stream(Stream { writer, used: false }), Preserve::default()))
+        Ok(Sink::new(
+            Target::Stream(Stream { writer, used: false }),
+            Preserve::default(),
+            &MemoryBudget::default(),
+        ))
     }
 }

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
+use crate::budget::MemoryBudget;
 use crate::error::Result;
 use crate::event::{FileError, OtherEntries};
 use crate::options::{Privileges, Stamps, Terms};
@@ -46,6 +47,8 @@ pub struct SinkSpec {
     pub names: Vec<Vec<u8>>,
     /// The peer as others shall read it who find the destination in use: `user@host`.
     pub holder: String,
+    /// What the session may keep.
+    pub budget: MemoryBudget,
 }
 
 impl SinkSpec {
@@ -145,5 +148,6 @@ pub(super) fn open_journal(
         holder: &spec.holder,
         destination: &spec.destination,
         may_repeat: contents && count > 1,
+        budget: &spec.budget,
     })
 }

@@ -7,6 +7,7 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 
 use super::Source;
+use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::Result;
 use crate::event::FileError;
 use crate::name::Component;
@@ -21,7 +22,6 @@ use crate::storage::walk::{Origin, Unopened};
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 /// What is to be removed, in the order of the walk. Of a path only what differs from the one before is kept.
-#[derive(Default)]
 pub struct Removal {
     /// The sources; entries follow each other.
     places: Vec<Unopened>,
@@ -31,6 +31,7 @@ pub struct Removal {
     last: Vec<u8>,
     /// Files that found no room.
     left: u64,
+    kept: Charge,
 }
 
 /// The path of an entry that is gone, or why it stays.
@@ -68,9 +69,29 @@ impl Source {
 }
 
 impl Removal {
+    pub(super) fn new(budget: &MemoryBudget) -> Removal {
+        Removal {
+            places: Vec::new(),
+            waiting: Vec::new(),
+            rests: Vec::new(),
+            last: Vec::new(),
+            left: 0,
+            kept: budget.charge(Keeps::Removals),
+        }
+    }
+
+    /// Makes room for one more.
+    fn has_room(&mut self, path: &[u8]) -> bool {
+        let Removal { places, waiting, rests, kept, .. } = self;
+        let used = rests.len() + waiting.len() * size_of::<Waiting>();
+        used + path.len() <= WAITING_BYTES_MAX
+            && kept.room_in_vec(rests, path.len()).is_ok()
+            && kept.room_in_vec(waiting, 1).is_ok()
+            && kept.room_in_vec(places, 1).is_ok()
+    }
+
     fn add(&mut self, path: &[u8], stamp: &Stamp, place: &Unopened) {
-        let used = self.rests.len() + self.waiting.len() * size_of::<Waiting>();
-        if used + path.len() > WAITING_BYTES_MAX {
+        if !self.has_room(path) {
             self.left += 1;
             return;
         }
@@ -199,7 +220,7 @@ mod tests {
         fs::hard_link(top.join("dir/aa"), top.join("dir/second")).expect("a second name");
         symlink("aa", top.join("dir/link")).expect("a link");
         let root = Arc::new(OwnedFd::from(fs::File::open(top).expect("own directory")));
-        let mut removal = Removal::default();
+        let mut removal = Removal::new(&MemoryBudget::default());
         for path in PATHS {
             let (parent, name) = path::split_name(path.as_bytes()).expect("a name");
             let parent = open_beneath(&root, parent, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)

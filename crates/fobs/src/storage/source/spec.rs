@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::budget::MemoryBudget;
 use crate::event::FileError;
 use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
@@ -27,6 +28,8 @@ pub struct SourceSpec {
     pub compress: bool,
     /// Of a sync: which entries are listed and reported.
     pub sync: Option<Arc<SyncOptions>>,
+    /// What the session may keep.
+    pub budget: MemoryBudget,
 }
 
 /// A chunk that [`Source::next_chunk`] made.

@@ -15,6 +15,8 @@ use crate::storage::walk::Entry;
 
 /// Most items that wait for a chunk: with more, a chunk ends early.
 const ITEMS_MAX: usize = 4096;
+/// Bytes of their paths, likewise.
+const ITEMS_BYTES_MAX: usize = 1 << 20;
 
 /// What is reported of an entry.
 fn item(entry: &Entry, changes: Changes) -> Option<Item> {
@@ -56,17 +58,21 @@ impl Source {
         Ok(())
     }
 
+    fn has_room_for_items(&self) -> bool {
+        self.items.len() < ITEMS_MAX && self.items_bytes < ITEMS_BYTES_MAX
+    }
+
     /// Whether there is nothing that could go into a chunk.
     fn is_waiting(&self) -> bool {
         let is_between = self.file.is_none() && self.postponed.is_none();
-        let is_reported = self.items.len() < ITEMS_MAX;
+        let is_reported = self.has_room_for_items();
         is_between && self.next.is_none() && self.early_failures.len() == 0 && is_reported
     }
 
     /// Advances to the next entry that the receiver wants.
     pub(super) fn begin_decided(&mut self, filled: &mut FilledChunk) -> Result<Begun> {
         while self.next.is_none() {
-            if self.items.len() >= ITEMS_MAX {
+            if !self.has_room_for_items() {
                 return Ok(Begun::NotYet);
             }
             let Feed::Surveyed(decided) = &mut self.feed else { return Ok(Begun::End) };
@@ -120,7 +126,10 @@ impl Source {
     /// The entry, if any of it goes into the object.
     fn wanted(&mut self, (listed, choice): (Listed, Choice)) -> Result<Option<(Listed, Choice)>> {
         if self.report.wants(choice.changes) {
-            self.items.extend(item(&listed.0, choice.changes));
+            let item = item(&listed.0, choice.changes);
+            self.items_bytes +=
+                item.as_ref().map_or(0, |item| item.path.len() + item.target.iter().flatten().count());
+            self.items.extend(item);
         }
         match (&listed.0, &choice.decision) {
             (

@@ -13,6 +13,7 @@ fn opened(directory: &Path, content: &[u8]) -> Source {
     fs::write(&path, content).expect("a file");
     let mut source = Source::open(SourceSpec {
         privileges: Privileges::OfTheUser,
+        budget: crate::budget::MemoryBudget::default(),
         sync: None,
         base: Base::Ambient,
         paths: vec![path.into_os_string().into_encoded_bytes()],

@@ -12,6 +12,8 @@ use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::Target;
+use crate::budget::MemoryBudget;
+use crate::error::Result;
 use crate::options::sync::{DeleteWhen, SyncOptions};
 use crate::options::{Overwrite, Privileges, Sight, Terms};
 use crate::storage::beneath::{kind, meta};
@@ -38,30 +40,40 @@ pub struct Compare {
     /// For the user.
     notices: Vec<String>,
     terms: Terms,
+    budget: MemoryBudget,
 }
 
 impl Compare {
     /// For what `sink` stores.
     pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
         let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
-        let (later, terms) = (sink.later(), sink.terms());
-        Compare { history, adoptions, view, rules, target: None, later, notices: Vec::new(), terms }
+        let (later, terms, budget) = (sink.later(), sink.terms(), sink.budget().clone());
+        Compare { history, adoptions, view, rules, target: None, later, notices: Vec::new(), terms, budget }
     }
 
     /// For what `sink` stores in a sync.
     /// `sources` are those that were asked for, if this side asked: nothing else is touched.
+    ///
+    /// # Errors
+    /// Names or rules that are not possible, or that the budget has no room for.
     pub fn for_sync(
         sink: &mut Sink,
         options: Arc<SyncOptions>,
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
-    ) -> Compare {
+    ) -> Result<Compare> {
         let may_tell = !options.only_delete && sink.terms().sight == Sight::Whole;
         let notices = if may_tell { missing_bases(sink) } else { Vec::new() };
         let (durability, bases) = (sink.durability(), Bases::of(sink));
         let (view, backups) = (sink.view(), sink.backups());
-        let target = Some(Target::new(view, options, sources, privileges, durability, bases, backups));
-        Compare { target, notices, ..Compare::new(sink, Rules::default()) }
+        let budget = sink.budget();
+        let target = Target::new(view, options, sources, privileges, durability, bases, backups, budget)?;
+        Ok(Compare { target: Some(target), notices, ..Compare::new(sink, Rules::default()) })
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
     }
 
     /// What the user should know before anything else.

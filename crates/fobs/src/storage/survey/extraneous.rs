@@ -1,7 +1,6 @@
 //! What the destination has and the sources do not: found directory by directory, deleted once the listing is
 //! complete.
 
-use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -9,6 +8,8 @@ use std::sync::Arc;
 use rustix::fs::{self, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::budget::{Charge, Keeps, MemoryBudget};
+use crate::error::Error;
 use crate::event::FileError;
 use crate::filter::{Action, Chain, DIRECTORY_FILE_MAX, NameKind, Perishable, Side};
 use crate::name::Component;
@@ -16,6 +17,7 @@ use crate::options::sync::{Delete, DeleteWhen, Enter, SyncOptions};
 use crate::storage::at::{self, open_beneath};
 use crate::storage::backups::Backups;
 use crate::storage::beneath::{Links, sentence};
+use crate::storage::names_from::NamesFrom;
 use crate::storage::own::is_own;
 use crate::storage::path;
 use crate::storage::record::Meta;
@@ -24,6 +26,8 @@ use crate::storage::view::View;
 
 /// Most bytes of paths that wait for their deletion; more are left, and that is said.
 const FOUND_BYTES_MAX: usize = 64 << 20;
+/// What an allocation takes beside its bytes.
+const ALLOCATION: usize = 16;
 /// Flags for reading a directory.
 const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -37,14 +41,19 @@ pub struct Extraneous {
     only_delete: bool,
     enters: Enter,
     /// Of `--files-from`: only in these, and below, is anything deleted.
-    names: Option<HashSet<Vec<u8>>>,
+    names: Option<NamesFrom>,
     hashes: RandomState,
     open: Vec<Open>,
     found: Vec<Found>,
+    /// Bytes of the paths of `found`; and what it and `changed` take.
     found_bytes: usize,
+    found_kept: Charge,
+    budget: MemoryBudget,
     /// What did not fit among `found`.
     forgotten: u64,
     failed: bool,
+    /// What had no room, as a sentence: nothing is deleted.
+    spent: Option<String>,
     /// Directories from which something is deleted, and the time that each is to have.
     changed: Vec<(Vec<u8>, Meta)>,
     keeps_times: bool,
@@ -52,7 +61,8 @@ pub struct Extraneous {
 
 struct Open {
     /// Hashes of the names that the sources have.
-    seen: HashSet<u64>,
+    seen: Vec<u64>,
+    kept: Charge,
     /// Whether it is looked through.
     scanned: bool,
 }
@@ -82,25 +92,30 @@ impl Extraneous {
         view: Option<View>,
         options: &Arc<SyncOptions>,
         backups: Option<Backups>,
-    ) -> Extraneous {
-        Extraneous {
+        budget: &MemoryBudget,
+    ) -> Result<Extraneous, Error> {
+        let names = NamesFrom::of(options, budget)?;
+        Ok(Extraneous {
             view,
-            chain: Chain::new(Arc::new(options.filter.clone()), Side::Receiver, b""),
+            chain: Chain::within(Arc::new(options.filter.clone()), Side::Receiver, b"", budget)?,
             delete: options.delete.unwrap_or_default(),
             backups,
             dry_run: options.dry_run,
             only_delete: options.only_delete,
             enters: options.directories,
-            names: options.names.as_ref().map(|names| names.iter().map(|name| name.to_vec()).collect()),
+            names,
             hashes: RandomState::new(),
             open: Vec::new(),
             found: Vec::new(),
             found_bytes: 0,
+            found_kept: budget.charge(Keeps::Deletions),
+            budget: budget.clone(),
             forgotten: 0,
             failed: false,
+            spent: None,
             changed: Vec::new(),
             keeps_times: options.preserve.times && !options.rules.omit_directory_times,
-        }
+        })
     }
 
     /// The sources could not be read whole: nothing is deleted.
@@ -116,8 +131,10 @@ impl Extraneous {
     /// The sources have this path.
     pub(super) fn see(&mut self, path: &[u8]) {
         let hash = self.hashes.hash_one(path::split(path).1);
-        if let Some(open) = self.open.last_mut() {
-            open.seen.insert(hash);
+        if let Some(open) = self.open.last_mut().filter(|open| open.scanned)
+            && let Err(spent) = open.kept.push(&mut open.seen, hash)
+        {
+            self.spent.get_or_insert_with(|| spent.to_string());
         }
     }
 
@@ -129,35 +146,38 @@ impl Extraneous {
         } else {
             self.chain.enter(path, &mut |_| Ok(None));
         }
-        self.open.push(Open { seen: HashSet::new(), scanned });
+        self.open.push(Open { seen: Vec::new(), kept: self.budget.charge(Keeps::Seen), scanned });
     }
 
     /// Whether the rows of a directory are all that the sources have in it.
     fn is_whole(&self, path: &[u8]) -> bool {
         let Some(names) = &self.names else { return self.enters == Enter::All || path.is_empty() };
         // One that is named; those above it are not listed whole.
-        let mut above = path;
-        while !names.contains(above) {
-            if above.is_empty() {
-                return false;
-            }
-            above = path::split(above).0;
-        }
-        self.enters == Enter::All
+        self.enters == Enter::All && names.covers(path)
     }
 
     /// The rows of the directory are complete: looks for what else is there.
     pub(super) fn leave(&mut self, path: &[u8], meta: Meta) {
-        let Some(open) = self.open.pop() else { return };
-        if open.scanned && !self.failed {
+        let Some(mut open) = self.open.pop() else { return };
+        if open.scanned && !self.has_failed() {
             let before = self.found.len();
+            open.seen.sort_unstable();
             // What cannot be read has nothing that is deleted.
             let _ = self.collect(path, Some(&open.seen), Perishable::Counted);
             if self.keeps_times && self.found.len() > before {
-                self.changed.push((path.to_vec(), meta));
+                let kept = self.found_kept.grow(path.len() + size_of::<(Vec<u8>, Meta)>());
+                // The time of a directory does not matter enough to fail.
+                if kept.is_ok() {
+                    self.changed.push((path.to_vec(), meta));
+                }
             }
         }
         self.chain.leave();
+    }
+
+    /// Whether nothing is deleted.
+    fn has_failed(&self) -> bool {
+        self.failed || self.spent.is_some()
     }
 
     fn enter_chain(&mut self, path: &[u8]) {
@@ -174,30 +194,36 @@ impl Extraneous {
     fn collect(
         &mut self,
         directory: &[u8],
-        seen: Option<&HashSet<u64>>,
+        seen: Option<&[u64]>,
         perishable: Perishable,
     ) -> Result<bool, Errno> {
         let Some(view) = &mut self.view else { return Ok(true) };
         let place = view.place(directory).into_owned();
         let held = view.hold(&place)?;
         let opened = open_beneath(&*held, b"", READ_DIRECTORY, Mode::empty(), Links::Refuse)?;
-        let mut names = Vec::new();
+        let (mut names, mut kept) = (Vec::new(), self.budget.charge(Keeps::Listing));
         for entry in fs::Dir::new(opened)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if !matches!(name, b"." | b"..")
-                && !seen.is_some_and(|seen| seen.contains(&self.hashes.hash_one(name)))
+                && !seen.is_some_and(|seen| seen.binary_search(&self.hashes.hash_one(name)).is_ok())
             {
                 let file_type = match entry.file_type() {
                     FileType::Unknown => at::stat(&*held, Component::new(name)?)
                         .map(|stat| FileType::from_raw_mode(stat.st_mode))?,
                     known => known,
                 };
-                names.push((name.to_vec(), file_type == FileType::Directory));
+                let entry = (name.to_vec(), file_type == FileType::Directory);
+                let room = kept.grow(name.len() + ALLOCATION).and_then(|()| kept.push(&mut names, entry));
+                if let Err(spent) = room {
+                    self.spent.get_or_insert_with(|| spent.to_string());
+                    return Ok(false);
+                }
             }
         }
         names.sort_unstable();
         let mut whole = true;
+        self.note_rules();
         for (name, is_directory) in names {
             let path = path::join(directory, &name);
             let kind = if is_directory { NameKind::Directory } else { NameKind::Other };
@@ -230,18 +256,36 @@ impl Extraneous {
         whole
     }
 
+    /// The rules may have taken too much work: then what they said does not count.
+    fn note_rules(&mut self) {
+        if let Some(error) = self.chain.failure() {
+            self.spent.get_or_insert(error.message);
+        }
+    }
+
     fn push(&mut self, path: Vec<u8>, is_directory: bool) -> bool {
-        if self.found_bytes + path.len() > FOUND_BYTES_MAX {
+        let bytes = path.len() + ALLOCATION;
+        let kept = &mut self.found_kept;
+        let fits = self.found_bytes + bytes <= FOUND_BYTES_MAX
+            && kept.grow(bytes).is_ok()
+            && kept.room_in_vec(&mut self.found, 1).is_ok();
+        if !fits {
             self.forgotten += 1;
             return false;
         }
-        self.found_bytes += path.len() + std::mem::size_of::<Found>();
+        self.found_bytes += bytes + size_of::<Found>();
         self.found.push(Found { path, is_directory });
         true
     }
 
     /// Deletes what was found, or only reports it in a dry run.
     pub fn carry_out(mut self, report: &mut dyn FnMut(Deleted)) {
+        self.note_rules();
+        if let Some(spent) = self.spent {
+            let message = format!("nothing was deleted: {spent}");
+            report(Deleted::Failed(FileError { path: Vec::new(), message }));
+            return;
+        }
         if self.failed {
             let message = "nothing was deleted: the sources, or a filter file at the destination, could not be read whole";
             report(Deleted::Failed(FileError { path: Vec::new(), message: message.to_owned() }));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::choice::Choice;
 use super::row::{BatchWriter, Row, RowKind};
 use crate::error::Result;
-use crate::storage::attributes::Collector;
+use crate::storage::attributes::{Attributes, Collector};
 use crate::storage::identity::Identity;
 use crate::storage::open_file::Input;
 use crate::storage::record::Meta;
@@ -21,6 +21,21 @@ const BATCH_WAIT: Duration = Duration::from_millis(100);
 
 /// An entry that was listed and waits for its decision.
 pub struct Listed(pub(in crate::storage) Entry);
+
+impl Listed {
+    /// Bytes that it takes.
+    pub fn memory(&self) -> usize {
+        let entry = &self.0;
+        // A link's target or first name is as long as a path at most, and mostly shorter.
+        let target = match entry {
+            Entry::Symlink { target, .. } => target.len(),
+            Entry::Hardlink { first, .. } => first.len(),
+            _ => 0,
+        };
+        let attributes = entry.attributes().map_or(0, Attributes::memory);
+        size_of::<Listed>() + entry.path().len() + target + attributes
+    }
+}
 
 #[cfg(test)]
 impl Listed {
@@ -107,7 +122,11 @@ impl Lister {
         let mut entries = Vec::new();
         let mut until = None;
         while entries.len() < self.batch_rows && !self.writer.is_full() {
-            let Some(entry) = self.walk.next() else {
+            let entry = self.walk.next();
+            if let Some(error) = self.walk.take_broken() {
+                return Err(error);
+            }
+            let Some(entry) = entry else {
                 self.over = true;
                 break;
             };

@@ -16,6 +16,8 @@ use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
 use super::stays::Durability;
 use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use crate::budget::{Charge, Keeps, MemoryBudget};
+use crate::error::Error;
 use crate::name::Component;
 use crate::name::ours::is_journal;
 use crate::options::sync::SyncOptions;
@@ -59,22 +61,28 @@ pub(super) struct Target {
 }
 
 /// Files of the destination that had several names, of which the first is sent again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Resent {
     files: HashSet<(u64, u64)>,
     is_full: bool,
+    kept: Charge,
 }
 
 impl Resent {
     /// Most files that are remembered, 16 bytes each. Beyond that, every further name is made anew.
     const FILES_MAX: usize = 2 << 20;
 
+    fn within(budget: &MemoryBudget) -> Resent {
+        Resent { files: HashSet::new(), is_full: false, kept: budget.charge(Keeps::Resent) }
+    }
+
     fn add(&mut self, stat: &Stat) {
-        match self.files.len() < Resent::FILES_MAX {
-            _ if stat.st_nlink < 2 => {}
-            true => drop(self.files.insert((stat.st_dev, stat.st_ino))),
-            false => self.is_full = true,
+        if stat.st_nlink < 2 {
+            return;
         }
+        let Resent { files, is_full, kept } = self;
+        let file = (stat.st_dev, stat.st_ino);
+        *is_full |= files.len() >= Resent::FILES_MAX || kept.insert(files, file).is_err();
     }
 
     fn has(&self, stat: &Stat) -> bool {
@@ -98,16 +106,19 @@ impl Target {
         durability: Durability,
         bases: Bases,
         backups: Option<Backups>,
-    ) -> Target {
+        budget: &MemoryBudget,
+    ) -> Result<Target, Error> {
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
         let expected =
             expected.map(|sources| sources.iter().map(|source| name_in_transfer(source)).collect());
-        let extraneous = options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone()));
+        let extraneous =
+            options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone(), budget));
+        let extraneous = extraneous.transpose()?;
         let preserve = options.preserve.clone();
         let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
         let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
-        Target {
+        Ok(Target {
             view,
             options,
             directories: Vec::new(),
@@ -119,8 +130,8 @@ impl Target {
             durability,
             bases,
             backups,
-            resent: Resent::default(),
-        }
+            resent: Resent::within(budget),
+        })
     }
 
     /// Whether contents are compared.

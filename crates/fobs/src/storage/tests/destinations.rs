@@ -152,6 +152,7 @@ fn a_daemons_root_is_never_left() {
         let paths = vec![path.to_vec()];
         Source::open(SourceSpec {
             privileges: Privileges::OfTheUser,
+            budget: crate::budget::MemoryBudget::default(),
             sync: None,
             base: root(),
             paths,

@@ -23,7 +23,12 @@ fn walk(directory: &Path) -> Walk {
     let named = Named::look(&Base::Ambient, bytes(directory), true, NamedLinks::Followed)
         .map_err(|(_, failure)| failure);
     let collector = Arc::new(Collector::new(Preserve::default(), Privileges::OfTheUser));
-    Walk::new(Base::Ambient, vec![named.expect("it can be read")], collector)
+    Walk::new(
+        Base::Ambient,
+        vec![named.expect("it can be read")],
+        collector,
+        &crate::budget::MemoryBudget::default(),
+    )
 }
 
 /// Runs the test named `test` with a new tmpfs, mounted with `options`, as its destination: returns it in the

@@ -100,6 +100,7 @@ pub fn content(len: usize, seed: u64) -> Vec<u8> {
 pub fn spec(paths: &[&Path]) -> SourceSpec {
     SourceSpec {
         privileges: Privileges::OfTheUser,
+        budget: crate::budget::MemoryBudget::default(),
         sync: None,
         base: Base::Ambient,
         paths: paths.iter().map(|path| bytes(path)).collect(),
@@ -128,6 +129,7 @@ pub fn sink_spec(destination: &Path, shape: SourceShape) -> SinkSpec {
         privileges: crate::options::Privileges::OfTheUser,
         terms: crate::options::Terms::default(),
         holder: "tester".to_owned(),
+        budget: crate::budget::MemoryBudget::default(),
     }
 }
 

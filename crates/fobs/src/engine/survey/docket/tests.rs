@@ -23,13 +23,14 @@ fn listed() -> (tempfile::TempDir, Docket) {
         recursive: true,
         preserve: Preserve::default(),
         compress: false,
+        budget: MemoryBudget::default(),
     })
     .expect("a source");
-    let docket = Docket::new();
+    let docket = Docket::within(&MemoryBudget::default());
     let mut lister = source.survey(Box::new(docket.clone()), Checksums::Omitted).expect("a walk");
     let batch = lister.next_batch().expect("a batch").expect("the first");
     assert!((batch.first, batch.last, batch.entries.len()) == (0, true, 5));
-    assert!(docket.list(batch.entries, batch.last));
+    assert!(docket.list(batch.entries, batch.last).expect("room"));
     (directory, docket)
 }
 
@@ -78,13 +79,13 @@ fn decisions_that_lie_are_violations() {
 
 #[test]
 fn decisions_without_end_are_a_violation() {
-    let docket = Docket::new();
+    let docket = Docket::within(&MemoryBudget::default());
     let long = Decision::Failed("r".repeat(4000));
     let message = choices(&vec![long; 50]);
     let entries = |count| (0..count).map(|_| Listed::of_test()).collect();
     let mut decided = 0;
     let refused = loop {
-        assert!(docket.list(entries(50), false), "{decided}");
+        assert_eq!(docket.list(entries(50), false), Ok(true), "{decided}");
         match docket.decide(decided, &message, false) {
             Ok(()) => decided += 50,
             Err(error) => break error,
@@ -108,14 +109,14 @@ fn a_wait_ends_with_the_session_and_with_its_patience() {
     };
     docket.close();
     assert!(waiting.join().expect("it does not panic"));
-    assert!(docket.is_over() && !docket.list(Vec::new(), true));
+    assert!(docket.is_over() && docket.list(Vec::new(), true) == Ok(false));
 }
 
 #[test]
 fn a_lister_waits_for_room() {
-    let docket = Docket::new();
+    let docket = Docket::within(&MemoryBudget::default());
     for _ in 0..BATCHES_MAX {
-        assert!(docket.list(vec![Listed::of_test()], false));
+        assert_eq!(docket.list(vec![Listed::of_test()], false), Ok(true));
     }
     let waiting = {
         let docket = docket.clone();
@@ -124,6 +125,6 @@ fn a_lister_waits_for_room() {
     let mut reader = docket.clone();
     docket.decide(0, &choices(&[Decision::Send]), false).expect("one");
     assert!(matches!(reader.next(None), Next::Decided(_)));
-    assert!(waiting.join().expect("it does not panic"));
+    assert_eq!(waiting.join().expect("it does not panic"), Ok(true));
     assert_eq!(docket.lock().rows_listed, BATCHES_MAX as u64 + 1);
 }

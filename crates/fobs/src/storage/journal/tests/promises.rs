@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::super::book::{Book, LoadError, Loaded, Snapshot};
+use super::super::book::{Book, LoadError, Loaded, RECORD_MEMORY, Snapshot};
 use super::super::format::{Boot, Completion, Current, Origin, RECORDS_MAX};
+use super::super::history::Past;
 use super::super::store::Store;
 use super::faulty::{Faults, FaultyStore};
+use crate::budget::{KEPT_BYTES_MAX, MemoryBudget};
 use crate::storage::identity::Fingerprint;
 
 const ORIGIN: Origin = Origin { salt: [7; 16], suffix: *b"abc123", key: [8; 16] };
@@ -189,7 +191,7 @@ impl World {
     /// Loads what is there, and compares it with what may be claimed.
     fn load(&mut self, power_cut: bool) -> Result<(), TestCaseError> {
         self.store.set(Faults::default());
-        let loaded = Book::load(Arc::new(self.store.clone()), self.boot());
+        let loaded = Book::load(Arc::new(self.store.clone()), self.boot(), &MemoryBudget::default());
         let Ok(Loaded { origin, book, completions, current, .. }) = loaded else {
             return Err(TestCaseError::fail("a journal that was made cannot be loaded"));
         };
@@ -271,7 +273,7 @@ proptest! {
         changes in prop::collection::vec((0_usize..45_000, any::<u8>()), 0..8),
         keep in 0_usize..45_000,
     ) {
-        let _ = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16]);
+        let _ = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16], &MemoryBudget::default());
         let mut world = World::new(1, Faults::default());
         world.record(100, true);
         world.confirm(true);
@@ -283,7 +285,7 @@ proptest! {
             }
         }
         bytes.truncate(keep);
-        let loaded = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16]);
+        let loaded = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16], &MemoryBudget::default());
         if let Ok(loaded) = loaded {
             for completion in &loaded.completions {
                 prop_assert!(world.stored.contains(&number(&completion.source)));
@@ -333,15 +335,26 @@ fn a_log_without_end_is_read_up_to_the_bound() {
     let slot = encode_slot(&ORIGIN.salt, 2, &slot).unwrap();
     let at = slot_at(2) as usize;
     head[at..at + slot.len()].copy_from_slice(&slot);
-    let loaded = Book::load(Arc::new(EndlessLog { head }), [1; 16]);
-    assert_eq!(loaded.ok().map(|loaded| loaded.completions.len() as u64), Some(RECORDS_MAX));
+    for (budget, records) in [
+        (MemoryBudget::of(usize::MAX), RECORDS_MAX as usize),
+        (MemoryBudget::default(), (KEPT_BYTES_MAX / RECORD_MEMORY).min(RECORDS_MAX as usize)),
+        (MemoryBudget::of(1 << 20), (1 << 20) / RECORD_MEMORY),
+    ] {
+        let loaded = Book::load(Arc::new(EndlessLog { head: head.clone() }), [1; 16], &budget);
+        let Loaded { completions, kept, .. } = loaded.ok().expect("it is a journal");
+        assert_eq!(completions.len(), records);
+        let past = Past::new(completions, kept, None, *b"suffix", true);
+        assert!(!past.is_empty() && budget.used() <= KEPT_BYTES_MAX.max(records * RECORD_MEMORY));
+        drop(past);
+        assert_eq!(budget.used(), 0);
+    }
 }
 
 #[test]
 fn another_version_is_refused_by_its_number() {
     let mut bytes = World::new(1, Faults::default()).store.bytes();
     bytes[8] = 9;
-    let loaded = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16]);
+    let loaded = Book::load(Arc::new(FaultyStore::of_bytes(&bytes)), [1; 16], &MemoryBudget::default());
     let refused = LoadError::Unreadable(super::super::format::Unreadable::Version(9));
     assert_eq!(loaded.err(), Some(refused));
 }

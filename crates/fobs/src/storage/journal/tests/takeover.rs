@@ -40,6 +40,7 @@ fn open(directory: &Path, command: Command) -> Result<Journal> {
         client: command.client,
         terms: Terms::default(),
         holder: "the first client",
+        budget: &crate::budget::MemoryBudget::default(),
         destination: b"place/x",
         may_repeat: false,
     };

@@ -1,0 +1,79 @@
+//! What a session stores into, and what it reads.
+
+use crate::budget::MemoryBudget;
+use crate::control::ControlChannel;
+use crate::control::message::Open;
+use crate::doctor::Nowhere;
+use crate::error::Result;
+use crate::options::Privileges;
+use crate::rights::Permit;
+use crate::secure::identity::PublicKey;
+use crate::session::{open_sink, preserved};
+use crate::storage::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+
+/// Where a push is stored, and how.
+pub(super) fn push_sink(
+    open: Open,
+    base: Base,
+    permit: &Permit,
+    within: &[u8],
+    channel: &ControlChannel,
+    budget: &MemoryBudget,
+) -> Result<Sink> {
+    if open.probe.is_some() {
+        return Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream);
+    }
+    let (resuming, peer) = (open.resuming, &channel.peer);
+    let spec = SinkSpec {
+        base,
+        destination: open.paths.into_iter().next().unwrap_or_default(),
+        shape: open.shape.unwrap_or_default(),
+        preserve: preserved(open.sync.as_deref(), open.preserve),
+        privileges: permit.privileges(),
+        terms: permit.terms(),
+        fsync: open.fsync,
+        keep: if resuming.no_partial { Partial::Discard } else { Partial::Keep },
+        link_dest: open.sync.as_ref().map_or_else(Vec::new, |sync| sync.link_dest.clone()),
+        transfer_id: resuming.transfer_id.unwrap_or_default(),
+        client: Some(client_id(peer.key.as_ref().map(PublicKey::as_bytes), within)),
+        names: resuming.names,
+        holder: peer.description.clone(),
+        budget: budget.clone(),
+    };
+    open_sink(spec, open.sync.as_deref())
+}
+
+/// What a pull asks for.
+pub(super) fn source_of(
+    base: Base,
+    open: &Open,
+    privileges: Privileges,
+    size_max: Option<u64>,
+    budget: &MemoryBudget,
+) -> Result<Source> {
+    let mut source = whole_source(base, open, privileges, budget)?;
+    size_max.inspect(|bytes| source.limit_to(*bytes));
+    Ok(source)
+}
+
+fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &MemoryBudget) -> Result<Source> {
+    if let Some(range) = open.reuse.range {
+        let part = match range.whole {
+            true => Part::Whole { max: range.len },
+            false => Part::Range { start: range.start, len: range.len },
+        };
+        // There is one: `check_form`.
+        let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
+        return Source::of_part(&base, path, part, open.compress);
+    }
+    Source::open(SourceSpec {
+        base,
+        paths: open.paths.clone(),
+        recursive: open.recursive || open.sync.as_ref().is_some_and(|sync| sync.enters()),
+        preserve: preserved(open.sync.as_deref(), open.preserve),
+        privileges,
+        compress: open.compress,
+        sync: open.sync.clone(),
+        budget: budget.clone(),
+    })
+}
