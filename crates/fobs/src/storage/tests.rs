@@ -1,5 +1,6 @@
 //! Source and sink together, without a network between them.
 
+mod bounds;
 mod destinations;
 mod faults;
 mod hostile;

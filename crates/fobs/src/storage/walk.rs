@@ -4,6 +4,7 @@
 mod entry;
 mod named;
 mod passed_over;
+mod search;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +14,7 @@ use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::at::{self, open_beneath};
-use super::attributes::{Collector, FileSystems, HardLinks, Seen, SymbolicLinks, Unkept, open_handle};
+use super::attributes::{Collector, FileSystems, HardLinks, SymbolicLinks, Unkept, open_handle};
 use super::beneath::{Base, Links, kind, sentence};
 use super::filter::NameKind;
 use super::open_file::Stamp;
@@ -32,6 +33,7 @@ pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
 pub use named::{means_contents, same_name};
 pub(super) use passed_over::PassedOver;
+use search::Search;
 
 /// When the walk opens files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -283,47 +285,6 @@ impl Walk {
             queued: &mut self.queued,
             lists_all: self.selection.is_some(),
             origins: self.origins,
-        }
-    }
-}
-
-/// What looking at a name needs beside its directory.
-struct Search<'a> {
-    collector: &'a Collector,
-    links: &'a mut HardLinks,
-    passed_over: &'a PassedOver,
-    queued: &'a mut Option<Entry>,
-    /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
-    lists_all: bool,
-    origins: Origins,
-}
-
-impl Search<'_> {
-    /// The path of the file's first name, if this is another one and hard links are kept.
-    fn first_name(&mut self, stat: &fs::Stat, path: &[u8]) -> Option<Vec<u8>> {
-        if !self.collector.preserve.hard_links {
-            return None;
-        }
-        match self.links.see(stat, path) {
-            Seen::First => None,
-            Seen::Again(first) => Some(first),
-            Seen::NotRemembered => {
-                if !self.links.is_told() {
-                    let message = format!(
-                        "cannot remember more hard links: '{}' and later ones become files of their own; copy parts of the tree one by one",
-                        show(path)
-                    );
-                    *self.queued = Some(Entry::Failed(FileError { path: path.to_vec(), message }));
-                }
-                None
-            }
-        }
-    }
-
-    /// No later name leads to one that failed.
-    fn forget_failed(&mut self, entry: &Entry, stat: &fs::Stat) {
-        if let Entry::Failed(_) = entry {
-            self.links.forget(stat);
         }
     }
 }

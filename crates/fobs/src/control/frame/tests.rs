@@ -129,6 +129,85 @@ fn anything_but_a_message_is_a_protocol_error() {
 }
 
 #[test]
+fn values_are_counted_before_they_take_memory() {
+    let list = |value: &str, count: usize| {
+        format!(r#"{{"type":"expand","role":"sources","paths":[{}]}}"#, vec![value; count].join(","))
+    };
+    // As many paths as a request may have, the shortest there are.
+    let most = FrameReader::new(framed(&list(r#""YQ==""#, 100_000)).as_slice()).read();
+    assert!(matches!(most, Ok(Some(Message::Expand { paths, .. })) if paths.len() == 100_000));
+    let map = format!(r#"{{"type":"x","a":{{{}}}}}"#, vec![r#""":0"#; 150_000].join(","));
+    for (what, body) in [
+        ("empty texts", list(r#""""#, 300_000)),
+        ("numbers", list("0", 400_000)),
+        ("lists", list("[]", 300_000)),
+        ("lists of lists", list("[[],[]]", 100_000)),
+        ("paths", list(r#""YQ==""#, 140_000)),
+        ("members", map),
+        ("a small message of many", list("0", 4000)),
+    ] {
+        let error = FrameReader::new(framed(&body).as_slice()).read().expect_err(what);
+        let is_named = error.kind == ErrorKind::Protocol && error.message.contains("values");
+        assert!(is_named, "{what}: {error}");
+    }
+    // What is in a text is no value.
+    let text = list(&format!("\"{}\"", r#"\\\",[{:"#.repeat(100_000)), 1);
+    assert!(values_in(text.as_bytes()) < 10);
+}
+
+#[test]
+fn a_peer_without_rights_opens_with_little() {
+    let ticket = |len| framed(&format!(r#"{{"type":"ticket","ticket":"{}"}}"#, "t".repeat(len)));
+    let read = |frame: &[u8], length| {
+        let mut reader = FrameReader::new(frame);
+        reader.bound(length);
+        reader.read()
+    };
+    let longest = ticket(TICKET_LEN_MAX);
+    assert!(matches!(read(&longest, Length::Opening), Ok(Some(Message::Ticket { .. }))));
+    let longer = ticket(TICKET_LEN_MAX + 1024);
+    let error = read(&longer, Length::Opening).expect_err("too long");
+    assert!(error.message.contains("are allowed"), "{error}");
+    assert!(read(&longer, Length::Full).is_ok());
+    let many = framed(&format!(r#"{{"type":"x","a":[{}]}}"#, vec!["123456789"; 2000].join(",")));
+    assert!(read(&many, Length::Opening).expect_err("too many").message.contains("values"));
+    assert!(read(&many, Length::Full).is_ok());
+}
+
+proptest! {
+    /// No text has more values than are counted.
+    #[test]
+    fn values_are_counted(json in any_json(3)) {
+        fn count(value: &serde_json::Value) -> usize {
+            1 + match value {
+                serde_json::Value::Array(all) => all.iter().map(count).sum(),
+                serde_json::Value::Object(all) => all.values().map(|value| 1 + count(value)).sum(),
+                _ => 0,
+            }
+        }
+        for text in [json.to_string(), serde_json::to_string_pretty(&json).unwrap()] {
+            prop_assert!(values_in(text.as_bytes()) >= count(&json), "{}", text);
+            prop_assert!(values_in(text.as_bytes()) <= 3 * count(&json), "{}", text);
+        }
+    }
+}
+
+fn any_json(depth: u32) -> impl Strategy<Value = serde_json::Value> {
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<i32>().prop_map(serde_json::Value::from),
+        r#"[a"\\,:{\[]{0,6}"#.prop_map(serde_json::Value::from),
+    ];
+    leaf.prop_recursive(depth, 64, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
+            prop::collection::btree_map(r#"[a"\\,]{0,3}"#, inner, 0..6)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+#[test]
 fn a_message_too_large_is_not_sent() {
     let message = Message::Abort { code: String::new(), message: "x".repeat(FRAME_BYTES_MAX), busy: false };
     assert_eq!(encode(&message).unwrap_err().kind, ErrorKind::Usage);

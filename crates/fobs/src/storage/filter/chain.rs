@@ -245,7 +245,7 @@ impl Chain {
 
     /// Has so many be left.
     #[cfg(test)]
-    pub(super) fn leave_steps(&self, left: u64) {
+    pub(in crate::storage) fn leave_steps(&self, left: u64) {
         self.work.left().set(left);
     }
 

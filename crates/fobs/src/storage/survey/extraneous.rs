@@ -377,3 +377,6 @@ fn read_small(view: &mut View, path: &[u8]) -> io::Result<Option<Vec<u8>>> {
         Err(errno) => Err(errno.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

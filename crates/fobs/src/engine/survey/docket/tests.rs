@@ -98,6 +98,29 @@ fn decisions_without_end_are_a_violation() {
 }
 
 #[test]
+fn a_docket_keeps_no_more_than_its_budget() {
+    let one = Listed::of_test().memory();
+    let budget = MemoryBudget::of(5 * one / 2);
+    let docket = Docket::within(&budget);
+    let batch = |rows| (0..rows).map(|_| Listed::of_test()).collect();
+    assert_eq!(docket.list(batch(2), false), Ok(true));
+    assert!(docket.decide(0, &choices(&[Decision::Failed("r".repeat(3 * one))]), false).is_err());
+    // A lister waits for what is taken; a batch that never fits ends the session.
+    let waiting = {
+        let docket = docket.clone();
+        std::thread::spawn(move || docket.list(batch(2), true))
+    };
+    docket.close();
+    assert_eq!(waiting.join().expect("it does not panic"), Ok(false));
+    drop(docket);
+    let docket = Docket::within(&budget);
+    let error = docket.list(batch(3), true).expect_err("it never fits");
+    assert!(error.message.contains("the listing and the decisions on it"), "{error}");
+    drop(docket);
+    assert_eq!(budget.used(), 0);
+}
+
+#[test]
 fn a_wait_ends_with_the_session_and_with_its_patience() {
     let (_directory, mut docket) = listed();
     assert!(matches!(docket.next(Some(Instant::now() + Duration::from_millis(1))), Next::NotYet));
