@@ -2,4 +2,5 @@
 
 mod hostile_client;
 mod hostile_server;
+mod memory;
 mod replay;

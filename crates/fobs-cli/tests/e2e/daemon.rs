@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::case::{Case, fobs_path, wait_until_listening};
+use super::case::{Case, fobs_path, peer_path, wait_until_listening};
 use super::net::Side;
 use super::process::Running;
 
@@ -54,6 +54,8 @@ pub struct Spec<'a> {
     pub side: Side,
     /// The address, without port.
     pub listen: String,
+    /// Most address space of its process, bytes (`prlimit --as`).
+    pub address_space: Option<u64>,
     /// More options.
     pub options: &'a [&'a str],
     /// More variables of its environment.
@@ -97,7 +99,14 @@ impl Daemon {
         let (first, last) = case.net.udp_ports();
 
         let mut command = match &spec.user {
-            None => case.fobs(spec.side),
+            None => match spec.address_space {
+                None => case.fobs(spec.side),
+                Some(bytes) => {
+                    let mut command = case.command(spec.side, "prlimit");
+                    command.arg(format!("--as={bytes}")).arg(peer_path());
+                    command
+                }
+            },
             Some((user, program)) => {
                 for file in [&authorized, &spec.identity.file] {
                     std::os::unix::fs::chown(file, Some(*user), Some(*user))
@@ -255,6 +264,7 @@ impl<'a> Spec<'a> {
             user: None,
             side: Side::Server,
             listen,
+            address_space: None,
             options: &[],
             variables: &[],
         }

@@ -27,6 +27,7 @@ mod hosts;
 mod interrupts;
 mod keys;
 mod live;
+mod memory;
 mod options;
 mod outages;
 mod packaging;

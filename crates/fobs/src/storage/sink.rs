@@ -7,15 +7,13 @@ use blake3::hazmat::ChainingValue;
 
 use super::FileDone;
 use super::attributes::{Applier, Attributes, Preserve};
-use super::backups::Backups;
 use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
 use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
-use super::journal::{Adoptions, History, Journal, NotKept, PartialFile, Suspended, TakeoverWatch};
+use super::journal::{Adoptions, Journal, NotKept, PartialFile, Suspended};
 use super::record::{Meta, Record};
-use super::survey::Durability;
 use super::temporary::{Keeping, Modes};
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
@@ -27,8 +25,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, OtherEntries};
 use crate::name::Component;
 use crate::options::Terms;
-use crate::options::sync::SyncOptions;
 
+mod access;
 mod checkpoint;
 mod closing;
 mod kept;
@@ -168,74 +166,6 @@ impl Sink {
             others: OtherEntries::default(),
             naming: Naming::default(),
         }
-    }
-
-    /// What earlier runs of the same transfer stored; `None` if nothing.
-    pub fn history(&mut self) -> Option<History> {
-        let Target::Tree(tree) = &mut self.target else { return None };
-        let view = tree.view();
-        tree.journal()?.history(view)
-    }
-
-    /// Where to offer files of other programs that are to be continued; `None` where none can be.
-    pub fn adoptions(&mut self) -> Option<Adoptions> {
-        let Target::Tree(tree) = &mut self.target else { return None };
-        // What stands there is compared and gone on with.
-        let may = self.terms == Terms::default();
-        tree.journal().filter(|_| may).map(|_| self.adoptions.clone())
-    }
-
-    /// On which terms it stores.
-    pub(in crate::storage) fn terms(&self) -> Terms {
-        self.terms
-    }
-
-    /// Stores as a sync does.
-    pub fn follow(&mut self, sync: &SyncOptions) {
-        if let Target::Tree(tree) = &mut self.target {
-            tree.follow(sync, &self.budget);
-        }
-    }
-
-    /// The backups that a sync makes, if it makes any.
-    pub(in crate::storage) fn backups(&self) -> Option<Backups> {
-        match &self.target {
-            Target::Tree(tree) => tree.backups(),
-            Target::Nothing(_) | Target::Stream(_) => None,
-        }
-    }
-
-    /// What the session may keep.
-    pub fn budget(&self) -> &MemoryBudget {
-        &self.budget
-    }
-
-    /// When something counts as stored.
-    pub(in crate::storage) fn durability(&self) -> Durability {
-        match &self.target {
-            Target::Tree(tree) if tree.syncs() => Durability::Device,
-            _ => Durability::Kernel,
-        }
-    }
-
-    /// Where to put what is to be deleted at the end.
-    pub fn later(&self) -> Later {
-        Arc::clone(&self.later)
-    }
-
-    /// What another thread may look at; `None` for a stream.
-    pub fn view(&self) -> Option<View> {
-        match &self.target {
-            Target::Tree(tree) => Some(tree.view()),
-            Target::Nothing(view) => view.clone(),
-            Target::Stream(_) => None,
-        }
-    }
-
-    /// Tells other threads when a later session of the same command wants the destination.
-    pub fn watch(&mut self) -> Option<TakeoverWatch> {
-        let Target::Tree(tree) = &mut self.target else { return None };
-        tree.journal().map(|journal| journal.watch())
     }
 
     /// Ends the transfer early and says what of it is kept, if anything.

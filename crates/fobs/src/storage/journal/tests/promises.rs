@@ -11,6 +11,7 @@ use super::super::history::Past;
 use super::super::store::Store;
 use super::faulty::{Faults, FaultyStore};
 use crate::budget::{KEPT_BYTES_MAX, MemoryBudget};
+use crate::options::Overwrite;
 use crate::storage::identity::Fingerprint;
 
 const ORIGIN: Origin = Origin { salt: [7; 16], suffix: *b"abc123", key: [8; 16] };
@@ -343,7 +344,7 @@ fn a_log_without_end_is_read_up_to_the_bound() {
         let loaded = Book::load(Arc::new(EndlessLog { head: head.clone() }), [1; 16], &budget);
         let Loaded { completions, kept, .. } = loaded.ok().expect("it is a journal");
         assert_eq!(completions.len(), records);
-        let past = Past::new(completions, kept, None, *b"suffix", true);
+        let past = Past::new(completions, kept, None, *b"suffix", Overwrite::Replace, true);
         assert!(!past.is_empty() && budget.used() <= KEPT_BYTES_MAX.max(records * RECORD_MEMORY));
         drop(past);
         assert_eq!(budget.used(), 0);

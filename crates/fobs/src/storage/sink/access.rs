@@ -1,0 +1,82 @@
+//! What others may know of a sink, and share with it.
+
+use std::sync::Arc;
+
+use super::{Later, Sink, Target};
+use crate::budget::MemoryBudget;
+use crate::options::Terms;
+use crate::options::sync::SyncOptions;
+use crate::storage::backups::Backups;
+use crate::storage::journal::{Adoptions, History, TakeoverWatch};
+use crate::storage::survey::Durability;
+use crate::storage::view::View;
+
+impl Sink {
+    /// What earlier runs of the same transfer stored; `None` if nothing.
+    pub fn history(&mut self) -> Option<History> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        let view = tree.view();
+        tree.journal()?.history(view)
+    }
+
+    /// Where to offer files of other programs that are to be continued; `None` where none can be.
+    pub fn adoptions(&mut self) -> Option<Adoptions> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        // What stands there is compared and gone on with.
+        let may = self.terms == Terms::default();
+        tree.journal().filter(|_| may).map(|_| self.adoptions.clone())
+    }
+
+    /// On which terms it stores.
+    pub(in crate::storage) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Stores as a sync does.
+    pub fn follow(&mut self, sync: &SyncOptions) {
+        if let Target::Tree(tree) = &mut self.target {
+            tree.follow(sync, &self.budget);
+        }
+    }
+
+    /// The backups that a sync makes, if it makes any.
+    pub(in crate::storage) fn backups(&self) -> Option<Backups> {
+        match &self.target {
+            Target::Tree(tree) => tree.backups(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// When something counts as stored.
+    pub(in crate::storage) fn durability(&self) -> Durability {
+        match &self.target {
+            Target::Tree(tree) if tree.syncs() => Durability::Device,
+            _ => Durability::Kernel,
+        }
+    }
+
+    /// Where to put what is to be deleted at the end.
+    pub fn later(&self) -> Later {
+        Arc::clone(&self.later)
+    }
+
+    /// What another thread may look at; `None` for a stream.
+    pub fn view(&self) -> Option<View> {
+        match &self.target {
+            Target::Tree(tree) => Some(tree.view()),
+            Target::Nothing(view) => view.clone(),
+            Target::Stream(_) => None,
+        }
+    }
+
+    /// Tells other threads when a later session of the same command wants the destination.
+    pub fn watch(&mut self) -> Option<TakeoverWatch> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal().map(|journal| journal.watch())
+    }
+}
