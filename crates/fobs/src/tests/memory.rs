@@ -227,7 +227,7 @@ fn sessions_beyond_the_memory_of_the_process_are_refused() {
         let mut channel = daemon.connected();
         channel.writer.send_json(&pull(json!({"directories": "all"})).to_string());
         match channel.reader.recv() {
-            Ok(Some(Message::Abort { code, message })) => break (code, message),
+            Ok(Some(Message::Abort { code, message, .. })) => break (code, message),
             Ok(Some(_)) => held.push(channel),
             other => panic!("{other:?} after {}", held.len()),
         }
