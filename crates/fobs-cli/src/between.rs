@@ -105,6 +105,7 @@ fn read(line: &Value) -> Heard {
     match line["event"].as_str().unwrap_or_default() {
         "start" => Heard::Event(Event::Started {
             control: "ssh",
+            key_exchange: None,
             transport: word(line, "transport"),
             cipher: word(line, "cipher"),
             cc: word(line, "cc"),

@@ -99,7 +99,7 @@ impl Client<'_> {
         let open = Open { shape: Some(source.shape()), ..open };
         let asked = Instant::now();
         let accept = self.ask(open);
-        let accept =
+        let mut accept =
             accept.map_err(|error| self.cancel.explain(blame(error, self.ssh.as_ref(), self.cancel)))?;
         let answered = Some(asked.elapsed());
         if accept.withholds {
@@ -111,7 +111,7 @@ impl Client<'_> {
         let mut config = sender_config(&sending, self.options.packet_size, accept.chunk_limit)?;
         config.chunks_max = chunks_within(self.options.memory) as usize;
         let cc = config.controller.name();
-        let (link, cipher, streams) = self.data_plane(&accept, Direction::Sender, Some(cc))?;
+        let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Sender, Some(cc))?;
         self.started(cipher, cc, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
@@ -176,7 +176,7 @@ impl Client<'_> {
         if let Some(object) = object_of(&mut accept, has_room, &self.channel.peer.description)? {
             return self.take_direct(&object, sink, asked, course);
         }
-        let (link, cipher, streams) = self.data_plane(&accept, Direction::Receiver, None)?;
+        let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Receiver, None)?;
         if !self.hello.has(STEER) {
             course.steering.is_in_vain();
         }
@@ -228,7 +228,8 @@ impl Client<'_> {
         self.events.event(match course.started() {
             Start::First => {
                 let transport = first_transport(self.options.transport);
-                Event::Started { control, transport, cipher: cipher.name(), cc }
+                let key_exchange = self.channel.key_exchange;
+                Event::Started { control, key_exchange, transport, cipher: cipher.name(), cc }
             }
             Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),
         });

@@ -11,6 +11,8 @@ pub enum Event {
     Started {
         /// `ssh` or `tls`.
         control: &'static str,
+        /// How the keys of `tls` were exchanged, such as `X25519MLKEM768`; those of `ssh` are its own.
+        key_exchange: Option<&'static str>,
         /// What data begins on: `udp`, `tcp`, or `channel` for the control channel; `control` for a small
         /// object that is in a message of it.
         transport: &'static str,

@@ -6,6 +6,7 @@ pub mod sync;
 mod terms;
 mod transport;
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -285,7 +286,7 @@ impl ServeOptions {
 
 /// A permission to pull from a daemon, once, and where that daemon is. Made by
 /// [`Call::ticket`](crate::Call::ticket).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SignedTicket {
     /// As the daemon signed it.
     pub text: String,
@@ -295,6 +296,13 @@ pub struct SignedTicket {
     pub port: u16,
     /// Its key.
     pub key: PublicKey,
+}
+
+impl fmt::Debug for SignedTicket {
+    /// Without its text, which is a permission for anybody who reads it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignedTicket({} port {}, {:?})", self.host, self.port, self.key)
+    }
 }
 
 /// What a receiving process may give files that could hurt its host: owners, groups, set-id bits, devices,

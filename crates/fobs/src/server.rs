@@ -3,6 +3,7 @@
 mod direct;
 mod fetch;
 mod files;
+mod grant;
 mod host;
 mod kept;
 mod login;
@@ -13,6 +14,7 @@ mod stores;
 mod streams;
 
 pub(crate) use files::Answered;
+use grant::{Granted, accept, grant};
 pub(crate) use host::{Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
 pub(crate) use opened::{Opened, open_session};
@@ -25,28 +27,24 @@ pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
-use crate::control::message::{Accept, Hello, HostPort, Message, Open, SURVEY, Sending};
+use crate::control::message::{Accept, Hello, Message, Open, Sending};
 use crate::direction::TransferDirection;
 use crate::doctor::{DiskProbe, HostFacts, Zeros, examine};
-use crate::engine::streams::StreamSetup;
 use crate::engine::{
-    self, CHUNKS_MAX, Clock, Endurance, LinkSetup, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering,
-    Throttle,
+    self, Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::options::{Carrier, Privileges, Stamps};
+use crate::options::{Privileges, Stamps};
 use crate::rights::{Needs, Permit};
-use crate::secure::datagram::{Direction, SessionSecret};
 use crate::session::{
-    check_bases, checksums, choose_cipher, cp_rules, path_validation, preserved, pursuit, receiver_config,
-    sane, sender_config, sync_checksums, udp_options,
+    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sane, sender_config,
+    sync_checksums,
 };
 use crate::storage::survey::Compare;
 use crate::storage::{Base, Source};
-use fobs_sys::{UdpSocket, Waker};
 use rustix::process::geteuid;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -150,70 +148,6 @@ fn answer(
     }
 }
 
-/// What a session needs whose request is granted.
-struct Granted {
-    accept: Accept,
-    link: LinkSetup,
-    streams: Option<StreamSetup>,
-    knows_survey: bool,
-}
-
-/// Makes the data plane.
-fn grant(channel: &mut ControlChannel, policy: &mut Policy, open: &Open, hello: &Hello) -> Result<Granted> {
-    let (ip, ports) = (policy.udp_ip, chosen_ports(open, channel, policy.udp_ports)?);
-    let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
-    let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
-        let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
-        Error::new(ErrorKind::Socket, message)
-    })?;
-    let waker = Waker::new().map_err(|error| {
-        Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
-    })?;
-    let cipher = choose_cipher(hello.fast_aes);
-    let (secret, told) = match channel.exporter.take() {
-        Some(secret) => (secret, None),
-        None => {
-            let secret = SessionSecret::random();
-            let told = secret.as_bytes().to_vec();
-            (secret, Some(told))
-        }
-    };
-    let port = socket.local_addr().port();
-    let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
-    let mut accept = Accept {
-        udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
-        tcp_addresses: Vec::new(),
-        secret: told,
-        cipher: cipher.name().to_owned(),
-        shape: None,
-        chunk_limit: CHUNKS_MAX,
-        survey: false,
-        limit_bps: None,
-        withholds: false,
-        object: None,
-    };
-    let direction = match open.direction {
-        TransferDirection::Push => Direction::Receiver,
-        TransferDirection::Pull => Direction::Sender,
-    };
-    let link = LinkSetup {
-        socket,
-        waker,
-        clock: Clock::start(),
-        secret,
-        cipher,
-        direction,
-        candidates: Vec::new(),
-        validation: path_validation(hello, channel.peer.address.or(policy.client)),
-    };
-    let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
-    let streams = streams::offer(channel, hello, open, entrance, &link, ports)?.map(|(setup, at)| {
-        streams::with_hosts(&mut accept, at, &policy.addresses);
-        setup
-    });
-    Ok(Granted { accept, link, streams, knows_survey: hello.has(SURVEY) })
-}
-
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
@@ -221,7 +155,7 @@ fn receive_push(
     granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { accept, mut link, streams, knows_survey } = granted;
+    let Granted { answer, mut link, streams, knows_survey } = granted;
     let (resuming, sync) = (&open.resuming, open.sync.clone());
     let rules = cp_rules(resuming.append_verify, resuming.checksum);
     let wants_survey = resuming.survey;
@@ -242,12 +176,7 @@ fn receive_push(
     };
     let limit_bps = policy.throttle.cap(None);
     let survey_follows = survey.is_some();
-    channel.writer.send(&Message::Accept(Accept {
-        survey: survey_follows,
-        limit_bps,
-        withholds,
-        ..accept
-    }))?;
+    accept(&channel.writer, Accept { survey: survey_follows, limit_bps, withholds, ..answer })?;
     link.clock = Clock::start();
     let reporter = Reporter::new(policy.events, channel.writer.clone());
     if stamps_are_ours {
@@ -290,7 +219,7 @@ fn send_pull(
     granted: Granted,
     cancel: &CancelToken,
 ) -> Result<SessionFigures> {
-    let Granted { accept, mut link, streams, knows_survey } = granted;
+    let Granted { answer, mut link, streams, knows_survey } = granted;
     let mut source = match open.probe {
         Some(time) => Source::from_stream(Box::new(Zeros::new(time)), false),
         None => {
@@ -306,7 +235,7 @@ fn send_pull(
     let config = sender_config(&sending, open.payload_size, 0)?;
     let deadline = pursuit(&sending);
     let ports = format!("port {}", link.socket.local_addr().port());
-    channel.writer.send(&Message::Accept(Accept { shape: Some(source.shape()), ..accept }))?;
+    accept(&channel.writer, Accept { shape: Some(source.shape()), ..answer })?;
     link.clock = Clock::start();
     let lessons = Lessons::of_the_user(&channel.peer);
     let reporter = Reporter::new(policy.events, channel.writer.clone());
@@ -374,22 +303,4 @@ fn check_form(open: &Open) -> Result<()> {
         return Err(Error::new(ErrorKind::Usage, message));
     }
     Ok(())
-}
-
-/// The range of ports to bind in: over SSH what the user requests, at a daemon the part of that within its
-/// own range.
-fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Result<(u16, u16)> {
-    let Some(wish) = open.udp_ports else { return Ok(ours) };
-    let chosen = match channel.carrier {
-        Carrier::Ssh => wish,
-        Carrier::Daemon => (wish.0.max(ours.0), wish.1.min(ours.1)),
-    };
-    if chosen.0 > chosen.1 || chosen.0 == 0 {
-        let message = format!(
-            "UDP ports {} to {} are not among those this server uses, {} to {}",
-            wish.0, wish.1, ours.0, ours.1
-        );
-        return Err(Error::new(ErrorKind::Usage, message));
-    }
-    Ok(chosen)
 }

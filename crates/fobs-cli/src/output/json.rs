@@ -83,8 +83,8 @@ impl<W: Write + Send> EventSink for Json<W> {
     fn event(&self, event: Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &event {
-            Event::Started { control, transport, cipher, cc } => {
-                state.write(Line::Start { control, transport, cipher, cc });
+            Event::Started { control, key_exchange, transport, cipher, cc } => {
+                state.write(Line::Start { control, key_exchange: *key_exchange, transport, cipher, cc });
             }
             Event::Progress(progress) => {
                 if state.progress_due(Instant::now()) {
@@ -138,6 +138,8 @@ struct Versioned<'a> {
 enum Line<'a> {
     Start {
         control: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        key_exchange: Option<&'a str>,
         transport: &'a str,
         cipher: &'a str,
         cc: &'a str,

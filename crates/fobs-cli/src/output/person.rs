@@ -69,8 +69,10 @@ pub fn line(out: &mut impl Write, sentence: &str) -> io::Result<()> {
 impl<W: Write + Send> EventSink for Person<W> {
     fn event(&self, event: Event) {
         match event {
-            Event::Started { control, transport, cipher, cc } => {
-                self.say(Detail::Files, &format!("control {control}, data {transport}, {cipher}, cc {cc}"));
+            Event::Started { control, key_exchange, transport, cipher, cc } => {
+                let exchanged = key_exchange.map_or_else(String::new, |name| format!(" ({name})"));
+                let line = format!("control {control}{exchanged}, data {transport}, {cipher}, cc {cc}");
+                self.say(Detail::Files, &line);
             }
             Event::Progress(progress) => {
                 if let Some(bar) = &self.bar {
@@ -198,7 +200,13 @@ mod tests {
     #[test]
     fn each_level_includes_the_ones_below() {
         let events = [
-            Event::Started { control: "ssh", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
+            Event::Started {
+                control: "tls",
+                key_exchange: Some("X25519MLKEM768"),
+                transport: "udp",
+                cipher: "AES-128-GCM",
+                cc: "auto",
+            },
             Event::Notice("pinned\x1b[2J".to_owned()),
             Event::Progress(Progress::default()),
             Event::Measured(Box::new(Measured::Mode(ModeChange {
@@ -238,7 +246,7 @@ mod tests {
         assert_eq!(output(Detail::Errors, &events, &outcome), failed);
         let notice = "fobs: pinned\\u{1b}[2J\n";
         assert_eq!(output(Detail::Summary, &events, &outcome), format!("{notice}{failed}{end}"));
-        let started = "fobs: control ssh, data udp, AES-128-GCM, cc auto\n";
+        let started = "fobs: control tls (X25519MLKEM768), data udp, AES-128-GCM, cc auto\n";
         let done = "fobs: at 12.35 s from cruise to as cubic (34.2 Mbit/s, queue 25.1 ms): others hold the queue\n\
                     fobs: at 13.0 s: a thread that only empties the socket: done\n\
                     fobs: a\\nb: 1.50 kB\n";

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::cancel::{CancelHook, CancelToken};
 use crate::confine::{Errand, outside};
-use crate::control::message::{Hello, Message, Reuse, TICKETS};
+use crate::control::message::{Hello, Message, Reuse, SecretText, TICKETS};
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
@@ -157,7 +157,7 @@ fn show_ticket(channel: &ControlChannel, hello: &Hello, text: &str) -> Result<()
             format!("{peer} has an older fobs, which knows no tickets; install the same version there");
         return Err(Error::new(ErrorKind::RemoteMissing, message));
     }
-    channel.writer.send(&Message::Ticket { ticket: text.to_owned() })
+    channel.writer.send(&Message::Ticket { ticket: SecretText::new(text.to_owned()) })
 }
 
 fn port_of(remote: &Remote, options: &TransferOptions) -> u16 {

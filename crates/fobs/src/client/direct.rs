@@ -6,7 +6,7 @@ use super::request::out_of_turn;
 use super::{Client, Done, hang_up};
 use crate::confine::{self, Domain, Errand, outside};
 use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
-use crate::control::printable;
+use crate::control::{ControlChannel, printable};
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::direction::TransferDirection;
 use crate::engine::{Reporter, refused};
@@ -106,7 +106,7 @@ impl Client<'_> {
                 None => return Err(cancel.explain(hung_up(peer))),
             }
         };
-        tell_start(&events_of_copy, channel.carrier, keeps, course);
+        tell_start(&events_of_copy, &channel, keeps, course);
         if complete.root != object.root() {
             let theirs = printable(&complete.root, ROOT_DIGITS);
             let message =
@@ -132,7 +132,7 @@ impl Client<'_> {
         course: &mut Course,
     ) -> Result<Done> {
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
-        tell_start(&self.events, self.channel.carrier, self.reuse.keep, course);
+        tell_start(&self.events, &self.channel, self.reuse.keep, course);
         let (stored, closing) = match sink.writes_below()? {
             // Into memory, or a stream that is open already.
             none if none.is_empty() => store(object, sink, &reporter)?,
@@ -152,14 +152,16 @@ impl Client<'_> {
 }
 
 /// A copy begins, of which nothing is left to do. (A session's user has not asked for a copy.)
-fn tell_start(events: &Arc<dyn EventSink>, carrier: Carrier, keeps: bool, course: &mut Course) {
+fn tell_start(events: &Arc<dyn EventSink>, channel: &ControlChannel, keeps: bool, course: &mut Course) {
     course.started();
     if !keeps {
-        let control = match carrier {
+        let control = match channel.carrier {
             Carrier::Ssh => "ssh",
             Carrier::Daemon => "tls",
         };
-        events.event(Event::Started { control, transport: "control", cipher: "", cc: "auto" });
+        let key_exchange = channel.key_exchange;
+        let (transport, cipher, cc) = ("control", "", "auto");
+        events.event(Event::Started { control, key_exchange, transport, cipher, cc });
     }
 }
 

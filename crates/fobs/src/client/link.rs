@@ -6,7 +6,9 @@ use crate::control::message::{Accept, HostPort};
 use crate::engine::{Clock, LinkSetup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
-use crate::secure::datagram::{Cipher, Direction, SessionSecret};
+use crate::secure::datagram::{Cipher, Direction};
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use crate::secure::stream_keys::StreamKeys;
 use crate::session::{path_validation, udp_options};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -15,26 +17,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 const ADDRESSES_MAX: usize = 4;
 
 impl Client<'_> {
-    /// Makes the UDP socket and the keys. `cc` names the controller that sends from this side, if any.
+    /// Makes the UDP socket and the keys, and takes the secret out of the answer. `cc` names the controller
+    /// that sends from this side, if any.
     pub(super) fn link(
         &mut self,
-        accept: &Accept,
+        accept: &mut Accept,
         direction: Direction,
         cc: Option<&str>,
-    ) -> Result<(LinkSetup, Cipher)> {
+    ) -> Result<(LinkSetup, StreamKeys, Cipher)> {
         let peer = &self.channel.peer.description;
         let broken = |what: &str| {
             Error::new(ErrorKind::Protocol, format!("{peer} {what}; install the same version on both sides"))
         };
         let cipher = Cipher::from_name(&accept.cipher)
             .ok_or_else(|| broken("chose a cipher that is not known here"))?;
-        let secret = match (self.channel.exporter.take(), &accept.secret) {
-            (Some(secret), _) => secret,
-            (None, Some(bytes)) => SessionSecret::new(
-                bytes.as_slice().try_into().map_err(|_| broken("sent a session secret of a wrong length"))?,
-            ),
-            (None, None) => return Err(broken("sent no session secret")),
+        let schedule = KeySchedule::from_number(accept.key_schedule)
+            .ok_or_else(|| broken("derives keys in a way that is not known here"))?;
+        // The answer lives as long as the transfer; the secret must not.
+        let secret = match (schedule, self.channel.exporter.take(), accept.secret.take()) {
+            (KeySchedule::First, Some(secret), _) => secret,
+            (_, _, Some(told)) => SessionSecret::told(told.as_slice())
+                .ok_or_else(|| broken("sent a session secret of a wrong length"))?,
+            (_, _, None) => return Err(broken("sent no session secret")),
         };
+        let keys = SessionKeys::derive(secret, schedule, cipher);
         let candidates = candidates(&accept.udp_addresses, &self.hosts, self.options.address_family);
         let Some(first) = candidates.first() else {
             let message = format!(
@@ -51,7 +57,9 @@ impl Client<'_> {
         })?;
         let clock = Clock::start();
         let validation = path_validation(&self.hello, None);
-        Ok((LinkSetup { socket, waker, clock, secret, cipher, direction, candidates, validation }, cipher))
+        let link =
+            LinkSetup { socket, waker, clock, keys: keys.datagrams, direction, candidates, validation };
+        Ok((link, keys.streams, cipher))
     }
 }
 

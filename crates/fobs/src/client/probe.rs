@@ -99,11 +99,11 @@ impl<'a> Ready<'a> {
 
     /// Sends data for the time that was chosen.
     pub(crate) fn push(self, events: Arc<dyn EventSink>) -> Result<Summary> {
-        let Ready { mut client, accept, time, .. } = self;
+        let Ready { mut client, mut accept, time, .. } = self;
         let (began, options, cancel) = (Instant::now(), client.options, client.cancel);
         let config = sender_config(&sending_of(options), options.packet_size, accept.chunk_limit)?;
         let cc = config.controller.name();
-        let (link, cipher) = client.link(&accept, Direction::Sender, Some(cc))?;
+        let (link, _, cipher) = client.link(&mut accept, Direction::Sender, Some(cc))?;
         client.events = events.clone();
         let mut course = Course::new(TransferId::default(), Remedy::None);
         client.started(cipher, cc, &mut course)?;
@@ -142,9 +142,9 @@ impl<'a> Ready<'a> {
 
     /// Receives data for the time that was chosen.
     pub(crate) fn pull(self, events: Arc<dyn EventSink>) -> Result<Summary> {
-        let Ready { mut client, accept, .. } = self;
+        let Ready { mut client, mut accept, .. } = self;
         let (began, options, cancel) = (Instant::now(), client.options, client.cancel);
-        let (link, cipher) = client.link(&accept, Direction::Receiver, None)?;
+        let (link, _, cipher) = client.link(&mut accept, Direction::Receiver, None)?;
         client.events = events.clone();
         let mut course = Course::new(TransferId::default(), Remedy::None);
         client.started(cipher, options.congestion_control.name(), &mut course)?;

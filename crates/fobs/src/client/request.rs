@@ -55,12 +55,12 @@ impl Client<'_> {
     /// What carries the data: UDP, and streams where both sides know them. The server is told of a failure.
     pub(super) fn data_plane(
         &mut self,
-        accept: &Accept,
+        accept: &mut Accept,
         direction: Direction,
         cc: Option<&str>,
     ) -> Result<(LinkSetup, Cipher, Option<StreamSetup>)> {
-        let made = self.link(accept, direction, cc).and_then(|(link, cipher)| {
-            let streams = self.streams(accept, &link, direction)?;
+        let made = self.link(accept, direction, cc).and_then(|(link, streams, cipher)| {
+            let streams = self.streams(accept, streams, direction)?;
             Ok((link, cipher, streams))
         });
         made.inspect_err(|error| tell_abort(&self.channel.writer, error))

@@ -4,12 +4,12 @@ use super::Client;
 use super::link::candidates;
 use crate::control::message::{Accept, STREAMS};
 use crate::door::{ClientDoor, Dialer, Target};
-use crate::engine::LinkSetup;
 use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{StreamAllotment, Transport};
 use crate::secure::datagram::Direction;
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream::StreamPass;
+use crate::secure::stream_keys::StreamKeys;
 use crate::server::PORT_OF_THE_CHANNEL;
 use crate::session::{choice_of, sending_of, stream_target, tcp_tuning};
 
@@ -38,18 +38,18 @@ impl Client<'_> {
         }
     }
 
-    /// What the session needs for streams; `None` where it has none. `direction` is that of this side's data.
+    /// What the session needs for streams; `None` where it has none: their keys are gone then. `direction`
+    /// is that of this side's data.
     pub(super) fn streams(
         &mut self,
         accept: &Accept,
-        link: &LinkSetup,
+        keys: StreamKeys,
         direction: Direction,
     ) -> Result<Option<StreamSetup>> {
         let transport = self.options.transport;
         let (Some((lane, mailbox)), Some(choice)) = (self.lane.take(), choice_of(transport)) else {
             return Ok(None);
         };
-        let secret = StreamSecret::new(&link.secret);
         let only_tcp = matches!(transport, Transport::Tcp { .. });
         if only_tcp && accept.tcp_addresses.is_empty() {
             return Err(Error::new(
@@ -63,7 +63,7 @@ impl Client<'_> {
         let dialer = match transport {
             Transport::Channel => None,
             _ if accept.tcp_addresses.is_empty() => None,
-            _ => Some(Dialer::start(self.target(accept, secret.clone())).map_err(|error| {
+            _ => Some(Dialer::start(self.target(accept, keys.pass().clone())).map_err(|error| {
                 Error::new(
                     ErrorKind::Internal,
                     format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)"),
@@ -81,14 +81,13 @@ impl Client<'_> {
             StreamAllotment::NextFree => Allotment::NextFree,
             StreamAllotment::EqualParts => Allotment::EqualParts,
         };
-        let cipher = link.cipher;
         let target = stream_target(Some(self.options.priority.name()));
         let tuning = tcp_tuning(&sending_of(self.options), direction)?;
-        Ok(Some(StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment, tuning }))
+        Ok(Some(StreamSetup { choice, target, door: Box::new(door), keys, allotment, tuning }))
     }
 
     /// Where the server takes streams.
-    fn target(&self, accept: &Accept, secret: StreamSecret) -> Target {
+    fn target(&self, accept: &Accept, pass: StreamPass) -> Target {
         let mut at = accept.tcp_addresses.clone();
         for address in &mut at {
             if address.port == PORT_OF_THE_CHANNEL {
@@ -100,6 +99,6 @@ impl Client<'_> {
         let port = at.first().map_or(0, |address| address.port);
         let name = format!("{} port {port}", self.channel.peer.description);
         let (hosts, family) = (self.hosts.clone(), self.options.address_family);
-        Target { addresses: Box::new(move || candidates(&at, &hosts, family)), name, secret }
+        Target { addresses: Box::new(move || candidates(&at, &hosts, family)), name, pass }
     }
 }

@@ -1,6 +1,6 @@
 //! Requests about files by name, and their answers, as messages (protocol 2.12).
 
-use super::message::Bytes;
+use super::message::{Bytes, SecretText};
 use super::printable;
 use crate::listing::{Entry, EntryKind};
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ pub enum FileRequest {
         /// The directory.
         path: Bytes,
         /// The ticket.
-        ticket: String,
+        ticket: SecretText,
         /// Where the server that signed it listens.
         host: String,
         /// Its TCP port.

@@ -4,6 +4,8 @@
 use std::io::{self, Read};
 use std::mem;
 
+use zeroize::Zeroize;
+
 use super::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::secure::ticket::TICKET_LEN_MAX;
@@ -50,10 +52,21 @@ const DATA_BIT: u32 = 1 << 31;
 /// Memory allocated beyond the part of a frame that has arrived, bytes.
 const READ_STEP_BYTES: usize = 16 << 10;
 const LENGTH_BYTES: usize = 4;
+/// Room for an answer without an object: its addresses are a few hundred bytes at most.
+const ACCEPT_BYTES: usize = 4096;
+/// What a message with a ticket is longer than the ticket, bytes at most.
+const TICKET_FRAME_BYTES: usize = 64;
 
-/// One message as a frame.
+/// One message as a frame. A message with a secret fits the memory that is allocated at first, so that no
+/// smaller piece of memory with a part of it is freed.
 pub fn encode(message: &Message) -> Result<Vec<u8>> {
-    let mut frame = vec![0; LENGTH_BYTES];
+    let first = match message {
+        Message::Accept(_) => ACCEPT_BYTES,
+        Message::Ticket { ticket } => ticket.as_str().len() + LENGTH_BYTES + TICKET_FRAME_BYTES,
+        _ => LENGTH_BYTES,
+    };
+    let mut frame = Vec::with_capacity(first);
+    frame.extend_from_slice(&[0; LENGTH_BYTES]);
     serde_json::to_writer(&mut frame, message).map_err(|error| {
         Error::new(
             ErrorKind::Internal,
@@ -177,8 +190,8 @@ impl<R: Read> FrameReader<R> {
         }
         self.read_body(length)?;
         let message = decode(&self.frame, self.length)?;
-        // The memory of a large frame is not kept for the many small ones.
-        self.frame.truncate(0);
+        // A message may hold a secret. The memory of a large frame is not kept for the many small ones.
+        self.frame.zeroize();
         self.frame.shrink_to(READ_STEP_BYTES);
         Ok(Some(Frame::Message(message)))
     }

@@ -39,6 +39,7 @@ pub(crate) struct Kept {
     home: Arc<Mutex<Receiver<Returned>>>,
     back: SyncSender<Returned>,
     carrier: Carrier,
+    key_exchange: Option<&'static str>,
     peer: Peer,
 }
 
@@ -63,12 +64,12 @@ enum Stands {
 impl Kept {
     /// Keeps a channel that is at rest.
     pub(crate) fn new(channel: ControlChannel, side: Side) -> Kept {
-        let ControlChannel { mut reader, writer, carrier, peer, .. } = channel;
+        let ControlChannel { mut reader, writer, carrier, key_exchange, peer, .. } = channel;
         // Of one lease at a time.
         let (back, home) = sync_channel(1);
         let frames = mem::replace(&mut reader.frames, nothing());
         let _ = back.try_send(Returned { frames, stands: Stands::AtRest, data: DataFrames::Refused });
-        Kept { side, writer, home: Arc::new(Mutex::new(home)), back, carrier, peer }
+        Kept { side, writer, home: Arc::new(Mutex::new(home)), back, carrier, key_exchange, peer }
     }
 
     /// Keeps a channel on which a transfer has begun, with the lease of that one.
@@ -99,8 +100,9 @@ impl Kept {
         let lease = Lease { home, back, outlet: self.writer.outlet.clone(), used, stands: None };
         let (peer, unheard) = (self.writer.peer.clone(), self.writer.unheard.clone());
         let reader = ControlReader { frames: nothing(), peer, unheard, inlet: None, lease: Some(lease) };
-        let (carrier, peer) = (self.carrier, self.peer.clone());
-        ControlChannel { reader, writer, exporter: None, carrier, foretold: Foretold::Nothing, peer }
+        let (carrier, key_exchange, peer) = (self.carrier, self.key_exchange, self.peer.clone());
+        let foretold = Foretold::Nothing;
+        ControlChannel { reader, writer, exporter: None, carrier, key_exchange, foretold, peer }
     }
 
     /// Who is at the other end.
@@ -276,6 +278,11 @@ impl Outlet for Leased {
 
     fn set_read_deadline(&self, deadline: Option<Instant>) {
         self.outlet.set_read_deadline(deadline);
+    }
+
+    fn renew_keys(&self) -> io::Result<()> {
+        let _open = self.open()?;
+        self.outlet.renew_keys()
     }
 
     fn set_timeout(&self, timeout: Duration) {

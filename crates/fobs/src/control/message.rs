@@ -13,11 +13,11 @@ use crate::mode::ModeChange;
 use crate::options::sync::SyncOptions;
 use crate::route::WayChange;
 use crate::storage::SourceShape;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use super::bytes::{Bytes, SecretBytes, SecretText};
 
 /// The oldest protocol version that we speak.
 pub const PROTOCOL: u32 = 1;
@@ -44,9 +44,11 @@ pub const EXPAND: &str = "expand";
 pub const STEER: &str = "steer";
 /// The feature of a program that takes, gives and uses tickets (protocol 2.13).
 pub const TICKETS: &str = "tickets";
+/// The feature of a program that derives keys by the second schedule (protocol 3.2).
+pub const KEYS2: &str = "keys2";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 10] =
-    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
+pub const FEATURES: [&str; 11] =
+    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS, KEYS2];
 
 /// What a server that answers to [`ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
 pub const LEVEL: [&str; 10] =
@@ -91,7 +93,7 @@ pub enum Message {
     /// Client, before its request: a ticket takes the place of its key's rights (protocol 2.13).
     Ticket {
         /// As the server signed it.
-        ticket: String,
+        ticket: SecretText,
     },
     /// Client, before its request: what do these paths stand for (protocol 2.9)?
     Expand {
@@ -353,8 +355,10 @@ pub struct Accept {
     pub udp_addresses: Vec<HostPort>,
     /// Where it takes streams over TCP, best first; empty if it takes none.
     pub tcp_addresses: Vec<HostPort>,
-    /// The session secret, 32 bytes, where the channel has no exporter.
-    pub secret: Option<Vec<u8>>,
+    /// The session secret, 32 bytes; none where it is that of the channel's exporter.
+    pub secret: Option<SecretBytes>,
+    /// How keys follow from it ([`KeySchedule::number`](crate::secure::schedule::KeySchedule::number)).
+    pub key_schedule: u8,
     /// `AES-128-GCM` or `ChaCha20-Poly1305`.
     pub cipher: String,
     /// Pull: the sources.
@@ -467,23 +471,6 @@ pub struct Finished {
     /// Bytes of the records of frames that left on streams.
     #[serde(default)]
     pub bytes_framed: u64,
-}
-
-/// Raw bytes, base64 in JSON: paths are of any bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Bytes(pub Vec<u8>);
-
-impl Serialize for Bytes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&STANDARD.encode(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        STANDARD.decode(text).map(Bytes).map_err(serde::de::Error::custom)
-    }
 }
 
 #[cfg(test)]

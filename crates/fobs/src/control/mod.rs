@@ -2,6 +2,7 @@
 //!
 //! A channel has two halves that two threads may use at once. It does not interpret messages.
 
+mod bytes;
 pub(crate) mod files;
 pub mod frame;
 mod lane;
@@ -10,15 +11,18 @@ pub mod message;
 mod outlet;
 pub mod ssh;
 pub mod tls;
+mod wiped;
 mod wire;
 
 use std::fmt;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use zeroize::Zeroizing;
 
 pub(crate) use self::frame::Length;
 use self::frame::{DataFrames, Frame, FrameReader, broken};
@@ -27,10 +31,12 @@ use self::lane::{Inlet, lane};
 pub(crate) use self::lease::{Kept, Side as KeptSide};
 use self::message::{FEATURES, Hello, LEVEL, Message, PROTOCOL, PROTOCOL_NEWEST};
 use self::outlet::{Load, Outlet, StreamOutlet, push_in_time, wait_for};
+use self::wiped::WipedReader;
 use crate::error::{Busy, Error, ErrorKind, Result};
 use crate::options::Carrier;
-use crate::secure::datagram::{Cipher, SessionSecret};
+use crate::secure::datagram::Cipher;
 use crate::secure::identity::PublicKey;
+use crate::secure::schedule::SessionSecret;
 
 /// How long a TLS peer may take over its hello: until then it holds a thread of ours without having been
 /// judged. Over SSH a person may be typing a password meanwhile, so nothing is timed there.
@@ -49,11 +55,13 @@ pub struct ControlChannel {
     pub reader: ControlReader,
     /// The sending half.
     pub writer: ControlWriter,
-    /// The session secret, where the channel itself yields one (TLS); over SSH the `accept` message carries
-    /// it.
+    /// A session secret, where the channel itself yields one (TLS). It is for the first key schedule;
+    /// otherwise the `accept` message carries one.
     pub exporter: Option<SessionSecret>,
     /// How the channel is made.
     pub carrier: Carrier,
+    /// How the channel's own keys were exchanged (TLS only).
+    pub key_exchange: Option<&'static str>,
     /// What the peer's hello will say, where the channel itself tells.
     pub foretold: Foretold,
     /// The other end.
@@ -90,7 +98,7 @@ impl ControlChannel {
         peer: Peer,
     ) -> ControlChannel {
         let outlet = Arc::new(StreamOutlet::new(write));
-        ControlChannel::new(Box::new(BufReader::new(read)), outlet, None, carrier, peer)
+        ControlChannel::new(Box::new(WipedReader::new(read)), outlet, None, carrier, peer)
     }
 
     /// From now on [`ControlReader::recv`] fails with `Timeout` at `deadline`, however the peer spreads its
@@ -128,6 +136,7 @@ impl ControlChannel {
             writer: ControlWriter { outlet, timeout: Arc::new(Mutex::new(WRITE_WAIT)), unheard, peer: name },
             exporter,
             carrier,
+            key_exchange: None,
             foretold: Foretold::Nothing,
             peer,
         }
@@ -227,7 +236,7 @@ impl ControlWriter {
     /// Sends one message; it has left this process when this returns. Waits while the peer takes nothing, and
     /// ends the channel when that takes too long. Not for threads that the path of data needs.
     pub fn send(&self, message: &Message) -> Result<()> {
-        let frame = frame::encode(message)?;
+        let frame = Zeroizing::new(frame::encode(message)?);
         let deadline = Instant::now() + *self.timeout.lock().unwrap_or_else(PoisonError::into_inner);
         push_in_time(&*self.outlet, &frame, deadline)
             .and_then(|mark| wait_for(&*self.outlet, mark, deadline))
@@ -243,7 +252,7 @@ impl ControlWriter {
     /// # Errors
     /// `Connect` if the channel is broken, or if the bytes that wait to be sent are at their limit.
     pub fn post(&self, message: &Message) -> Result<()> {
-        let frame = frame::encode(message)?;
+        let frame = Zeroizing::new(frame::encode(message)?);
         let posted = self.outlet.push(&frame, Load::Message).and_then(|taken| match taken {
             Some(_) => self.outlet.drain().map(|_| ()),
             None => Err(io::Error::other("the other side leaves its messages unread")),
@@ -257,6 +266,12 @@ impl ControlWriter {
         if self.outlet.drain().is_ok() && self.outlet.has_no_message() {
             let _ = self.post(message);
         }
+    }
+
+    /// Has the channel take new keys, where it has any of its own (TLS): what was said before can then not be
+    /// decrypted with those that this process holds. The peer's follow when it has heard of it.
+    pub(crate) fn renew_keys(&self) -> Result<()> {
+        self.outlet.renew_keys().map_err(|error| named(&self.peer, broken(&error)))
     }
 
     /// From now on a peer that takes nothing for this long is gone.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use zeroize::Zeroize;
 
 use super::frame::FRAME_BYTES_MAX;
 
@@ -61,6 +62,11 @@ pub(super) trait Outlet: Send + Sync {
     /// The reader fails at this time; `None` for never.
     fn set_read_deadline(&self, _deadline: Option<Instant>) {}
 
+    /// Takes new keys for what follows, if the stream has keys.
+    fn renew_keys(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// A stream whose peer does not confirm anything for this long is broken.
     fn set_timeout(&self, _timeout: Duration) {}
 }
@@ -105,6 +111,8 @@ impl Waiting {
             match stream.write(&front[..front.len().min(PIECE_BYTES)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
+                    // It may have been a secret.
+                    self.bytes.as_mut_slices().0[..count].zeroize();
                     self.bytes.drain(..count);
                     self.written += count as u64;
                 }

@@ -14,11 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
-use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
+use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, NamedGroup, ServerConfig, ServerConnection};
 
 use self::stream::TlsStream;
 use self::tcp::connect_tcp;
@@ -27,8 +29,8 @@ use super::{ControlChannel, Foretold, Peer};
 use crate::cancel::CancelToken;
 use crate::error::{Busy, Error, ErrorKind, Result};
 use crate::options::{AddressFamily, Carrier};
-use crate::secure::datagram::SessionSecret;
 use crate::secure::identity::{Identity, PublicKey};
+use crate::secure::schedule::SessionSecret;
 
 /// The application protocol that both sides insist on (protocol 2.6).
 pub const ALPN: &[u8] = b"fobs/1";
@@ -39,6 +41,10 @@ pub const ALPN_LEVEL: &[u8] = b"fobs/1+0.2";
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// How keys are exchanged, the preferred one first: a hybrid that holds against quantum computers too.
+/// Clients send shares for both, so a server of any release answers without another round trip.
+const KEY_EXCHANGES: [&dyn SupportedKxGroup; 2] = [X25519MLKEM768, X25519];
+
 /// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
 /// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
 pub fn connect(
@@ -166,18 +172,21 @@ fn establish(
         let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
         let address = socket.peer_addr()?.ip().to_canonical();
         let (key, foretold) = handshake(&mut connection, &socket, deadline, judge)?;
-        let secret = connection
-            .export_keying_material([0; 32], EXPORTER_LABEL, None)
-            .map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
-        Ok((address, key, foretold, SessionSecret::new(secret)))
+        let export = |to: &mut [u8; 32]| {
+            connection.export_keying_material(&mut to[..], EXPORTER_LABEL, None).map(|_| ())
+        };
+        let secret =
+            SessionSecret::filled(export).map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
+        Ok((address, key, foretold, secret))
     })();
     let (address, key, foretold, secret): (IpAddr, PublicKey, Foretold, SessionSecret) =
         established.map_err(|failure| cancel.explain(explain(failure)))?;
+    let key_exchange = connection.negotiated_key_exchange_group().map(|group| name_of(group.name()));
     let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
     let peer = Peer { description, address: Some(address), key: Some(key) };
     let (read, outlet) = stream.split();
     let channel = ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer);
-    Ok(ControlChannel { foretold, ..channel })
+    Ok(ControlChannel { foretold, key_exchange, ..channel })
 }
 
 /// Takes a connection through its handshake; returns the peer's key, and what a server has told of its hello.
@@ -242,14 +251,20 @@ fn unusable_identity(error: &dyn std::error::Error) -> Error {
 }
 
 fn client_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ClientConfig, rustls::Error> {
-    let provider = provider();
+    client_config_with(provider(), identity, alpn)
+}
+
+fn client_config_with(
+    provider: Arc<CryptoProvider>,
+    identity: &Identity,
+    alpn: &[&[u8]],
+) -> std::result::Result<ClientConfig, rustls::Error> {
+    let key = Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(identity)?));
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(RawKeyVerifier::new(&provider)))
-        .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(
-            identity, &provider,
-        )?)));
+        .with_client_cert_resolver(key);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     config.enable_sni = false;
     config.resumption = Resumption::disabled();
@@ -257,13 +272,19 @@ fn client_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<Cli
 }
 
 fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ServerConfig, rustls::Error> {
-    let provider = provider();
+    server_config_with(provider(), identity, alpn)
+}
+
+fn server_config_with(
+    provider: Arc<CryptoProvider>,
+    identity: &Identity,
+    alpn: &[&[u8]],
+) -> std::result::Result<ServerConfig, rustls::Error> {
+    let key = Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(identity)?));
     let mut config = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_client_cert_verifier(Arc::new(RawKeyVerifier::new(&provider)))
-        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(
-            identity, &provider,
-        )?)));
+        .with_cert_resolver(key);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
     // No resumption: every session proves its keys.
     config.send_tls13_tickets = 0;
@@ -272,15 +293,26 @@ fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<Ser
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+    provider_with(&KEY_EXCHANGES)
 }
 
-fn certified(
-    identity: &Identity,
-    provider: &CryptoProvider,
-) -> std::result::Result<Arc<CertifiedKey>, rustls::Error> {
-    let private = PrivatePkcs8KeyDer::from(identity.pkcs8_der().to_vec());
-    let key = provider.key_provider.load_private_key(private.into())?;
+fn provider_with(key_exchanges: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
+    let kx_groups = key_exchanges.to_vec();
+    Arc::new(CryptoProvider { kx_groups, ..rustls::crypto::aws_lc_rs::default_provider() })
+}
+
+/// For people.
+fn name_of(group: NamedGroup) -> &'static str {
+    match group {
+        NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
+        NamedGroup::X25519 => "X25519",
+        _ => "another group",
+    }
+}
+
+/// The key is read in place: a copy would not be wiped.
+fn certified(identity: &Identity) -> std::result::Result<Arc<CertifiedKey>, rustls::Error> {
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(identity.pkcs8_der()))?;
     Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(identity.public().to_spki_der())], key)))
 }
 

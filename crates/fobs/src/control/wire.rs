@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::message::{self, Bytes, HostPort, Message};
+use super::message::{self, Bytes, HostPort, Message, SecretBytes};
 use crate::direction::TransferDirection;
 use crate::explain::Measured;
 use crate::options::sync::SyncOptions;
@@ -270,7 +270,9 @@ pub(super) struct Accept {
     #[serde(default, skip_serializing_if = "is_default")]
     tcp_addresses: Vec<(String, u16)>,
     #[serde(default)]
-    secret: Option<Bytes>,
+    secret: Option<SecretBytes>,
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    keys: u8,
     cipher: String,
     #[serde(default)]
     shape: Shape,
@@ -292,7 +294,8 @@ impl From<Accept> for message::Accept {
         message::Accept {
             udp_addresses: wire.udp_addresses.into_iter().map(address).collect(),
             tcp_addresses: wire.tcp_addresses.into_iter().map(address).collect(),
-            secret: wire.secret.map(|secret| secret.0),
+            secret: wire.secret,
+            key_schedule: wire.keys,
             cipher: wire.cipher,
             shape: wire.shape.into(),
             chunk_limit: wire.chunk_limit,
@@ -310,7 +313,8 @@ impl From<message::Accept> for Accept {
         Accept {
             udp_addresses: accept.udp_addresses.into_iter().map(address).collect(),
             tcp_addresses: accept.tcp_addresses.into_iter().map(address).collect(),
-            secret: accept.secret.map(Bytes),
+            secret: accept.secret,
+            keys: accept.key_schedule,
             cipher: accept.cipher,
             shape: accept.shape.into(),
             chunk_limit: accept.chunk_limit,
@@ -325,6 +329,15 @@ impl From<message::Accept> for Accept {
 /// Whether a member need not be sent: an older peer that does not know it means the same.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// The key schedule of a peer that names none.
+fn first() -> u8 {
+    1
+}
+
+fn is_first(schedule: &u8) -> bool {
+    *schedule == first()
 }
 
 fn yes() -> bool {

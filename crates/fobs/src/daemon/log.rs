@@ -56,8 +56,10 @@ impl Log {
                 key_name = visit.key_name(),
                 work = visit.work(),
                 direction,
+                key_exchange = visit.key_exchange,
                 request = visit.request.as_deref(),
-                "{visit}"
+                "{visit} (key exchange {})",
+                visit.key_exchange.unwrap_or("unknown")
             );
         });
     }

@@ -41,6 +41,8 @@ pub(super) struct Visit {
     stranger: Option<Stranger>,
     key: Option<PublicKey>,
     key_name: String,
+    /// How the keys of its TLS were exchanged.
+    pub(super) key_exchange: Option<&'static str>,
     pub(super) request: Option<String>,
     pub(super) asked: Option<Asked>,
     /// What its transfer has deleted.
@@ -55,6 +57,7 @@ impl Visit {
             stranger: Some(stranger),
             key: None,
             key_name: String::new(),
+            key_exchange: None,
             request: None,
             asked: None,
             deleted: Count::default(),
@@ -391,6 +394,7 @@ impl Daemon {
         let channel = tls::accept(socket, began, &self.identity, &self.stop)?;
         let key = channel.peer.key;
         visit.key = key;
+        visit.key_exchange = channel.key_exchange;
         let known = self.judge(key.as_ref(), visit).map(|line| self.welcome(line, key, visit));
         let mut desk = Desk {
             daemon: self,

@@ -13,7 +13,7 @@ use super::connect;
 use crate::confine;
 use crate::engine::streams::{DoorEvent, NewStream, STREAMS_MAX, StreamIo};
 use crate::error::{Error, ErrorKind};
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream::StreamPass;
 
 /// How long connecting may take: a lost first segment and its repetition (RFC 6298: 1 s) fit.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) addresses: Box<dyn FnOnce() -> Vec<SocketAddr> + Send>,
     /// For messages.
     pub(crate) name: String,
-    pub(crate) secret: StreamSecret,
+    pub(crate) pass: StreamPass,
 }
 
 /// The dialer. Dropping it ends its thread.
@@ -166,13 +166,13 @@ struct Dialing {
 
 impl Dialing {
     fn run(mut self, target: Target) {
-        let Target { addresses, name, secret } = target;
+        let Target { addresses, name, pass } = target;
         let mut addresses = Some(addresses);
         while let Some(missing) = self.await_work() {
             if let Some(find) = addresses.take() {
                 self.known = find();
             }
-            let failed = self.dial(missing).err().or_else(|| self.look(&secret));
+            let failed = self.dial(missing).err().or_else(|| self.look(&pass));
             if let Some(why) = failed {
                 self.fail(&name, &why);
             }
@@ -234,7 +234,7 @@ impl Dialing {
     }
 
     /// Waits a little for the connections that are being made. Why one failed, if that matters.
-    fn look(&mut self, secret: &StreamSecret) -> Option<String> {
+    fn look(&mut self, pass: &StreamPass) -> Option<String> {
         if self.dials.is_empty() {
             return None;
         }
@@ -261,7 +261,7 @@ impl Dialing {
                 None if now < dial.deadline => self.dials.push(dial),
                 None => failed = Some(format!("no answer within {} s", CONNECT_WAIT.as_secs())),
                 Some(Err(error)) => failed = Some(error.to_string()),
-                Some(Ok(())) => match self.open(dial.socket, secret) {
+                Some(Ok(())) => match self.open(dial.socket, pass) {
                     Ok(()) => self.good = Some(dial.to),
                     Err(why) => failed = Some(why),
                 },
@@ -276,11 +276,11 @@ impl Dialing {
     }
 
     /// Says who we are on a new connection, and hands it over.
-    fn open(&mut self, mut socket: TcpStream, secret: &StreamSecret) -> Result<(), String> {
+    fn open(&mut self, mut socket: TcpStream, pass: &StreamPass) -> Result<(), String> {
         let index = u16::try_from(self.next)
             .map_err(|_| "this session has used all 65,535 streams that it may have".to_owned())?;
         self.next += 1;
-        let hello = secret.hello(index);
+        let hello = pass.hello(index);
         let greeted = socket.set_nodelay(true).and_then(|()| socket.write(&hello));
         match greeted {
             Ok(count) if count == hello.len() => {}

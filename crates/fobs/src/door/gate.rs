@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fobs_sys::Waker;
 
 use crate::engine::streams::{NewStream, STREAMS_MAX, StreamIo};
-use crate::secure::stream::{StreamHello, StreamSecret, StreamTag};
+use crate::secure::stream::{StreamHello, StreamPass, StreamTag};
 
 /// Why a stream was not admitted.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
 pub(crate) struct Gate(Arc<Shared>);
 
 struct Shared {
-    secret: StreamSecret,
+    pass: StreamPass,
     /// Most streams at once.
     open_max: u32,
     state: Mutex<GateState>,
@@ -64,14 +64,14 @@ struct GateState {
 }
 
 impl Gate {
-    /// The gate of the session with this secret; `open_max` bounds the streams that are open at once.
-    pub(crate) fn new(secret: StreamSecret, open_max: u32) -> Gate {
-        Gate(Arc::new(Shared { secret, open_max: open_max.min(STREAMS_MAX), state: Mutex::default() }))
+    /// The gate of the session with this pass; `open_max` bounds the streams that are open at once.
+    pub(crate) fn new(pass: StreamPass, open_max: u32) -> Gate {
+        Gate(Arc::new(Shared { pass, open_max: open_max.min(STREAMS_MAX), state: Mutex::default() }))
     }
 
     /// Names the session.
     pub(crate) fn tag(&self) -> StreamTag {
-        self.0.secret.tag()
+        self.0.pass.tag()
     }
 
     /// Admits a stream that began like this.
@@ -80,7 +80,7 @@ impl Gate {
             return Err(Refusal::Unknown);
         }
         // Index 0 is the lane's, which has no first bytes.
-        let index = self.0.secret.check(hello).filter(|index| *index != 0).ok_or(Refusal::Forged)?;
+        let index = self.0.pass.check(hello).filter(|index| *index != 0).ok_or(Refusal::Forged)?;
         socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).map_err(Refusal::Broken)?;
         let mut state = self.state();
         if state.used.contains(&index) {
@@ -125,15 +125,15 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::datagram::SessionSecret;
+    use crate::secure::stream::pass_of;
     use std::net::TcpListener;
 
-    fn secret(byte: u8) -> StreamSecret {
-        StreamSecret::new(&SessionSecret::new([byte; 32]))
+    fn pass(byte: u8) -> StreamPass {
+        pass_of([byte; 32])
     }
 
     fn hello(byte: u8, index: u16) -> StreamHello {
-        StreamHello::parse(&secret(byte).hello(index)).expect("it begins as one")
+        StreamHello::parse(&pass(byte).hello(index)).expect("it begins as one")
     }
 
     fn sockets() -> impl FnMut() -> TcpStream {
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn only_the_sessions_own_streams_are_admitted_and_each_once() {
-        let (gate, mut socket) = (Gate::new(secret(1), STREAMS_MAX), sockets());
+        let (gate, mut socket) = (Gate::new(pass(1), STREAMS_MAX), sockets());
         assert!(matches!(gate.admit(&hello(2, 1), socket()), Err(Refusal::Unknown)));
-        let mut forged = secret(1).hello(1);
+        let mut forged = pass(1).hello(1);
         forged[41] ^= 1;
         let forged = StreamHello::parse(&forged).unwrap();
         assert!(matches!(gate.admit(&forged, socket()), Err(Refusal::Forged)));
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn no_more_are_open_at_once_than_may_be() {
-        let (gate, mut socket) = (Gate::new(secret(1), 3), sockets());
+        let (gate, mut socket) = (Gate::new(pass(1), 3), sockets());
         (1..=3).for_each(|index| gate.admit(&hello(1, index), socket()).unwrap());
         assert!(matches!(gate.admit(&hello(1, 4), socket()), Err(Refusal::Full)));
         gate.closed(9);

@@ -5,19 +5,18 @@ use crate::control::ControlChannel;
 use crate::control::message::Message;
 use crate::control::tests::pair;
 use crate::engine::streams::{Door, DoorEvent, STREAMS_MAX, StreamIo};
-use crate::secure::datagram::SessionSecret;
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream::{StreamPass, pass_of};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-fn secret() -> StreamSecret {
-    StreamSecret::new(&SessionSecret::new([7; 32]))
+fn pass() -> StreamPass {
+    pass_of([7; 32])
 }
 
 fn server(channel: &mut ControlChannel) -> (ServerDoor, SocketAddr) {
     let (lane, mailbox) = channel.open_lane().unwrap();
-    let gate = Gate::new(secret(), STREAMS_MAX);
+    let gate = Gate::new(pass(), STREAMS_MAX);
     let own = Listening::start(Ipv4Addr::LOCALHOST.into(), 0, 1..=1, gate.clone()).unwrap();
     let address = (Ipv4Addr::LOCALHOST, own.port).into();
     let writer = channel.writer.clone();
@@ -28,7 +27,7 @@ fn server(channel: &mut ControlChannel) -> (ServerDoor, SocketAddr) {
 fn client(channel: &mut ControlChannel, addresses: Vec<SocketAddr>) -> ClientDoor {
     let (lane, mailbox) = channel.open_lane().unwrap();
     let addresses = Box::new(move || addresses);
-    let dialer = Dialer::start(Target { addresses, name: "there".to_owned(), secret: secret() }).unwrap();
+    let dialer = Dialer::start(Target { addresses, name: "there".to_owned(), pass: pass() }).unwrap();
     let writer = channel.writer.clone();
     ClientDoor { lane: Some(lane), dialer: Some(dialer), mailbox, writer, server_asks: true }
 }

@@ -10,9 +10,10 @@ use super::Clock;
 use super::lane::Lane;
 use super::remedy::Mendable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret};
+use crate::secure::datagram::{Direction, Opener, Sealer};
 use crate::secure::random_bytes;
 use crate::secure::replay::ReplayWindow;
+use crate::secure::schedule::DatagramKeys;
 use fobs_proto::receiver::{EcnCodepoint, PacketMeta, SocketNote};
 use fobs_proto::sender::{BURST_BYTES_MAX, BURST_MAX, Body, PacketOut};
 use fobs_proto::session::Side;
@@ -42,8 +43,7 @@ pub(crate) struct LinkSetup {
     pub(crate) socket: UdpSocket,
     pub(crate) waker: Waker,
     pub(crate) clock: Clock,
-    pub(crate) secret: SessionSecret,
-    pub(crate) cipher: Cipher,
+    pub(crate) keys: DatagramKeys,
     /// The direction of this side's packets.
     pub(crate) direction: Direction,
     /// Addresses that the peer may have; empty if it sends first.
@@ -153,15 +153,12 @@ struct Inbound {
 
 impl Link {
     pub(crate) fn new(setup: LinkSetup) -> Link {
-        let (ours, theirs) = match setup.direction {
-            Direction::Sender => (Direction::Sender, Direction::Receiver),
-            Direction::Receiver => (Direction::Receiver, Direction::Sender),
-        };
+        let (sealer, opener) = setup.keys.of_end(setup.direction);
         let mut candidates = setup.candidates;
         candidates.truncate(CANDIDATES_MAX);
         let inbound = Inbound {
             clock: setup.clock,
-            opener: Opener::new(&setup.secret, setup.cipher, theirs),
+            opener,
             replay: ReplayWindow::new(),
             largest: None,
             counts_drops: setup.socket.counts_drops(),
@@ -174,7 +171,7 @@ impl Link {
             socket: Arc::new(setup.socket),
             waker: setup.waker,
             clock: setup.clock,
-            sealer: Sealer::new(&setup.secret, setup.cipher, ours),
+            sealer,
             inbound,
             intake: DatagramSource::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
@@ -248,12 +245,16 @@ impl Link {
                 lane.receive(LANE_BATCH, |read, datagram| inbound.take(read, datagram, inbox))
             }
         };
-        count.map_err(|error| {
+        let count = count.map_err(|error| {
             Error::new(
                 ErrorKind::Socket,
                 format!("cannot receive on the UDP socket {}: {error}", self.socket.local_addr()),
             )
-        })
+        })?;
+        match self.inbound.opener.spent() {
+            None => Ok(count),
+            Some(spent) => Err(too_many_forgeries(spent, self.socket.local_addr())),
+        }
     }
 
     /// Seals a burst into the link's buffer; `chunk_bytes` gives a range of a chunk. `None` if a packet is of
@@ -364,6 +365,15 @@ impl Link {
             Error::new(ErrorKind::Socket, format!("cannot wait for the UDP socket: {error}"))
         })
     }
+}
+
+/// A new connection has new keys, so it mends this.
+fn too_many_forgeries(spent: u64, at: SocketAddr) -> Error {
+    let message = format!(
+        "{spent} packets with the numbers of this session came at UDP {at} and were not the peer's, as many as its keys \
+         may refuse (RFC 9001 section 6.6); run the command again for new keys, and have the network stop the forgeries"
+    );
+    Error::new(ErrorKind::Connect, message)
 }
 
 impl Inbound {

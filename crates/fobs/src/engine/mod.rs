@@ -36,6 +36,8 @@ pub(crate) use clock::Clock;
 pub(crate) use endurance::{DeadControl, Endurance};
 pub(crate) use failure::{aborted, refused, tell_abort};
 pub(crate) use fobs_proto::session::CHUNKS_MAX;
+#[cfg(test)]
+pub(crate) use link::Incoming;
 pub(crate) use link::{Link, LinkSetup, PathValidation};
 pub(crate) use receive::{ReceiveJob, receive};
 pub(crate) use remedy::RemedyPolicy;

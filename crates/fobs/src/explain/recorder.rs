@@ -80,7 +80,7 @@ impl Recorder {
     /// Records an event, at the time of the call.
     pub fn record(&mut self, event: &Event) {
         let what = match event {
-            Event::Started { control, transport, cipher, cc } => {
+            Event::Started { control, transport, cipher, cc, key_exchange: _ } => {
                 self.head = Head {
                     control: (*control).to_owned(),
                     transport: (*transport).to_owned(),
@@ -150,7 +150,13 @@ mod tests {
         let mut recorder = Recorder::new();
         recorder.describe(Subject::new(&names, "host:/data", "here", 1_800_000_000));
         for _ in 0..2 {
-            recorder.record(&Event::Started { control: "ssh", transport: "udp", cipher: "x", cc: "auto" });
+            recorder.record(&Event::Started {
+                control: "ssh",
+                key_exchange: None,
+                transport: "udp",
+                cipher: "x",
+                cc: "auto",
+            });
         }
         let mut file = Vec::new();
         let trace = recorder.so_far();

@@ -2,7 +2,7 @@
 
 use super::Call;
 use crate::control::files::FileRequest;
-use crate::control::message::Bytes;
+use crate::control::message::{Bytes, SecretText};
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Entry;
 use crate::options::{Carrier, DEFAULT_TCP_PORT, SignedTicket};
@@ -53,7 +53,7 @@ impl Call<'_> {
     pub fn fetch(self, name: impl AsRef<[u8]>, ticket: &SignedTicket) -> Result<Vec<Entry>> {
         let request = FileRequest::Fetch {
             path: Bytes(self.path(name.as_ref())),
-            ticket: ticket.text.clone(),
+            ticket: SecretText::new(ticket.text.clone()),
             host: ticket.host.clone(),
             port: ticket.port,
             key: Bytes(ticket.key.as_bytes().to_vec()),

@@ -1,15 +1,17 @@
-//! Packet protection (protocol 3.1 to 3.4): one [`Sealer`] and one [`Opener`] per direction.
+//! Packet protection (protocol 3.1 to 3.5): one [`Sealer`] and one [`Opener`] per direction.
 //!
-//! The keys of an epoch follow from the packet number, so that no message is needed. Nothing allocates after
-//! construction, and a packet costs one AEAD operation with cached keys.
+//! The keys of an epoch follow from the packet number, so that no message is needed. A packet costs one AEAD
+//! operation with cached keys, and allocates nothing.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hkdf::{self, HKDF_SHA256};
+use aws_lc_rs::hkdf::Prk;
+use zeroize::Zeroizing;
 
-use super::wipe;
+use super::replay::REPLAY_WINDOW;
+use super::schedule::{Failures, Labels};
 
 /// Bytes that sealing adds to a packet (protocol 3.1).
 pub const TAG_LEN: usize = 16;
@@ -60,51 +62,20 @@ impl Cipher {
         if fast_aes { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 }
     }
 
+    /// Packets and records of a session that may fail to open: the integrity limits of RFC 9001 section 6.6,
+    /// which hold for 64 KiB at once. A million forgeries a second reach the lower one in 19 hours.
+    pub(super) fn failures_max(self) -> u64 {
+        match self {
+            Cipher::Aes128Gcm => 1 << 52,
+            Cipher::ChaCha20Poly1305 => 1 << 36,
+        }
+    }
+
     fn algorithm(self) -> &'static Algorithm {
         match self {
             Cipher::Aes128Gcm => &AES_128_GCM,
             Cipher::ChaCha20Poly1305 => &CHACHA20_POLY1305,
         }
-    }
-}
-
-/// The 32 bytes that all keys of a session come from (protocol 3.2). Wiped when dropped, never printed.
-pub struct SessionSecret([u8; 32]);
-
-impl SessionSecret {
-    /// The secret of the TLS exporter or of the `accept` message.
-    pub fn new(bytes: [u8; 32]) -> SessionSecret {
-        SessionSecret(bytes)
-    }
-
-    /// A fresh secret from the operating system.
-    ///
-    /// # Panics
-    /// If the operating system provides no randomness.
-    pub fn random() -> SessionSecret {
-        SessionSecret(super::random_bytes())
-    }
-
-    /// The bytes themselves, for the `accept` message over SSH.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// What all keys of the session are expanded from.
-    pub(super) fn extract(&self) -> hkdf::Prk {
-        hkdf::Salt::new(HKDF_SHA256, b"fobs v1").extract(&self.0)
-    }
-}
-
-impl Drop for SessionSecret {
-    fn drop(&mut self) {
-        wipe(&mut self.0);
-    }
-}
-
-impl fmt::Debug for SessionSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionSecret(..)")
     }
 }
 
@@ -118,11 +89,11 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// The info string of the first traffic secret (protocol 3.2).
-    fn label(self) -> &'static [u8] {
+    /// What the label of its first traffic secret says (protocol 3.2).
+    pub(super) fn label(self) -> &'static str {
         match self {
-            Direction::Sender => b"fobs sender",
-            Direction::Receiver => b"fobs receiver",
+            Direction::Sender => "sender",
+            Direction::Receiver => "receiver",
         }
     }
 }
@@ -137,11 +108,7 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    /// Keys for the packets that `direction` emits.
-    pub fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Sealer {
-        Sealer::of(Ratchet::new(secret, cipher, direction))
-    }
-
+    /// Takes the keys of a direction.
     pub(super) fn of(mut ratchet: Ratchet) -> Sealer {
         let keys = ratchet.advance();
         Sealer { ratchet, keys, next: 0 }
@@ -188,18 +155,23 @@ pub struct Opener {
     /// Keys of consecutive epochs: the previous, the current, and later ones that were tried. Those are kept,
     /// so that many forgeries cost one derivation.
     epochs: VecDeque<EpochKeys>,
+    /// The first packet number that makes keys useless.
+    forget_at: u64,
+    failures: Failures,
 }
 
 impl Opener {
-    /// Keys for the packets that `direction` emits.
-    pub fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Opener {
-        Opener::of(Ratchet::new(secret, cipher, direction))
-    }
-
-    pub(super) fn of(mut ratchet: Ratchet) -> Opener {
+    /// Takes the keys of a direction. What fails to open is added to `failures`.
+    pub(super) fn of(mut ratchet: Ratchet, failures: Failures) -> Opener {
         let mut epochs = VecDeque::with_capacity(2 + EPOCHS_AHEAD_MAX as usize);
         epochs.push_back(ratchet.advance());
-        Opener { ratchet, current: 0, epochs }
+        Opener { ratchet, current: 0, epochs, forget_at: 1 << EPOCH_BITS, failures }
+    }
+
+    /// The number of packets and records that may fail to open in this session, once as many have: more are
+    /// not to be tried, because each is a guess (RFC 9001 section 6.6).
+    pub fn spent(&self) -> Option<u64> {
+        self.failures.spent()
     }
 
     /// Authenticates and decrypts `sealed` into `body`, which is shorter by [`TAG_LEN`]. False for a packet
@@ -221,16 +193,31 @@ impl Opener {
         }
         let keys = &self.epochs[(epoch - oldest) as usize];
         let (secret, tag) = sealed.split_at_checked(sealed.len().checked_sub(TAG_LEN)?)?;
-        keys.key
-            .open_separate_gather(keys.nonce(packet_number), Aad::from(header), secret, tag, body)
-            .ok()?;
-        if epoch > self.current {
-            self.current = epoch;
-            while self.epochs.front().is_some_and(|oldest| oldest.epoch + 1 < epoch) {
-                self.epochs.pop_front();
-            }
+        let opened =
+            keys.key.open_separate_gather(keys.nonce(packet_number), Aad::from(header), secret, tag, body);
+        if opened.is_err() {
+            self.failures.add();
+            return None;
+        }
+        if packet_number >= self.forget_at {
+            self.forget(packet_number, epoch);
         }
         Some(())
+    }
+
+    /// Forgets the keys of epochs whose packets would be dropped: those before the previous one, and the
+    /// previous one too once it is behind the replay window.
+    fn forget(&mut self, packet_number: u64, epoch: u64) {
+        self.current = epoch;
+        let behind_window = (epoch << EPOCH_BITS) + REPLAY_WINDOW;
+        let (kept, next) = match packet_number >= behind_window {
+            true => (epoch, (epoch + 1) << EPOCH_BITS),
+            false => (epoch - 1, behind_window),
+        };
+        while self.epochs.front().is_some_and(|oldest| oldest.epoch < kept) {
+            self.epochs.pop_front();
+        }
+        self.forget_at = next;
     }
 }
 
@@ -238,7 +225,7 @@ impl Opener {
 struct EpochKeys {
     epoch: u64,
     key: LessSafeKey,
-    iv: [u8; 12],
+    iv: Zeroizing<[u8; 12]>,
 }
 
 impl EpochKeys {
@@ -246,7 +233,7 @@ impl EpochKeys {
     fn nonce(&self, packet_number: u64) -> Nonce {
         // Written as two words, because the cipher reads eight bytes at once and need not wait for single
         // stores.
-        let [iv @ .., a, b, c, d] = self.iv;
+        let [iv @ .., a, b, c, d] = *self.iv;
         let high = u64::from_be_bytes(iv) ^ (packet_number >> 32);
         let low = u32::from_be_bytes([a, b, c, d]) ^ packet_number as u32;
         let mut nonce = [0; 12];
@@ -265,34 +252,29 @@ impl fmt::Debug for EpochKeys {
 /// The chain of traffic secrets (protocol 3.2). It holds the secret of an epoch only until the keys of that
 /// epoch are made, so that it cannot decrypt earlier packets.
 pub(super) struct Ratchet {
-    cipher: Cipher,
-    traffic: hkdf::Prk,
+    labels: Labels,
+    traffic: Prk,
     next_epoch: u64,
 }
 
 impl Ratchet {
-    fn new(secret: &SessionSecret, cipher: Cipher, direction: Direction) -> Ratchet {
-        Ratchet::of(cipher, next_secret(&secret.extract(), direction.label()))
-    }
-
     /// A chain that begins with this traffic secret.
-    pub(super) fn of(cipher: Cipher, traffic: hkdf::Prk) -> Ratchet {
-        Ratchet { cipher, traffic, next_epoch: 0 }
+    pub(super) fn of(labels: Labels, traffic: Prk) -> Ratchet {
+        Ratchet { labels, traffic, next_epoch: 0 }
     }
 
     /// The keys of `next_epoch`; advances to the one after.
     fn advance(&mut self) -> EpochKeys {
-        let algorithm = self.cipher.algorithm();
-        let mut key = [0; 32];
+        let algorithm = self.labels.cipher.algorithm();
+        let mut key = Zeroizing::new([0; 32]);
         let key_bytes = &mut key[..algorithm.key_len()];
-        expand(&self.traffic, b"fobs key", key_bytes);
+        self.labels.fill(&self.traffic, "key", key_bytes);
         let unbound = UnboundKey::new(algorithm, key_bytes).expect("the key has the algorithm's length");
-        wipe(&mut key);
-        let mut iv = [0; 12];
-        expand(&self.traffic, b"fobs iv", &mut iv);
+        let mut iv = Zeroizing::new([0; 12]);
+        self.labels.fill(&self.traffic, "iv", &mut *iv);
 
         let epoch = self.next_epoch;
-        self.traffic = next_secret(&self.traffic, b"fobs next");
+        self.traffic = self.labels.next(&self.traffic, "next");
         self.next_epoch += 1;
         EpochKeys { epoch, key: LessSafeKey::new(unbound), iv }
     }
@@ -300,27 +282,8 @@ impl Ratchet {
 
 impl fmt::Debug for Ratchet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ratchet({}, next epoch {})", self.cipher.name(), self.next_epoch)
+        write!(f, "Ratchet({}, next epoch {})", self.labels.cipher.name(), self.next_epoch)
     }
-}
-
-struct OutputLen(usize);
-
-impl hkdf::KeyType for OutputLen {
-    fn len(&self) -> usize {
-        self.0
-    }
-}
-
-pub(super) fn expand(secret: &hkdf::Prk, info: &[u8], output: &mut [u8]) {
-    secret
-        .expand(&[info], OutputLen(output.len()))
-        .and_then(|material| material.fill(output))
-        .expect("the output is far shorter than 255 hashes");
-}
-
-pub(super) fn next_secret(secret: &hkdf::Prk, info: &[u8]) -> hkdf::Prk {
-    secret.expand(&[info], HKDF_SHA256).expect("one hash of output is always allowed").into()
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::{config_directory, make_private_parent, read_bounded, wipe};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{config_directory, make_private_parent, read_bounded};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The first word of a public key's line.
@@ -65,7 +67,7 @@ pub fn load_or_generate(path: &Path) -> Result<(Identity, Provenance)> {
 /// An Ed25519 key pair.
 pub struct Identity {
     /// PKCS#8, DER. Wiped on drop.
-    pkcs8: Vec<u8>,
+    pkcs8: Zeroizing<Vec<u8>>,
     public: PublicKey,
 }
 
@@ -77,7 +79,7 @@ impl Identity {
     pub fn generate() -> Identity {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
             .expect("the operating system gives random bytes");
-        Identity::from_pkcs8(document.as_ref().to_vec()).expect("a key just made is well formed")
+        Identity::from_pkcs8(document.as_ref()).expect("a key just made is well formed")
     }
 
     /// Reads a key pair from a PEM file (`PRIVATE KEY`, PKCS#8), as [`save`](Self::save) and
@@ -96,10 +98,8 @@ impl Identity {
             let why = format!("its mode is {:04o}, so others can get at the key", metadata.mode() & 0o7777);
             return Err(cannot(&why, &format!("; run: chmod 600 {}", shell_quoted(path))));
         }
-        let mut pem = read_bounded(&file, IDENTITY_FILE_BYTES_MAX).map_err(|error| cannot(&error, ""))?;
-        let identity = Identity::from_pem(&pem);
-        wipe(&mut pem);
-        identity.ok_or_else(|| {
+        let pem = read_bounded(&file, IDENTITY_FILE_BYTES_MAX).map_err(|error| cannot(&error, ""))?;
+        Identity::from_pem(&Zeroizing::new(pem)).ok_or_else(|| {
             cannot(
                 &"it holds no Ed25519 key in PEM (PRIVATE KEY, PKCS#8)",
                 "; name another file or make a new identity",
@@ -125,21 +125,16 @@ impl Identity {
 
     /// The first private key of a PEM file, if it is an Ed25519 key.
     pub(crate) fn from_pem(pem: &[u8]) -> Option<Identity> {
-        let der = PrivatePkcs8KeyDer::from_pem_slice(pem).ok()?;
-        Identity::from_pkcs8(der.secret_pkcs8_der().to_vec())
+        let mut der = PrivatePkcs8KeyDer::from_pem_slice(pem).ok()?;
+        let identity = Identity::from_pkcs8(der.secret_pkcs8_der());
+        der.zeroize();
+        identity
     }
 
-    fn from_pkcs8(mut pkcs8: Vec<u8>) -> Option<Identity> {
-        match Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pkcs8) {
-            Ok(pair) => {
-                let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
-                Some(Identity { pkcs8, public })
-            }
-            Err(_) => {
-                wipe(&mut pkcs8);
-                None
-            }
-        }
+    fn from_pkcs8(pkcs8: &[u8]) -> Option<Identity> {
+        let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).ok()?;
+        let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
+        Some(Identity { pkcs8: Zeroizing::new(pkcs8.to_vec()), public })
     }
 
     /// The file is written beside and then linked, so that no other process ever reads a partial key.
@@ -148,21 +143,13 @@ impl Identity {
         let beside = beside(path);
         let written = (|| {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            let mut pem = pem_private_key(&self.pkcs8);
-            let result = file.write_all(&pem).and_then(|()| file.sync_all());
-            wipe(&mut pem);
-            result?;
+            let pem = Zeroizing::new(pem_private_key(&self.pkcs8));
+            file.write_all(&pem).and_then(|()| file.sync_all())?;
             std::fs::hard_link(&beside, path)
         })();
         // Only the link matters; a file that is left over has mode 0600.
         let _ = std::fs::remove_file(&beside);
         written
-    }
-}
-
-impl Drop for Identity {
-    fn drop(&mut self) {
-        wipe(&mut self.pkcs8);
     }
 }
 
@@ -260,7 +247,7 @@ fn beside(path: &Path) -> PathBuf {
 
 /// PEM of RFC 7468: base64 in lines of 64.
 fn pem_private_key(pkcs8: &[u8]) -> Vec<u8> {
-    let mut encoded = STANDARD.encode(pkcs8).into_bytes();
+    let encoded = Zeroizing::new(STANDARD.encode(pkcs8).into_bytes());
     // Allocated once, so that no smaller buffer with a part of the secret is freed.
     let mut pem = Vec::with_capacity(2 * encoded.len() + 64);
     pem.extend(b"-----BEGIN PRIVATE KEY-----\n");
@@ -269,7 +256,6 @@ fn pem_private_key(pkcs8: &[u8]) -> Vec<u8> {
         pem.push(b'\n');
     }
     pem.extend(b"-----END PRIVATE KEY-----\n");
-    wipe(&mut encoded);
     pem
 }
 

@@ -1,6 +1,6 @@
-//! Keys: packet protection ([`datagram`], [`replay`]), streams ([`stream`]), key pairs of hosts and users
-//! ([`identity`]), the client keys that a server accepts ([`authorized_keys`]) and the server keys that a
-//! client expects ([`known_hosts`]).
+//! Keys: how they follow from a secret ([`schedule`]), packet protection ([`datagram`], [`replay`]), streams
+//! ([`stream`], [`stream_keys`]), key pairs of hosts and users ([`identity`]), the client keys that a server
+//! accepts ([`authorized_keys`]) and the server keys that a client expects ([`known_hosts`]).
 //!
 //! It uses no sockets and no sessions. Its files are small and are read whole, with a bound.
 
@@ -9,7 +9,9 @@ pub mod datagram;
 pub mod identity;
 pub mod known_hosts;
 pub mod replay;
+pub mod schedule;
 pub mod stream;
+pub mod stream_keys;
 pub(crate) mod ticket;
 
 use std::fs::File;
@@ -58,17 +60,13 @@ pub(crate) fn random_bytes<const LEN: usize>() -> [u8; LEN] {
 
 /// Reads a whole file; `FileTooLarge` above `limit` bytes.
 fn read_bounded(file: &File, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    // Room for all of it at once: the file may hold a key, and a vector that grows leaves parts behind in
+    // memory.
+    let expected = file.metadata()?.len().min(limit) as usize;
+    let mut bytes = Vec::with_capacity(expected + 1);
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
     }
     Ok(bytes)
-}
-
-/// Overwrites secret bytes before they are freed. The compiler must keep the writes, but copies that earlier
-/// moves left in memory are out of reach.
-fn wipe(bytes: &mut [u8]) {
-    bytes.fill(0);
-    std::hint::black_box(bytes);
 }

@@ -1,12 +1,11 @@
-//! Protection of streams (protocol 10): the first bytes of a stream, and the keys of its records.
-//!
-//! All follows from the session's secret, so a stream needs no handshake. Each direction of each stream has
-//! keys of its own, and an index is used once in a session, so no nonce repeats.
+//! The first bytes of a stream (protocol 11.3). They prove that it belongs to a session; the keys of its
+//! records are in [`stream_keys`](super::stream_keys).
 
-use super::datagram::{Cipher, Direction, Opener, Ratchet, Sealer, SessionSecret, expand, next_secret};
-use aws_lc_rs::hkdf;
+use super::schedule::Labels;
+use aws_lc_rs::hkdf::Prk;
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use std::fmt;
+use zeroize::Zeroizing;
 
 /// Begins every stream; a TLS connection begins with 0x16.
 pub const STREAM_MAGIC: [u8; 8] = *b"FOBSTRM1";
@@ -30,10 +29,10 @@ pub struct StreamTag(pub [u8; STREAM_TAG_LEN]);
 #[derive(Debug, Clone, Copy)]
 pub struct StreamHello([u8; STREAM_HELLO_LEN]);
 
-/// What the keys of a session's streams come from.
+/// What both ends of a session make and check the first bytes of its streams with. No other key follows from
+/// it.
 #[derive(Clone)]
-pub struct StreamSecret {
-    extracted: hkdf::Prk,
+pub struct StreamPass {
     tag: StreamTag,
     mac: hmac::Key,
 }
@@ -56,17 +55,13 @@ impl StreamHello {
     }
 }
 
-impl StreamSecret {
-    /// The streams of the session with this secret.
-    pub fn new(secret: &SessionSecret) -> StreamSecret {
-        let extracted = secret.extract();
+impl StreamPass {
+    pub(super) fn new(labels: Labels, extracted: &Prk) -> StreamPass {
         let mut tag = [0; STREAM_TAG_LEN];
-        expand(&extracted, b"fobs stream tag", &mut tag);
-        let mut key = [0; 32];
-        expand(&extracted, b"fobs stream mac", &mut key);
-        let mac = hmac::Key::new(HMAC_SHA256, &key);
-        super::wipe(&mut key);
-        StreamSecret { extracted, tag: StreamTag(tag), mac }
+        labels.fill(extracted, "stream tag", &mut tag);
+        let mut key = Zeroizing::new([0; 32]);
+        labels.fill(extracted, "stream mac", &mut *key);
+        StreamPass { tag: StreamTag(tag), mac: hmac::Key::new(HMAC_SHA256, &*key) }
     }
 
     /// The session's name.
@@ -92,90 +87,60 @@ impl StreamSecret {
         let expected = self.hello(index);
         aws_lc_rs::constant_time::verify_slices_are_equal(&expected, &hello.0).ok().map(|()| index)
     }
+}
 
-    /// Seals what `direction` writes into a stream. Its "packet numbers" are the records' places, from 0.
-    pub fn sealer(&self, cipher: Cipher, index: u16, direction: Direction) -> Sealer {
-        Sealer::of(self.ratchet(cipher, index, direction))
-    }
-
-    /// Opens what `direction` writes into a stream.
-    pub fn opener(&self, cipher: Cipher, index: u16, direction: Direction) -> Opener {
-        Opener::of(self.ratchet(cipher, index, direction))
-    }
-
-    fn ratchet(&self, cipher: Cipher, index: u16, direction: Direction) -> Ratchet {
-        let [high, low] = index.to_be_bytes();
-        let direction = match direction {
-            Direction::Sender => 0,
-            Direction::Receiver => 1,
-        };
-        // 14 bytes, and no other label is as long.
-        let info = [b"fobs stream".as_slice(), &[high, low, direction]].concat();
-        Ratchet::of(cipher, next_secret(&self.extracted, &info))
+impl fmt::Debug for StreamPass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamPass({:?}, ..)", self.tag)
     }
 }
 
-impl fmt::Debug for StreamSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StreamSecret({:?}, ..)", self.tag)
-    }
+/// That of a session with this secret.
+#[cfg(test)]
+pub(crate) fn pass_of(secret: [u8; 32]) -> StreamPass {
+    use super::schedule::{KeySchedule, SessionKeys, SessionSecret};
+    let (secret, cipher) = (SessionSecret::new(secret), super::datagram::Cipher::Aes128Gcm);
+    SessionKeys::derive(secret, KeySchedule::Second, cipher).streams.pass().clone()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::datagram::TAG_LEN;
+    use crate::secure::datagram::Cipher;
+    use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 
-    const CIPHER: Cipher = Cipher::ChaCha20Poly1305;
-
-    fn secret(byte: u8) -> StreamSecret {
-        StreamSecret::new(&SessionSecret::new([byte; 32]))
+    fn pass(byte: u8, schedule: KeySchedule) -> StreamPass {
+        let secret = SessionSecret::new([byte; 32]);
+        SessionKeys::derive(secret, schedule, Cipher::Aes128Gcm).streams.pass().clone()
     }
 
-    fn checked(secret: &StreamSecret, bytes: &[u8; STREAM_HELLO_LEN]) -> Option<u16> {
-        secret.check(&StreamHello::parse(bytes)?)
+    fn checked(pass: &StreamPass, bytes: &[u8; STREAM_HELLO_LEN]) -> Option<u16> {
+        pass.check(&StreamHello::parse(bytes)?)
     }
 
     #[test]
     fn a_hello_names_its_session_and_its_stream() {
-        let ours = secret(1);
-        for index in [0, 1, 256, u16::MAX] {
-            let hello = ours.hello(index);
-            assert_eq!(StreamHello::parse(&hello).unwrap().tag(), ours.tag());
-            assert_eq!(checked(&ours, &hello), Some(index));
-            assert_eq!(checked(&secret(2), &hello), None, "of another session");
+        for schedule in [KeySchedule::First, KeySchedule::Second] {
+            let (ours, other) = (pass(1, schedule), pass(2, schedule));
+            for index in [0, 1, 256, u16::MAX] {
+                let hello = ours.hello(index);
+                assert_eq!(StreamHello::parse(&hello).unwrap().tag(), ours.tag());
+                assert_eq!(checked(&ours, &hello), Some(index));
+                assert_eq!(checked(&other, &hello), None, "of another session");
+            }
+            assert_ne!(ours.tag(), other.tag());
         }
-        assert_ne!(ours.tag(), secret(2).tag());
+        assert_ne!(pass(1, KeySchedule::First).tag(), pass(1, KeySchedule::Second).tag());
     }
 
     #[test]
     fn a_hello_with_any_bit_changed_is_refused() {
-        let ours = secret(1);
+        let ours = pass(1, KeySchedule::Second);
         let hello = ours.hello(7);
         for bit in 0..8 * STREAM_HELLO_LEN {
             let mut changed = hello;
             changed[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(checked(&ours, &changed), None, "bit {bit}");
         }
-    }
-
-    #[test]
-    fn only_the_same_stream_and_direction_opens_a_record() {
-        let ours = secret(1);
-        let mut sealed = [0; 5 + TAG_LEN];
-        ours.sealer(CIPHER, 3, Direction::Sender).seal(0, b"head", b"hello", &mut sealed);
-        let opens = |secret: &StreamSecret, index, direction, number| {
-            let mut body = [0; 5];
-            secret.opener(CIPHER, index, direction).open(number, b"head", &sealed, &mut body)
-                && body == *b"hello"
-        };
-        assert!(opens(&ours, 3, Direction::Sender, 0));
-        assert!(!opens(&ours, 4, Direction::Sender, 0));
-        assert!(!opens(&ours, 3, Direction::Receiver, 0));
-        assert!(!opens(&ours, 3, Direction::Sender, 1));
-        assert!(!opens(&secret(2), 3, Direction::Sender, 0));
-        // Nor do the keys of datagrams.
-        let mut datagrams = Opener::new(&SessionSecret::new([1; 32]), CIPHER, Direction::Sender);
-        assert!(!datagrams.open(0, b"head", &sealed, &mut [0; 5]));
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn send(
         udp_addresses: Vec::new(),
         tcp_addresses: Vec::new(),
         secret: None,
+        key_schedule: 1,
         cipher: String::new(),
         shape: Some(shape),
         chunk_limit: 0,

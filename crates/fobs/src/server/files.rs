@@ -69,7 +69,7 @@ pub(super) fn serve(
             entries.push(fetch::as_entry(host.sign(&ticket)?.into_bytes()));
         }
         FileRequest::Fetch { path, ticket, host: name, port, key } => {
-            let (text, key) = (ticket.clone(), fetch::key_of(key)?);
+            let (text, key) = (ticket.as_str().to_owned(), fetch::key_of(key)?);
             let ticket = SignedTicket { text, host: name.clone(), port: *port, key };
             let identity = host.own_identity()?;
             let peer = channel.peer.key.as_ref();

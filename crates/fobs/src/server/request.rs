@@ -95,7 +95,7 @@ pub(super) fn hear_request(
     channel.set_read_deadline(Some(Instant::now() + wait));
     let mut first = channel.reader.recv()?;
     if let Some(Message::Ticket { ticket }) = first {
-        host.redeem(&ticket)?;
+        host.redeem(ticket.as_str())?;
         channel.reader.bound(Length::Full);
         first = channel.reader.recv()?;
     }

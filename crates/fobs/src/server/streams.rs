@@ -11,7 +11,7 @@ use crate::engine::streams::{Allotment, StreamSetup};
 use crate::error::Result;
 use crate::options::{STREAMS_MAX, Transport};
 use crate::secure::datagram::Direction;
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream_keys::StreamKeys;
 use crate::session::{choice_of, stream_target, tcp_tuning, transport_of};
 
 /// How streams over TCP get in.
@@ -35,13 +35,14 @@ pub(crate) struct SharedPort {
 pub(crate) const PORT_OF_THE_CHANNEL: u16 = 0;
 
 /// What the session needs for streams, and where they get in; `None` where the client does not know or want
-/// them. `ports` are those that the session may bind in.
+/// them: their keys are gone then. `ports` are those that the session may bind in.
 pub(super) fn offer(
     channel: &mut ControlChannel,
     hello: &Hello,
     open: &Open,
     entrance: StreamEntrance,
     link: &LinkSetup,
+    keys: StreamKeys,
     ports: (u16, u16),
 ) -> Result<Option<(StreamSetup, Vec<HostPort>)>> {
     let transport = transport_of(&open.sending)?;
@@ -50,12 +51,11 @@ pub(super) fn offer(
     };
     let tuning = tcp_tuning(&open.sending, written_here(open.direction))?;
     let (lane, mailbox) = channel.open_lane()?;
-    let secret = StreamSecret::new(&link.secret);
     let open_max = match &entrance {
         StreamEntrance::Own => STREAMS_MAX,
         StreamEntrance::Shared(port) => port.open_max,
     };
-    let gate = Gate::new(secret.clone(), open_max);
+    let gate = Gate::new(keys.pass().clone(), open_max);
     let local = link.socket.local_addr();
     let (entrance, port) = match (transport, entrance) {
         (Transport::Channel, _) => (None, None),
@@ -72,10 +72,9 @@ pub(super) fn offer(
         asked: 0,
     };
     let addresses = port.map(|port| HostPort { host: None, port }).into_iter().collect();
-    let cipher = link.cipher;
     let target = stream_target(open.sending.priority.as_deref());
     let allotment = Allotment::default();
-    let setup = StreamSetup { choice, target, door: Box::new(door), secret, cipher, allotment, tuning };
+    let setup = StreamSetup { choice, target, door: Box::new(door), keys, allotment, tuning };
     Ok(Some((setup, addresses)))
 }
 

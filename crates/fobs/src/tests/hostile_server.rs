@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fobs_proto::wire::Header;
 
-use crate::control::message::{Accept, Hello, HostPort, Message};
+use crate::control::message::{Accept, Hello, HostPort, Message, SecretBytes};
 use crate::control::{ControlChannel, hello, tls};
 use crate::error::{Error, ErrorKind};
 use crate::event::{Event, EventSink};
@@ -172,6 +172,7 @@ fn accept_at(port: u16) -> Accept {
         udp_addresses: vec![HostPort { host: None, port }],
         tcp_addresses: Vec::new(),
         secret: None,
+        key_schedule: 1,
         cipher: "AES-128-GCM".to_owned(),
         shape: Some(SourceShape::Paths { count: 1, contents: false }),
         chunk_limit: 40,
@@ -300,6 +301,13 @@ fn answers_that_cannot_be_are_refused_with_a_reason() {
             Accept { udp_addresses: named("no such host", 1), ..accept_at(1) },
             ErrorKind::Connect,
             "no address",
+        ),
+        (Accept { key_schedule: 3, ..accept_at(1) }, ErrorKind::Protocol, "derives keys in a way"),
+        (Accept { key_schedule: 2, ..accept_at(1) }, ErrorKind::Protocol, "sent no session secret"),
+        (
+            Accept { key_schedule: 2, secret: Some(SecretBytes::new(&[7; 31])), ..accept_at(1) },
+            ErrorKind::Protocol,
+            "secret of a wrong length",
         ),
     ];
     for (accept, kind, says) in cases {

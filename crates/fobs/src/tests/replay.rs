@@ -125,7 +125,7 @@ fn against_recorded_server(release: &Path, scenario: &str) {
 }
 
 /// A login over ssh from this host.
-struct Login;
+pub(super) struct Login;
 
 impl Host for Login {
     fn expand(&mut self, paths: &[Vec<u8>], _role: PathRole) -> Result<Vec<Vec<u8>>> {

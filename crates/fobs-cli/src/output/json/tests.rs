@@ -18,7 +18,14 @@ fn written(events: impl IntoIterator<Item = Event>) -> Vec<Value> {
 fn events_become_lines() {
     let failed = FileError { path: b"bad\xff".to_vec(), message: "no \"right\"\n".to_owned() };
     let events = [
-        Event::Started { control: "tls", transport: "udp", cipher: "AES-128-GCM", cc: "auto" },
+        Event::Started {
+            control: "tls",
+            key_exchange: Some("X25519MLKEM768"),
+            transport: "udp",
+            cipher: "AES-128-GCM",
+            cc: "auto",
+        },
+        Event::Started { control: "ssh", key_exchange: None, transport: "tcp", cipher: "x", cc: "auto" },
         Event::Progress(Progress {
             path: Some(b"a".to_vec()),
             bytes: 1,
@@ -30,7 +37,9 @@ fn events_become_lines() {
         Event::Notice("pinned".to_owned()),
     ];
     let expected = [
-        json!({"v": 1, "event": "start", "control": "tls", "transport": "udp", "cipher": "AES-128-GCM", "cc": "auto"}),
+        json!({"v": 1, "event": "start", "control": "tls", "key_exchange": "X25519MLKEM768", "transport": "udp",
+               "cipher": "AES-128-GCM", "cc": "auto"}),
+        json!({"v": 1, "event": "start", "control": "ssh", "transport": "tcp", "cipher": "x", "cc": "auto"}),
         json!({"v": 1, "event": "progress", "path": "a", "bytes": 1, "bytes_known": 0, "scan_complete": false,
                "files": 0, "rate_bps": 0.0, "rtt_ms": 0.0, "loss_rate": 0.0, "waste": 0.0, "streams": 0}),
         json!({"v": 1, "event": "file", "path": "é", "bytes": 7, "root": "0f".repeat(32)}),

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::message::{Bytes, Hello};
+use super::super::message::{Accept, Bytes, Hello, HostPort, SecretBytes, SecretText};
 use super::*;
 
 /// Hands out a stream in pieces of one to `step` bytes, with an interruption between any two.
@@ -258,5 +258,28 @@ proptest! {
         let message = Message::Hello(Hello { protocol, newest: None, program, fast_aes, features: Vec::new() });
         let frame = encode(&message).unwrap();
         prop_assert_eq!(FrameReader::new(frame.as_slice()).read(), Ok(Some(message)));
+    }
+}
+
+#[test]
+fn a_frame_with_a_secret_is_written_to_one_piece_of_memory() {
+    let at = |index: u16| HostPort { host: Some("fe80::1234:5678:9abc:def0".to_owned()), port: index };
+    let accept = Message::Accept(Accept {
+        udp_addresses: (0..16).map(at).collect(),
+        tcp_addresses: (0..16).map(at).collect(),
+        secret: Some(SecretBytes::new(&[7; 32])),
+        key_schedule: 2,
+        cipher: "ChaCha20-Poly1305".to_owned(),
+        shape: None,
+        chunk_limit: u32::MAX,
+        survey: true,
+        limit_bps: Some(u64::MAX),
+        withholds: true,
+        object: None,
+    });
+    let ticket = Message::Ticket { ticket: SecretText::new("x".repeat(500_000)) };
+    for (message, first) in [(accept, ACCEPT_BYTES), (ticket, 500_000 + LENGTH_BYTES + TICKET_FRAME_BYTES)] {
+        let frame = encode(&message).unwrap();
+        assert_eq!(frame.capacity(), first, "it has grown: {} bytes", frame.len());
     }
 }

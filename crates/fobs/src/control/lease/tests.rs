@@ -109,7 +109,7 @@ fn the_end_of_the_channel_is_one_for_all_leases() {
 #[test]
 fn the_secret_of_the_channel_is_for_no_lease() {
     let (mut left, _right) = pair();
-    left.exporter = Some(crate::secure::datagram::SessionSecret::new([7; 32]));
+    left.exporter = Some(crate::secure::schedule::SessionSecret::new([7; 32]));
     let mut kept = Kept::new(left, Side::Client);
     assert!(kept.lease().exporter.is_none(), "the other side may not have the same first one");
 }

@@ -177,6 +177,17 @@ impl Outlet for TlsStream {
         *self.read_deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
+    /// With a request for the peer's new keys (RFC 8446 section 4.6.3). They come with its next message;
+    /// what it has sent until then is no secret of ours.
+    fn renew_keys(&self) -> io::Result<()> {
+        let mut outgoing = self.outgoing();
+        if self.closed.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.connection().refresh_traffic_keys().map_err(io::Error::other)?;
+        self.write_some(&mut outgoing).map(|_| ())
+    }
+
     fn set_timeout(&self, timeout: Duration) {
         super::tcp::set_timeout(&self.socket, timeout);
     }

@@ -1,3 +1,5 @@
+mod exchange;
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::mpsc;

@@ -3,23 +3,23 @@
 use super::{call, pull_of_file};
 use crate::control::ControlChannel;
 use crate::control::message::{Accept, Message, Open};
-use crate::secure::datagram::SessionSecret;
-use crate::secure::stream::{STREAM_HELLO_LEN, StreamSecret};
+use crate::secure::stream::{STREAM_HELLO_LEN, StreamPass, pass_of};
 use crate::served::{Served, wait_for};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A session that waits for its client's first datagram, the client's end, and the secret of its streams.
-fn session(served: &Served) -> (ControlChannel, Accept, StreamSecret) {
+/// A session that waits for its client's first datagram, the client's end, and the pass of its streams.
+fn session(served: &Served) -> (ControlChannel, Accept, StreamPass) {
     fs::write(served.root().join("file"), "content").unwrap();
     let mut channel = call(served);
     let open = Open { streams: true, ..pull_of_file() };
     channel.writer.send(&Message::Open(Box::new(open))).unwrap();
     let Ok(Some(Message::Accept(accept))) = channel.reader.recv() else { panic!("not accepted") };
-    let secret = StreamSecret::new(&channel.exporter.take().expect("TLS yields it"));
-    (channel, accept, secret)
+    let secret = accept.secret.as_ref().expect("the server tells it").as_slice();
+    let pass = pass_of(secret.try_into().expect("32 bytes"));
+    (channel, accept, pass)
 }
 
 fn connect(served: &Served) -> TcpStream {
@@ -53,15 +53,15 @@ fn counted(served: &Served, line: &str) -> bool {
 #[test]
 fn what_belongs_to_no_session_is_closed_and_counted() {
     let served = Served::start(|_| ());
-    let (channel, accept, secret) = session(&served);
+    let (channel, accept, pass) = session(&served);
     assert_eq!(accept.tcp_addresses.iter().map(|at| at.port).collect::<Vec<_>>(), [0], "the channel's port");
-    let stranger = StreamSecret::new(&SessionSecret::new([1; 32]));
+    let stranger = pass_of([1; 32]);
     assert!(is_closed(&served, &stranger.hello(1)));
     refused(&served, 1);
     served.wait_for_notice(|line| line.contains("refused a stream: no session has its tag"));
     assert!(is_closed(&served, &[b'F'; STREAM_HELLO_LEN]));
     refused(&served, 2);
-    let mut forged = secret.hello(1);
+    let mut forged = pass.hello(1);
     forged[STREAM_HELLO_LEN - 1] ^= 1;
     assert!(is_closed(&served, &forged));
     refused(&served, 3);
@@ -70,30 +70,30 @@ fn what_belongs_to_no_session_is_closed_and_counted() {
     served.wait_for_notice(|line| line.contains("protocol: "));
     // The true one is not closed, and not twice let in.
     let mut socket = connect(&served);
-    socket.write_all(&secret.hello(1)).unwrap();
+    socket.write_all(&pass.hello(1)).unwrap();
     wait_for(|| counted(&served, "fobs_streams_total 1").then_some(()));
-    assert!(is_closed(&served, &secret.hello(1)));
+    assert!(is_closed(&served, &pass.hello(1)));
     refused(&served, 4);
     drop((channel, socket));
     // Nor is one whose session has ended.
     wait_for(|| (served.handle.sessions() == 0).then_some(()));
-    assert!(is_closed(&served, &secret.hello(2)));
+    assert!(is_closed(&served, &pass.hello(2)));
     refused(&served, 5);
 }
 
 #[test]
 fn silent_streams_keep_nobody_out() {
     let served = Served::start(|_| ());
-    let (_channel, _, secret) = session(&served);
+    let (_channel, _, pass) = session(&served);
     let silent: Vec<_> = (0..200)
         .map(|_| {
             let mut socket = connect(&served);
-            let _ = socket.write_all(&secret.hello(9)[..20]);
+            let _ = socket.write_all(&pass.hello(9)[..20]);
             socket
         })
         .collect();
     let mut socket = connect(&served);
-    socket.write_all(&secret.hello(1)).unwrap();
+    socket.write_all(&pass.hello(1)).unwrap();
     wait_for(|| counted(&served, "fobs_streams_total 1").then_some(()));
     drop(silent);
 }

@@ -1,23 +1,23 @@
 use super::super::{Gate, Listening};
 use super::*;
-use crate::secure::datagram::SessionSecret;
+use crate::secure::stream::pass_of;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 
 /// A wait that only a broken program exceeds.
 const LONG: Duration = Duration::from_secs(30);
 
-fn secret() -> StreamSecret {
-    StreamSecret::new(&SessionSecret::new([7; 32]))
+fn pass() -> StreamPass {
+    pass_of([7; 32])
 }
 
 fn dialer(addresses: Vec<SocketAddr>) -> Dialer {
     let addresses = Box::new(move || addresses);
-    Dialer::start(Target { addresses, name: "the server".to_owned(), secret: secret() }).unwrap()
+    Dialer::start(Target { addresses, name: "the server".to_owned(), pass: pass() }).unwrap()
 }
 
 fn listening() -> (Listening, Gate, SocketAddr) {
-    let gate = Gate::new(secret(), STREAMS_MAX);
+    let gate = Gate::new(pass(), STREAMS_MAX);
     let ip = Ipv4Addr::LOCALHOST.into();
     let listening = Listening::start(ip, 0, 1..=1, gate.clone()).unwrap();
     let address = (ip, listening.port).into();

@@ -1,20 +1,19 @@
 use super::*;
 use crate::engine::streams::STREAMS_MAX;
-use crate::secure::datagram::SessionSecret;
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream::{StreamPass, pass_of};
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 
 /// A wait that only a broken program exceeds.
 const LONG: Duration = Duration::from_secs(30);
 
-fn secret() -> StreamSecret {
-    StreamSecret::new(&SessionSecret::new([7; 32]))
+fn pass() -> StreamPass {
+    pass_of([7; 32])
 }
 
 /// A port of any number, and its gate.
 fn listening() -> (Listening, Gate) {
-    let gate = Gate::new(secret(), STREAMS_MAX);
+    let gate = Gate::new(pass(), STREAMS_MAX);
     let ip = Ipv4Addr::LOCALHOST.into();
     (Listening::start(ip, 0, 1..=1, gate.clone()).unwrap(), gate)
 }
@@ -46,7 +45,7 @@ fn is_closed(mut socket: TcpStream) -> bool {
 fn a_stream_is_admitted_however_its_first_bytes_are_cut() {
     let (listening, gate) = listening();
     let mut socket = connect(&listening);
-    for byte in secret().hello(3) {
+    for byte in pass().hello(3) {
         socket.write_all(&[byte]).unwrap();
     }
     socket.write_all(b"a record").unwrap();
@@ -56,8 +55,8 @@ fn a_stream_is_admitted_however_its_first_bytes_are_cut() {
 #[test]
 fn what_is_no_stream_of_the_session_is_closed() {
     let (listening, gate) = listening();
-    let other = StreamSecret::new(&SessionSecret::new([8; 32]));
-    let mut forged = secret().hello(1);
+    let other = pass_of([8; 32]);
+    let mut forged = pass().hello(1);
     forged[30] ^= 1;
     let table: [&[u8]; 4] =
         [&[b'G'; 42], &other.hello(1), &forged, b"FOBSTRM1 and silence, with this side closed"];
@@ -67,7 +66,7 @@ fn what_is_no_stream_of_the_session_is_closed() {
         assert!(is_closed(socket), "{bytes:?}");
     }
     let mut cut = connect(&listening);
-    cut.write_all(&secret().hello(1)[..20]).unwrap();
+    cut.write_all(&pass().hello(1)[..20]).unwrap();
     cut.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(is_closed(cut));
     assert!(gate.poll().is_none());
@@ -78,9 +77,9 @@ fn the_silent_give_way_to_those_who_speak() {
     let (listening, gate) = listening();
     let mut silent: Vec<_> = (0..=PENDING_MAX).map(|_| connect(&listening)).collect();
     // Half of the first bytes is as good as none.
-    silent[0].write_all(&secret().hello(1)[..21]).ok();
+    silent[0].write_all(&pass().hello(1)[..21]).ok();
     let mut socket = connect(&listening);
-    socket.write_all(&secret().hello(2)).unwrap();
+    socket.write_all(&pass().hello(2)).unwrap();
     assert_eq!(admitted(&gate), 2);
     assert!(is_closed(silent.remove(0)), "the oldest made room");
 }

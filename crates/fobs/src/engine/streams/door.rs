@@ -4,8 +4,7 @@ use super::Allotment;
 use crate::control::ChannelLane;
 use crate::error::Error;
 use crate::options::TcpTuning;
-use crate::secure::datagram::Cipher;
-use crate::secure::stream::StreamSecret;
+use crate::secure::stream_keys::StreamKeys;
 use fobs_proto::session::{StreamTarget, TransportChoice};
 use fobs_sys::Waker;
 use std::net::TcpStream;
@@ -62,8 +61,7 @@ pub(crate) struct StreamSetup {
     /// How many connections, where the user does not say: for the sender.
     pub(crate) target: StreamTarget,
     pub(crate) door: Box<dyn Door>,
-    pub(crate) secret: StreamSecret,
-    pub(crate) cipher: Cipher,
+    pub(crate) keys: StreamKeys,
     /// How frames are given to streams.
     pub(crate) allotment: Allotment,
     /// How connections are set up.

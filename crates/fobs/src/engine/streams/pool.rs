@@ -7,28 +7,21 @@ use super::totals::StreamTotals;
 use super::wire::{End, Wire};
 use crate::explain::StreamsSample;
 use crate::options::TcpTuning;
-use crate::secure::datagram::{Cipher, Direction};
-use crate::secure::stream::StreamSecret;
+use crate::secure::datagram::Direction;
+use crate::secure::stream_keys::StreamKeys;
 use fobs_proto::wire::FrameReport;
 use fobs_sys::{Waker, Watched, wait_for_any};
 use std::io;
 use std::time::Duration;
-
-/// Words of a set with a bit for each index.
-const INDEX_WORDS: usize = (1 << 16) / 64;
 
 /// The streams of one end.
 pub(super) struct Pool<Role> {
     pub(super) streams: Vec<Stream<Role>>,
     door: Box<dyn Door>,
     wanted: u32,
-    secret: StreamSecret,
-    cipher: Cipher,
+    keys: StreamKeys,
     ours: Direction,
-    theirs: Direction,
     waker: Waker,
-    /// Indices that were used: their keys must not be used again.
-    used: Box<[u64; INDEX_WORDS]>,
     totals: StreamTotals,
     tuning: TcpTuning,
 }
@@ -38,20 +31,13 @@ impl<Role: Default> Pool<Role> {
     pub(super) fn new(setup: StreamSetup, ours: Direction, waker: Waker) -> Pool<Role> {
         let mut door = setup.door;
         door.attach(waker.clone());
-        let theirs = match ours {
-            Direction::Sender => Direction::Receiver,
-            Direction::Receiver => Direction::Sender,
-        };
         Pool {
             streams: Vec::new(),
             door,
             wanted: 0,
-            secret: setup.secret,
-            cipher: setup.cipher,
+            keys: setup.keys,
             ours,
-            theirs,
             waker,
-            used: Box::new([0; INDEX_WORDS]),
             totals: StreamTotals::default(),
             tuning: setup.tuning,
         }
@@ -68,16 +54,16 @@ impl<Role: Default> Pool<Role> {
                 Some(DoorEvent::Failed(error)) => failures.push(error.message),
                 Some(DoorEvent::Opened(new)) => {
                     let index = new.index;
-                    if self.streams.len() > STREAMS_MAX as usize || !self.claim(index) {
+                    let has_room = self.streams.len() <= STREAMS_MAX as usize;
+                    let Some((sealer, opener)) = has_room.then(|| self.keys.take(index, self.ours)).flatten()
+                    else {
                         // One too many beside the control channel, or the repetition of an index: dropped,
                         // and so closed.
                         self.door.closed(index);
                         continue;
-                    }
+                    };
                     match Wire::new(new.io, &self.waker, &self.tuning) {
                         Ok(wire) => {
-                            let sealer = self.secret.sealer(self.cipher, index, self.ours);
-                            let opener = self.secret.opener(self.cipher, index, self.theirs);
                             let (sealer, opener) = (RecordSealer::new(sealer), RecordOpener::new(opener));
                             let mut stream = Stream::new(index, wire, sealer, opener);
                             stream.report(&FrameReport::default());
@@ -92,14 +78,6 @@ impl<Role: Default> Pool<Role> {
             }
         }
         failures
-    }
-
-    /// Marks an index as used; false if it was.
-    fn claim(&mut self, index: u16) -> bool {
-        let (word, bit) = (&mut self.used[usize::from(index) / 64], 1 << (index % 64));
-        let new = *word & bit == 0;
-        *word |= bit;
-        new
     }
 
     /// So many connections are to be open at once.

@@ -126,16 +126,17 @@ impl RecordBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secure::datagram::{Cipher, Direction, SessionSecret};
-    use crate::secure::stream::StreamSecret;
+    use crate::secure::datagram::{Cipher, Direction};
+    use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 
     fn pair() -> (RecordSealer, RecordOpener) {
-        let secret = StreamSecret::new(&SessionSecret::new([5; 32]));
-        let cipher = Cipher::ChaCha20Poly1305;
-        (
-            RecordSealer::new(secret.sealer(cipher, 1, Direction::Sender)),
-            RecordOpener::new(secret.opener(cipher, 1, Direction::Sender)),
-        )
+        let keys = |ours| {
+            let (secret, cipher) = (SessionSecret::new([5; 32]), Cipher::ChaCha20Poly1305);
+            let mut keys = SessionKeys::derive(secret, KeySchedule::Second, cipher).streams;
+            keys.take(1, ours).expect("its first use")
+        };
+        let (sealer, opener) = (keys(Direction::Sender).0, keys(Direction::Receiver).1);
+        (RecordSealer::new(sealer), RecordOpener::new(opener))
     }
 
     /// Plain records that come out of `bytes`, read in pieces of this size; an error ends them.

@@ -9,12 +9,10 @@ use std::thread;
 use fobs_proto::session::{StreamTarget, TransportChoice};
 use fobs_sys::Waker;
 
-use super::support::{CIPHER, End, SECRET};
+use super::support::{End, keys};
 use crate::engine::streams::{Allotment, Door, DoorEvent, NewStream, StreamIo, StreamSetup};
 use crate::error::{Error, ErrorKind};
 use crate::options::TcpTuning;
-use crate::secure::datagram::SessionSecret;
-use crate::secure::stream::StreamSecret;
 
 /// What becomes of bytes on a stream.
 pub enum Fate {
@@ -99,8 +97,7 @@ impl Doors {
             choice: TransportChoice::Auto,
             target: StreamTarget::Found { remembered: None },
             door: Box::new(DoorOf(self.clone(), end)),
-            secret: StreamSecret::new(&SessionSecret::new(SECRET)),
-            cipher: CIPHER,
+            keys: keys().streams,
             allotment: self.0.lock().unwrap().allotment,
             tuning: TcpTuning::default(),
         }

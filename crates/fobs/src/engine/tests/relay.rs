@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use fobs_proto::wire::{Ack, DataHeader, Header, decode_packet_number};
 
-use super::support::{CIPHER, End, SECRET};
-use crate::secure::datagram::{Direction, Opener, Sealer, SessionSecret, TAG_LEN};
+use super::support::{End, keys};
+use crate::secure::datagram::{Direction, Opener, Sealer, TAG_LEN};
 
 /// How often a relay looks whether it is to end.
 const RELAY_LOOK: Duration = Duration::from_millis(10);
@@ -178,12 +178,13 @@ impl Insider {
     }
 
     fn of(direction: Direction) -> Insider {
-        let secret = SessionSecret::new(SECRET);
-        Insider {
-            opener: Opener::new(&secret, CIPHER, direction),
-            sealer: Sealer::new(&secret, CIPHER, direction),
-            largest: 0,
-        }
+        let other = match direction {
+            Direction::Sender => Direction::Receiver,
+            Direction::Receiver => Direction::Sender,
+        };
+        let (sealer, _) = keys().datagrams.of_end(direction);
+        let (_, opener) = keys().datagrams.of_end(other);
+        Insider { opener, sealer, largest: 0 }
     }
 
     /// The number, header and body of a packet.

@@ -12,8 +12,7 @@ use fobs_proto::wire::{DataHeader, FRAME_HEADER_LEN, FrameHeader, FrameReport};
 use super::support::*;
 use crate::engine::streams::Allotment;
 use crate::error::ErrorKind;
-use crate::secure::datagram::{Direction, SessionSecret, TAG_LEN};
-use crate::secure::stream::StreamSecret;
+use crate::secure::datagram::{Direction, TAG_LEN};
 
 /// Streams alone, so many.
 fn tcp(count: u32) -> TransportChoice {
@@ -253,8 +252,7 @@ struct Liar {
 
 impl Liar {
     fn new(doors: &Doors, index: u16) -> Liar {
-        let secret = StreamSecret::new(&SessionSecret::new(SECRET));
-        let sealer = secret.sealer(CIPHER, index, Direction::Sender);
+        let (sealer, _) = keys().streams.take(index, Direction::Sender).expect("its first use");
         let stream = doors.inject(End::Receiver, index);
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Liar { stream, sealer, next: 0 }
@@ -434,7 +432,7 @@ fn authentic_frames_out_of_range_end_the_session() {
 fn reports_of_frames_that_were_not_sent_close_the_stream() {
     let world = World::with_file("file", 12 << 20);
     let (session, doors, open) = halted_over(&world, 2);
-    let secret = StreamSecret::new(&SessionSecret::new(SECRET));
+    let mut keys = keys().streams;
     for (delivered, index) in [(1, 600), (u64::MAX, 601)] {
         let mut stream = doors.inject(End::Sender, index);
         let mut plain = Vec::new();
@@ -442,7 +440,8 @@ fn reports_of_frames_that_were_not_sent_close_the_stream() {
         let mut record = u32::try_from(plain.len() + TAG_LEN).unwrap().to_be_bytes().to_vec();
         let length = record.clone();
         record.resize(4 + plain.len() + TAG_LEN, 0);
-        secret.sealer(CIPHER, index, Direction::Receiver).seal(0, &length, &plain, &mut record[4..]);
+        let (mut sealer, _) = keys.take(index, Direction::Receiver).expect("its first use");
+        sealer.seal(0, &length, &plain, &mut record[4..]);
         // The sender may have given it frames: none of them arrives, and none is lost.
         let _ = stream.write_all(&record);
         let mut bytes = [0; 4096];

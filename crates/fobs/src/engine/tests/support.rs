@@ -30,7 +30,8 @@ use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
-use crate::secure::datagram::{Cipher, Direction, SessionSecret};
+use crate::secure::datagram::{Cipher, Direction};
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
 use crate::storage::survey::{Checksums, Compare, CompareBy, Rules};
 use crate::storage::{Base, Partial, Preserve, Sink, SinkSpec, Source, SourceSpec};
@@ -227,6 +228,11 @@ impl Session {
     }
 }
 
+/// All keys of a test's session, once more.
+pub fn keys() -> SessionKeys {
+    SessionKeys::derive(SessionSecret::new(SECRET), KeySchedule::Second, CIPHER)
+}
+
 /// One end's part of the data plane.
 fn link_of(
     end: End,
@@ -238,8 +244,7 @@ fn link_of(
         socket,
         waker: Waker::new().unwrap(),
         clock: Clock::start(),
-        secret: SessionSecret::new(SECRET),
-        cipher: CIPHER,
+        keys: keys().datagrams,
         direction: match end {
             End::Sender => Direction::Sender,
             End::Receiver => Direction::Receiver,

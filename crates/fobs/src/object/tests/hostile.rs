@@ -16,6 +16,7 @@ fn accept(object: Vec<u8>) -> Message {
         tcp_addresses: Vec::new(),
         udp_addresses: Vec::new(),
         secret: None,
+        key_schedule: 1,
         cipher: String::new(),
         shape: None,
         chunk_limit: 0,

@@ -1,17 +1,29 @@
-use aws_lc_rs::hmac;
-
 use super::*;
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 
 const EPOCH: u64 = 1 << EPOCH_BITS;
 const HEADER: &[u8] = b"twelve bytes";
 
-fn secret() -> SessionSecret {
-    SessionSecret::new(std::array::from_fn(|index| index as u8))
+const SECRET: [u8; 32] = [3; 32];
+const OTHER: [u8; 32] = [7; 32];
+
+/// What seals the sender's packets, and what opens them.
+fn pair(cipher: Cipher) -> (Sealer, Opener) {
+    (keys(SECRET, cipher, Direction::Sender).0, keys(SECRET, cipher, Direction::Receiver).1)
 }
 
-fn pair(cipher: Cipher) -> (Sealer, Opener) {
-    let secret = secret();
-    (Sealer::new(&secret, cipher, Direction::Sender), Opener::new(&secret, cipher, Direction::Sender))
+fn keys(secret: [u8; 32], cipher: Cipher, ours: Direction) -> (Sealer, Opener) {
+    let secret = SessionSecret::new(secret);
+    SessionKeys::derive(secret, KeySchedule::Second, cipher).datagrams.of_end(ours)
+}
+
+/// The same for a session in which `failures_max` packets may fail to open.
+fn limited(failures_max: u64) -> (Sealer, Opener) {
+    let end = |ours| {
+        let (secret, cipher) = (SessionSecret::new(SECRET), Cipher::ChaCha20Poly1305);
+        SessionKeys::limited(secret, KeySchedule::Second, cipher, failures_max).datagrams.of_end(ours)
+    };
+    (end(Direction::Sender).0, end(Direction::Receiver).1)
 }
 
 fn plaintext(packet_number: u64) -> Vec<u8> {
@@ -69,9 +81,9 @@ fn directions_secrets_and_ciphers_have_keys_of_their_own() {
     let (mut sealer, _) = pair(Cipher::Aes128Gcm);
     let packet = sealed(&mut sealer, 0);
     let mut strangers = [
-        Opener::new(&secret(), Cipher::Aes128Gcm, Direction::Receiver),
-        Opener::new(&secret(), Cipher::ChaCha20Poly1305, Direction::Sender),
-        Opener::new(&SessionSecret::new([7; 32]), Cipher::Aes128Gcm, Direction::Sender),
+        keys(SECRET, Cipher::Aes128Gcm, Direction::Sender).1,
+        keys(SECRET, Cipher::ChaCha20Poly1305, Direction::Receiver).1,
+        keys(OTHER, Cipher::Aes128Gcm, Direction::Receiver).1,
     ];
     for stranger in &mut strangers {
         assert_eq!(opened(stranger, 0, &packet), None);
@@ -132,10 +144,7 @@ fn many_epochs_in_a_row() {
         }
         assert!(opener.epochs.len() <= 2);
     }
-    assert_eq!(
-        opener.epochs.capacity(),
-        Opener::new(&secret(), Cipher::Aes128Gcm, Direction::Sender).epochs.capacity()
-    );
+    assert_eq!(opener.epochs.capacity(), pair(Cipher::Aes128Gcm).1.epochs.capacity());
 }
 
 #[test]
@@ -146,63 +155,60 @@ fn a_number_is_never_sealed_twice() {
     sealed(&mut sealer, 3);
 }
 
-/// HKDF of one block (RFC 5869 section 2.3), written out with HMAC.
-fn expand_by_hand(secret: &[u8], info: &str) -> Vec<u8> {
-    let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    hmac::sign(&key, &[info.as_bytes(), &[1]].concat()).as_ref().to_vec()
+#[test]
+fn the_previous_epoch_is_forgotten_behind_the_replay_window() {
+    let (mut sealer, mut opener) = pair(Cipher::best_here());
+    let numbers = [EPOCH - 1, EPOCH + REPLAY_WINDOW - 1, EPOCH + REPLAY_WINDOW, 2 * EPOCH];
+    let packets = numbers.map(|number| sealed(&mut sealer, number));
+    let mut open = |index: usize| opened(&mut opener, numbers[index], &packets[index]).is_some();
+    // The oldest number that the window still takes is opened; then none of that epoch is.
+    assert_eq!([1, 0, 2, 0].map(&mut open), [true, true, true, false]);
+    assert!(open(3));
+    assert_eq!(opener.epochs.iter().map(|keys| keys.epoch).collect::<Vec<_>>(), [1, 2]);
+    // A leap into the middle of an epoch.
+    let (mut sealer, mut opener) = pair(Cipher::best_here());
+    let number = EPOCH + REPLAY_WINDOW + 7;
+    let packet = sealed(&mut sealer, number);
+    assert!(opened(&mut opener, number, &packet).is_some());
+    assert_eq!(opener.epochs.iter().map(|keys| keys.epoch).collect::<Vec<_>>(), [1]);
 }
 
 #[test]
-fn the_key_schedule_is_that_of_the_specification() {
-    for (cipher, algorithm, key_len) in
-        [(Cipher::Aes128Gcm, &AES_128_GCM, 16), (Cipher::ChaCha20Poly1305, &CHACHA20_POLY1305, 32)]
-    {
-        for (direction, label) in [(Direction::Sender, "fobs sender"), (Direction::Receiver, "fobs receiver")]
-        {
-            let mut sealer = Sealer::new(&secret(), cipher, direction);
-            let salt = hmac::Key::new(hmac::HMAC_SHA256, b"fobs v1");
-            let extracted = hmac::sign(&salt, secret().as_bytes());
-            let mut traffic = expand_by_hand(extracted.as_ref(), label);
-            for epoch in 0..3 {
-                let packet_number = epoch * EPOCH + 0x01_0203;
-                let mut packet = sealed(&mut sealer, packet_number);
-
-                let key = &expand_by_hand(&traffic, "fobs key")[..key_len];
-                let iv = &expand_by_hand(&traffic, "fobs iv")[..12];
-                let number = [&[0; 4], packet_number.to_be_bytes().as_slice()].concat();
-                let nonce: Vec<u8> = iv.iter().zip(number).map(|(iv, number)| iv ^ number).collect();
-                let key = LessSafeKey::new(UnboundKey::new(algorithm, key).unwrap());
-                let nonce = Nonce::try_assume_unique_for_key(&nonce).unwrap();
-                let opened = key.open_in_place(nonce, Aad::from(HEADER), &mut packet).unwrap();
-                assert_eq!(opened, plaintext(packet_number), "{cipher:?} {direction:?} epoch {epoch}");
-
-                traffic = expand_by_hand(&traffic, "fobs next");
-            }
-        }
+fn packets_that_fail_to_open_are_counted_up_to_the_limit() {
+    let (mut sealer, mut opener) = limited(3);
+    let packet = sealed(&mut sealer, 5);
+    let mut forged = packet.clone();
+    forged[0] ^= 1;
+    // A packet that is not tried, or that is genuine, is no guess.
+    for number in [4 * EPOCH, PACKET_NUMBER_END] {
+        assert_eq!(opened(&mut opener, number, &forged), None);
     }
+    assert!(opened(&mut opener, 5, &packet).is_some());
+    for count in 0..3 {
+        assert_eq!(opener.spent(), None, "{count}");
+        // Those of all epochs count together.
+        assert_eq!(opened(&mut opener, count % 2 * EPOCH + 6, &forged), None);
+    }
+    assert_eq!(opener.spent(), Some(3));
 }
 
-/// Computed once from the specification with Python's `hmac`: guards against both sides of the test above
-/// changing together.
 #[test]
-fn the_first_traffic_keys_are_known() {
-    let salt = hmac::Key::new(hmac::HMAC_SHA256, b"fobs v1");
-    let extracted = hmac::sign(&salt, secret().as_bytes());
-    let traffic = expand_by_hand(extracted.as_ref(), "fobs sender");
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(hex(&expand_by_hand(&traffic, "fobs key")[..16]), "b9babb60469a1a731eb6ed7bd6b14b76");
-    assert_eq!(hex(&expand_by_hand(&traffic, "fobs iv")[..12]), "abd739b60cd72678db0969e8");
+fn the_limits_are_those_of_rfc_9001() {
+    assert_eq!(Cipher::Aes128Gcm.failures_max(), 1 << 52);
+    assert_eq!(Cipher::ChaCha20Poly1305.failures_max(), 1 << 36);
+    const { assert!(EPOCH_BITS < 23, "packets with one key") };
 }
 
 #[test]
 fn secrets_do_not_show() {
-    let secret = secret();
-    assert_eq!(format!("{secret:?}"), "SessionSecret(..)");
-    let (sealer, opener) = pair(Cipher::Aes128Gcm);
-    let ratchet = "ratchet: Ratchet(AES-128-GCM, next epoch 1)";
+    let (sealer, opener) = limited(9);
+    let ratchet = "ratchet: Ratchet(ChaCha20-Poly1305, next epoch 1)";
     assert_eq!(format!("{sealer:?}"), format!("Sealer {{ {ratchet}, keys: EpochKeys(0), next: 0 }}"));
-    assert_eq!(format!("{opener:?}"), format!("Opener {{ {ratchet}, current: 0, epochs: [EpochKeys(0)] }}"));
-    assert_ne!(SessionSecret::random().as_bytes(), SessionSecret::random().as_bytes());
+    let rest = "forget_at: 4194304, failures: Failures { count: 0, max: 9 }";
+    assert_eq!(
+        format!("{opener:?}"),
+        format!("Opener {{ {ratchet}, current: 0, epochs: [EpochKeys(0)], {rest} }}")
+    );
 }
 
 #[test]

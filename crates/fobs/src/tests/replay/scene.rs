@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::{send, text};
 use crate::options::Transport;
-use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret, TAG_LEN};
+use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, TAG_LEN};
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 
 /// Longest wait for a message of our side.
 const MESSAGE_WAIT: Duration = Duration::from_secs(30);
@@ -82,15 +83,19 @@ impl Transcript {
         }
     }
 
-    /// Secret and cipher of an `accept`, and the direction of the packets of `who`.
-    fn keys(&self, accept: &Value, who: Who) -> (SessionSecret, Cipher, Direction) {
-        let secret = STANDARD.decode(text(accept, "secret")).expect("base64");
-        let sends = self.is_push() == (who == Who::Client);
-        (
-            SessionSecret::new(secret.try_into().expect("32 bytes")),
-            Cipher::from_name(text(accept, "cipher")).expect("a cipher of then"),
-            if sends { Direction::Sender } else { Direction::Receiver },
-        )
+    /// What seals as `who` did with the keys of an `accept`, and what opens that.
+    fn keys(&self, accept: &Value, who: Who) -> (Sealer, Opener) {
+        let secret: [u8; 32] =
+            STANDARD.decode(text(accept, "secret")).expect("base64").try_into().expect("32 bytes");
+        let cipher = Cipher::from_name(text(accept, "cipher")).expect("a cipher of then");
+        let number = accept["keys"].as_u64().map_or(1, |number| number as u8);
+        let schedule = KeySchedule::from_number(number).expect("a schedule of then");
+        let end =
+            |ours| SessionKeys::derive(SessionSecret::new(secret), schedule, cipher).datagrams.of_end(ours);
+        match self.is_push() == (who == Who::Client) {
+            true => (end(Direction::Sender).0, end(Direction::Receiver).1),
+            false => (end(Direction::Receiver).0, end(Direction::Sender).1),
+        }
     }
 }
 
@@ -167,10 +172,9 @@ impl<W: Write> Player<W> {
     /// `live` is the `accept` that our side goes by.
     fn make_keys(&mut self, live: &Value) {
         let recorded = self.transcript.message(Who::Server, "accept");
-        let (secret, cipher, direction) = self.transcript.keys(recorded, self.who);
-        let opener = Opener::new(&secret, cipher, direction);
-        let (secret, cipher, direction) = self.transcript.keys(live, self.who);
-        self.keys = Some((opener, Sealer::new(&secret, cipher, direction)));
+        let (_, opener) = self.transcript.keys(recorded, self.who);
+        let (sealer, _) = self.transcript.keys(live, self.who);
+        self.keys = Some((opener, sealer));
     }
 
     fn wait_for(&mut self, kind: &str) {

@@ -1,0 +1,128 @@
+//! What a request that is granted gets: the data plane, its keys, and the answer.
+
+use super::Policy;
+use super::streams::{self, StreamEntrance};
+use crate::control::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};
+use crate::control::{ControlChannel, ControlWriter};
+use crate::direction::TransferDirection;
+use crate::engine::streams::StreamSetup;
+use crate::engine::{CHUNKS_MAX, Clock, LinkSetup};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Carrier;
+use crate::secure::datagram::Direction;
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use crate::session::{choose_cipher, path_validation, udp_options};
+use fobs_sys::{UdpSocket, Waker};
+
+/// What a session needs whose request is granted.
+pub(super) struct Granted {
+    pub(super) answer: Accept,
+    pub(super) link: LinkSetup,
+    pub(super) streams: Option<StreamSetup>,
+    pub(super) knows_survey: bool,
+}
+
+/// Makes the data plane.
+pub(super) fn grant(
+    channel: &mut ControlChannel,
+    policy: &mut Policy,
+    open: &Open,
+    hello: &Hello,
+) -> Result<Granted> {
+    let (ip, ports) = (policy.udp_ip, chosen_ports(open, channel, policy.udp_ports)?);
+    let cc = (open.direction == TransferDirection::Pull).then_some(open.sending.cc.as_str());
+    let socket = UdpSocket::bind_in_range(ip, ports.0..=ports.1, &udp_options(cc)).map_err(|error| {
+        let message = format!("no UDP port of {} to {} could be bound on the server: {error}; widen the range with --udp-ports or try again later", ports.0, ports.1);
+        Error::new(ErrorKind::Socket, message)
+    })?;
+    let waker = Waker::new().map_err(|error| {
+        Error::new(ErrorKind::Socket, format!("cannot make an event descriptor: {error}"))
+    })?;
+    let cipher = choose_cipher(hello.fast_aes);
+    let Agreed { secret, told, schedule } = agree(channel, hello);
+    let keys = SessionKeys::derive(secret, schedule, cipher);
+    let port = socket.local_addr().port();
+    let hosts = std::iter::once(None).chain(policy.addresses.iter().cloned().map(Some));
+    let mut answer = Accept {
+        udp_addresses: hosts.map(|host| HostPort { host, port }).collect(),
+        tcp_addresses: Vec::new(),
+        secret: told,
+        key_schedule: schedule.number(),
+        cipher: cipher.name().to_owned(),
+        shape: None,
+        chunk_limit: CHUNKS_MAX,
+        survey: false,
+        limit_bps: None,
+        withholds: false,
+        object: None,
+    };
+    let direction = match open.direction {
+        TransferDirection::Push => Direction::Receiver,
+        TransferDirection::Pull => Direction::Sender,
+    };
+    let link = LinkSetup {
+        socket,
+        waker,
+        clock: Clock::start(),
+        keys: keys.datagrams,
+        direction,
+        candidates: Vec::new(),
+        validation: path_validation(hello, channel.peer.address.or(policy.client)),
+    };
+    let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);
+    let offered = streams::offer(channel, hello, open, entrance, &link, keys.streams, ports)?;
+    let streams = offered.map(|(setup, at)| {
+        streams::with_hosts(&mut answer, at, &policy.addresses);
+        setup
+    });
+    Ok(Granted { answer, link, streams, knows_survey: hello.has(SURVEY) })
+}
+
+/// What keys come from, and how.
+struct Agreed {
+    secret: SessionSecret,
+    /// The secret, where the client is told of it.
+    told: Option<SecretBytes>,
+    schedule: KeySchedule,
+}
+
+/// Chooses a secret. That of the channel's exporter is for clients without the second schedule: TLS can
+/// export it again as long as the channel is open, and with it every key.
+fn agree(channel: &mut ControlChannel, hello: &Hello) -> Agreed {
+    let exported = channel.exporter.take();
+    let schedule = if hello.has(KEYS2) { KeySchedule::Second } else { KeySchedule::First };
+    match (schedule, exported) {
+        (KeySchedule::First, Some(secret)) => Agreed { secret, told: None, schedule },
+        (KeySchedule::First, None) | (KeySchedule::Second, _) => {
+            let secret = SessionSecret::random();
+            let told = Some(SecretBytes::new(secret.as_bytes()));
+            Agreed { secret, told, schedule }
+        }
+    }
+}
+
+/// Answers the client. A secret that went through the channel cannot be had with the keys that the channel
+/// keeps.
+pub(super) fn accept(writer: &ControlWriter, answer: Accept) -> Result<()> {
+    let has_secret = answer.secret.is_some();
+    writer.send(&Message::Accept(answer))?;
+    if has_secret { writer.renew_keys() } else { Ok(()) }
+}
+
+/// The range of ports to bind in: over SSH what the user requests, at a daemon the part of that within its
+/// own range.
+fn chosen_ports(open: &Open, channel: &ControlChannel, ours: (u16, u16)) -> Result<(u16, u16)> {
+    let Some(wish) = open.udp_ports else { return Ok(ours) };
+    let chosen = match channel.carrier {
+        Carrier::Ssh => wish,
+        Carrier::Daemon => (wish.0.max(ours.0), wish.1.min(ours.1)),
+    };
+    if chosen.0 > chosen.1 || chosen.0 == 0 {
+        let message = format!(
+            "UDP ports {} to {} are not among those this server uses, {} to {}",
+            wish.0, wish.1, ours.0, ours.1
+        );
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    Ok(chosen)
+}
