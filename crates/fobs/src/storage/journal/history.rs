@@ -160,9 +160,7 @@ impl History {
     pub fn has_stored(&mut self, path: &[u8]) -> bool {
         let half = path_half(&fingerprint(path, &Identity::default()));
         let past = Arc::clone(&self.past);
-        let found = past.completions.binary_search_by_key(&half, |completion| path_half(&completion.source));
-        let found = found.ok().and_then(|index| past.completions.get(index));
-        found.is_some_and(|completion| self.complete(path, completion) == Held::Complete)
+        past.find(&half).is_some_and(|completion| self.complete(path, completion) == Held::Complete)
     }
 
     fn complete(&mut self, path: &[u8], completion: &Completion) -> Held {
