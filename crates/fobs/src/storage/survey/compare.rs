@@ -27,6 +27,9 @@ use crate::storage::{Item, Later};
 /// For reading what stands at the destination: a fifo there must not be waited for.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
+/// What the user of a sync is told whose key may not look at the destination.
+const UNSEEN: &str = "nothing is compared with what is there, which this key may not see: everything is sent";
+
 /// Compares rows with the destination, beside the thread that stores there.
 pub struct Compare {
     history: Option<History>,
@@ -62,8 +65,11 @@ impl Compare {
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
     ) -> Result<Compare> {
-        let may_tell = !options.only_delete && sink.terms().sight == Sight::Whole;
-        let notices = if may_tell { missing_bases(sink) } else { Vec::new() };
+        let notices = match sink.terms().sight {
+            Sight::Own => vec![UNSEEN.to_owned()],
+            Sight::Whole if options.only_delete => Vec::new(),
+            Sight::Whole => missing_bases(sink),
+        };
         let (durability, bases) = (sink.durability(), Bases::of(sink));
         let (view, backups) = (sink.view(), sink.backups());
         let budget = sink.budget();
