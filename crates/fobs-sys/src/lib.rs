@@ -9,6 +9,7 @@
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`page_buffer`] | large buffers on huge pages |
+//! | [`signal`] | writes that raise no SIGPIPE |
 //! | [`sock_diag`] | TCP connections of other processes |
 //! | [`tcp`] | what limits a TCP connection, and how little waits unsent in it |
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
@@ -26,6 +27,7 @@ pub mod clock;
 pub mod host_drops;
 pub mod interface;
 pub mod page_buffer;
+pub mod signal;
 pub mod sock_diag;
 pub mod tcp;
 pub mod thread;
@@ -38,6 +40,7 @@ pub use clock::{monotonic_ns, set_timer_slack_ns};
 pub use host_drops::{HostDropMeter, HostDrops};
 pub use interface::Interface;
 pub use page_buffer::PageBuffer;
+pub use signal::without_sigpipe;
 pub use sock_diag::{Connection, SocketDiag};
 pub use tcp::{TcpInfo, set_unsent_max, set_window_max, tcp_info};
 pub use thread::{ThreadDuty, hint_scheduler};

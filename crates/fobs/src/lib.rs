@@ -118,12 +118,13 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, comment_here, keygen, show_key};
-pub use listing::{Entry, EntryKind};
+pub use listing::{Entry, EntryKind, FileStamp, Link};
 pub use name::{BackupSuffix, BadName, RelPath};
-pub use object::{Call, HashedFile, Session, SessionBuilder};
+pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
 pub use options::{
-    Access, AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, Priority, Privileges,
-    PushBinary, Remote, Restriction, Rights, ServeOptions, SignedTicket, SshOptions, TransferOptions,
+    Access, AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, NewKeys, Priority, Privileges,
+    PushBinary, Remote, Restriction, Rights, ServeOptions, SignedTicket, SshOptions, SshWords,
+    TransferOptions,
 };
 pub use program::program_hash;
 pub use secure::identity::PublicKey;

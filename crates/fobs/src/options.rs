@@ -87,6 +87,18 @@ pub struct SshOptions {
     /// No `ssh` is run: this process's standard input and output lead to `fobs server` on the host with these
     /// names. For one transfer of a process.
     pub inherited: Option<Vec<String>>,
+    /// Where the words of `ssh` go.
+    pub words: SshWords,
+}
+
+/// Where the standard error of `ssh` goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SshWords {
+    /// That of this process.
+    #[default]
+    Shown,
+    /// There too, and the last of them into the error, for a program whose errors are read elsewhere.
+    ShownAndKept,
 }
 
 /// Whether a program is sent to a host that has none, into the user's cache directory there.
@@ -99,6 +111,16 @@ pub enum PushBinary {
     IfMissing,
     /// Likewise, of a host that had none before: it is not tried in vain.
     Expected,
+}
+
+/// What becomes of the key of a server that is new here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NewKeys {
+    /// It is pinned, and the user told.
+    #[default]
+    Pinned,
+    /// It is refused.
+    Refused,
 }
 
 /// The slowest transfer that is accepted.
@@ -174,6 +196,8 @@ pub struct TransferOptions {
     pub ssh: SshOptions,
     /// The file of pinned server keys; `None` is the default one.
     pub known_hosts: Option<PathBuf>,
+    /// What becomes of the key of a daemon that is not in that file.
+    pub new_keys: NewKeys,
     /// A sync instead of a copy.
     pub sync: Option<Arc<sync::SyncOptions>>,
 }
@@ -210,6 +234,7 @@ impl Default for TransferOptions {
             fobs_path: "fobs".to_owned(),
             ssh: SshOptions::default(),
             known_hosts: None,
+            new_keys: NewKeys::Pinned,
             sync: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, ValueHint};
-use fobs::options::{AddressFamily, Carrier, PushBinary, SshOptions, TransferOptions};
+use fobs::options::{AddressFamily, Carrier, PushBinary, SshOptions, SshWords, TransferOptions};
 use fobs::{Error, ErrorKind, Result};
 
 use crate::ports::{PortRange, parse_range};
@@ -127,6 +127,7 @@ impl RouteArgs {
                 options: self.ssh_options.clone(),
                 program: self.ssh_program.clone(),
                 inherited: None,
+                words: SshWords::Shown,
                 push: if self.push_binary { PushBinary::IfMissing } else { PushBinary::Never },
             },
             known_hosts: self.known_hosts.clone(),

@@ -7,7 +7,7 @@ use crate::control::message::{Hello, Message, Reuse, SecretText, TICKETS};
 use crate::control::{self, ControlChannel, ssh, tls};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
-use crate::options::{Carrier, DEFAULT_TCP_PORT, PushBinary, Remote, TransferOptions};
+use crate::options::{Carrier, DEFAULT_TCP_PORT, NewKeys, PushBinary, Remote, TransferOptions};
 use crate::secure::identity::{Identity, default_identity_path};
 use crate::secure::known_hosts::{KnownHosts, Pin};
 use std::net::IpAddr;
@@ -196,6 +196,9 @@ fn connect_daemon(
         None => KnownHosts::default_location()?,
     };
     tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
+        if options.new_keys == NewKeys::Refused {
+            return known_hosts.check_known(&remote.host, port, key);
+        }
         if known_hosts.check(&remote.host, port, key)? == Pin::PinnedNow {
             let file = known_hosts.path().display();
             events.event(Event::Notice(format!(

@@ -4,7 +4,7 @@ use super::busy::outlast;
 use super::hang_up;
 use super::line::{Caller, Line, Manner, Reached, leaves_sound};
 use crate::control::files::FileRequest;
-use crate::control::message::{FILES, Message, TICKETS};
+use crate::control::message::{Bytes, Message};
 use crate::engine::refused;
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Entry;
@@ -38,6 +38,7 @@ impl Caller {
     }
 
     fn ask_once(&mut self, request: &FileRequest, manner: Manner<'_>) -> Result<Vec<Entry>> {
+        // A new connection has the request for its first word: who may not rest there hears why.
         let mut line = match self.reach(manner)? {
             Reached::Line(line) => *line,
             // A server that keeps no connection does not know the request either.
@@ -46,12 +47,17 @@ impl Caller {
                 return Err(too_old(&self.remote.host));
             }
         };
-        let feature = match request {
-            FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
-            // A server that does not know an action refuses it by name.
-            _ => FILES,
-        };
-        let outcome = match line.hello().has(feature) {
+        let mut refusal = None;
+        if !line.knows(request.feature()) && line.awaits_hello() {
+            // Any answer comes after the hello; what it says is of no interest, unless no other one comes.
+            let look = FileRequest::Stat { path: Bytes(request.path().to_vec()), links: false };
+            refusal = line.ask(&look, manner).err();
+            if refusal.as_ref().is_some_and(|error| !leaves_sound(error)) {
+                self.put_back(line, false);
+                return Err(refusal.unwrap_or_else(|| too_old(&self.remote.host)));
+            }
+        }
+        let outcome = match line.knows(request.feature()) {
             true => line.ask(request, manner),
             false => Err(too_old(&self.remote.host)),
         };
@@ -61,7 +67,11 @@ impl Caller {
         };
         let refused_here = matches!(&outcome, Err(error) if error.kind == ErrorKind::RemoteMissing);
         self.put_back(line, is_sound || refused_here);
-        outcome
+        match (outcome, refusal) {
+            // The server has ended the connection with its first refusal.
+            (Err(error), Some(refusal)) if error.kind == ErrorKind::Connect => Err(refusal),
+            (outcome, _) => outcome,
+        }
     }
 }
 
@@ -72,12 +82,22 @@ impl Line {
         let writer = channel.writer.clone();
         let hook = self.ends_with(cancel);
         let outcome = (|| {
-            writer.send(&Message::Files(request.clone()))?;
+            let mut sent = writer.send(&Message::Files(request.clone()));
+            if matches!(&sent, Err(error) if error.kind == ErrorKind::Usage) {
+                // Too long to be sent at all: no answer will come.
+                return sent.map(|()| Vec::new());
+            }
             let (mut found, mut bytes) = (Vec::new(), 0);
             loop {
                 channel.set_read_deadline(Instant::now().checked_add(options.timeout));
                 let peer = &channel.peer.description;
-                match channel.reader.recv()? {
+                // A server that refuses this client may close the channel before it is asked: its reason is
+                // the better error.
+                let heard = channel.reader.recv();
+                if !matches!(heard, Ok(Some(Message::Abort { .. }))) {
+                    std::mem::replace(&mut sent, Ok(()))?;
+                }
+                match heard? {
                     Some(Message::Answer { entries, last }) => {
                         bytes += entries.iter().map(|entry| entry.name.0.len()).sum::<usize>();
                         if found.len() + entries.len() > ENTRIES_MAX || bytes > ANSWER_BYTES_MAX {

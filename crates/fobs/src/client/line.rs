@@ -7,7 +7,7 @@ use super::resume::transfer_id;
 use super::{Client, Done, hang_up};
 use crate::cancel::{CancelHook, CancelToken};
 use crate::control::message::{ByteRange, Hello, Message, REUSE, Reuse};
-use crate::control::{ControlChannel, Kept, KeptSide, ssh};
+use crate::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
 use crate::direct::Filled;
 use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
@@ -105,6 +105,8 @@ pub(super) struct Line {
     hosts: Vec<String>,
     tcp_port: u16,
     hello: Hello,
+    /// Whether that is only what the handshake told.
+    is_foretold: bool,
     since: Instant,
 }
 
@@ -228,6 +230,11 @@ impl Caller {
         hello.has(REUSE)
     }
 
+    /// Whether the server that is connected has a feature.
+    pub(crate) fn knows(&self, feature: &str) -> bool {
+        self.line.as_ref().is_some_and(|line| line.knows(feature))
+    }
+
     /// The key of the server that is connected.
     pub(crate) fn server_key(&self) -> Option<PublicKey> {
         self.line.as_ref().and_then(|line| line.kept.peer().key)
@@ -261,12 +268,20 @@ impl Drop for Caller {
 impl Line {
     fn of(client: Client<'_>) -> Line {
         let Client { channel, ssh, hosts, tcp_port, hello, .. } = client;
+        let is_foretold = channel.foretold == Foretold::Level;
         let kept = Kept::new(channel, KeptSide::Client);
-        Line { kept, ssh, hosts, tcp_port, hello, since: Instant::now() }
+        Line { kept, ssh, hosts, tcp_port, hello, is_foretold, since: Instant::now() }
     }
 
-    pub(super) fn hello(&self) -> &Hello {
-        &self.hello
+    /// Whether the server has a feature, as far as its hello has come.
+    pub(super) fn knows(&self, feature: &str) -> bool {
+        let late = self.kept.late_features().unwrap_or_default();
+        self.hello.has(feature) || late.iter().any(|name| name == feature)
+    }
+
+    /// Whether the server's hello is still to come: what it can do beyond what its handshake told.
+    pub(super) fn awaits_hello(&self) -> bool {
+        self.is_foretold && self.kept.late_features().is_none()
     }
 
     pub(super) fn lease(&mut self) -> ControlChannel {
@@ -323,7 +338,7 @@ impl Line {
         self.kept.close();
         if let Some(process) = self.ssh {
             // How ssh ended does not matter: no transfer is running.
-            let _ = process.finish();
+            process.dismiss();
         }
     }
 }

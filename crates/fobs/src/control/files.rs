@@ -2,9 +2,16 @@
 
 use super::message::{Bytes, SecretText};
 use super::printable;
-use crate::listing::{Entry, EntryKind};
+use crate::listing::{Entry, EntryKind, Link};
 use serde::{Deserialize, Serialize};
 
+/// The feature of a program that answers about files by name (protocol 2.12).
+pub const FILES: &str = "files";
+/// The feature of a program that gives names to what has one, copies, walks, and tells of links and stamps
+/// (protocol 2.15).
+pub const NAMES: &str = "names";
+/// The feature of a program that takes, gives and uses tickets (protocol 2.13).
+pub const TICKETS: &str = "tickets";
 /// Entries of one answer: with the longest names a quarter of a megabyte.
 pub(crate) const ENTRIES_MAX: usize = 500;
 /// Characters of a path in a log or an error.
@@ -18,9 +25,47 @@ pub enum FileRequest {
     List {
         /// The directory.
         path: Bytes,
+        /// Also what links lead to (protocol 2.15).
+        #[serde(default, skip_serializing_if = "super::wire::is_default")]
+        links: bool,
     },
     /// What a name stands for.
     Stat {
+        /// The name.
+        path: Bytes,
+        /// Of a link the link itself, and what it leads to (protocol 2.15).
+        #[serde(default, skip_serializing_if = "super::wire::is_default")]
+        links: bool,
+    },
+    /// Everything below a directory (protocol 2.15).
+    Walk {
+        /// The directory.
+        path: Bytes,
+        /// Levels below it.
+        depth: u32,
+    },
+    /// Another name for what has one (protocol 2.15).
+    Rename {
+        /// Its name.
+        path: Bytes,
+        /// The new one.
+        to: Bytes,
+        /// In place of what has that name.
+        #[serde(default)]
+        replace: bool,
+    },
+    /// A copy of a file (protocol 2.15).
+    Copy {
+        /// Its name.
+        path: Bytes,
+        /// That of the copy.
+        to: Bytes,
+        /// In place of what has that name.
+        #[serde(default)]
+        replace: bool,
+    },
+    /// The time of the last change is now (protocol 2.15).
+    Touch {
         /// The name.
         path: Bytes,
     },
@@ -81,8 +126,12 @@ impl FileRequest {
     /// The path, of several the first one; empty for an unknown action.
     pub fn path(&self) -> &[u8] {
         match self {
-            FileRequest::List { path }
-            | FileRequest::Stat { path }
+            FileRequest::List { path, .. }
+            | FileRequest::Stat { path, .. }
+            | FileRequest::Walk { path, .. }
+            | FileRequest::Rename { path, .. }
+            | FileRequest::Copy { path, .. }
+            | FileRequest::Touch { path }
             | FileRequest::Remove { path, .. }
             | FileRequest::Fetch { path, .. }
             | FileRequest::MakeDirectory { path, .. } => &path.0,
@@ -95,10 +144,53 @@ impl FileRequest {
 
     /// Whether it changes something.
     pub fn writes(&self) -> bool {
-        matches!(
-            self,
-            FileRequest::Remove { .. } | FileRequest::MakeDirectory { .. } | FileRequest::Fetch { .. }
-        )
+        match self {
+            FileRequest::Remove { .. }
+            | FileRequest::MakeDirectory { .. }
+            | FileRequest::Fetch { .. }
+            | FileRequest::Rename { .. }
+            | FileRequest::Copy { .. }
+            | FileRequest::Touch { .. } => true,
+            FileRequest::List { .. }
+            | FileRequest::Stat { .. }
+            | FileRequest::Walk { .. }
+            | FileRequest::Ticket { .. }
+            | FileRequest::Hash { .. }
+            | FileRequest::Unknown => false,
+        }
+    }
+
+    /// Whether its answer takes about a round trip, and not as long as bytes or entries take.
+    pub fn is_short(&self) -> bool {
+        match self {
+            FileRequest::List { .. }
+            | FileRequest::Stat { .. }
+            | FileRequest::MakeDirectory { .. }
+            | FileRequest::Rename { .. }
+            | FileRequest::Touch { .. }
+            | FileRequest::Remove { tree: false, .. } => true,
+            FileRequest::Remove { tree: true, .. }
+            | FileRequest::Walk { .. }
+            | FileRequest::Copy { .. }
+            | FileRequest::Ticket { .. }
+            | FileRequest::Fetch { .. }
+            | FileRequest::Hash { .. }
+            | FileRequest::Unknown => false,
+        }
+    }
+
+    /// The feature that a server needs for it. One that does not know an action refuses it by name, but a
+    /// member that it does not know it passes over.
+    pub fn feature(&self) -> &'static str {
+        match self {
+            FileRequest::Ticket { .. } | FileRequest::Fetch { .. } => TICKETS,
+            FileRequest::List { links, .. } | FileRequest::Stat { links, .. } if *links => NAMES,
+            FileRequest::Walk { .. }
+            | FileRequest::Rename { .. }
+            | FileRequest::Copy { .. }
+            | FileRequest::Touch { .. } => NAMES,
+            _ => FILES,
+        }
     }
 
     /// For the log.
@@ -106,6 +198,10 @@ impl FileRequest {
         let verb = match self {
             FileRequest::List { .. } => "list",
             FileRequest::Stat { .. } => "stat",
+            FileRequest::Walk { .. } => "walk",
+            FileRequest::Rename { .. } => "rename",
+            FileRequest::Copy { .. } => "copy",
+            FileRequest::Touch { .. } => "touch",
             FileRequest::Remove { tree: false, .. } => "remove",
             FileRequest::Remove { tree: true, .. } => "remove tree",
             FileRequest::MakeDirectory { .. } => "make directory",
@@ -114,7 +210,13 @@ impl FileRequest {
             FileRequest::Hash { .. } => "hash",
             FileRequest::Unknown => return "unknown request".to_owned(),
         };
-        format!("{verb} '{}'", printable(&crate::storage::show_path(self.path()), SHOWN_MAX))
+        let shown = |path: &[u8]| printable(&crate::storage::show_path(path), SHOWN_MAX);
+        match self {
+            FileRequest::Rename { path, to, .. } | FileRequest::Copy { path, to, .. } => {
+                format!("{verb} '{}' to '{}'", shown(&path.0), shown(&to.0))
+            }
+            _ => format!("{verb} '{}'", shown(self.path())),
+        }
     }
 }
 
@@ -138,6 +240,15 @@ pub struct WireEntry {
     /// BLAKE3 of a file that was fetched or hashed, 32 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Bytes>,
+    /// Number by which its file system knows it.
+    #[serde(default, skip_serializing_if = "super::wire::is_default")]
+    pub inode: u64,
+    /// Text of a link, where links were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<Bytes>,
+    /// What the link leads to, if it leads anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leads_to: Option<Box<WireEntry>>,
 }
 
 /// An [`EntryKind`] in a message.
@@ -163,9 +274,12 @@ impl From<Entry> for WireEntry {
             EntryKind::Link => WireKind::Link,
             EntryKind::Other => WireKind::Other,
         };
-        let Entry { name, size, mtime_s, mtime_ns, mode, root, .. } = entry;
+        let Entry { name, size, mtime_s, mtime_ns, mode, root, inode, link, .. } = entry;
         let root = root.map(|root| Bytes(root.to_vec()));
-        WireEntry { name: Bytes(name), kind, size, mtime_s, mtime_ns, mode, root }
+        let (text, leads_to) = link.map_or((None, None), |link| {
+            (Some(Bytes(link.text)), link.leads_to.map(|entry| Box::new(WireEntry::from(*entry))))
+        });
+        WireEntry { name: Bytes(name), kind, size, mtime_s, mtime_ns, mode, root, inode, text, leads_to }
     }
 }
 
@@ -177,9 +291,14 @@ impl From<WireEntry> for Entry {
             WireKind::Link => EntryKind::Link,
             WireKind::Other => EntryKind::Other,
         };
-        let WireEntry { name, size, mtime_s, mtime_ns, mode, root, .. } = entry;
+        let WireEntry { name, size, mtime_s, mtime_ns, mode, root, inode, text, leads_to, .. } = entry;
         let root = root.and_then(|root| root.0.try_into().ok());
         let (mtime_ns, mode) = (mtime_ns % 1_000_000_000, mode & 0o7777);
-        Entry { name: name.0, kind, size, mtime_s, mtime_ns, mode, root }
+        let leads_to = leads_to.map(|entry| {
+            // What a link leads to is no link, so nothing is nested deeper.
+            Box::new(Entry::from(WireEntry { text: None, leads_to: None, ..*entry }))
+        });
+        let link = text.map(|text| Link { text: text.0, leads_to });
+        Entry { name: name.0, kind, size, mtime_s, mtime_ns, mode, root, inode, link }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::mem;
+use std::sync::{Arc, OnceLock};
 
 use zeroize::Zeroize;
 
@@ -118,12 +119,15 @@ pub struct FrameReader<R> {
     length: Length,
     /// The first message is a hello that was foretold.
     hello_is_due: bool,
+    /// What the peer can do, once such a hello has come.
+    late_features: Arc<OnceLock<Vec<String>>>,
 }
 
 impl<R: Read> FrameReader<R> {
     /// Reads from `stream`, which is best buffered.
     pub fn new(stream: R) -> FrameReader<R> {
-        FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: false }
+        let late_features = Arc::default();
+        FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: false, late_features }
     }
 
     /// The next message; `None` where the stream ends between frames. For streams without data frames.
@@ -152,12 +156,21 @@ impl<R: Read> FrameReader<R> {
         self.hello_is_due = true;
     }
 
+    /// What the peer can do, where its hello was due and has come.
+    pub(super) fn late_features(&self) -> Arc<OnceLock<Vec<String>>> {
+        self.late_features.clone()
+    }
+
     /// The next frame, but for a hello that was due; `None` where the stream ends between frames.
     pub(super) fn read_frame(&mut self, data: DataFrames) -> Result<Option<Frame>> {
         let frame = self.read_any(data)?;
         match frame {
             _ if !mem::replace(&mut self.hello_is_due, false) => Ok(frame),
-            Some(Frame::Message(Message::Hello(hello))) if hello.keeps_level() => self.read_any(data),
+            Some(Frame::Message(Message::Hello(hello))) if hello.keeps_level() => {
+                // There is one hello of a stream.
+                let _ = self.late_features.set(hello.features);
+                self.read_any(data)
+            }
             // The peer refuses, or is gone.
             Some(Frame::Message(Message::Abort { .. })) | None => Ok(frame),
             Some(_) => Err(Error::new(

@@ -13,7 +13,7 @@ use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long the peer may take to end a transfer that is over here: its own clean-up may take 10 s
@@ -41,6 +41,8 @@ pub(crate) struct Kept {
     carrier: Carrier,
     key_exchange: Option<&'static str>,
     peer: Peer,
+    /// What the peer can do, once a hello has come that was foretold.
+    late_features: Arc<OnceLock<Vec<String>>>,
 }
 
 struct Returned {
@@ -68,8 +70,18 @@ impl Kept {
         // Of one lease at a time.
         let (back, home) = sync_channel(1);
         let frames = mem::replace(&mut reader.frames, nothing());
+        let late_features = frames.late_features();
         let _ = back.try_send(Returned { frames, stands: Stands::AtRest, data: DataFrames::Refused });
-        Kept { side, writer, home: Arc::new(Mutex::new(home)), back, carrier, key_exchange, peer }
+        Kept {
+            side,
+            writer,
+            home: Arc::new(Mutex::new(home)),
+            back,
+            carrier,
+            key_exchange,
+            peer,
+            late_features,
+        }
     }
 
     /// Keeps a channel on which a transfer has begun, with the lease of that one.
@@ -103,6 +115,11 @@ impl Kept {
         let (carrier, key_exchange, peer) = (self.carrier, self.key_exchange, self.peer.clone());
         let foretold = Foretold::Nothing;
         ControlChannel { reader, writer, exporter: None, carrier, key_exchange, foretold, peer }
+    }
+
+    /// What the peer can do, where its hello was foretold and has come by now.
+    pub(crate) fn late_features(&self) -> Option<&[String]> {
+        self.late_features.get().map(Vec::as_slice)
     }
 
     /// Who is at the other end.

@@ -1,7 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
 //! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
-use super::files::{FileRequest, WireEntry};
+pub use super::files::{FILES, FileRequest, NAMES, TICKETS, WireEntry};
 use super::wire;
 use crate::cause::{LossWindow, Remedy};
 use crate::direction::TransferDirection;
@@ -9,6 +9,7 @@ use crate::doctor::HostFacts;
 use crate::engine::Wanted;
 use crate::event::OtherEntries;
 use crate::explain::{ReceiverSample, SenderSample};
+use crate::listing::FileStamp;
 use crate::mode::ModeChange;
 use crate::options::sync::SyncOptions;
 use crate::route::WayChange;
@@ -36,19 +37,15 @@ pub const SYNC: &str = "sync";
 pub const STREAMS: &str = "streams";
 /// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
 pub const REUSE: &str = "reuse";
-/// The feature of a program that answers about files by name (protocol 2.12).
-pub const FILES: &str = "files";
 /// The feature of a program that expands patterns and homes in paths (protocol 2.9).
 pub const EXPAND: &str = "expand";
 /// The feature of a program whose sending can be changed while it runs (protocol 2.10).
 pub const STEER: &str = "steer";
-/// The feature of a program that takes, gives and uses tickets (protocol 2.13).
-pub const TICKETS: &str = "tickets";
 /// The feature of a program that derives keys by the second schedule (protocol 3.2).
 pub const KEYS2: &str = "keys2";
 /// What this program can do beyond the first version.
-pub const FEATURES: [&str; 11] =
-    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS, KEYS2];
+pub const FEATURES: [&str; 12] =
+    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS, KEYS2, NAMES];
 
 /// What a server that answers to [`ALPN_LEVEL`](super::tls::ALPN_LEVEL) can do at least: the features of 0.2.
 pub const LEVEL: [&str; 10] =
@@ -302,6 +299,9 @@ pub struct ByteRange {
     /// The file must end within the range.
     #[serde(default, skip_serializing_if = "wire::is_default")]
     pub whole: bool,
+    /// What the file must be throughout (protocol 2.15).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<FileStamp>,
 }
 
 /// How a transfer goes on after one that ended early.

@@ -108,7 +108,7 @@ impl Waiting {
     pub(super) fn drain(&mut self, stream: &mut (impl Write + AsFd)) -> io::Result<Mark> {
         while !self.bytes.is_empty() && has_room(stream)? {
             let (front, _) = self.bytes.as_slices();
-            match stream.write(&front[..front.len().min(PIECE_BYTES)]) {
+            match fobs_sys::without_sigpipe(|| stream.write(&front[..front.len().min(PIECE_BYTES)])) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
                     // It may have been a secret.

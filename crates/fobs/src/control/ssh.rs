@@ -11,7 +11,7 @@ mod patience;
 mod push;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::arguments::{arguments, connection_arguments, destination, program, server_command};
@@ -31,10 +32,17 @@ use super::message::Hello;
 use super::{ControlChannel, Peer, printable};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Carrier, Remote, TransferOptions};
+use crate::options::{Carrier, Remote, SshWords, TransferOptions};
 
 /// How long `ssh` may take to end once its input is closed: a few round trips.
 const FINISH_WAIT: Duration = Duration::from_secs(10);
+/// How long an `ssh` of which nothing is wanted any more may take to end by itself: some round trips.
+const DISMISS_WAIT: Duration = Duration::from_secs(1);
+/// How long to wait for its last words, once it has ended.
+const WORDS_WAIT: Duration = Duration::from_millis(300);
+/// Bytes of them that are kept, and characters that are shown.
+const WORDS_BYTES_MAX: usize = 4096;
+const WORDS_CHARS_SHOWN: usize = 400;
 /// How long to wait for the exit status that explains a failure. It is usually there already.
 const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
 /// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
@@ -73,6 +81,8 @@ pub struct SshProcess {
     head: Arc<Mutex<Vec<u8>>>,
     /// Whether a [`Watch`] has ended it for its silence.
     gave_up: Arc<AtomicBool>,
+    /// The last that `ssh` said, where that is kept.
+    words: Arc<Mutex<Vec<u8>>>,
 }
 
 /// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
@@ -91,7 +101,16 @@ struct Started {
 impl Started {
     /// Starts `ssh` with this command for the shell at the far end.
     fn start(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Started> {
-        Started::start_with(remote, options, command, Stdio::inherit())
+        match options.ssh.words {
+            SshWords::Shown => Started::start_with(remote, options, command, Stdio::inherit()),
+            SshWords::ShownAndKept => {
+                let started = Started::start_with(remote, options, command, Stdio::piped())?;
+                if let Some(stderr) = started.process.take_stderr() {
+                    keep_words(stderr, started.process.words.clone());
+                }
+                Ok(started)
+            }
+        }
     }
 
     /// Likewise, with another standard error.
@@ -124,6 +143,7 @@ impl Started {
             fobs_path: options.fobs_path.clone(),
             head: head.clone(),
             gave_up: Arc::default(),
+            words: Arc::default(),
         };
         Ok(Started { process, stdin, stdout: Recorded { stream: stdout, head } })
     }
@@ -208,7 +228,30 @@ impl SshProcess {
             Some(0) => FirstWords::Frame,
             Some(_) => FirstWords::Text(printable(&String::from_utf8_lossy(&head), HEAD_CHARS_SHOWN)),
         };
-        explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error)
+        let error = explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error);
+        self.with_words(error)
+    }
+
+    /// The error with what `ssh` said, where that is kept.
+    fn with_words(&self, error: Error) -> Error {
+        // The thread that reads them may be behind; it ends with `ssh`.
+        let deadline = Instant::now() + WORDS_WAIT;
+        while Arc::strong_count(&self.words) > 1 && Instant::now() < deadline {
+            thread::sleep(CHILD_POLL);
+        }
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
+        match said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
+            true => error,
+            false => Error::new(error.kind, format!("{}; ssh said: {said}", error.message)),
+        }
+    }
+
+    /// Ends it where no transfer runs: soon, even where another process has inherited its input, and so it
+    /// does not find that ended.
+    pub(crate) fn dismiss(self) {
+        let _ = wait(&self.child, DISMISS_WAIT);
+        // Dropped, and so ended.
     }
 }
 
@@ -347,7 +390,7 @@ fn address_of(connection: Option<&str>) -> Option<IpAddr> {
 fn wait(child: &Mutex<Child>, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let deadline = Instant::now() + limit;
     loop {
-        let status = locked(child).try_wait()?;
+        let status = tried(&mut locked(child))?;
         match status {
             None if Instant::now() < deadline => thread::sleep(CHILD_POLL),
             status => return Ok(status),
@@ -364,21 +407,53 @@ fn may_be_interrupted(status: ExitStatus) -> bool {
 fn end(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     let mut child = locked(child);
     let deadline = Instant::now() + END_WAIT;
-    if child.try_wait()?.is_none() {
+    if tried(&mut child)?.is_none() {
         kill_process(Pid::from_child(&child), Signal::TERM)?;
     }
     while Instant::now() < deadline {
-        match child.try_wait()? {
+        match tried(&mut child)? {
             Some(status) => return Ok(status),
             None => thread::sleep(CHILD_POLL),
         }
     }
     child.kill()?;
-    child.wait()
+    match child.wait() {
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Ok(ExitStatus::from_raw(0))
+        }
+        waited => waited,
+    }
+}
+
+/// Whether it has ended. Where SIGCHLD is ignored, the kernel forgets how a child ended (waitpid(2)).
+fn tried(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    match child.try_wait() {
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Ok(Some(ExitStatus::from_raw(0)))
+        }
+        tried => tried,
+    }
 }
 
 fn locked(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes on what `ssh` says, and keeps the last of it.
+fn keep_words(mut stderr: ChildStderr, words: Arc<Mutex<Vec<u8>>>) {
+    let read = move || {
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer) {
+            // Nobody may be there to see it.
+            let _ = fobs_sys::without_sigpipe(|| io::stderr().write_all(&buffer[..count]));
+            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.extend_from_slice(&buffer[..count]);
+            let excess = words.len().saturating_sub(WORDS_BYTES_MAX);
+            words.drain(..excess);
+        }
+    };
+    // Without the thread its words are lost, and all else works.
+    drop(thread::Builder::new().name("fobs-ssh-words".to_owned()).spawn(read));
 }
 
 /// A stream whose first bytes are kept.

@@ -187,7 +187,7 @@ fn with_object(object: &[u8]) -> Reuse {
 }
 
 fn part() -> Reuse {
-    Reuse { range: Some(ByteRange { start: 0, len: 1, whole: false }), ..Reuse::default() }
+    Reuse { range: Some(ByteRange { start: 0, len: 1, whole: false, stamp: None }), ..Reuse::default() }
 }
 
 fn pull_of_file() -> Open {

@@ -2,16 +2,19 @@
 
 use super::Session;
 use super::memory::{Bounded, Buffer, drain, feed, spawn, too_long};
+use super::turn::{Purpose, Turn};
 use crate::cancel::CancelToken;
 use crate::client::line::{Attempted, Caller, Manner, Task};
 use crate::client::{make_sink, make_source, sender_options};
-use crate::control::message::ByteRange;
+use crate::control::files::FileRequest;
+use crate::control::message::{ByteRange, Bytes, NAMES};
 use crate::direct::DIRECT_DATA_MAX;
 use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{EventSink, Summary};
+use crate::listing::FileStamp;
 use crate::options::TransferOptions;
-use crate::storage::{Sink, Source, SourceShape, show_path, top_names};
+use crate::storage::{Sink, Source, SourceShape, changed, show_path, top_names};
 use std::cell::Cell;
 use std::io::{Cursor, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +28,7 @@ pub struct Call<'s> {
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
     steering: Steering,
+    stamp: Option<FileStamp>,
 }
 
 /// Refuses options that no transfer of a session can have.
@@ -39,7 +43,7 @@ pub(super) fn check(options: &TransferOptions) -> Result<()> {
 impl<'s> Call<'s> {
     pub(super) fn of(session: &'s Session) -> Call<'s> {
         let (events, cancel, steering) = (session.events.clone(), CancelToken::new(), Steering::new());
-        Call { session, options: None, events, cancel, steering }
+        Call { session, options: None, events, cancel, steering, stamp: None }
     }
 
     /// How this transfer is made, instead of the session's options. What says how to connect counts only
@@ -64,6 +68,13 @@ impl<'s> Call<'s> {
     /// What changes this transfer while it runs.
     pub fn steering(mut self, steering: Steering) -> Call<'s> {
         self.steering = steering;
+        self
+    }
+
+    /// What a file must be, before and after a range of it is read: that of the file when it was opened, of
+    /// which other ranges were read. Else `FileIo`.
+    pub fn stamp(mut self, stamp: FileStamp) -> Call<'s> {
+        self.stamp = Some(stamp);
         self
     }
 
@@ -99,7 +110,7 @@ impl<'s> Call<'s> {
     /// # Errors
     /// Its.
     pub fn recv(self, name: impl AsRef<[u8]>, max_bytes: u64) -> Result<Vec<u8>> {
-        self.bounded(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true })
+        self.bounded(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true, stamp: None })
     }
 
     /// See [`Session::recv_into`].
@@ -107,7 +118,7 @@ impl<'s> Call<'s> {
     /// # Errors
     /// Its.
     pub fn recv_into(self, name: impl AsRef<[u8]>, buffer: &mut [u8]) -> Result<usize> {
-        let range = ByteRange { start: 0, len: buffer.len() as u64, whole: true };
+        let range = ByteRange { start: 0, len: buffer.len() as u64, whole: true, stamp: None };
         self.fill(name.as_ref(), range, buffer)
     }
 
@@ -116,7 +127,7 @@ impl<'s> Call<'s> {
     /// # Errors
     /// Its.
     pub fn read_range(self, name: impl AsRef<[u8]>, start: u64, buffer: &mut [u8]) -> Result<usize> {
-        let range = ByteRange { start, len: buffer.len() as u64, whole: false };
+        let range = ByteRange { start, len: buffer.len() as u64, whole: false, stamp: self.stamp };
         self.fill(name.as_ref(), range, buffer)
     }
 
@@ -153,7 +164,7 @@ impl<'s> Call<'s> {
         max_bytes: u64,
         open: &mut dyn FnMut() -> Box<dyn Write + Send>,
     ) -> Result<u64> {
-        self.pour(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true }, open)
+        self.pour(name.as_ref(), ByteRange { start: 0, len: max_bytes, whole: true, stamp: None }, open)
     }
 
     /// Hands the bytes of the file `name` from `start` on to a writer, at most `len`, as
@@ -168,7 +179,8 @@ impl<'s> Call<'s> {
         len: u64,
         open: &mut dyn FnMut() -> Box<dyn Write + Send>,
     ) -> Result<u64> {
-        self.pour(name.as_ref(), ByteRange { start, len, whole: false }, open)
+        let range = ByteRange { start, len, whole: false, stamp: self.stamp };
+        self.pour(name.as_ref(), range, open)
     }
 
     /// As [`read_range_to`](Self::read_range_to), for a writer that keeps what it was given: `open` returns
@@ -184,10 +196,11 @@ impl<'s> Call<'s> {
         open: &mut dyn FnMut() -> (u64, Box<dyn Write + Send>),
     ) -> Result<u64> {
         let (path, options) = (self.path(name.as_ref()), self.chosen());
-        let range = Cell::new(ByteRange { start: 0, len: end, whole: false });
+        let stamp = self.stamp;
+        let range = Cell::new(ByteRange { start: 0, len: end, whole: false, stamp });
         let mut sink = |_| {
             let (start, writer) = open();
-            range.set(ByteRange { start, len: end.saturating_sub(start), whole: false });
+            range.set(ByteRange { start, len: end.saturating_sub(start), whole: false, stamp });
             Sink::to_stream(writer, SourceShape::Stream)
         };
         let task = Task::Pull { paths: vec![path], sink: &mut sink, range: Some(&range) };
@@ -283,7 +296,26 @@ impl<'s> Call<'s> {
     }
 
     fn run(self, task: Task<'_>, options: &TransferOptions) -> Result<Summary> {
-        self.with_caller(options, |caller, manner| caller.run(task, manner))
+        let ranged = match (&task, self.stamp) {
+            (Task::Pull { paths, range: Some(_), .. }, Some(stamp)) => {
+                paths.first().cloned().zip(Some(stamp))
+            }
+            _ => None,
+        };
+        self.with_caller(options, |caller, manner| {
+            let summary = caller.run(task, manner)?;
+            if let Some((path, stamp)) = ranged
+                && !caller.knows(NAMES)
+            {
+                // A server that looks at no stamp is asked, after it has read.
+                let found =
+                    caller.ask(&FileRequest::Stat { path: Bytes(path.clone()), links: false }, manner)?;
+                if !found.first().is_some_and(|now| stamp.fits(&now.stamp())) {
+                    return Err(changed(&show_path(&path)));
+                }
+            }
+            Ok(summary)
+        })
     }
 
     /// Uses the connection once it is free.
@@ -293,8 +325,40 @@ impl<'s> Call<'s> {
         act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
     ) -> Result<R> {
         check(options)?;
+        let caller = self.session.caller.enter(&self.cancel, Purpose::Transfer)?;
+        self.with_turn(caller, options, act)
+    }
+
+    /// Likewise, without waiting for a transfer that runs: then over a second connection, which is made where
+    /// it is needed. One that cannot be made costs the wait.
+    pub(super) fn beside_transfers<R>(
+        self,
+        options: &TransferOptions,
+        act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
+    ) -> Result<R> {
+        check(options)?;
+        if let Some(caller) = self.session.caller.enter_unless_transfer(&self.cancel)? {
+            return self.with_turn(caller, options, act);
+        }
+        let mut aside = self.session.aside.enter(&self.cancel, Purpose::Request)?;
+        let (events, cancel, steering) = (&self.events, &self.cancel, &self.steering);
+        match aside.connect(Manner { options, events, cancel, steering }) {
+            Ok(()) => self.with_turn(aside, options, act),
+            Err(_) => {
+                drop(aside);
+                self.cancel.check()?;
+                self.with_caller(options, act)
+            }
+        }
+    }
+
+    fn with_turn<R>(
+        self,
+        mut caller: Turn<'_, Caller>,
+        options: &TransferOptions,
+        act: impl FnOnce(&mut Caller, Manner<'_>) -> Result<R>,
+    ) -> Result<R> {
         let Call { session, events, cancel, steering, .. } = self;
-        let mut caller = session.caller.enter(&cancel)?;
         // Made anew for the transfer, so that `Session::cancel` ends no other one that shares the caller's.
         let token = CancelToken::new();
         let above = token.clone();

@@ -64,7 +64,8 @@ use turn::Turnstile;
 /// `/` stands for itself. An object is a file there: it appears under its name when it is complete, and
 /// replaces what was there.
 ///
-/// **Threads.** One transfer runs at a time. A call from another thread waits until the session is free.
+/// **Threads.** One transfer runs at a time. A call from another thread waits until the session is free; one
+/// about files by name goes over a second connection meanwhile.
 ///
 /// **The connection.** An object of up to 64 KiB, or such a part of a file, takes one round trip; more goes
 /// over the data plane, with a secret of its own. Where the connection was lost, between two transfers or in
@@ -78,8 +79,19 @@ pub struct Session {
     options: TransferOptions,
     events: Arc<dyn EventSink>,
     caller: Turnstile<Caller>,
+    /// For requests while a transfer runs; connected where one is made.
+    aside: Turnstile<Caller>,
     /// What cancels the transfer that runs.
     running: Mutex<Option<CancelToken>>,
+}
+
+/// What may happen to something that has a name which is to be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Onto {
+    /// It is replaced.
+    Anything,
+    /// It stays, and the request fails.
+    Nothing,
 }
 
 /// What a [`Session`] is made of. Made by [`Session::builder`].
@@ -178,6 +190,56 @@ impl Session {
     /// As [`list`](Self::list).
     pub fn stat(&self, name: impl AsRef<[u8]>) -> Result<Entry> {
         self.call().stat(name)
+    }
+
+    /// What has the name `name`: of a link the link itself, and what it leads to.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn stat_link(&self, name: impl AsRef<[u8]>) -> Result<Entry> {
+        self.call().stat_link(name)
+    }
+
+    /// As [`list`](Self::list), with what links lead to.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn list_links(&self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
+        self.call().list_links(name)
+    }
+
+    /// Everything below the directory `name`, to `depth` levels, in no order: names are paths from there. No
+    /// link is entered. At most a million entries.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list), for a directory below too.
+    pub fn walk(&self, name: impl AsRef<[u8]>, depth: u32) -> Result<Vec<Entry>> {
+        self.call().walk(name, depth)
+    }
+
+    /// Gives `name` the name `to`: a link itself, a directory with everything in it. What has that name is
+    /// replaced as rename(2) does, or refused with `Destination`; the server decides at that moment.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove), for both names; `Usage` into itself or to another file system.
+    pub fn rename(&self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>, onto: Onto) -> Result<()> {
+        self.call().rename(name, to, onto)
+    }
+
+    /// Copies a file at the server, with its permissions.
+    ///
+    /// # Errors
+    /// As [`read_range`](Self::read_range) and [`remove`](Self::remove).
+    pub fn copy(&self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>, onto: Onto) -> Result<Entry> {
+        self.call().copy(name, to, onto)
+    }
+
+    /// Sets the time of the last change to now.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove).
+    pub fn touch(&self, name: impl AsRef<[u8]>) -> Result<()> {
+        self.call().touch(name)
     }
 
     /// Whether `name` stands for something that can be looked at.
@@ -287,7 +349,9 @@ impl SessionBuilder {
             cancel: &cancel,
             steering: &steering,
         })?;
-        Ok(Session { remote, options, events, caller: Turnstile::new(caller), running: Mutex::new(None) })
+        let aside = Turnstile::new(Caller::new(remote.clone()));
+        let caller = Turnstile::new(caller);
+        Ok(Session { remote, options, events, caller, aside, running: Mutex::new(None) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Files by name over a session.
 
-use super::Call;
+use super::{Call, Onto};
 use crate::control::files::FileRequest;
 use crate::control::message::Bytes;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ impl Call<'_> {
     /// Its.
     pub fn list(self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
         let path = self.named(name.as_ref());
-        self.ask(&FileRequest::List { path })
+        self.ask(&FileRequest::List { path, links: false })
     }
 
     /// See [`Session::stat`](super::Session::stat).
@@ -22,11 +22,61 @@ impl Call<'_> {
     /// Its.
     pub fn stat(self, name: impl AsRef<[u8]>) -> Result<Entry> {
         let path = self.named(name.as_ref());
-        let found = self.ask(&FileRequest::Stat { path })?;
-        found.into_iter().next().ok_or_else(|| {
-            let message = "the server says nothing of the name; install the same version on both sides";
-            Error::new(ErrorKind::Protocol, message)
-        })
+        self.ask(&FileRequest::Stat { path, links: false }).and_then(one)
+    }
+
+    /// See [`Session::stat_link`](super::Session::stat_link).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn stat_link(self, name: impl AsRef<[u8]>) -> Result<Entry> {
+        let path = self.named(name.as_ref());
+        self.ask(&FileRequest::Stat { path, links: true }).and_then(one)
+    }
+
+    /// See [`Session::list_links`](super::Session::list_links).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn list_links(self, name: impl AsRef<[u8]>) -> Result<Vec<Entry>> {
+        let path = self.named(name.as_ref());
+        self.ask(&FileRequest::List { path, links: true })
+    }
+
+    /// See [`Session::walk`](super::Session::walk).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn walk(self, name: impl AsRef<[u8]>, depth: u32) -> Result<Vec<Entry>> {
+        let path = self.named(name.as_ref());
+        self.ask(&FileRequest::Walk { path, depth })
+    }
+
+    /// See [`Session::rename`](super::Session::rename).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn rename(self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>, onto: Onto) -> Result<()> {
+        let (path, to) = (self.named(name.as_ref()), self.named(to.as_ref()));
+        self.ask(&FileRequest::Rename { path, to, replace: onto == Onto::Anything }).map(drop)
+    }
+
+    /// See [`Session::copy`](super::Session::copy).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn copy(self, name: impl AsRef<[u8]>, to: impl AsRef<[u8]>, onto: Onto) -> Result<Entry> {
+        let (path, to) = (self.named(name.as_ref()), self.named(to.as_ref()));
+        self.ask(&FileRequest::Copy { path, to, replace: onto == Onto::Anything }).and_then(one)
+    }
+
+    /// See [`Session::touch`](super::Session::touch).
+    ///
+    /// # Errors
+    /// Its.
+    pub fn touch(self, name: impl AsRef<[u8]>) -> Result<()> {
+        let path = self.named(name.as_ref());
+        self.ask(&FileRequest::Touch { path }).map(drop)
     }
 
     /// See [`Session::exists`](super::Session::exists).
@@ -83,6 +133,17 @@ impl Call<'_> {
 
     fn ask(self, request: &FileRequest) -> Result<Vec<Entry>> {
         let options = self.chosen();
-        self.with_caller(&options, |caller, manner| caller.ask(request, manner))
+        // Only one connection where this process has it from another one.
+        match request.is_short() && options.ssh.inherited.is_none() {
+            true => self.beside_transfers(&options, |caller, manner| caller.ask(request, manner)),
+            false => self.with_caller(&options, |caller, manner| caller.ask(request, manner)),
+        }
     }
+}
+
+fn one(found: Vec<Entry>) -> Result<Entry> {
+    found.into_iter().next().ok_or_else(|| {
+        let message = "the server says nothing of the name; install the same version on both sides";
+        Error::new(ErrorKind::Protocol, message)
+    })
 }

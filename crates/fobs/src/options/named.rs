@@ -1,6 +1,6 @@
 //! Options by name, as text: for callers that have no types of ours.
 
-use super::{AddressFamily, TIMEOUT_RANGE, TransferOptions};
+use super::{AddressFamily, MEMORY_RANGE, NewKeys, PushBinary, TIMEOUT_RANGE, TransferOptions};
 use crate::error::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// What can be set by name.
 const NAMES: &str = "recursive, preserve, compress, fsync, no_partial, append_verify, checksum, cc, priority, rate, \
     timeout, ack_every, burst, packet_size, transport, udp_ports, address_family, identity, port, fobs_path, \
-    known_hosts, ssh_config, ssh_jump, ssh_option, ssh_program";
+    known_hosts, ssh_config, ssh_jump, ssh_option, ssh_program, memory, push_binary, strict_host_key";
 
 impl TransferOptions {
     /// Sets an option by its name on the command line, with `_` for `-`: `rate` in bits per second, `timeout`
@@ -19,11 +19,7 @@ impl TransferOptions {
     /// `Usage` for an unknown name, with those that are known, or a value that is not possible.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         if let Some(switch) = self.switch(name) {
-            *switch = match value {
-                "true" => true,
-                "false" => false,
-                _ => return Err(bad(name, value, "give true or false")),
-            };
+            *switch = truth(name, value)?;
             return Ok(());
         }
         let whole = |form: &str| value.parse::<u64>().map_err(|_| bad(name, value, form));
@@ -63,6 +59,15 @@ impl TransferOptions {
             "ssh_jump" => self.ssh.jump = Some(value.to_owned()),
             "ssh_option" => self.ssh.options.push(value.to_owned()),
             "ssh_program" => self.ssh.program = Some(PathBuf::from(value)),
+            "memory" => self.memory = memory(name, whole("give bytes")?)?,
+            "push_binary" => {
+                let push = truth(name, value)?;
+                self.ssh.push = if push { PushBinary::IfMissing } else { PushBinary::Never };
+            }
+            "strict_host_key" => {
+                let strict = truth(name, value)?;
+                self.new_keys = if strict { NewKeys::Refused } else { NewKeys::Pinned };
+            }
             _ => {
                 let message = format!("there is no option {name:?}; there are {NAMES}");
                 return Err(Error::new(ErrorKind::Usage, message));
@@ -83,6 +88,20 @@ impl TransferOptions {
             _ => return None,
         })
     }
+}
+
+fn truth(name: &str, value: &str) -> Result<bool> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(bad(name, value, "give true or false")),
+    }
+}
+
+fn memory(name: &str, value: u64) -> Result<u64> {
+    let (least, most) = MEMORY_RANGE;
+    let form = format!("give {} MiB to {} GiB in bytes", least >> 20, most >> 30);
+    (least..=most).contains(&value).then_some(value).ok_or_else(|| bad(name, &value.to_string(), &form))
 }
 
 fn bad(name: &str, value: &str, form: &str) -> Error {
@@ -143,6 +162,9 @@ mod tests {
             ("ssh_jump", "gate"),
             ("ssh_option", "Compression=no"),
             ("ssh_program", "/bin/ssh"),
+            ("memory", "268435456"),
+            ("push_binary", "true"),
+            ("strict_host_key", "true"),
         ];
         assert_eq!(NAMES.split(", ").count(), 7 + valued.len());
         for (name, value) in switches.map(|name| (name, "true")).chain(valued) {
@@ -168,6 +190,8 @@ mod tests {
             ("udp_ports", "0-8"),
             ("transport", "pigeon"),
             ("address_family", "5"),
+            ("memory", "1"),
+            ("push_binary", "1"),
         ] {
             let error = TransferOptions::default().set(name, value).unwrap_err();
             assert_eq!(error.kind, ErrorKind::Usage, "{name}={value}");

@@ -191,8 +191,24 @@ impl<'r> Needs<'r> {
     pub(crate) fn of_files(request: &'r FileRequest) -> Needs<'r> {
         let all = |paths: &'r [crate::control::message::Bytes]| paths.iter().map(|path| path.0.as_slice());
         match request {
-            FileRequest::List { path } => Needs::at(&path.0, &[Action::List, Action::Look]),
-            FileRequest::Stat { path } => Needs::at(&path.0, &[Action::Look]),
+            FileRequest::List { path, links: _ } | FileRequest::Walk { path, depth: _ } => {
+                Needs::at(&path.0, &[Action::List, Action::Look])
+            }
+            FileRequest::Stat { path, links: _ } => Needs::at(&path.0, &[Action::Look]),
+            FileRequest::Rename { path, to, replace } => {
+                // A name goes, and one is made, which shows whether it exists or replaces what has it.
+                let onto = if *replace { Action::Replace } else { Action::Look };
+                let mut needs = Needs::at(&path.0, &[Action::Rename, Action::Delete, Action::Create, onto]);
+                needs.paths.extend([parent_of(&path.0), to.0.as_slice(), parent_of(&to.0)]);
+                needs
+            }
+            FileRequest::Copy { path, to, replace } => {
+                let onto = if *replace { Action::Replace } else { Action::Look };
+                let mut needs = Needs::at(&path.0, &[Action::Read, Action::Create, onto]);
+                needs.paths.push(&to.0);
+                needs
+            }
+            FileRequest::Touch { path } => Needs::at(&path.0, &[Action::SetAttributes]),
             FileRequest::Remove { path, tree: _ } => {
                 // It also writes to the directory in which the thing lies.
                 let mut needs = Needs::at(&path.0, &[Action::Delete]);

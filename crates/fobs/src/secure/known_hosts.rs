@@ -50,18 +50,34 @@ impl KnownHosts {
     /// at once: a server's key is pinned once.
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> Result<Pin> {
         let name = host_name(host, port)?;
+        match self.knows(&name, key)? {
+            true => Ok(Pin::Known),
+            false => self.pin(&name, key),
+        }
+    }
+
+    /// Likewise, but a server that is not in the file is refused with `Denied`, and nothing is pinned.
+    pub fn check_known(&self, host: &str, port: u16, key: &PublicKey) -> Result<()> {
+        if self.knows(&host_name(host, port)?, key)? {
+            return Ok(());
+        }
+        let (file, key) = (self.path.display(), key.fingerprint());
+        let message = format!(
+            "{host} is not in {file}, and new keys are refused; if its key is {key}, connect once without that option"
+        );
+        Err(Error::new(ErrorKind::Denied, message))
+    }
+
+    fn knows(&self, name: &str, key: &PublicKey) -> Result<bool> {
         // Reading first finds an existing pin even if the file cannot be written.
         match File::open(&self.path) {
             Ok(file) => {
                 let content = self.read_locked(&file, FlockOperation::LockShared)?;
-                if self.find(&content, &name, key)? == Found::Same {
-                    return Ok(Pin::Known);
-                }
+                Ok(self.find(&content, name, key)? == Found::Same)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(self.unusable(&error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(self.unusable(&error)),
         }
-        self.pin(&name, key)
     }
 
     fn pin(&self, name: &str, key: &PublicKey) -> Result<Pin> {

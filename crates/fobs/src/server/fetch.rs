@@ -173,5 +173,16 @@ pub(super) fn key_of(bytes: &Bytes) -> Result<PublicKey> {
 /// An entry that has only a name.
 pub(super) fn as_entry(name: Vec<u8>) -> WireEntry {
     let kind = WireKind::File;
-    WireEntry { name: Bytes(name), kind, size: 0, mtime_s: 0, mtime_ns: 0, mode: 0, root: None }
+    WireEntry {
+        name: Bytes(name),
+        kind,
+        size: 0,
+        mtime_s: 0,
+        mtime_ns: 0,
+        mode: 0,
+        root: None,
+        inode: 0,
+        text: None,
+        leads_to: None,
+    }
 }

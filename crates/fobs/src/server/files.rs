@@ -3,15 +3,18 @@
 mod hashes;
 
 use super::{Host, Policy, Wanted, fetch};
+use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
 use crate::control::message::Message;
 use crate::error::{Error, ErrorKind, Result};
+use crate::listing::Entry;
 use crate::options::{Sight, SignedTicket};
 use crate::rights::{Action, Needs};
 use crate::secure::ticket::Ticket;
-use crate::storage::names::{self, Extent};
+use crate::storage::Base;
+use crate::storage::names::{self, Extent, Leads, Taken};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a request may be worked on without a sign to the client: far below its `--timeout`.
@@ -45,16 +48,21 @@ pub(super) fn serve(
         answer(Vec::new(), false)
     };
     let (mut entries, mut answered) = (Vec::new(), Answered::default());
+    let mut take = |entry| {
+        cancel.check()?;
+        entries.push(WireEntry::from(entry));
+        match entries.len() < ENTRIES_MAX {
+            true => Ok(()),
+            false => answer(std::mem::take(&mut entries), false),
+        }
+    };
     match request {
-        FileRequest::List { path } => names::list(&policy.base, &path.0, &mut |entry| {
-            cancel.check()?;
-            entries.push(WireEntry::from(entry));
-            match entries.len() < ENTRIES_MAX {
-                true => Ok(()),
-                false => answer(std::mem::take(&mut entries), false),
-            }
-        })?,
-        FileRequest::Stat { path } => entries.push(names::stat(&policy.base, &path.0)?.into()),
+        FileRequest::List { .. } | FileRequest::Stat { .. } | FileRequest::Walk { .. } => {
+            look(&policy.base, request, &policy.budget, &mut take)?;
+        }
+        FileRequest::Rename { .. } | FileRequest::Copy { .. } | FileRequest::Touch { .. } => {
+            give_name(&policy.base, request, &mut go_on, &mut take)?;
+        }
         FileRequest::Remove { path, tree } => {
             let extent = if *tree { Extent::Tree } else { Extent::One };
             // It is called before each.
@@ -81,13 +89,55 @@ pub(super) fn serve(
         FileRequest::Hash { paths, piece } => {
             hashes::serve(&policy.base, paths, *piece, &mut go_on, &mut |entry| answer(vec![entry], false))?;
         }
-        FileRequest::Unknown => {
-            let message = "this server has an older fobs, which does not know the request; install the same \
-                version on both sides";
-            return Err(Error::new(ErrorKind::Usage, message));
-        }
+        FileRequest::Unknown => return Err(unknown()),
     }
     answer(entries, true).map(|()| answered)
+}
+
+fn unknown() -> Error {
+    let message = "this server has an older fobs, which does not know the request; install the same version on \
+        both sides";
+    Error::new(ErrorKind::Usage, message)
+}
+
+/// Answers what only looks.
+fn look(
+    base: &Base,
+    request: &FileRequest,
+    budget: &MemoryBudget,
+    take: &mut dyn FnMut(Entry) -> Result<()>,
+) -> Result<()> {
+    match request {
+        FileRequest::List { path, links } => {
+            let leads = if *links { Leads::Told } else { Leads::Untold };
+            names::list(base, &path.0, leads, take)
+        }
+        FileRequest::Walk { path, depth } => names::walk(base, &path.0, *depth, budget, take),
+        FileRequest::Stat { path, links: false } => take(names::stat(base, &path.0)?),
+        FileRequest::Stat { path, links: true } => take(names::stat_link(base, &path.0)?),
+        _ => Ok(()),
+    }
+}
+
+/// Answers what gives a name to something that has one.
+fn give_name(
+    base: &Base,
+    request: &FileRequest,
+    go_on: &mut dyn FnMut() -> Result<()>,
+    take: &mut dyn FnMut(Entry) -> Result<()>,
+) -> Result<()> {
+    match request {
+        FileRequest::Rename { path, to, replace } => names::rename(base, &path.0, &to.0, taken(*replace)),
+        FileRequest::Copy { path, to, replace } => {
+            take(names::copy(base, &path.0, &to.0, taken(*replace), go_on)?)
+        }
+        FileRequest::Touch { path } => names::touch(base, &path.0),
+        _ => Ok(()),
+    }
+}
+
+fn taken(replace: bool) -> Taken {
+    if replace { Taken::Replaced } else { Taken::Refused }
 }
 
 /// Makes a directory, or with `parents` those above it too.

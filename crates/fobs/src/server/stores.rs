@@ -64,7 +64,7 @@ fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &Memory
         };
         // There is one: `check_form`.
         let path = open.paths.first().map_or(&b""[..], Vec::as_slice);
-        return Source::of_part(&base, path, part, open.compress);
+        return Source::of_part(&base, path, part, range.stamp, open.compress);
     }
     Source::open(SourceSpec {
         base,

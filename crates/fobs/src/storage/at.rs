@@ -102,6 +102,29 @@ pub(super) fn rename_new(directory: impl AsFd, from: Component<'_>, to: Componen
     fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE)
 }
 
+/// Moves an entry to another directory of the same file system, in place of what has the name there.
+pub(super) fn move_to(
+    from: impl AsFd,
+    name: Component<'_>,
+    to: impl AsFd,
+    new: Component<'_>,
+) -> Result<(), Errno> {
+    fs::renameat(from, name.as_bytes(), to, new.as_bytes())
+}
+
+/// Moves an entry to a name that nothing has.
+///
+/// # Errors
+/// As [`rename_new`].
+pub(super) fn move_to_new(
+    from: impl AsFd,
+    name: Component<'_>,
+    to: impl AsFd,
+    new: Component<'_>,
+) -> Result<(), Errno> {
+    fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE)
+}
+
 /// Gives what has the name `from` one more name, a link itself and not what it leads to.
 pub(super) fn link(
     from: impl AsFd,

@@ -70,6 +70,7 @@ pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use seal::seal;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
+pub(crate) use source::changed;
 pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
 pub use trusted::{create_named, open_named};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};

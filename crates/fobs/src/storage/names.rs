@@ -1,4 +1,10 @@
-//! Files by name, without a transfer: what is there, removing it, and making directories.
+//! Files by name, without a transfer: what is there, removing it, making directories, other names.
+
+mod moving;
+mod walking;
+
+pub(crate) use moving::{Taken, copy, rename, touch};
+pub(crate) use walking::{Leads, walk};
 
 use super::Base;
 use super::at::{self, open_beneath};
@@ -26,9 +32,29 @@ pub(crate) fn stat(base: &Base, name: &[u8]) -> Result<Entry> {
     Ok(entry(path::split(trimmed(name)).1, &stat))
 }
 
+/// What has the name, a link itself and what it leads to.
+pub(crate) fn stat_link(base: &Base, name: &[u8]) -> Result<Entry> {
+    let refuse = |errno| refused("look at", name, errno);
+    match place(base, name) {
+        Ok((parent, last)) => {
+            let above = path::split(trimmed(name)).0;
+            let above = if above.is_empty() && name.starts_with(b"/") { b"/" } else { above };
+            walking::look(base, &parent, above, last, Leads::Told).map(|(found, _)| found).map_err(refuse)
+        }
+        // Where names begin, and what ends in dots, is no link.
+        Err(Errno::BUSY) => stat(base, name),
+        Err(errno) => Err(refuse(errno)),
+    }
+}
+
 /// Hands what the directory `name` holds to `take`, one by one, in no order. Links are not followed; what a
 /// transfer keeps for itself is left out.
-pub(crate) fn list(base: &Base, name: &[u8], take: &mut dyn FnMut(Entry) -> Result<()>) -> Result<()> {
+pub(crate) fn list(
+    base: &Base,
+    name: &[u8],
+    leads: Leads,
+    take: &mut dyn FnMut(Entry) -> Result<()>,
+) -> Result<()> {
     let refuse = |errno| refused("list", name, errno);
     let directory = base.open(name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(refuse)?;
     for found in Dir::read_from(&directory).map_err(refuse)? {
@@ -37,8 +63,9 @@ pub(crate) fn list(base: &Base, name: &[u8], take: &mut dyn FnMut(Entry) -> Resu
         if child == b"." || child == b".." || is_own(&directory, child) {
             continue;
         }
-        match Component::new(child).map_err(Errno::from).and_then(|child| at::stat(&directory, child)) {
-            Ok(stat) => take(entry(child, &stat))?,
+        let looked = Component::new(child).map_err(Errno::from);
+        match looked.and_then(|child| walking::look(base, &directory, name, child, leads)) {
+            Ok((found, _)) => take(found)?,
             // Gone meanwhile.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(refused("look at", &path::join(name, child), errno)),
@@ -212,7 +239,9 @@ pub(super) fn entry(name: &[u8], stat: &Stat) -> Entry {
         mtime_s: meta.mtime_s,
         mtime_ns: meta.mtime_ns,
         mode: meta.mode,
+        inode: stat.st_ino,
         root: None,
+        link: None,
     }
 }
 

@@ -269,6 +269,30 @@ impl TemporaryFile {
         fs::ftruncate(&self.file, offset + len)
     }
 
+    /// Gives a file of `len` bytes permissions and its name, that of another one only where it `replaces`.
+    pub(super) fn take_name(
+        &mut self,
+        name: Component<'_>,
+        len: u64,
+        mode: u32,
+        replaces: bool,
+    ) -> Result<(), Errno> {
+        if self.may_be_longer {
+            fs::ftruncate(&self.file, len)?;
+        }
+        fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
+        match self.temporary.rename_to_new(name) {
+            Err(Errno::EXIST) if replaces => self.temporary.rename(name),
+            Err(Errno::INVAL | Errno::NOSYS) if replaces => self.temporary.rename(name),
+            // A file system without this kind of rename; the temporary name goes on drop.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                let directory = &*self.temporary.directory;
+                at::link(directory, self.temporary.name.as_component(), directory, name)
+            }
+            renamed => renamed,
+        }
+    }
+
     /// Leaves it under its temporary name.
     pub(super) fn keep(mut self) {
         self.temporary.in_place = true;

@@ -47,7 +47,7 @@ fn zero_and_empty_stand_for_none_on_the_wire() {
     assert_eq!(again.resuming.transfer_id, Some(std::array::from_fn(|index| index as u8)));
     assert_eq!(probe.reuse, Reuse::default());
     assert_eq!((small.reuse.keep, small.reuse.object.as_deref()), (true, Some(&b"chunk"[..])));
-    let range = ByteRange { start: 1 << 40, len: 1000, whole: false };
+    let range = ByteRange { start: 1 << 40, len: 1000, whole: false, stamp: None };
     assert_eq!((part.reuse.range, part.reuse.room), (Some(range), Some(81_964)));
     assert!(again.resuming.survey && again.resuming.no_partial && again.resuming.append_verify);
 }

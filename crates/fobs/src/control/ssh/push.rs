@@ -15,6 +15,7 @@ use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::{Remote, TransferOptions};
+use fobs_sys::without_sigpipe;
 
 /// First word of every line of the script.
 const WORD: &str = "fobs-boot";
@@ -83,12 +84,12 @@ fn converse(
     let found = machine.and_then(|machine| Some((machine, find(machine, &places(machine))?)));
     let Some((machine, program)) = found else {
         // The shell there ends with this; whether it hears it does not matter.
-        let _ = started.stdin.write_all(b"none 0\n");
+        let _ = without_sigpipe(|| started.stdin.write_all(b"none 0\n"));
         return Err(no_program(&host, &words, machine));
     };
     let (bytes, hash) = measure(&program)?;
     let asked = format!("{hash} {bytes}\n");
-    said(started.stdin.write_all(asked.as_bytes()), started)?;
+    said(without_sigpipe(|| started.stdin.write_all(asked.as_bytes())), started)?;
     let answer = heard(started)?;
     match first(&answer) {
         "ready" => return Ok(()),
@@ -163,7 +164,7 @@ fn send(program: &Path, bytes: u64, started: &mut Started) -> Result<()> {
         match file.read(&mut piece).map_err(|error| unreadable(program, &error))? {
             0 => return started.stdin.flush().map_err(|error| unreadable(program, &error)),
             count => {
-                if started.stdin.write_all(&piece[..count]).is_err() {
+                if without_sigpipe(|| started.stdin.write_all(&piece[..count])).is_err() {
                     return Ok(());
                 }
             }

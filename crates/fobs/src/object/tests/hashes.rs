@@ -89,6 +89,9 @@ fn hashes_that_do_not_fit_each_other_are_refused() {
         mtime_ns: 0,
         mode: 0,
         root: root.map(|byte| Bytes(vec![byte; 32])),
+        inode: 0,
+        text: None,
+        leads_to: None,
     };
     let values = vec![7; 64];
     let short = vec![entry(values[..32].to_vec(), 2 * PIECE, Some(1))];

@@ -2,6 +2,7 @@
 
 use super::{builder, connections, counter, open};
 use crate::control::message::Message;
+use crate::object::turn::Purpose;
 use crate::served::Served;
 use crate::{Entry, EntryKind, ErrorKind, Session};
 use std::fs;
@@ -179,7 +180,7 @@ fn a_connection_that_broke_at_rest_is_made_again() {
     let served = Served::start(|_| ());
     let session = open(&served);
     assert!(!session.exists("file").unwrap());
-    session.caller.enter(&crate::CancelToken::new()).unwrap().hang_up();
+    session.caller.enter(&crate::CancelToken::new(), Purpose::Request).unwrap().hang_up();
     assert!(!session.exists("file").unwrap());
     assert_eq!(connections(&served), 2);
 }

@@ -3,12 +3,13 @@
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::fs::{FileType, OFlags, Stat, fstat};
 use rustix::io::{Errno, pread};
 
 use super::Source;
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::beneath::{Base, kind, sentence};
+use crate::listing::FileStamp;
+use crate::storage::beneath::{Base, kind, meta, sentence};
 use crate::storage::open_file::Stamp;
 use crate::storage::path::show;
 
@@ -39,9 +40,18 @@ impl Source {
     /// # Errors
     /// `NoSource` or `Denied` as [`Source::open`]; `Usage` for what is no file, and for a whole file that is
     /// longer than it may be.
-    pub fn of_part(base: &Base, path: &[u8], part: Part, compress: bool) -> Result<Source> {
+    pub fn of_part(
+        base: &Base,
+        path: &[u8],
+        part: Part,
+        expected: Option<FileStamp>,
+        compress: bool,
+    ) -> Result<Source> {
         let failed = |errno| {
-            let kind = if errno == Errno::XDEV { ErrorKind::Denied } else { ErrorKind::NoSource };
+            let kind = match errno {
+                Errno::XDEV | Errno::ACCESS | Errno::PERM => ErrorKind::Denied,
+                _ => ErrorKind::NoSource,
+            };
             Error::new(kind, sentence("read", path, errno))
         };
         let no_file = || {
@@ -61,8 +71,12 @@ impl Source {
             return Err(no_file());
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
+        if expected.is_some_and(|expected| !expected.fits(&stamp_of(&stat))) {
+            return Err(changed(&show(path)));
+        }
+        let unchanged = expected.map(|_| Stamp::of(&stat));
         let reader = match part {
-            Part::Range { start, len } => PartReader { file, at: start, left: len, unchanged: None },
+            Part::Range { start, len } => PartReader { file, at: start, left: len, unchanged },
             Part::Whole { max } if size > max => {
                 let message = format!(
                     "'{}' has {size} bytes, more than the {max} that the caller has room for; read it in parts",
@@ -74,6 +88,17 @@ impl Source {
         };
         Source::from_stream(Box::new(reader), compress)
     }
+}
+
+/// The error for a file that is another one than was opened.
+pub(crate) fn changed(shown: &str) -> Error {
+    Error::new(ErrorKind::FileIo, format!("'{shown}' has changed since it was opened; open it again"))
+}
+
+fn stamp_of(stat: &Stat) -> FileStamp {
+    let now = meta(stat);
+    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    FileStamp { size, mtime_s: now.mtime_s, mtime_ns: now.mtime_ns, inode: stat.st_ino }
 }
 
 struct PartReader {
@@ -113,7 +138,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     fn read(path: &std::path::Path, part: Part) -> Result<(u64, bool)> {
-        let mut source = Source::of_part(&Base::Ambient, path.as_os_str().as_bytes(), part, false)?;
+        let mut source = Source::of_part(&Base::Ambient, path.as_os_str().as_bytes(), part, None, false)?;
         let filled = source.next_chunk(&mut vec![0; CHUNK_LEN_MAX], CHUNK_LEN_MAX)?;
         assert!(filled.is_final);
         Ok((filled.data_bytes, filled.failures.is_empty()))
@@ -160,7 +185,7 @@ mod tests {
         fs::write(&path, [7; 1000]).unwrap();
         let part = Part::Whole { max: 5000 };
         let bytes = path.as_os_str().as_bytes();
-        let mut source = Source::of_part(&Base::Ambient, bytes, part, false).unwrap();
+        let mut source = Source::of_part(&Base::Ambient, bytes, part, None, false).unwrap();
         fs::write(&path, [8; 2000]).unwrap();
         let filled = source.next_chunk(&mut vec![0; CHUNK_LEN_MAX], CHUNK_LEN_MAX).unwrap();
         assert!(filled.failures[0].message.contains("changed while it was read"), "{:?}", filled.failures);
