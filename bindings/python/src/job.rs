@@ -1,26 +1,26 @@
-//! One call that runs in a thread of its own.
+//! One call that runs in a thread of the session's or of its own. Python waits for it by a [`Waker`]: nothing
+//! here blocks, so no thread of Python is within this library when the interpreter ends.
 
 use crate::lent::Lent;
+use crate::queue::{Queue, Work, cancel_aside, spawn};
 use crate::values::{Value, progress_of, raise};
+use crate::waker::{Ended, Waker};
 use fobs::{CancelToken, Error, ErrorKind, Event, EventSink, Progress, Recorder, Result, Steering};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::collections::VecDeque;
-use std::io::{PipeReader, PipeWriter, Write};
-use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Notices that are kept; of more, the oldest go.
 const NOTICES_MAX: usize = 100;
 /// Finished files that are kept until they are asked for; of more, the oldest go.
 const FILES_MAX: usize = 100_000;
-/// Longest wait at once, seconds: the caller looks for signals in between.
-const WAIT_MAX: f64 = 3600.0;
 
-/// A call that runs. Dropping it cancels the call and waits for its end.
+/// Words of the notice that a key was pinned: one for each server of a call.
+const PINNED: &str = " is now pinned in ";
+
+/// A call that runs. Dropping it cancels the call.
 #[pyclass(frozen, module = "fobs._fobs")]
 pub(crate) struct Job {
     shared: Arc<Shared>,
@@ -28,18 +28,16 @@ pub(crate) struct Job {
     steering: Steering,
     /// The process that started it: after a fork there is no thread.
     process: u32,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Where it waits for its turn, if it does.
+    queue: Option<Arc<Queue>>,
     /// What the call reads or fills, until it has ended.
     lent: Mutex<Option<Lent>>,
-    /// Readable once the call has ended; made where an event loop asks for it.
-    ending: Mutex<Option<PipeReader>>,
 }
 
 /// What the thread and its job have in common.
 #[derive(Default)]
 pub(crate) struct Shared {
     outcome: Mutex<Ending>,
-    ended: Condvar,
     seen: Mutex<Seen>,
 }
 
@@ -48,8 +46,8 @@ struct Ending {
     is_over: bool,
     /// Until it is taken.
     outcome: Option<Result<Value>>,
-    /// Who wants to hear of it.
-    tell: Option<PipeWriter>,
+    /// Who wants to hear of it, and under which number.
+    tell: Vec<(Weak<Ended>, u64)>,
 }
 
 #[derive(Default)]
@@ -57,6 +55,8 @@ struct Seen {
     progress: Progress,
     recorder: Recorder,
     notices: VecDeque<String>,
+    /// Those of a key that is new here.
+    pinned: Vec<String>,
     files: VecDeque<DoneFile>,
 }
 
@@ -70,6 +70,9 @@ impl EventSink for Shared {
         match event {
             Event::Progress(progress) => seen.progress = progress,
             Event::Notice(notice) => {
+                if notice.contains(PINNED) {
+                    seen.pinned.push(notice.clone());
+                }
                 if seen.notices.len() == NOTICES_MAX {
                     seen.notices.pop_front();
                 }
@@ -87,15 +90,16 @@ impl EventSink for Shared {
 }
 
 impl Shared {
-    fn end(&self, outcome: Result<Value>) {
+    pub(crate) fn end(&self, outcome: Result<Value>) {
         let mut ending = locked(&self.outcome);
         ending.is_over = true;
         ending.outcome = Some(outcome);
-        if let Some(mut tell) = ending.tell.take() {
+        for (ended, number) in ending.tell.drain(..) {
             // Whoever listened may be gone.
-            let _ = tell.write_all(b".");
+            if let Some(ended) = ended.upgrade() {
+                ended.tell(number);
+            }
         }
-        self.ended.notify_all();
     }
 }
 
@@ -111,9 +115,10 @@ pub(crate) struct Tools {
 }
 
 impl Job {
-    /// Starts a call.
+    /// Starts a call in the thread of its queue, or in one of its own.
     pub(crate) fn start(
         py: Python<'_>,
+        queue: Option<&Arc<Queue>>,
         lent: Option<Lent>,
         act: impl FnOnce(Tools) -> Result<Value> + Send + 'static,
     ) -> PyResult<Job> {
@@ -121,7 +126,7 @@ impl Job {
         let (cancel, steering) = (CancelToken::new(), Steering::new());
         let tools = Tools { events: shared.clone(), cancel: cancel.clone(), steering: steering.clone() };
         let (ending, loan) = (shared.clone(), lent.as_ref().map(|lent| lent.loan.clone()));
-        let run = move || {
+        let run: Work = Box::new(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| act(tools))).unwrap_or_else(|_| {
                 Err(Error::new(ErrorKind::Internal, "a thread of fobs failed; report this bug"))
             });
@@ -130,20 +135,23 @@ impl Job {
                 loan.close();
             }
             ending.end(outcome);
+        });
+        let started = match queue {
+            Some(queue) => queue.push(shared.clone(), run),
+            None => spawn("fobs-job", run),
         };
-        let thread = std::thread::Builder::new().name("fobs-job".to_owned()).spawn(run).map_err(|error| {
-            let message = format!("cannot start a thread: {error}; raise the limit of processes (ulimit -u)");
-            raise(py, &Error::new(ErrorKind::Internal, message))
-        })?;
-        Ok(Job {
-            shared,
-            cancel,
-            steering,
-            process: std::process::id(),
-            thread: Mutex::new(Some(thread)),
-            lent: Mutex::new(lent),
-            ending: Mutex::new(None),
-        })
+        started.map_err(|error| raise(py, &error))?;
+        let process = std::process::id();
+        Ok(Job { shared, cancel, steering, process, queue: queue.cloned(), lent: Mutex::new(lent) })
+    }
+
+    fn end_soon(&self) {
+        if !locked(&self.shared.outcome).is_over {
+            cancel_aside(&self.cancel);
+            if let Some(queue) = &self.queue {
+                queue.withdraw(&self.shared);
+            }
+        }
     }
 
     fn is_of_this_process(&self) -> bool {
@@ -164,22 +172,21 @@ impl Job {
 
 #[pymethods]
 impl Job {
-    /// Waits for the end, at most `seconds`; whether it has ended.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+    /// Has `waker` hear of the end under a number. The same pair again changes nothing.
+    fn tell(&self, py: Python<'_>, waker: &Bound<'_, Waker>, number: u64) -> PyResult<()> {
         self.check_process(py)?;
-        let until = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, WAIT_MAX));
-        Ok(py.detach(|| {
-            let mut ending = locked(&self.shared.outcome);
-            while !ending.is_over {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return false;
-                }
-                let waited = self.shared.ended.wait_timeout(ending, left);
-                ending = waited.unwrap_or_else(PoisonError::into_inner).0;
-            }
-            true
-        }))
+        let ended = &waker.get().ended;
+        let mut ending = locked(&self.shared.outcome);
+        if ending.is_over {
+            ended.tell(number);
+            return Ok(());
+        }
+        let weak = Arc::downgrade(ended);
+        ending.tell.retain(|(other, _)| other.strong_count() > 0);
+        if !ending.tell.iter().any(|(other, theirs)| other.ptr_eq(&weak) && *theirs == number) {
+            ending.tell.push((weak, number));
+        }
+        Ok(())
     }
 
     /// Whether it has ended.
@@ -188,15 +195,17 @@ impl Job {
         Ok(locked(&self.shared.outcome).is_over)
     }
 
-    /// What it returned, or raises what it failed with. Only once, and only after its end.
-    fn outcome(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// What it failed with, code and sentence, or else what it returned. Only once, and only after its end.
+    fn outcome(&self, py: Python<'_>) -> PyResult<(Option<(String, String)>, Py<PyAny>)> {
         self.check_process(py)?;
         let outcome = locked(&self.shared.outcome).outcome.take();
         let lent = locked(&self.lent).take();
         drop(lent);
         match outcome {
-            Some(Ok(value)) => value.into_python(py),
-            Some(Err(error)) => Err(raise(py, &error)),
+            Some(Ok(value)) => Ok((None, value.into_python(py)?)),
+            Some(Err(Error { kind, message, .. })) => {
+                Ok((Some((kind.code().to_owned(), message)), py.None()))
+            }
             None => {
                 let message = "the job has not ended, or its outcome was taken; wait for it once";
                 Err(raise(py, &Error::new(ErrorKind::Usage, message)))
@@ -217,6 +226,12 @@ impl Job {
         Ok(locked(&self.shared.seen).notices.drain(..).collect())
     }
 
+    /// Of those the ones that a new key was pinned.
+    fn pinned(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.check_process(py)?;
+        Ok(std::mem::take(&mut locked(&self.shared.seen).pinned))
+    }
+
     /// Files that are in place, each once: path, size and hash.
     fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.check_process(py)?;
@@ -229,16 +244,24 @@ impl Job {
     /// Why it is, or was, as fast as it is: JSON.
     fn explain(&self, py: Python<'_>) -> PyResult<String> {
         self.check_process(py)?;
-        let trace = py.detach(|| locked(&self.shared.seen).recorder.so_far());
-        let explanation = py.detach(|| fobs::explain::explain(&trace));
+        let trace = locked(&self.shared.seen).recorder.so_far();
+        let explanation = fobs::explain::explain(&trace);
         serde_json::to_string(&explanation)
             .map_err(|error| raise(py, &Error::new(ErrorKind::Internal, error.to_string())))
     }
 
     /// Has it end soon.
-    fn cancel(&self, py: Python<'_>) {
+    fn cancel(&self) {
         if self.is_of_this_process() {
-            py.detach(|| self.cancel.cancel());
+            self.end_soon();
+        }
+    }
+
+    /// Takes back what was lent, of a call that has ended and whose outcome nobody wants.
+    fn release(&self) {
+        if self.is_of_this_process() && locked(&self.shared.outcome).is_over {
+            let lent = locked(&self.lent).take();
+            drop(lent);
         }
     }
 
@@ -247,37 +270,17 @@ impl Job {
     fn set_rate(&self, bits_per_second: Option<u64>) {
         self.steering.set_rate(bits_per_second);
     }
-
-    /// A descriptor that is readable once it has ended, for an event loop.
-    fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
-        self.check_process(py)?;
-        let mut reader = locked(&self.ending);
-        if let Some(reader) = &*reader {
-            return Ok(reader.as_raw_fd());
-        }
-        let (reading, mut writing) = std::io::pipe()?;
-        let mut ending = locked(&self.shared.outcome);
-        match ending.is_over {
-            true => writing.write_all(b".")?,
-            false => ending.tell = Some(writing),
-        }
-        Ok(reader.insert(reading).as_raw_fd())
-    }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         if !self.is_of_this_process() {
             // The thread is the other process's, and may have held any lock when this one was forked.
-            std::mem::forget((self.thread.get_mut().map(|thread| thread.take()), self.shared.clone()));
+            std::mem::forget((self.shared.clone(), self.queue.take()));
             std::mem::forget(self.lent.get_mut().map(|lent| lent.take()));
             return;
         }
-        let Some(thread) = locked(&self.thread).take() else { return };
-        if !locked(&self.shared.outcome).is_over {
-            self.cancel.cancel();
-        }
-        // How it ended is of no interest to a caller that dropped it.
-        Python::attach(|py| py.detach(|| drop(thread.join())));
+        // What was lent is taken back at once; how the call ends is of no interest to one that dropped it.
+        self.end_soon();
     }
 }

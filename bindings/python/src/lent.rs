@@ -52,6 +52,12 @@ impl Lent {
         if purpose == Use::Fill && buffer.readonly() {
             return refuse("the buffer is read-only; give one that can be written, such as a bytearray");
         }
+        if buffer.format().to_bytes().split(|&letter| letter == b':').step_by(2).any(holds_pointers) {
+            return refuse(
+                "the buffer holds Python objects or pointers, whose addresses mean nothing elsewhere; give one of \
+                 numbers or bytes",
+            );
+        }
         if !buffer.is_c_contiguous() {
             return refuse("the buffer is not contiguous; make a contiguous copy (numpy.ascontiguousarray)");
         }
@@ -59,6 +65,11 @@ impl Lent {
             Loan { start: buffer.buf_ptr().cast(), len: buffer.len_bytes(), is_open: Mutex::new(true) };
         Ok(Lent { _buffer: buffer, loan: Arc::new(loan) })
     }
+}
+
+/// Whether a format names objects or pointers; what stands between colons is the name of a field.
+fn holds_pointers(format: &[u8]) -> bool {
+    format.iter().any(|letter| matches!(letter, b'O' | b'P' | b'&' | b'X'))
 }
 
 impl Drop for Lent {
@@ -126,6 +137,78 @@ impl Write for Cursor {
         let count = self.loan.write(self.at, bytes)?;
         self.at += count;
         Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes of one piece of [`Pieces`]: more than what malloc keeps for itself when it is freed (mallopt(3),
+/// `M_MMAP_THRESHOLD`).
+const PIECE_BYTES: usize = 33 << 20;
+
+/// Bytes that were received, of a length that was not known before. Each piece is freed when it has been
+/// copied into the object that Python gets, so that memory has them once.
+#[derive(Default)]
+pub(crate) struct Pieces(Vec<Vec<u8>>);
+
+impl Pieces {
+    fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let has_room = self.0.last().is_some_and(|last| last.len() < PIECE_BYTES);
+            // The first one grows with what comes; those after it are touched as they are filled.
+            match self.0.len() {
+                0 => self.0.push(Vec::new()),
+                _ if !has_room => self.0.push(Vec::with_capacity(PIECE_BYTES)),
+                _ => {}
+            }
+            let Some(last) = self.0.last_mut() else { return };
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE_BYTES - last.len()));
+            last.extend_from_slice(now);
+            bytes = later;
+        }
+    }
+
+    pub(crate) fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let len: usize = self.0.iter().map(Vec::len).sum();
+        let size = pyo3::ffi::Py_ssize_t::try_from(len)?;
+        // SAFETY: a new object of this length with unset bytes, or NULL with an exception.
+        let made = unsafe { pyo3::ffi::PyBytes_FromStringAndSize(std::ptr::null(), size) };
+        // SAFETY: as above, and nobody else has it yet.
+        let made = unsafe { Bound::from_owned_ptr_or_err(py, made)? };
+        // SAFETY: it is a bytes object.
+        let start = unsafe { pyo3::ffi::PyBytes_AsString(made.as_ptr()) };
+        let mut at = 0;
+        for piece in self.0 {
+            // SAFETY: the pieces have `len` bytes together, for which there is room; the object is new.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), start.cast::<u8>().add(at), piece.len()) };
+            at += piece.len();
+        }
+        Ok(made.unbind())
+    }
+}
+
+/// Where a call writes what it receives. Clones are the same.
+#[derive(Default, Clone)]
+pub(crate) struct Growing(Arc<Mutex<Pieces>>);
+
+impl Growing {
+    /// For another attempt.
+    pub(crate) fn anew(&self) -> Growing {
+        drop(self.take());
+        self.clone()
+    }
+
+    pub(crate) fn take(&self) -> Pieces {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Write for Growing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -2,32 +2,43 @@
 //! that users see.
 //!
 //! ```text
-//!   session   what opens a session and starts jobs over it; copies without one
-//!   job       one call that runs in a thread of its own
-//!   lent      a Python buffer that a job reads or fills
+//!   session   what opens a session and starts jobs over it
+//!   copies    copies without one, and options by name
+//!   job       one call that runs
+//!   queue     the calls of a session, one after the other
+//!   waker     tells a thread or an event loop which jobs have ended
+//!   lent      memory of Python that a job reads or fills
 //!   parts     a part of a remote file, into a local file that several jobs fill
 //!   values    results as Python objects
 //! ```
 //!
 //! Nothing here starts a thread before it is asked to, and no thread but the caller's touches Python objects.
+//! No call of Python waits in here: the interpreter ends the threads that do, and their frames with them.
 
 #![deny(unsafe_code)]
 
+mod copies;
 mod job;
 mod lent;
 mod parts;
+mod queue;
 mod session;
 mod values;
+mod waker;
 
 /// Sessions and jobs.
 #[pyo3::pymodule(gil_used = false)]
 mod _fobs {
     #[pymodule_export]
+    use super::copies::copy;
+    #[pymodule_export]
     use super::job::Job;
     #[pymodule_export]
     use super::parts::{hash_pieces, join_pieces, root_of};
     #[pymodule_export]
-    use super::session::{Core, copy};
+    use super::session::Core;
+    #[pymodule_export]
+    use super::waker::Waker;
 
     /// The version of the crate and of the command that belongs to it.
     #[pymodule_export]

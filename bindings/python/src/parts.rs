@@ -5,16 +5,16 @@
 //! BLAKE3 tree: the file's hash comes of the values of its pieces, and no byte is hashed twice. A line of the
 //! journal, `INDEX HEX`, is written after the device has kept the piece, so it holds after a crash too.
 
-use crate::values::raise;
+use crate::job::Job;
+use crate::values::{Value, raise};
 use blake3::hazmat::{ChainingValue, HasherExt};
 use fobs::{Error, ErrorKind, Result, pieces};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -240,31 +240,31 @@ fn check_piece(piece: u64) -> Result<()> {
 
 /// The values of the pieces of a local file from `start` to `end`, in order.
 #[pyfunction]
-pub(crate) fn hash_pieces(
-    py: Python<'_>,
-    path: PathBuf,
-    start: u64,
-    end: u64,
-    piece: u64,
-) -> PyResult<Vec<Py<PyBytes>>> {
+pub(crate) fn hash_pieces(py: Python<'_>, path: PathBuf, start: u64, end: u64, piece: u64) -> PyResult<Job> {
     check_piece(piece).map_err(|error| raise(py, &error))?;
-    let values = py.detach(|| -> io::Result<Vec<ChainingValue>> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(start))?;
-        let (mut at, mut values, mut buffer) = (start, Vec::new(), vec![0; READ_MAX]);
-        while at < end {
-            let (mut hasher, piece_end) = (hasher_at(at), ((at / piece + 1) * piece).min(end));
-            while at < piece_end {
-                let want = usize::try_from(piece_end - at).unwrap_or(READ_MAX).min(READ_MAX);
-                file.read_exact(&mut buffer[..want])?;
-                hasher.update(&buffer[..want]);
-                at += want as u64;
-            }
-            values.push(hasher.finalize_non_root());
+    Job::start(py, None, None, move |_| {
+        let hashed = hashed(&path, start, end, piece);
+        hashed.map(Value::Values).map_err(|error| {
+            Error::new(ErrorKind::FileIo, format!("cannot read '{}': {error}", path.display()))
+        })
+    })
+}
+
+fn hashed(path: &Path, start: u64, end: u64, piece: u64) -> io::Result<Vec<ChainingValue>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(start))?;
+    let (mut at, mut values, mut buffer) = (start, Vec::new(), vec![0; READ_MAX]);
+    while at < end {
+        let (mut hasher, piece_end) = (hasher_at(at), ((at / piece + 1) * piece).min(end));
+        while at < piece_end {
+            let want = usize::try_from(piece_end - at).unwrap_or(READ_MAX).min(READ_MAX);
+            file.read_exact(&mut buffer[..want])?;
+            hasher.update(&buffer[..want]);
+            at += want as u64;
         }
-        Ok(values)
-    })?;
-    Ok(values.iter().map(|value| PyBytes::new(py, value).unbind()).collect())
+        values.push(hasher.finalize_non_root());
+    }
+    Ok(values)
 }
 
 /// The hash of a file, in hex, from the values of its pieces, of which there are two at least.
@@ -279,6 +279,6 @@ pub(crate) fn join_pieces(py: Python<'_>, values: Vec<[u8; 32]>) -> PyResult<Str
 
 /// BLAKE3 of some bytes, in hex.
 #[pyfunction]
-pub(crate) fn root_of(py: Python<'_>, bytes: &[u8]) -> String {
-    py.detach(|| blake3::hash(bytes)).to_hex().to_string()
+pub(crate) fn root_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }

@@ -1,6 +1,7 @@
 //! Results and errors as Python objects. The package makes its own types of them.
 
-use fobs::{Entry, EntryKind, Error, HashedFile, Progress, Result, SignedTicket, Summary};
+use crate::lent::Pieces;
+use fobs::{Entry, EntryKind, Error, HashedFile, Link, Progress, Result, SignedTicket, Summary};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -9,7 +10,9 @@ pub(crate) enum Value {
     Nothing,
     Flag(bool),
     Count(u64),
-    Bytes(Vec<u8>),
+    Bytes(Pieces),
+    /// Values of the pieces of a file.
+    Values(Vec<[u8; 32]>),
     Entries(Vec<Entry>),
     /// Files that are in place, with their hashes.
     Fetched(Vec<Entry>),
@@ -32,7 +35,11 @@ impl Value {
             Value::Nothing => py.None(),
             Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any().unbind(),
             Value::Count(count) => count.into_pyobject(py)?.into_any().unbind(),
-            Value::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
+            Value::Bytes(bytes) => bytes.into_python(py)?,
+            Value::Values(values) => {
+                let values = values.iter().map(|value| PyBytes::new(py, value));
+                PyList::new(py, values.collect::<Vec<_>>())?.into_any().unbind()
+            }
             Value::Entries(entries) => {
                 let list = PyList::empty(py);
                 for entry in entries {
@@ -65,7 +72,7 @@ impl Value {
     }
 }
 
-/// Name, kind, size, time in nanoseconds, mode.
+/// Name, kind, size, time in nanoseconds, mode, inode; of a link its text and what it leads to.
 fn entry_of<'py>(py: Python<'py>, entry: &Entry) -> PyResult<Bound<'py, PyAny>> {
     let kind = match entry.kind {
         EntryKind::File => "file",
@@ -74,9 +81,15 @@ fn entry_of<'py>(py: Python<'py>, entry: &Entry) -> PyResult<Bound<'py, PyAny>> 
         EntryKind::Other => "other",
     };
     let name = PyBytes::new(py, &entry.name);
-    Ok((name, kind, entry.size, nanoseconds(entry.mtime_s, entry.mtime_ns), entry.mode)
-        .into_pyobject(py)?
-        .into_any())
+    let link = match &entry.link {
+        Some(Link { text, leads_to }) => {
+            let leads_to = leads_to.as_ref().map(|entry| entry_of(py, entry)).transpose()?;
+            Some((PyBytes::new(py, text), leads_to))
+        }
+        None => None,
+    };
+    let time = nanoseconds(entry.mtime_s, entry.mtime_ns);
+    Ok((name, kind, entry.size, time, entry.mode, entry.inode, link).into_pyobject(py)?.into_any())
 }
 
 /// Size, time in nanoseconds, mode, hash, values of the pieces.

@@ -12,11 +12,14 @@ from ._errors import (
     CancelledError,
     ConnectError,
     DeleteLimitError,
+    DestinationDeniedError,
     DestinationError,
     Error,
+    ExistsError,
     FileError,
     IntegrityError,
     InternalError,
+    NoticeWarning,
     PartialError,
     ProtocolError,
     RemoteMissingError,
@@ -28,6 +31,7 @@ from ._errors import (
 )
 from ._fobs import VERSION as __version__
 from ._job import Job
+from ._options import Options
 from ._session import Session, cp, cp_async, start_cp, sync
 from ._types import Entry, Explanation, FailedFile, Progress, Result, Stage, Ticket
 
@@ -36,15 +40,19 @@ __all__ = [
     "CancelledError",
     "ConnectError",
     "DeleteLimitError",
+    "DestinationDeniedError",
     "DestinationError",
     "Entry",
     "Error",
+    "ExistsError",
     "Explanation",
     "FailedFile",
     "FileError",
     "IntegrityError",
     "InternalError",
     "Job",
+    "NoticeWarning",
+    "Options",
     "PartialError",
     "Progress",
     "ProtocolError",

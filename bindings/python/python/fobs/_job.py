@@ -1,16 +1,26 @@
-"""Jobs: calls that run in a thread of their own, and the ways to wait for one."""
+"""Jobs: calls that run in a thread of the session's, and the ways to wait for one.
+
+Every wait is Python's own, on one descriptor of the thread or of the event loop that waits: no thread is within
+the extension while it waits, so none crashes when the interpreter ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
+import itertools
+import os
+import select
+import threading
+import time
+import warnings
 import weakref
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from . import _fobs
-from ._errors import PartialError
+from ._errors import Error, NoticeWarning, PartialError, from_code
 from ._types import Explanation, Progress, Result
 
 T = TypeVar("T")
@@ -18,18 +28,73 @@ T = TypeVar("T")
 #: What is called with the newest progress, in the thread that waits.
 OnProgress = Callable[[Progress], object]
 
-# How long a wait lasts before signals are looked at, in seconds: Ctrl-C has to act within 0.2 s.
-_LOOK_EVERY = 0.025
 # How often progress is renewed, in seconds.
 _PROGRESS_EVERY = 0.2
+# Longest wait at once, in seconds: what poll takes, and a thread that is woken for nothing costs nothing.
+_POLL_MAX = 3600.0
 # How long a cancelled job may take to end, in seconds; a file system may block it.
 _END_WAIT = 10.0
 
 _running: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
+_numbers = itertools.count(1)
+
+
+class _Thread(threading.local):
+    """What a thread waits with."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.waker = _fobs.Waker()
+        self.poll = select.poll()
+        self.poll.register(self.waker.fileno(), select.POLLIN)
+
+
+class _Loop:
+    """What an event loop waits with."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.waker = _fobs.Waker()
+        self.waiting: dict[int, list[asyncio.Future[None]]] = {}
+
+    def wait(self, loop: asyncio.AbstractEventLoop, number: int) -> asyncio.Future[None]:
+        future = loop.create_future()
+        if not self.waiting:
+            loop.add_reader(self.waker.fileno(), self._wake, loop)
+        self.waiting.setdefault(number, []).append(future)
+        return future
+
+    def forget(self, loop: asyncio.AbstractEventLoop, number: int, future: asyncio.Future[None]) -> None:
+        futures = self.waiting.get(number, [])
+        if future in futures:
+            futures.remove(future)
+        if not futures and self.waiting.pop(number, None) is not None:
+            self._rest(loop)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        for number in self.waker.drain():
+            for future in self.waiting.pop(number, ()):
+                if not future.done():
+                    future.set_result(None)
+        self._rest(loop)
+
+    def _rest(self, loop: asyncio.AbstractEventLoop) -> None:
+        # A loop that nothing waits in is left alone: it may be closed at any time.
+        if not self.waiting:
+            loop.remove_reader(self.waker.fileno())
+
+
+_thread = _Thread()
+_loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = weakref.WeakKeyDictionary()
+
+
+def _thread_state() -> _Thread:
+    if _thread.process != os.getpid():
+        _thread.__init__()  # type: ignore[misc]
+    return _thread
 
 
 class Job(Generic[T]):
-    """A call that runs. Dropping it cancels it.
+    """A call that runs. Dropping it cancels it, whichever call started it: keep it, or wait for it.
 
     The method that started it says what :meth:`wait` returns.
     """
@@ -37,7 +102,9 @@ class Job(Generic[T]):
     def __init__(self, raw: _fobs.Job, finish: Callable[[Any], T]) -> None:
         self._raw = raw
         self._finish = finish
-        self._outcome: tuple[T | None, BaseException | None] | None = None
+        self._number = next(_numbers)
+        self._lock = threading.Lock()
+        self._outcome: tuple[tuple[str, str] | None, Any] | None = None
         _running.add(self)
 
     def wait(self, timeout: float | None = None, progress: OnProgress | None = None) -> T:
@@ -48,80 +115,114 @@ class Job(Generic[T]):
         ``TimeoutError`` where ``timeout`` seconds are over: the job goes on.
         """
         try:
-            left = float("inf") if timeout is None else timeout
-            until_progress = 0.0
-            while not self._raw.wait(min(_LOOK_EVERY, max(left, 0.0))):
-                left -= _LOOK_EVERY
-                until_progress -= _LOOK_EVERY
-                if left <= 0:
-                    break
-                if progress is not None and until_progress <= 0:
-                    progress(self.progress)
-                    until_progress = _PROGRESS_EVERY
+            if not self._wait(timeout, progress):
+                raise _NotYet(f"the job has not ended within {timeout} s; it goes on")
+        except _NotYet:
+            raise
         except BaseException:
             self._end()
             raise
-        if not self._raw.done():
-            raise TimeoutError(f"the job has not ended within {timeout} s; it goes on")
         return self._told(self._settle(), progress)
+
+    def _wait(self, timeout: float | None, progress: OnProgress | None = None) -> bool:
+        state = _thread_state()
+        end = None if timeout is None else time.monotonic() + timeout
+        told = time.monotonic()
+        self._raw.tell(state.waker, self._number)
+        while not self._raw.done():
+            now = time.monotonic()
+            left = _POLL_MAX if end is None else end - now
+            if left <= 0:
+                return False
+            if progress is not None:
+                if now >= told:
+                    progress(self.progress)
+                    told = time.monotonic() + _PROGRESS_EVERY
+                    # It may have taken longer than there is time.
+                    continue
+                left = min(left, told - now)
+            # Other jobs that this thread has waited for may end here too.
+            if state.poll.poll(min(left, _POLL_MAX) * 1000):
+                state.waker.drain()
+        return True
 
     async def _wait_async(self, progress: OnProgress | None = None) -> T:
-        loop = asyncio.get_running_loop()
-        ended = loop.create_future()
-        descriptor = self._raw.fileno()
-
-        def wake() -> None:
-            loop.remove_reader(descriptor)
-            if not ended.done():
-                ended.set_result(None)
-
-        loop.add_reader(descriptor, wake)
         try:
-            if progress is None:
-                await ended
-            else:
-                while not ended.done():
-                    await asyncio.wait([ended], timeout=_PROGRESS_EVERY)
-                    progress(self.progress)
+            while not self._raw.done():
+                await self._ended(None if progress is None else _PROGRESS_EVERY)
+                if progress is not None and not self._raw.done():
+                    told: Any = progress(self.progress)
+                    if asyncio.iscoroutine(told):
+                        await told
         except BaseException:
             self.cancel()
-            loop.remove_reader(descriptor)
             # Without blocking the loop: the caller's buffer is given back only when it has ended.
-            for _ in range(int(_END_WAIT / _LOOK_EVERY)):
-                if self._raw.done():
-                    break
-                await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.shield(self._ended(_END_WAIT))
+            self._raw.release()
             raise
-        return self._told(self._settle(), progress)
+        value = self._settle()
+        if progress is not None:
+            told = progress(self._last(value))
+            if asyncio.iscoroutine(told):
+                await told
+        return value
+
+    async def _ended(self, seconds: float | None) -> None:
+        """Waits for the end, at most so long."""
+        loop = asyncio.get_running_loop()
+        state = _loops.get(loop)
+        if state is None:
+            state = _loops[loop] = _Loop(loop)
+        future = state.wait(loop, self._number)
+        try:
+            self._raw.tell(state.waker, self._number)
+            await asyncio.wait([future], timeout=seconds)
+        finally:
+            state.forget(loop, self._number, future)
+
+    def _last(self, value: T) -> Progress:
+        """The last progress: the transfer's figures, which a short one may never have reported before."""
+        last = self.progress
+        if isinstance(value, Result):
+            total = value.bytes
+            last = replace(last, scan_complete=True, bytes=total, bytes_known=total, files=value.files)
+        return last
 
     def _told(self, value: T, progress: OnProgress | None) -> T:
-        """Tells the last progress: the transfer's figures, which a short one may never have reported before."""
         if progress is not None:
-            last = self.progress
-            if isinstance(value, Result):
-                total = value.bytes
-                last = replace(last, scan_complete=True, bytes=total, bytes_known=total, files=value.files)
-            progress(last)
+            progress(self._last(value))
         return value
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._wait_async().__await__()
 
     def _settle(self) -> T:
-        if self._outcome is None:
-            try:
-                self._outcome = (self._finish(self._raw.outcome()), None)
-            except Exception as error:
-                self._outcome = (None, error)
-            _running.discard(self)
-        value, failed = self._outcome
+        # No exception is kept: it would know the frames that know this job.
+        with self._lock:
+            if self._outcome is None:
+                self._outcome = self._raw.outcome()
+        _running.discard(self)
+        self._warn()
+        failed, value = self._outcome
         if failed is not None:
-            raise failed
-        return value  # type: ignore[return-value]
+            raise from_code(*failed)
+        return self._finish(value)
+
+    def _warn(self) -> None:
+        for notice in self._raw.pinned():
+            warnings.warn(notice, NoticeWarning, stacklevel=4)
 
     def _end(self) -> None:
+        """Cancels it, and waits for its end; an interrupt meanwhile is not lost but late."""
         self._raw.cancel()
-        self._raw.wait(_END_WAIT)
+        end = time.monotonic() + _END_WAIT
+        while not self._raw.done() and time.monotonic() < end:
+            try:
+                self._wait(end - time.monotonic())
+            except KeyboardInterrupt:
+                # The one that is being raised says the same.
+                continue
+        self._raw.release()
 
     @property
     def done(self) -> bool:
@@ -155,6 +256,13 @@ class Job(Generic[T]):
         self._raw.set_rate(rate)
 
 
+class _NotYet(TimeoutError):
+    """The time is over, and the job goes on."""
+
+
+_NotYet.__name__ = _NotYet.__qualname__ = "TimeoutError"
+
+
 def transferred(raw: Any) -> Result:
     """The figures; raises where some files were not moved."""
     result = Result._of(raw)
@@ -166,13 +274,20 @@ def transferred(raw: Any) -> Result:
 
 
 def _end_all() -> None:
-    # Before the interpreter goes: what runs keeps its resumable state, and nothing half-made.
+    # Before the interpreter goes: what runs keeps its resumable state, and nothing half-made. All at once, so
+    # that many do not take longer than one.
+    jobs = []
     for job in list(_running):
         try:
             if not job.done:
-                job._end()
-        except Exception:  # noqa: S110 - of another process
+                job.cancel()
+                jobs.append(job)
+        except Error:
+            # Of the process that this one was forked from.
             pass
+    end = time.monotonic() + _END_WAIT
+    for job in jobs:
+        job._wait(max(end - time.monotonic(), 0.0))
 
 
 atexit.register(_end_all)

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+import random
+import time
+import weakref
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, Unpack
 
 from . import _fobs
-from ._errors import DestinationError, UsageError
+from ._errors import DestinationError, ExistsError, SourceNotFoundError, SshError, TransferTimeoutError, UsageError
 from ._job import Job, OnProgress, transferred
+from ._options import Option, Options, named, resolved, seconds
 from ._types import Entry, Result, Ticket
 
 T = TypeVar("T")
 
 #: A path here or a name there; of any bytes.
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-#: The value of an option.
-Option = Union[str, int, float, bool, "os.PathLike[str]", Sequence[str], None]
 
 # Longest object that is returned as bytes: what a server sends beyond it is refused.
 _BYTES_MAX = 1 << 40
+# Tries to open a session at a host that drops connections: about ten seconds in all.
+_TRIES = 7
+_BUSY = ("kex_exchange_identification", "Connection reset by peer", "Connection closed by", "Not allowed at this time")
+# Levels that a walk goes down without another bound.
+_DEPTH_MAX = (1 << 32) - 1
 
 
-def _options(options: dict[str, Option]) -> list[tuple[str, str]]:
-    named: list[tuple[str, str]] = []
-    for name, value in options.items():
-        if value is None:
-            continue
-        if isinstance(value, bool):
-            named.append((name, "true" if value else "false"))
-        elif isinstance(value, float) and name == "rate":
-            named.append((name, str(int(value))))
-        elif isinstance(value, (str, int, float)):
-            named.append((name, str(value)))
-        elif isinstance(value, os.PathLike):
-            named.append((name, os.fspath(value)))
-        else:
-            named.extend((name, item) for item in value)
-    return named
+def _options(options: Any) -> list[tuple[str, str]]:
+    return named(options)
+
+
+def _local(path: Path) -> bytes:
+    """A path of this host: ``~`` is the home directory, as it is for a shell."""
+    return _encode(os.path.expanduser(os.fsencode(path)))
 
 
 def _encode(name: Path) -> bytes:
@@ -48,10 +47,10 @@ def _encode(name: Path) -> bytes:
     return raw
 
 
-def _paths(paths: Path | Iterable[Path]) -> list[bytes]:
+def _paths(paths: Path | Iterable[Path], encode: Callable[[Path], bytes] = _encode) -> list[bytes]:
     if isinstance(paths, (str, bytes, os.PathLike)):
-        return [_encode(paths)]
-    return [_encode(path) for path in paths]
+        return [encode(paths)]
+    return [encode(path) for path in paths]
 
 
 def _buffer(data: Any) -> Any:
@@ -73,7 +72,8 @@ def _nothing(_: Any) -> None:
 
 
 def _bytes(value: Any) -> bytes:
-    return bytes(value)
+    # It is one already, and there is no second copy of it.
+    return value  # type: ignore[no-any-return]
 
 
 def _count(value: Any) -> int:
@@ -91,25 +91,63 @@ class Session:
     path. Options are those of ``fobs cp``, with ``_`` for ``-``: ``identity``, ``port``, ``rate`` (bits per
     second), ``compress``, ``timeout`` (seconds), ``cc``, ``transport`` and the others of docs/guide.md.
 
-    Calls may come from any thread; transfers run one after the other. Each call blocks without the GIL, and has
-    a twin that returns a :class:`Job` (``start_put``) and one to await (``put_async``).
+    Calls may come from any thread; transfers run one after the other, and requests about names pass them. Each
+    call blocks without the GIL, and has a twin that returns a :class:`Job` (``start_put``) and one to await
+    (``put_async``).
     """
 
-    def __init__(self, url: Path, **options: Option) -> None:
-        self._url = url
-        self._given = options
-        self._core = _fobs.Core(_encode(url), _options(options))
-        self._jobs: list[Job[Any]] = []
-        Job(self._core.open(), _nothing).wait()
+    def __init__(self, url: Path, **options: Unpack[Options]) -> None:
+        self._prepare(url, options)
+        for pause in _pauses():
+            job = self._open()
+            try:
+                job.wait(timeout=self._patience)
+                return
+            except TimeoutError as error:
+                job._end()
+                raise self._silent(error) from None
+            except SshError as error:
+                if pause is None or not _is_busy(error):
+                    raise
+            time.sleep(pause)
 
     @classmethod
-    async def open_async(cls, url: Path, **options: Option) -> Session:
+    async def open_async(cls, url: Path, **options: Unpack[Options]) -> Session:
         """Opens a session without blocking the event loop."""
         session = cls.__new__(cls)
-        session._url, session._given, session._jobs = url, options, []
-        session._core = _fobs.Core(_encode(url), _options(options))
-        await Job(session._core.open(), _nothing)
+        session._prepare(url, options)
+        for pause in _pauses():
+            try:
+                await asyncio.wait_for(session._open()._wait_async(), session._patience)
+                break
+            except TimeoutError as error:
+                raise session._silent(error) from None
+            except SshError as error:
+                if pause is None or not _is_busy(error):
+                    raise
+            await asyncio.sleep(pause)
         return session
+
+    def _prepare(self, url: Path, options: Any) -> None:
+        self._url = url
+        # Files by their whole paths: another process or a later chdir finds the same ones.
+        self._given: dict[str, Option] = resolved(options)
+        self._jobs: weakref.WeakSet[Job[Any]] = weakref.WeakSet()
+        self._core = _fobs.Core(_encode(url), _options(self._given))
+        timeout = self._given.get("timeout")
+        # Without one a person may be typing a password.
+        self._patience = None if timeout is None else seconds("timeout", timeout)
+
+    def _open(self) -> Job[None]:
+        return Job(self._core.open(), _nothing)
+
+    def _silent(self, error: TimeoutError) -> TimeoutError:
+        if isinstance(error, TransferTimeoutError):
+            return error
+        shown = os.fsdecode(self._url)
+        return TransferTimeoutError(
+            f"{shown} did not answer within {self._patience} s; check that it is reachable, or give a longer timeout"
+        )
 
     def __enter__(self) -> Session:
         return self
@@ -131,7 +169,7 @@ class Session:
 
     def close(self) -> None:
         """Cancels what runs, and ends the connection. May be called again."""
-        for job in self._jobs:
+        for job in list(self._jobs):
             try:
                 if not job.done:
                     job._end()
@@ -139,17 +177,19 @@ class Session:
                 # Of the process that this one was forked from.
                 pass
         self._jobs.clear()
-        self._core.close()
+        ended = self._core.close()
+        if ended is not None:
+            # Bounded: a child that has inherited the connection does not hold it.
+            Job(ended, _nothing).wait()
 
     def _job(self, raw: _fobs.Job, finish: Callable[[Any], T]) -> Job[T]:
         job = Job(raw, finish)
-        self._jobs = [other for other in self._jobs if not other.done]
-        self._jobs.append(job)
+        self._jobs.add(job)
         return job
 
-    def start_put(self, source: Path | Iterable[Path], name: Path = "", **options: Option) -> Job[Result]:
+    def start_put(self, source: Path | Iterable[Path], name: Path = "", **options: Unpack[Options]) -> Job[Result]:
         """Starts :meth:`put`."""
-        return self._job(self._core.put(_paths(source), _encode(name), _options(options)), transferred)
+        return self._job(self._core.put(_paths(source, _local), _encode(name), _options(options)), transferred)
 
     def put(
         self,
@@ -157,7 +197,7 @@ class Session:
         name: Path = "",
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> Result:
         """Copies files to the server, and directories with ``recursive=True``, as ``fobs cp`` does."""
         return self.start_put(source, name, **options).wait(progress=progress)
@@ -168,14 +208,14 @@ class Session:
         name: Path = "",
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> Result:
         """As :meth:`put`; cancelling the task cancels the transfer."""
         return await self.start_put(source, name, **options)._wait_async(progress)
 
-    def start_get(self, name: Path | Iterable[Path], destination: Path, **options: Option) -> Job[Result]:
+    def start_get(self, name: Path | Iterable[Path], destination: Path, **options: Unpack[Options]) -> Job[Result]:
         """Starts :meth:`get`."""
-        return self._job(self._core.get(_paths(name), _encode(destination), _options(options)), transferred)
+        return self._job(self._core.get(_paths(name), _local(destination), _options(options)), transferred)
 
     def get(
         self,
@@ -183,7 +223,7 @@ class Session:
         destination: Path,
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> Result:
         """Copies files from the server, and directories with ``recursive=True``."""
         return self.start_get(name, destination, **options).wait(progress=progress)
@@ -194,32 +234,32 @@ class Session:
         destination: Path,
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> Result:
         """As :meth:`get`; cancelling the task cancels the transfer."""
         return await self.start_get(name, destination, **options)._wait_async(progress)
 
-    def start_put_bytes(self, name: Path, data: Any, **options: Option) -> Job[Result]:
+    def start_put_bytes(self, name: Path, data: Any, **options: Unpack[Options]) -> Job[Result]:
         """Starts :meth:`put_bytes`. The buffer must not change until the job has ended."""
         return self._job(self._core.put_bytes(_encode(name), _buffer(data), _options(options)), transferred)
 
     def put_bytes(
-        self, name: Path, data: Any, *, progress: OnProgress | None = None, **options: Option
+        self, name: Path, data: Any, *, progress: OnProgress | None = None, **options: Unpack[Options]
     ) -> Result:
         """Stores a buffer (bytes, memoryview, numpy array, torch tensor) as a file, reading its memory itself."""
         return self.start_put_bytes(name, data, **options).wait(progress=progress)
 
     async def put_bytes_async(
-        self, name: Path, data: Any, *, progress: OnProgress | None = None, **options: Option
+        self, name: Path, data: Any, *, progress: OnProgress | None = None, **options: Unpack[Options]
     ) -> Result:
         """As :meth:`put_bytes`."""
         return await self.start_put_bytes(name, data, **options)._wait_async(progress)
 
     def start_get_into(
-        self, name: Path, buffer: Any, start: int | None = None, **options: Option
+        self, name: Path, buffer: Any, start: int | None = None, **options: Unpack[Options]
     ) -> Job[int]:
         """Starts :meth:`get_into`. What the buffer holds is not specified until the job has ended."""
-        raw = self._core.get_into(_encode(name), _buffer(buffer), _start(start), _options(options))
+        raw = self._core.get_into(_encode(name), _buffer(buffer), _start(start), None, _options(options))
         return self._job(raw, _count)
 
     def get_into(
@@ -229,7 +269,7 @@ class Session:
         start: int | None = None,
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> int:
         """Fills the front of a writable buffer, and returns how many bytes: with the whole file, which must fit;
         with ``start``, with the bytes from there on, as many as there are and fit.
@@ -243,31 +283,40 @@ class Session:
         start: int | None = None,
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> int:
         """As :meth:`get_into`."""
         return await self.start_get_into(name, buffer, start, **options)._wait_async(progress)
 
-    def start_get_range(self, name: Path, start: int, length: int, **options: Option) -> Job[bytes]:
+    def start_get_range(
+        self, name: Path, start: int, length: int, *, opened: Entry | None = None, **options: Unpack[Options]
+    ) -> Job[bytes]:
         """Starts :meth:`get_range`."""
         if length < 0:
             raise UsageError("the length of a range is not negative; give 0 or more")
-        raw = self._core.get_bytes(_encode(name), _start(start), min(length, _BYTES_MAX), _options(options))
+        stamp = None if opened is None else opened._stamp
+        length = min(int(length), _BYTES_MAX)
+        raw = self._core.get_bytes(_encode(name), _start(start), length, stamp, _options(options))
         return self._job(raw, _bytes)
 
-    def get_range(self, name: Path, start: int, length: int, **options: Option) -> bytes:
+    def get_range(
+        self, name: Path, start: int, length: int, *, opened: Entry | None = None, **options: Unpack[Options]
+    ) -> bytes:
         """The bytes of a file from ``start`` on: ``length`` of them, fewer where it ends, none beyond. Up to
-        64 KiB cost one round trip.
+        64 KiB cost one round trip. With ``opened``, what :meth:`stat` said before, a file that was replaced or
+        changed since is a :class:`FileError`.
         """
-        return self.start_get_range(name, start, length, **options).wait()
+        return self.start_get_range(name, start, length, opened=opened, **options).wait()
 
-    async def get_range_async(self, name: Path, start: int, length: int, **options: Option) -> bytes:
+    async def get_range_async(
+        self, name: Path, start: int, length: int, *, opened: Entry | None = None, **options: Unpack[Options]
+    ) -> bytes:
         """As :meth:`get_range`."""
-        return await self.start_get_range(name, start, length, **options)._wait_async()
+        return await self.start_get_range(name, start, length, opened=opened, **options)._wait_async()
 
-    def start_get_bytes(self, name: Path, max_bytes: int = _BYTES_MAX, **options: Option) -> Job[bytes]:
+    def start_get_bytes(self, name: Path, max_bytes: int = _BYTES_MAX, **options: Unpack[Options]) -> Job[bytes]:
         """Starts :meth:`get_bytes`."""
-        return self._job(self._core.get_bytes(_encode(name), None, max_bytes, _options(options)), _bytes)
+        return self._job(self._core.get_bytes(_encode(name), None, max_bytes, None, _options(options)), _bytes)
 
     def get_bytes(
         self,
@@ -275,30 +324,42 @@ class Session:
         max_bytes: int = _BYTES_MAX,
         *,
         progress: OnProgress | None = None,
-        **options: Option,
+        **options: Unpack[Options],
     ) -> bytes:
         """All of a file; one of more than ``max_bytes`` is refused."""
         return self.start_get_bytes(name, max_bytes, **options).wait(progress=progress)
 
-    async def get_bytes_async(self, name: Path, max_bytes: int = _BYTES_MAX, **options: Option) -> bytes:
+    async def get_bytes_async(self, name: Path, max_bytes: int = _BYTES_MAX, **options: Unpack[Options]) -> bytes:
         """As :meth:`get_bytes`."""
         return await self.start_get_bytes(name, max_bytes, **options)._wait_async()
 
-    def ls(self, name: Path = "") -> list[Entry]:
-        """What a directory holds, sorted by name; links are not followed."""
-        return self._job(self._core.list(_encode(name)), _entries).wait()
+    def ls(self, name: Path = "", links: bool = False) -> list[Entry]:
+        """What a directory holds, sorted by name; links are not followed. With ``links``, what they lead to is
+        said of each.
+        """
+        return self._job(self._core.list(_encode(name), links), _entries).wait()
 
-    async def ls_async(self, name: Path = "") -> list[Entry]:
+    async def ls_async(self, name: Path = "", links: bool = False) -> list[Entry]:
         """As :meth:`ls`."""
-        return await self._job(self._core.list(_encode(name)), _entries)
+        return await self._job(self._core.list(_encode(name), links), _entries)
 
-    def stat(self, name: Path) -> Entry:
-        """What a name stands for, through links."""
-        return self._job(self._core.stat(_encode(name)), _entry).wait()
+    def walk(self, name: Path = "", depth: int | None = None) -> list[Entry]:
+        """Everything below a directory, to ``depth`` levels, in one request: names are paths from there. No link
+        is entered; what it leads to is said.
+        """
+        return self._job(self._core.walk(_encode(name), _depth(depth)), _entries).wait()
 
-    async def stat_async(self, name: Path) -> Entry:
+    async def walk_async(self, name: Path = "", depth: int | None = None) -> list[Entry]:
+        """As :meth:`walk`."""
+        return await self._job(self._core.walk(_encode(name), _depth(depth)), _entries)
+
+    def stat(self, name: Path, links: bool = False) -> Entry:
+        """What a name stands for, through links; with ``links`` the link itself."""
+        return self._job(self._core.stat(_encode(name), links), _entry).wait()
+
+    async def stat_async(self, name: Path, links: bool = False) -> Entry:
         """As :meth:`stat`."""
-        return await self._job(self._core.stat(_encode(name)), _entry)
+        return await self._job(self._core.stat(_encode(name), links), _entry)
 
     def exists(self, name: Path) -> bool:
         """Whether a name stands for something."""
@@ -316,6 +377,35 @@ class Session:
         """As :meth:`rm`."""
         await self._job(self._core.remove(_encode(name), recursive), _nothing)
 
+    def rename(self, name: Path, to: Path, replace: bool = False) -> None:
+        """Gives a file, a link or a whole directory another name, at the server and at once: mode and time stay.
+        ``FileExistsError`` where something has that name, unless ``replace``, which replaces a file or an empty
+        directory.
+        """
+        self._job(self._core.rename(_encode(name), _encode(to), replace), _nothing).wait()
+
+    async def rename_async(self, name: Path, to: Path, replace: bool = False) -> None:
+        """As :meth:`rename`."""
+        await self._job(self._core.rename(_encode(name), _encode(to), replace), _nothing)
+
+    def copy(self, name: Path, to: Path, replace: bool = False) -> Entry:
+        """Copies a file at the server, with its permissions; no byte of it comes by here. ``FileExistsError``
+        where something has that name, unless ``replace``.
+        """
+        return self._job(self._core.copy_file(_encode(name), _encode(to), replace), _entry).wait()
+
+    async def copy_async(self, name: Path, to: Path, replace: bool = False) -> Entry:
+        """As :meth:`copy`."""
+        return await self._job(self._core.copy_file(_encode(name), _encode(to), replace), _entry)
+
+    def touch(self, name: Path) -> None:
+        """Sets the time of the last change to now."""
+        self._job(self._core.touch(_encode(name)), _nothing).wait()
+
+    async def touch_async(self, name: Path) -> None:
+        """As :meth:`touch`."""
+        await self._job(self._core.touch(_encode(name)), _nothing)
+
     def ticket(
         self, names: Path | Iterable[Path], size: int, *, life: float = 3600, holder: str | None = None
     ) -> Ticket:
@@ -325,52 +415,79 @@ class Session:
         raw = self._core.ticket(_paths(names), size, int(life), holder)
         return self._job(raw, _ticket).wait()
 
-    def fetch(self, name: Path, ticket: Ticket, **options: Option) -> list[tuple[str, int, str]]:
+    def fetch(self, name: Path, ticket: Ticket, **options: Unpack[Options]) -> list[tuple[str, int, str]]:
         """Has the daemon pull with a ticket into its directory ``name``; the data does not come by here. Returns
         path, size and hash of the files that are in place.
         """
         return self.start_fetch(name, ticket, **options).wait()
 
-    def start_fetch(self, name: Path, ticket: Ticket, **options: Option) -> Job[list[tuple[str, int, str]]]:
+    def start_fetch(self, name: Path, ticket: Ticket, **options: Unpack[Options]) -> Job[list[tuple[str, int, str]]]:
         """Starts :meth:`fetch`."""
         parts = (ticket.text, ticket.host, ticket.port, ticket.key)
         return self._job(self._core.fetch(_encode(name), parts, _options(options)), _fetched)
 
     def mkdir(self, name: Path, parents: bool = False, exist_ok: bool = False) -> None:
         """Makes a directory; with ``parents``, also those above it. ``FileExistsError`` where it exists, unless
-        ``exist_ok``.
+        ``exist_ok``; of several that make one at once, one does.
         """
         raw = _encode(name)
         try:
-            if not parents or not exist_ok:
-                self._refuse_existing(raw, parents, exist_ok)
-            self._job(self._core.mkdir(raw, parents), _nothing).wait()
-        except DestinationError as error:
-            if not exist_ok and self.exists(name):
-                raise FileExistsError(str(error)) from error
-            if not (exist_ok and self.stat(name).is_dir):
+            self._job(self._core.mkdir(raw, False), _nothing).wait()
+        except SourceNotFoundError:
+            if not parents:
                 raise
-
-    def _refuse_existing(self, raw: bytes, parents: bool, exist_ok: bool) -> None:
-        # The server makes no difference for parents: it makes what is missing.
-        if parents and not exist_ok and self._job(self._core.exists(raw), _flag).wait():
-            raise FileExistsError(f"cannot make the directory {os.fsdecode(raw)!r}: it exists already")
+            self._job(self._core.mkdir(_above(raw), True), _nothing).wait()
+            self.mkdir(name, False, exist_ok)
+        except DestinationError as error:
+            if not (exist_ok and self.stat(name).is_dir):
+                raise _taken(error) from None
 
     async def mkdir_async(self, name: Path, parents: bool = False, exist_ok: bool = False) -> None:
         """As :meth:`mkdir`."""
-        if not exist_ok and await self.exists_async(name):
-            raise FileExistsError(f"cannot make the directory {name!r}: it exists already")
+        raw = _encode(name)
         try:
-            await self._job(self._core.mkdir(_encode(name), parents), _nothing)
-        except DestinationError:
-            if not (exist_ok and (await self.stat_async(name)).is_dir):
+            await self._job(self._core.mkdir(raw, False), _nothing)
+        except SourceNotFoundError:
+            if not parents:
                 raise
+            await self._job(self._core.mkdir(_above(raw), True), _nothing)
+            await self.mkdir_async(name, False, exist_ok)
+        except DestinationError as error:
+            if not (exist_ok and (await self.stat_async(name)).is_dir):
+                raise _taken(error) from None
+
+
+def _pauses() -> list[float | None]:
+    """How long to wait between tries to open a session, in seconds; none follows the last one."""
+    # Apart from each other where many begin at once.
+    return [random.uniform(0.5, 1.0) * 0.2 * 2**number for number in range(_TRIES - 1)] + [None]
+
+
+def _is_busy(error: SshError) -> bool:
+    # An sshd that many log in to drops connections before it says a word (MaxStartups of sshd_config(5)).
+    return any(words in error.message for words in _BUSY)
+
+
+def _above(name: bytes) -> bytes:
+    # What has no slash lies where names begin.
+    return os.path.dirname(name.rstrip(b"/")) or b"."
+
+
+def _taken(error: DestinationError) -> DestinationError:
+    # Where names begin, or where one is in use, something exists too.
+    return error if isinstance(error, FileExistsError) else ExistsError(error.message)
+
+
+def _depth(depth: int | None) -> int:
+    if depth is not None and depth < 1:
+        raise UsageError("a walk goes down one level at least; give 1 or more")
+    return _DEPTH_MAX if depth is None else min(int(depth), _DEPTH_MAX)
 
 
 def _start(start: int | None) -> int | None:
     if start is not None and start < 0:
         raise UsageError("a range does not begin before the file; give 0 or more")
-    return start
+    return None if start is None else int(start)
 
 
 def _entries(raw: Any) -> list[Entry]:
@@ -389,13 +506,18 @@ def _entry(raw: Any) -> Entry:
     return Entry._of(raw[0])
 
 
-def _reopen(url: Path, options: dict[str, Option]) -> Session:
+def _reopen(url: Path, options: Options) -> Session:
     return Session(url, **options)
 
 
-def start_cp(source: Path | Iterable[Path], destination: Path, **options: Option) -> Job[Result]:
+def _places(paths: Path | Iterable[Path]) -> list[bytes]:
+    """Sources or a destination of a copy: here, or ``host:path``. The shell's ``~`` is of this host."""
+    return _paths(paths, lambda path: _local(path) if os.fsencode(path).startswith(b"~") else _encode(path))
+
+
+def start_cp(source: Path | Iterable[Path], destination: Path, **options: Unpack[Options]) -> Job[Result]:
     """Starts :func:`cp`."""
-    raw = _fobs.copy(_paths(source), _encode(destination), _options(options), None)
+    raw = _fobs.copy(_places(source), _places(destination)[0], _options(options), None)
     return Job(raw, transferred)
 
 
@@ -404,7 +526,7 @@ def cp(
     destination: Path,
     *,
     progress: OnProgress | None = None,
-    **options: Option,
+    **options: Unpack[Options],
 ) -> Result:
     """Copies between this host and another one, as ``fobs cp`` does: one side is ``"host:path"`` or a URL."""
     return start_cp(source, destination, **options).wait(progress=progress)
@@ -415,7 +537,7 @@ async def cp_async(
     destination: Path,
     *,
     progress: OnProgress | None = None,
-    **options: Option,
+    **options: Unpack[Options],
 ) -> Result:
     """As :func:`cp`; cancelling the task cancels the transfer."""
     return await start_cp(source, destination, **options)._wait_async(progress)
@@ -428,13 +550,14 @@ def sync(
     delete: bool = False,
     dry_run: bool = False,
     checksum: bool = False,
-    exclude: Iterable[Path] = (),
+    exclude: Path | Iterable[Path] = (),
     progress: OnProgress | None = None,
-    **options: Option,
+    **options: Any,
 ) -> Result:
     """Brings a tree up to date, as ``fobs sync -a`` does: only what changed is sent. ``delete`` removes what the
-    source does not have, ``exclude`` holds patterns of rsync.
+    source does not have, ``exclude`` is one pattern of rsync or several.
     """
-    how = (delete, dry_run, checksum, [_encode(pattern) for pattern in exclude])
-    raw = _fobs.copy(_paths(source), _encode(destination), _options(options), how)
+    # One pattern may be given by itself.
+    how = (delete, dry_run, checksum, _paths(exclude))
+    raw = _fobs.copy(_places(source), _places(destination)[0], _options(options), how)
     return Job(raw, transferred).wait(progress=progress)

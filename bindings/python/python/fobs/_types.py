@@ -71,13 +71,20 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A file (``kind`` is ``"file"``), ``"directory"``, ``"link"`` or ``"other"`` at the server."""
+    """A file (``kind`` is ``"file"``), ``"directory"``, ``"link"`` or ``"other"`` at the server.
+
+    Of a link, where that was asked for, ``target`` is its text and ``leads_to`` what it leads to, ``None`` where
+    that is nowhere. ``inode`` is 0 from a server that does not tell.
+    """
 
     name: str
     kind: str
     size: int
     mtime_ns: int
     mode: int
+    inode: int = 0
+    target: str | None = None
+    leads_to: Entry | None = None
 
     @property
     def is_file(self) -> bool:
@@ -90,14 +97,33 @@ class Entry:
         return self.kind == "directory"
 
     @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.kind == "link"
+
+    @property
     def modified(self) -> datetime:
         """The time of the last change."""
         return datetime.fromtimestamp(self.mtime_ns / 1e9, tz=timezone.utc)
 
+    @property
+    def _stamp(self) -> tuple[int, int, int]:
+        return (self.size, self.mtime_ns, self.inode)
+
     @staticmethod
-    def _of(raw: tuple[bytes, str, int, int, int]) -> Entry:
-        name, kind, size, mtime_ns, mode = raw
-        return Entry(os.fsdecode(name), kind, size, mtime_ns, mode)
+    def _of(raw: tuple[Any, ...]) -> Entry:
+        name, kind, size, mtime_ns, mode, inode, link = raw
+        target, leads_to = (None, None) if link is None else link
+        return Entry(
+            os.fsdecode(name),
+            kind,
+            size,
+            mtime_ns,
+            mode,
+            inode,
+            None if target is None else os.fsdecode(target),
+            None if leads_to is None else Entry._of(leads_to),
+        )
 
 
 @dataclass(frozen=True, slots=True)

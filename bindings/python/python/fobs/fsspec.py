@@ -1,79 +1,67 @@
-"""``fobs://`` and ``fobs+ssh://`` for fsspec, and so for pandas, zarr, xarray and torch. Needs ``fobs[fsspec]``.
+"""``fobs://`` and ``fobs+ssh://`` (also ``fobsssh://``) for fsspec, and so for pandas, zarr, xarray and torch. Needs
+``fobs[fsspec]``.
 
 Whole trees go over one session in one transfer; what is read in parts goes over up to ``sessions`` of them. A
 file that is written is kept here (in memory, beyond 64 MiB in a temporary file) until ``close()``, which delivers
-it whole or raises: the connection is free meanwhile for what the program reads.
+it whole or raises; an exception and the collector discard it. Renames, copies and walks happen at the server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import mmap
+import io
 import os
-import tempfile
-from collections.abc import AsyncIterator, Callable
+import weakref
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timezone
 from typing import Any
-from urllib.parse import urlsplit
 
-from fsspec.asyn import AsyncFileSystem, sync
-from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.spec import AbstractBufferedFile
-from fsspec.utils import stringify_path
+from fsspec.asyn import get_loop
 
-from ._errors import DestinationError, Error, PartialError, SourceNotFoundError, UsageError
+from ._errors import UsageError
+from ._files.moving import Moving
+from ._files.names import (
+    DAEMON_PORT,
+    Authority,
+    Qualified,
+    UrlPort,
+    encoded,
+    normal,
+    parent,
+    split_url,
+    text_of,
+)
+from ._files.reading import TO_END, FobsFile, FobsStream
+from ._files.run import Pool, mirror, run
+from ._files.writing import Compressed, FobsWriter, Text
+from ._options import resolved
 from ._session import Session
-from ._types import Entry, Progress
+from ._types import Entry
 
-# Bytes of a written file that are kept in memory.
-_SPOOL_MAX = 64 << 20
-# Longest range: to the end of any file.
-_TO_END = 1 << 40
+__all__ = ["FobsFile", "FobsFileSystem", "FobsSshFileSystem", "FobsWriter"]
+
 # Options of fsspec's own classes; all others are of the session.
 _FSSPEC_OPTIONS = frozenset(
     {"use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache", "batch_size"}
 )
 
 
-class _Pool:
-    """Sessions with one server, opened as they are needed."""
-
-    def __init__(self, open_one: Callable[[], Any], most: int) -> None:
-        self._open_one = open_one
-        self._idle: list[Session] = []
-        self._all: list[Session] = []
-        self._seats = asyncio.Semaphore(most)
-
-    @asynccontextmanager
-    async def take(self) -> AsyncIterator[Session]:
-        async with self._seats:
-            if self._idle:
-                session = self._idle.pop()
-            else:
-                session = await self._open_one()
-                self._all.append(session)
-            try:
-                yield session
-            finally:
-                self._idle.append(session)
-
-    def close(self) -> None:
-        for session in self._all:
-            session.close()
-
-
-class FobsFileSystem(AsyncFileSystem):  # type: ignore[misc]
+class FobsFileSystem(Moving):
     """Files of a ``fobs serve`` daemon: ``fobs://host:port/path``.
 
     Options beside ``host``, ``port`` and ``sessions`` (most connections at once) are those of
     :class:`fobs.Session`: ``identity``, ``known_hosts``, ``rate`` and so on.
     """
 
-    protocol = ("fobs",)
-    root_marker = "/"
+    protocol: Any = ("fobs",)
+    # A name that keeps its host has no slash before it, which UPath would add.
+    root_marker = ""
     async_impl = True
-    mirror_sync_methods = True
+    # Ours cancel what they leave.
+    mirror_sync_methods = False
     _scheme = "fobs"
+    _pid: int
 
     def __init__(
         self,
@@ -87,284 +75,348 @@ class FobsFileSystem(AsyncFileSystem):  # type: ignore[misc]
     ) -> None:
         ours = {name: value for name, value in options.items() if name in _FSSPEC_OPTIONS}
         super().__init__(asynchronous=asynchronous, loop=loop, **ours)
-        at = f"{user}@" if user else ""
-        host = f"[{host}]" if ":" in host else host
-        self._url = f"{self._scheme}://{at}{host}" + (f":{port}" if port else "") + "/"
-        self._options = {name: value for name, value in options.items() if name not in _FSSPEC_OPTIONS}
+        self._authority = Authority(user, host, None if port is None else int(port))
+        self._port_is_of_url = isinstance(port, UrlPort)
+        self._url = f"{self._scheme}://{self._authority}/"
+        self._options: Any = resolved({n: value for n, value in options.items() if n not in _FSSPEC_OPTIONS})
         self._most = sessions
-        self._pool: _Pool | None = None
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Pool] = weakref.WeakKeyDictionary()
+        # Of the class it keeps the host, here it is compared.
+        self._strip_protocol: Any = self._own_name  # type: ignore[method-assign]
+        mirror(self)
+
+    # -- sessions
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
-        if self._pool is None:
-            self._pool = _Pool(lambda: Session.open_async(self._url, **self._options), self._most)
-        async with self._pool.take() as session:
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None:
+            url, options = self._url, self._options
+            pool = self._pools[loop] = Pool(lambda: Session.open_async(url, **options), self._most)
+        async with pool.take() as session:
             yield session
+
+    @property
+    def loop(self) -> Any:
+        """The event loop of the blocking calls; after a fork another one, with sessions of its own."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._pools = weakref.WeakKeyDictionary()
+            self._loop = None if self.asynchronous else get_loop()
+        return self._loop
+
+    def _run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(self.loop, func, *args, **kwargs)
 
     def close(self) -> None:
         """Ends the connections."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+        for pool in list(self._pools.values()):
+            pool.close()
+        self._pools = weakref.WeakKeyDictionary()
+
+    @property
+    def storage_options(self) -> Any:
+        """What makes the same file system in another process, with files by their whole paths."""
+        return self._storage_options
+
+    @storage_options.setter
+    def storage_options(self, options: Any) -> None:
+        self._storage_options = resolved(options)
+
+    @property
+    def fsid(self) -> str:
+        """Which server it is."""
+        return f"{self.protocol[0]}://{self._authority}"
+
+    # -- names
+
+    @classmethod
+    def _schemes(cls) -> tuple[str, ...]:
+        return tuple(cls.protocol)
+
+    @classmethod
+    def _rooted(cls, path: str) -> str:
+        return normal(path if path.startswith("/") else f"/{path}")
+
+    @classmethod
+    def _qualified(cls, authority: Authority) -> str:
+        port = authority.port or DAEMON_PORT
+        return str(Authority(authority.user, authority.host, port))
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(item) for item in path]
-        path = stringify_path(path)
-        if "://" in path:
-            rest = path.split("://", 1)[1]
-            path = "/" + rest.split("/", 1)[1] if "/" in rest else "/"
-        return cls._rooted(path.rstrip("/")) or cls.root_marker
+        text = text_of(path)
+        url = split_url(text, cls._schemes())
+        if url is not None:
+            authority, name = url
+            if not authority:
+                return cls._rooted(name) or "/"
+            return Qualified(cls._qualified(Authority.parse(authority)) + (normal(name) or "/").rstrip("/"))
+        if isinstance(path, Qualified) or text.startswith("/"):
+            return path if isinstance(path, Qualified) else normal(text)
+        return cls._rooted(text)
+
+    def _own_name(self, path: Any) -> Any:
+        """As ``_strip_protocol`` of the class, of a URL of this server."""
+        if isinstance(path, (list, tuple, set)):
+            return [self._own_name(item) for item in path]
+        form, name = self._split(path)
+        return (form + name).rstrip("/") or "/" if form else name
+
+    def _split(self, path: Any) -> tuple[str, str]:
+        """The form of a name, ``host:port`` or nothing, and its path at the server."""
+        text = text_of(path)
+        url = split_url(text, self._schemes())
+        if url is not None:
+            if url[0]:
+                self._compare(Authority.parse(url[0]), text)
+            return "", self._rooted(url[1]) or "/"
+        own = self._qualified(self._authority)
+        head, slash, rest = text.partition("/")
+        if text and not text.startswith("/") and (isinstance(path, Qualified) or head == own):
+            if head != own:
+                self._compare(Authority.parse(head), text)
+            return head, normal(slash + rest) or "/"
+        head, slash, rest = text[1:].partition("/")
+        if text.startswith("/") and head == own:
+            # UPath puts a slash before it.
+            return f"/{own}", normal(slash + rest) or "/"
+        return "", self._rooted(text) or "/"
+
+    def _compare(self, other: Authority, shown: str) -> None:
+        own = self._authority
+        same_host = own.host == other.host or (
+            self._scheme == "fobs" and own.host.lower() == other.host.lower()
+        )
+        same_user = other.user == own.user or (other.user is None and not self._url_names_user)
+        same_port = self._same_port(other.port)
+        if not (same_host and same_user and same_port):
+            raise UsageError(
+                f"{shown!r} is of another server than {self.fsid}; open a file system for each of them"
+            )
+
+    @property
+    def _url_names_user(self) -> bool:
+        return isinstance(self._authority.user, _UrlUser)
+
+    def _same_port(self, port: int | None) -> bool:
+        own = self._authority.port
+        if port is None or port == (own or DAEMON_PORT):
+            return port is not None or own in (None, DAEMON_PORT) or not self._port_is_of_url
+        # What a URL without a port was given for one that has its port from an option.
+        return port == DAEMON_PORT and own is not None and not self._port_is_of_url
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a name of this server."""
+        name = text_of(name)
+        if split_url(name, self._schemes()) is not None:
+            self._split(name)
+            return name
+        path = self._split(name)[1]
+        return f"{self.protocol[0]}://{self._authority}{encoded(path if path.startswith('/') else f'/{path}')}"
 
     @classmethod
-    def _rooted(cls, path: str) -> str:
-        return path if path.startswith("/") or not path else f"/{path}"
+    def _parent(cls, path: Any) -> str:
+        path = cls._strip_protocol(path)
+        if isinstance(path, Qualified) or ":" in path.partition("/")[0]:
+            return Qualified(path.rpartition("/")[0] or path)
+        return parent(path) or "/"
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
-        parts = urlsplit(path)
-        found = {"host": parts.hostname, "port": parts.port, "user": parts.username}
-        return {name: value for name, value in found.items() if value}
+        text = text_of(path)
+        found = split_url(text, ("fobs", "fobs+ssh", "fobsssh"))
+        if found is None or not found[0]:
+            return {}
+        at = Authority.parse(found[0])
+        user = None if at.user is None else _UrlUser(at.user)
+        port = None if at.port is None else UrlPort(at.port)
+        return {name: value for name, value in (("host", at.host), ("port", port), ("user", user)) if value}
 
-    @staticmethod
-    def _of(path: str, entry: Entry) -> dict[str, Any]:
-        return {
-            "name": path,
-            "size": entry.size,
-            "type": entry.kind,
-            "mtime": entry.mtime_ns / 1e9,
-            "mode": entry.mode,
-        }
+    # -- reading
 
-    async def _info(self, path: str, **_: Any) -> dict[str, Any]:
-        path = self._strip_protocol(path)
+    async def _opened(self, path: Any) -> Entry:
+        """What is at a name when it is opened, by which its ranges know it."""
         async with self._session() as session:
-            return self._of(path, await session.stat_async(path))
+            entry = await session.stat_async(self._split(path)[1])
+        if entry.is_dir:
+            raise IsADirectoryError(f"{path!r} is a directory; name a file in it")
+        if not entry.is_file:
+            raise UsageError(f"{path!r} is no regular file, and only those are read")
+        return entry
 
-    async def _exists(self, path: str, **_: Any) -> bool:
+    async def _range(self, path: Any, start: int, end: int, opened: Entry | None = None) -> bytes:
         async with self._session() as session:
-            return await session.exists_async(self._strip_protocol(path))
+            return await session.get_range_async(
+                self._split(path)[1], start, max(end - start, 0), opened=opened
+            )
 
-    async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        path = self._strip_protocol(path)
-        try:
-            async with self._session() as session:
-                entries = await session.ls_async(path)
-        except SourceNotFoundError:
-            # A file lists itself.
-            found = [await self._info(path)]
-            if found[0]["type"] == "directory":
-                raise
-        else:
-            above = "" if path == "/" else path
-            found = [self._of(f"{above}/{entry.name}", entry) for entry in entries]
-            for item in found:
-                if item["type"] == "link":
-                    await self._follow(item)
-        return found if detail else [item["name"] for item in found]
-
-    async def _follow(self, item: dict[str, Any]) -> None:
-        # A reader wants to know what it would read.
-        try:
-            item.update(await self._info(item["name"]), islink=True)
-        except Error:
-            item["type"] = "other"
-
-    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        path = self._strip_protocol(path)
+    async def _cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        form, path = self._split(path)
         if (start or 0) < 0 or (end or 0) < 0:
-            size = (await self._info(path))["size"]
+            size = (await self._info(form + path))["size"]
             start = max(size + start, 0) if start is not None and start < 0 else start
             end = size + end if end is not None and end < 0 else end
+        if start is not None or end is not None:
+            return await self._range(path, start or 0, TO_END if end is None else end)
         async with self._session() as session:
-            if start is None and end is None:
-                return await session.get_bytes_async(path)
-            start = start or 0
-            length = _TO_END if end is None else max(end - start, 0)
-            return await session.get_range_async(path, start, length)
+            found = await session.get_bytes_async(path)
+        # A file of /proc says nothing of its size.
+        return found or await self._range(path, 0, TO_END)
 
-    async def _delivered(self, path: str, put: Callable[[Session], Any]) -> None:
-        """Runs ``put``; directories that are missing above ``path`` are made, as object stores have it."""
+    # -- writing
+
+    async def _mkdir(self, path: Any, create_parents: bool = True, **_: Any) -> None:
         async with self._session() as session:
-            try:
-                await put(session)
-            except (DestinationError, PartialError):
-                # Another task may have made it meanwhile.
-                await session.mkdir_async(self._parent(path), parents=True, exist_ok=True)
-                await put(session)
+            await session.mkdir_async(self._split(path)[1], parents=create_parents)
 
-    async def _refuse(self, path: str) -> None:
-        if await self._exists(path):
-            raise FileExistsError(f"{path} exists already; write it with mode 'overwrite'")
+    async def _makedirs(self, path: Any, exist_ok: bool = False) -> None:
+        async with self._session() as session:
+            await session.mkdir_async(self._split(path)[1], parents=True, exist_ok=exist_ok)
 
-    async def _pipe_file(self, path: str, value: Any, mode: str = "overwrite", **_: Any) -> None:
-        path = self._strip_protocol(path)
-        if mode == "create":
-            await self._refuse(path)
-        await self._delivered(path, lambda session: session.put_bytes_async(path, value))
+    async def _rm_file(self, path: Any, **_: Any) -> None:
+        path = self._split(path)[1]
+        if (await self._entry(path)).is_dir:
+            raise IsADirectoryError(f"{path!r} is a directory; remove it with rmdir or rm")
+        await self._gone(path, False)
 
-    async def _put_file(
-        self, lpath: str, rpath: str, mode: str = "overwrite", callback: Any = DEFAULT_CALLBACK, **_: Any
-    ) -> None:
-        rpath = self._strip_protocol(rpath)
-        if os.path.isdir(lpath):
-            await self._makedirs(rpath, exist_ok=True)
+    async def _rmdir(self, path: Any) -> None:
+        path = self._split(path)[1]
+        if not (await self._entry(path)).is_dir:
+            raise NotADirectoryError(f"{path!r} is no directory; remove it with rm")
+        await self._gone(path, False)
+
+    async def _touch(self, path: Any, truncate: bool = True, **_: Any) -> None:
+        form, path = self._split(path)
+        if truncate or not await self._exists(form + path):
+            await self._pipe_file(form + path, b"")
             return
-        if mode == "create":
-            await self._refuse(rpath)
-        callback.set_size(os.path.getsize(lpath))
-        await self._delivered(rpath, lambda s: s.put_async(lpath, rpath, progress=_told(callback)))
-
-    async def _get_file(self, rpath: str, lpath: str, callback: Any = DEFAULT_CALLBACK, **_: Any) -> None:
-        rpath = self._strip_protocol(rpath)
-        try:
-            async with self._session() as session:
-                await session.get_async(rpath, lpath, progress=_told(callback))
-        except (UsageError, PartialError, SourceNotFoundError):
-            if not await self._isdir(rpath):
-                raise
-            os.makedirs(lpath, exist_ok=True)
-
-    async def _put(self, lpath: Any, rpath: Any, recursive: bool = False, maxdepth: Any = None, **kwargs: Any) -> Any:
-        source = stringify_path(lpath) if not isinstance(lpath, list) else None
-        if not recursive or maxdepth is not None or source is None or _has_magic(source) or not os.path.isdir(source):
-            return await super()._put(lpath, rpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
-        target = self._strip_protocol(rpath)
-        into = not source.endswith("/") and (stringify_path(rpath).endswith("/") or await self._isdir(target))
-        target = f"{target.rstrip('/')}/{os.path.basename(os.path.abspath(source))}" if into else target
-        await self._makedirs(target, exist_ok=True)
         async with self._session() as session:
-            result = await session.put_async(f"{source.rstrip('/')}/", target, recursive=True)
-        _count(kwargs.get("callback"), result.files)
-        return None
+            await session.touch_async(path)
 
-    async def _get(self, rpath: Any, lpath: Any, recursive: bool = False, maxdepth: Any = None, **kwargs: Any) -> Any:
-        source = stringify_path(rpath) if not isinstance(rpath, list) else None
-        plain = recursive and maxdepth is None and source is not None and not _has_magic(source)
-        if not plain or source is None or not await self._isdir(source):
-            return await super()._get(rpath, lpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
-        target = stringify_path(lpath)
-        path = self._strip_protocol(source)
-        into = not source.endswith("/") and (target.endswith("/") or os.path.isdir(target))
-        target = os.path.join(target, path.rsplit("/", 1)[1]) if into else target
-        os.makedirs(target, exist_ok=True)
-        async with self._session() as session:
-            result = await session.get_async(f"{path.rstrip('/')}/", target, recursive=True)
-        _count(kwargs.get("callback"), result.files)
-        return None
-
-    async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """By way of this host: the bytes come and go."""
-        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
-        info = await self._info(source)
-        if info["type"] == "directory":
-            await self._makedirs(target, exist_ok=True)
-            return
-        if info["size"] <= _SPOOL_MAX:
-            await self._pipe_file(target, await self._cat_file(source))
-            return
-        with tempfile.TemporaryDirectory(prefix="fobs-") as directory:
-            here = os.path.join(directory, "copy")
-            await self._get_file(source, here)
-            await self._put_file(here, target)
-
-    async def _rm_file(self, path: str, **_: Any) -> None:
-        async with self._session() as session:
-            await session.rm_async(self._strip_protocol(path))
-
-    async def _rm(self, path: Any, recursive: bool = False, maxdepth: Any = None, **_: Any) -> None:
-        if maxdepth is not None:
-            await super()._rm(path, recursive=recursive, maxdepth=maxdepth)
-            return
-        for item in await self._expand_path(path):
-            async with self._session() as session:
-                await session.rm_async(self._strip_protocol(item), recursive=recursive)
-
-    async def _rmdir(self, path: str) -> None:
-        if not await self._isdir(path):
-            raise NotADirectoryError(f"{path} is no directory; remove it with rm")
-        await self._rm_file(path)
-
-    async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        async with self._session() as session:
-            await session.mkdir_async(self._strip_protocol(path), parents=create_parents)
-
-    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        async with self._session() as session:
-            await session.mkdir_async(self._strip_protocol(path), parents=True, exist_ok=exist_ok)
-
-    def rmdir(self, path: str) -> None:
+    def rmdir(self, path: Any) -> None:
         """Removes an empty directory."""
-        sync(self.loop, self._rmdir, path)
+        self._run(self._rmdir, path)
 
-    def modified(self, path: str) -> Any:
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+        """Gives files or directories other names, at the server; into a directory that exists."""
+        self._run(self._mv, path1, path2, recursive, maxdepth, **kwargs)
+
+    def touch(self, path: Any, truncate: bool = True, **kwargs: Any) -> None:
+        """Makes an empty file; without ``truncate``, one that exists only gets the time of now."""
+        self._run(self._touch, path, truncate, **kwargs)
+
+    def lexists(self, path: Any, **kwargs: Any) -> bool:
+        """Whether a name exists, also that of a link that leads nowhere."""
+        return bool(self._run(self._lexists, path, **kwargs))
+
+    def islink(self, path: Any) -> bool:
+        """Whether a name is that of a link."""
+        try:
+            return bool(self.info(path)["islink"])
+        except FileNotFoundError:
+            return False
+
+    def modified(self, path: Any) -> datetime:
         """The time of the last change."""
-        from datetime import datetime, timezone
-
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=timezone.utc)
 
-    def _open(self, path: str, mode: str = "rb", block_size: Any = None, **kwargs: Any) -> Any:
-        if mode not in ("rb", "wb", "xb"):
-            raise ValueError(f"mode {mode!r} is not possible: a file is read (rb) or written whole (wb, xb)")
-        if mode == "xb" and self.exists(path):
-            raise FileExistsError(f"{path} exists already; write it with mode 'wb'")
-        kwargs.pop("autocommit", None)
-        kwargs.pop("cache_options", None)
-        return FobsFile(self, path, mode="rb" if mode == "rb" else "wb", block_size=block_size or "default", **kwargs)
+    # -- open files
+
+    def _open(self, path: Any, mode: str = "rb", block_size: Any = None, **kwargs: Any) -> Any:
+        form, path = self._split(path)
+        if mode == "rb":
+            kwargs.pop("autocommit", None)
+            return FobsFile(self, form + path, block_size=block_size or "default", **kwargs)
+        if mode not in ("wb", "xb", "ab"):
+            raise ValueError(f"mode {mode!r} is not possible: a file is read (rb), or written whole (wb, xb, ab)")
+        begin, before = b"", None
+        if mode == "xb" and self.lexists(path):
+            raise FileExistsError(f"{path!r} exists already; write it with mode 'wb'")
+        if mode == "ab" and self.exists(path):
+            before = self._run(self._opened, path)
+            begin = self._run(self._range, path, 0, TO_END, before)
+
+        def deliver(content: Any) -> None:
+            if before is not None and self._run(self._opened, path)._stamp != before._stamp:
+                raise UsageError(f"{path!r} has changed since it was opened to append; append to it again")
+            self._run(self._pipe_file, path, content, "create" if mode == "xb" else "overwrite")
+
+        return FobsWriter(self, form + path, mode, deliver, begin)
+
+    def open(
+        self,
+        path: Any,
+        mode: str = "rb",
+        block_size: Any = None,
+        cache_options: Any = None,
+        compression: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As Python's ``open``; an exception discards what is written. ``compression`` is fsspec's."""
+        text = {name: kwargs.pop(name) for name in ("encoding", "errors", "newline") if name in kwargs}
+        binary = mode if "b" in mode else mode.replace("t", "") + "b"
+        if cache_options is not None:
+            kwargs["cache_options"] = cache_options
+        file = self._open(path, mode=binary, block_size=block_size, **kwargs)
+        if compression is not None:
+            from fsspec.compression import compr
+            from fsspec.core import get_compression
+
+            name = get_compression(text_of(path), compression)
+            if name is not None:
+                outer = compr[name](file, mode="r" if binary == "rb" else "w")
+                file = outer if binary == "rb" else Compressed(outer, file)
+        if "b" in mode:
+            return file
+        return io.TextIOWrapper(file, **text) if binary == "rb" else Text(file, **text)
+
+    async def open_async(self, path: Any, mode: str = "rb", **kwargs: Any) -> FobsStream:
+        """A file that is read and written by coroutines; what is written is delivered when it is closed."""
+        if mode not in ("rb", "wb", "xb") or kwargs.get("compression"):
+            raise ValueError(f"mode {mode!r} is not possible here; give rb, wb or xb, without compression")
+        form, path = self._split(path)
+        if mode == "rb":
+            entry = await self._opened(path)
+            return FobsStream(self, form + path, mode="rb", size=entry.size, cache_type="none", entry=entry)
+        how = "create" if mode == "xb" else "overwrite"
+        return FobsStream(self, form + path, mode="wb", how=how)
+
+
+class _UrlUser(str):
+    """A user whom a URL names, and no option."""
 
 
 class FobsSshFileSystem(FobsFileSystem):
     """Files of a host that has ``fobs`` and sshd: ``fobs+ssh://user@host/path``, the path from its root."""
 
-    protocol = ("fobs+ssh",)
+    protocol = ("fobs+ssh", "fobsssh")
     _scheme = "ssh"
 
     @classmethod
     def _rooted(cls, path: str) -> str:
         # Without a slash it is relative to the home directory there.
-        return path
+        return normal(path) if path.strip("/.") or path.startswith("/") or path == "" else "."
+
+    @classmethod
+    def _qualified(cls, authority: Authority) -> str:
+        # The port may be said by ssh's own configuration; the colon tells the host from a name.
+        return str(authority) + ("" if authority.port else ":")
+
+    def _same_port(self, port: int | None) -> bool:
+        own = self._authority.port
+        return port == own or (port is None and not self._port_is_of_url)
 
 
-class FobsFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file that is read in parts, or written whole at its end."""
+def _register() -> None:
+    # Also where the package is not installed by its metadata; "+" is no letter of a scheme to some programs.
+    from fsspec import register_implementation
 
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        return bytes(sync(self.fs.loop, self.fs._cat_file, self.path, start, end))
-
-    def _initiate_upload(self) -> None:
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_MAX)  # noqa: SIM115 - closed at the end
-
-    def _upload_chunk(self, final: bool = False) -> bool:
-        self._spool.write(self.buffer.getbuffer())
-        if final:
-            with self._spool:
-                size = self._spool.tell()
-                if size <= _SPOOL_MAX:
-                    self._spool.seek(0)
-                    self.fs.pipe_file(self.path, self._spool.read())
-                else:
-                    self._spool.flush()
-                    with mmap.mmap(self._spool.fileno(), size, access=mmap.ACCESS_READ) as whole:
-                        self.fs.pipe_file(self.path, whole)
-        return True
+    for name, kind in (("fobs", FobsFileSystem), ("fobs+ssh", FobsSshFileSystem), ("fobsssh", FobsSshFileSystem)):
+        register_implementation(name, kind, clobber=True)
 
 
-def _told(callback: Any) -> Callable[[Progress], None] | None:
-    if callback is None or callback is DEFAULT_CALLBACK:
-        return None
-
-    def tell(progress: Progress) -> None:
-        callback.absolute_update(progress.bytes)
-
-    return tell
-
-
-def _count(callback: Any, files: int) -> None:
-    if callback is not None:
-        callback.set_size(files)
-        callback.absolute_update(files)
-
-
-def _has_magic(path: str) -> bool:
-    return any(letter in path for letter in "*?[")
+_register()

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from snakemake_interface_storage_plugins.io import IOCacheStorageInterface, Mtime, get_constant_prefix
 from snakemake_interface_storage_plugins.settings import StorageProviderSettingsBase
@@ -26,6 +25,7 @@ from snakemake_interface_storage_plugins.storage_provider import (
     StorageQueryValidationResult,
 )
 
+from fobs._files.names import Authority, split_url
 from fobs.fsspec import FobsFileSystem
 
 
@@ -48,15 +48,16 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
 
     def files(self, query: str) -> FobsFileSystem:
         """The files of a daemon."""
-        at = urlsplit(query)
-        if at.netloc not in self._files:
+        netloc, _ = _parts(query)
+        if netloc not in self._files:
             settings = self.settings or StorageProviderSettings()
             named = {"identity": settings.identity, "known_hosts": settings.known_hosts}
             options: dict[str, Any] = {name: value for name, value in named.items() if value}
-            self._files[at.netloc] = FobsFileSystem(
-                host=at.hostname or "", port=at.port, sessions=settings.sessions, **options
+            at = Authority.parse(netloc)
+            self._files[netloc] = FobsFileSystem(
+                host=at.host, port=at.port, sessions=settings.sessions, **options
             )
-        return self._files[at.netloc]
+        return self._files[netloc]
 
     @classmethod
     def example_queries(cls) -> list[ExampleQuery]:
@@ -66,7 +67,7 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
 
     def rate_limiter_key(self, query: str, operation: Operation) -> Any:
         """The daemon."""
-        return urlsplit(query).netloc
+        return _parts(query)[0]
 
     def default_max_requests_per_second(self) -> float:
         """Requests are a round trip each."""
@@ -79,8 +80,8 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
     @classmethod
     def is_valid_query(cls, query: str) -> StorageQueryValidationResult:
         """Whether it is the URL of something at a daemon."""
-        at = urlsplit(query)
-        valid = at.scheme == "fobs" and bool(at.netloc) and at.path not in ("", "/")
+        netloc, path = _parts(query)
+        valid = bool(netloc) and path.strip("/") != ""
         reason = "" if valid else "write fobs://host:port/path"
         return StorageQueryValidationResult(query=query, valid=valid, reason=reason)
 
@@ -90,8 +91,17 @@ class StorageProvider(StorageProviderBase):  # type: ignore[misc]
 
 
 def _below(files: FobsFileSystem, query: str) -> list[str]:
-    at = urlsplit(query)
-    return [f"fobs://{at.netloc}{path}" for path in files.find(query)]
+    netloc, _ = _parts(query)
+    # As a user writes it: only a "%" has another form in a URL.
+    return [f"fobs://{netloc}{path.replace('%', '%25')}" for path in files.find(query)]
+
+
+def _parts(query: str) -> tuple[str, str]:
+    """Host and path by the rule of URLs of the package; empty for what is no URL of a daemon."""
+    try:
+        return split_url(query, ("fobs",)) or ("", "")
+    except ValueError:
+        return "", ""
 
 
 class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob):  # type: ignore[misc]
@@ -117,8 +127,8 @@ class StorageObject(StorageObjectRead, StorageObjectWrite, StorageObjectGlob):  
 
     def local_suffix(self) -> str:
         """Host and path."""
-        at = urlsplit(self.query)
-        return f"{at.netloc}{at.path}"
+        netloc, path = _parts(self.query)
+        return f"{netloc}{path}"
 
     def cleanup(self) -> None:
         """Nothing is left."""

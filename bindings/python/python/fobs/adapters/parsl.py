@@ -13,6 +13,8 @@ from typing import Any
 
 from parsl.data_provider.staging import Staging
 
+from .._files.names import decoded, split_url
+
 
 class FobsStaging(Staging):  # type: ignore[misc]
     """Moves files of daemons (``fobs://host:port/path``) to and from the workers.
@@ -35,8 +37,10 @@ class FobsStaging(Staging):  # type: ignore[misc]
     def _place(self, dm: Any, executor: str, file: Any, parent: Any) -> None:
         """Where the file is while the app runs: below the host, so that equal names do not meet."""
         directory = dm.dfk.executors[executor].working_dir or os.getcwd()
-        at = file.netloc.replace(":", "_")
-        file.local_path = os.path.join(directory, "fobs", at, os.path.normpath("/" + file.path).lstrip("/"))
+        # By the rule of URLs of the package: Parsl's own cuts a name at "#" and "?".
+        authority, path = split_url(file.url, ("fobs",)) or (file.netloc, file.path)
+        at = authority.replace(":", "_")
+        file.local_path = os.path.join(directory, "fobs", at, os.path.normpath("/" + path).lstrip("/"))
 
     def stage_in(self, dm: Any, executor: str, file: Any, parent_fut: Any) -> None:
         """Says where the file will be."""
@@ -76,5 +80,5 @@ def _then_deliver(
     result = app(*args, **kwargs)
     with fobs.Session(url.rpartition("/")[0], **options) as session:
         session.mkdir("", parents=True, exist_ok=True)
-        session.put(path, url.rpartition("/")[2])
+        session.put(path, decoded(url.rpartition("/")[2]))
     return result

@@ -108,7 +108,6 @@ class Default(RSEProtocol):  # type: ignore[misc]
             self.files.rm_file(path)
 
     def rename(self, path: str, new_path: str) -> None:
-        """Gives a file another name; its bytes come and go by this host."""
+        """Gives a file another name, at the daemon."""
         with _as_rucio():
-            self.files.cp_file(path, new_path)
-            self.files.rm_file(path)
+            self.files.mv(path, new_path)

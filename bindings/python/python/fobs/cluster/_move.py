@@ -358,7 +358,8 @@ def _hash(path: str, size: int) -> str:
     if size <= PIECE:
         with open(path, "rb") as file:
             return _fobs.root_of(file.read())
-    return _fobs.join_pieces(_fobs.hash_pieces(path, 0, size, PIECE))
+    values: list[bytes] = Job(_fobs.hash_pieces(path, 0, size, PIECE), list).wait()
+    return _fobs.join_pieces(values)
 
 
 def finish(node: Node, file: File, mode: int, agreed: Hashed | None) -> Record:

@@ -1,0 +1,1 @@
+"""What the file systems for fsspec are made of: names, sessions, open files. See ``fobs.fsspec``."""

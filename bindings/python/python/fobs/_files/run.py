@@ -1,0 +1,156 @@
+"""Coroutines for callers that do not await, and the sessions of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from fsspec.asyn import AsyncFileSystem, async_methods, private
+from fsspec.exceptions import FSTimeoutError
+from fsspec.spec import AbstractFileSystem
+
+from .._errors import UsageError
+from .._session import Session
+
+T = TypeVar("T")
+
+# How long the end of a coroutine is waited for whose caller was interrupted: longer than a job takes to end.
+_END_WAIT = 15.0
+
+
+def run(loop: Any, func: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+    """Has the loop of another thread run a coroutine. An interrupt cancels it, and its end is waited for: nothing is
+    delivered after the caller has gone on.
+    """
+    if loop is None or loop.is_closed():
+        raise RuntimeError("the event loop of the file system is not running; await its methods instead")
+    if _running() is loop:
+        raise NotImplementedError("a blocking call within the event loop that would do it; await the coroutine")
+    ended = threading.Event()
+    box: list[Any] = []
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def work() -> None:
+        try:
+            box.append((await func(*args, **kwargs), None))
+        except BaseException as error:
+            box.append((None, error))
+
+    def start() -> None:
+        tasks.append(loop.create_task(work()))
+        tasks[0].add_done_callback(lambda _: ended.set())
+
+    try:
+        loop.call_soon_threadsafe(start)
+        if not ended.wait(timeout or None):
+            raise FSTimeoutError
+    except BaseException:
+        loop.call_soon_threadsafe(lambda: tasks[0].cancel() if tasks else ended.set())
+        while not ended.is_set():
+            try:
+                if not ended.wait(_END_WAIT):
+                    break
+            except KeyboardInterrupt:
+                # It is being raised already.
+                continue
+        raise
+    finally:
+        tasks.clear()
+    value, failed = box.pop() if box else (None, asyncio.CancelledError())
+    if failed is None:
+        return value
+    try:
+        if isinstance(failed, asyncio.TimeoutError) and not isinstance(failed, OSError):
+            raise FSTimeoutError from failed
+        raise failed
+    finally:
+        # An exception that knows this frame must not be known by it.
+        del failed
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def mirror(fs: Any) -> None:
+    """Gives a file system the blocking twins of its coroutines, as fsspec does, but by :func:`run`."""
+    for name in {*async_methods, *dir(AsyncFileSystem), *dir(type(fs))}:
+        if not private.match(name):
+            continue
+        twin = name[1:]
+        method = getattr(fs, name, None)
+        own = getattr(getattr(type(fs), twin, None), "__func__", getattr(type(fs), twin, None))
+        if own is not getattr(AbstractFileSystem, twin, None) or own is getattr(object, twin, None):
+            continue
+        if inspect.iscoroutinefunction(method):
+            setattr(fs, twin, _Blocking(fs, twin, method))
+        elif inspect.isasyncgenfunction(method):
+            setattr(fs, twin, _generator(fs, method))
+
+
+class _Blocking:
+    """A blocking twin. Other processes get it with its file system."""
+
+    def __init__(self, fs: Any, twin: str, method: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, method)
+        self._fs, self._twin, self._method = fs, twin, method
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return run(self._fs.loop, self._method, *args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self._fs, self._twin)
+
+
+def _generator(fs: Any, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        items = method(*args, **kwargs)
+        while True:
+            try:
+                yield run(fs.loop, items.__anext__)
+            except StopAsyncIteration:
+                return
+
+    return call
+
+
+class Pool:
+    """Sessions with one server, opened as they are needed; of one event loop."""
+
+    def __init__(self, open_one: Callable[[], Awaitable[Session]], most: int) -> None:
+        if most < 1:
+            raise UsageError(f"there are {most} sessions at most, and one is needed; give sessions=1 or more")
+        self._open_one = open_one
+        self._idle: list[Session] = []
+        self._all: list[Session] = []
+        self._seats = asyncio.Semaphore(most)
+
+    @asynccontextmanager
+    async def take(self) -> AsyncIterator[Session]:
+        """One of them."""
+        async with self._seats:
+            if self._idle:
+                session = self._idle.pop()
+            else:
+                session = await self._open_one()
+                self._all.append(session)
+            try:
+                yield session
+            finally:
+                self._idle.append(session)
+
+    def close(self) -> None:
+        """Ends all of them."""
+        for session in self._all:
+            session.close()
+        self._all.clear()
+        self._idle.clear()

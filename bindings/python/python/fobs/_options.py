@@ -1,0 +1,166 @@
+"""Options of sessions and transfers: one table, the names and units of ``fobs cp``."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, TypedDict, Union
+
+from ._errors import UsageError
+
+#: The value of an option.
+Option = Union[str, bytes, int, float, bool, timedelta, "os.PathLike[str]", "os.PathLike[bytes]", Sequence[str], None]
+
+
+class Options(TypedDict, total=False):
+    """What ``fobs cp`` has, with ``_`` for ``-``. Rates and sizes are numbers or text with a unit (``"100M"``,
+    ``"64MiB"``), times are seconds, text (``"2m"``) or ``timedelta``, and ``None`` is as if left out.
+    """
+
+    recursive: bool | None
+    preserve: bool | None
+    compress: bool | None
+    fsync: bool | None
+    no_partial: bool | None
+    append_verify: bool | None
+    checksum: bool | None
+    cc: str | None
+    priority: str | None
+    rate: float | str | None
+    timeout: float | str | timedelta | None
+    ack_every: int | None
+    burst: int | None
+    packet_size: int | None
+    memory: int | str | None
+    transport: str | None
+    udp_ports: str | tuple[int, int] | None
+    address_family: str | int | None
+    identity: str | bytes | os.PathLike[str] | None
+    port: int | None
+    fobs_path: str | bytes | os.PathLike[str] | None
+    push_binary: bool | None
+    known_hosts: str | bytes | os.PathLike[str] | None
+    strict_host_key: bool | None
+    ssh_config: str | bytes | os.PathLike[str] | None
+    ssh_jump: str | None
+    ssh_option: str | Sequence[str] | None
+    ssh_program: str | bytes | os.PathLike[str] | None
+
+
+_SWITCHES = frozenset(
+    {
+        "recursive", "preserve", "compress", "fsync", "no_partial", "append_verify", "checksum", "push_binary",
+        "strict_host_key",
+    }
+)  # fmt: skip
+#: Files of this host: resolved once, so that they mean the same after a chdir and in another process.
+_FILES = frozenset({"identity", "known_hosts", "ssh_config"})
+_PATHS = _FILES | {"fobs_path", "ssh_program"}
+_COUNTS = frozenset({"ack_every", "burst", "packet_size", "port"})
+
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z/]*)\s*")
+_RATE_UNIT = re.compile(r"([kKmMgGtT]i?)?(B|bits?|b|Bit|BIT)?(?:/s|ps)?")
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 0.001, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def resolved(options: dict[str, Option]) -> dict[str, Option]:
+    """The same, with files as absolute paths."""
+    return {
+        name: os.path.abspath(os.path.expanduser(os.fsdecode(value)))  # type: ignore[arg-type]
+        if name in _FILES and value is not None
+        else value
+        for name, value in options.items()
+    }
+
+
+def named(options: dict[str, Option]) -> list[tuple[str, str]]:
+    """As the extension takes them."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in resolved(options).items():
+        if value is not None:
+            pairs.extend((name, text) for text in _texts(name, value))
+    return pairs
+
+
+def seconds(name: str, value: Any) -> float:
+    """A time in seconds."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str):
+        found = _QUANTITY.fullmatch(value)
+        if found is None or found[2] not in _SECONDS:
+            raise _bad(name, value, "give seconds, or text such as '90s' or '2m'")
+        return float(found[1]) * _SECONDS[found[2]]
+    return float(_number(name, value))
+
+
+def _texts(name: str, value: Any) -> list[str]:
+    if name in _SWITCHES:
+        # numpy has a bool of its own.
+        if type(value).__name__ not in ("bool", "bool_"):
+            raise _bad(name, value, "give True or False")
+        return ["true" if value else "false"]
+    if name == "rate":
+        return [str(_amount(name, value, bits=True))]
+    if name == "memory":
+        return [str(_amount(name, value, bits=False))]
+    if name == "timeout":
+        return [str(seconds(name, value))]
+    if name in _COUNTS:
+        return [str(_whole(name, value))]
+    if name in _PATHS:
+        return [os.fsdecode(value)]
+    if name == "udp_ports" and isinstance(value, (tuple, list)):
+        return ["-".join(str(_whole(name, port)) for port in value)]
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return [os.fsdecode(value)]
+    if isinstance(value, numbers.Number):
+        return [str(value)]
+    return [os.fsdecode(item) for item in value]
+
+
+def _number(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        raise _bad(name, value, "give a number")
+    if not isinstance(value, numbers.Real):
+        # A numpy integer of no dimension is a number too.
+        try:
+            return value.__index__()
+        except AttributeError:
+            raise _bad(name, value, "give a number") from None
+    return value
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, str) and value.isdigit():
+        return int(value)
+    number = _number(name, value)
+    if number != int(number) or number < 0:
+        raise _bad(name, value, "give a whole number, 0 or more")
+    return int(number)
+
+
+def _amount(name: str, value: Any, bits: bool) -> int:
+    """A rate in bits per second, or a size in bytes."""
+    if not isinstance(value, str):
+        return int(_number(name, value))
+    forms = "write it like '100M' or '64MiB'"
+    found = _QUANTITY.fullmatch(value)
+    unit = _RATE_UNIT.fullmatch(found[2]) if found else None
+    if found is None or unit is None or (not bits and unit[2] not in (None, "B")):
+        raise _bad(name, value, forms)
+    prefix = unit[1] or ""
+    scale = (1024 if prefix.endswith("i") else 1000) ** _POWERS.get(prefix[:1].lower(), 0)
+    if bits and unit[2] == "B":
+        scale *= 8
+    whole, _, fraction = found[1].partition(".")
+    scale = int(scale)
+    return int(whole) * scale + (int(fraction) * scale // 10 ** len(fraction) if fraction else 0)
+
+
+def _bad(name: str, value: Any, form: str) -> UsageError:
+    return UsageError(f"{value!r} is no value of the option {name}: {form}")

@@ -1,0 +1,82 @@
+//! Copies without a session, and options by name.
+
+use crate::job::Job;
+use crate::session::{Named, Paths};
+use crate::values::{Value, raise};
+use fobs::filter::{Action, Filter};
+use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
+use fobs::{
+    Error, ErrorKind, Location, Preserve, Result, SshWords, SymbolicLinks, Transfer, TransferOptions,
+    location,
+};
+use pyo3::prelude::*;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Copies between this host and another one, or brings a tree up to date: `sync` holds `delete`, `dry_run`,
+/// `checksum` and the patterns that are left out.
+#[pyfunction]
+#[pyo3(signature = (sources, destination, options, sync))]
+pub(crate) fn copy(
+    py: Python<'_>,
+    sources: Paths,
+    destination: Vec<u8>,
+    options: Named,
+    sync: Option<(bool, bool, bool, Paths)>,
+) -> PyResult<Job> {
+    let made = (|| {
+        let parse = |text: &Vec<u8>| location::parse(OsStr::from_bytes(text));
+        let sources = sources.iter().map(parse).collect::<Result<Vec<Location>>>()?;
+        let destination = parse(&destination)?;
+        location::check_route(&sources, &destination)?;
+        let mut options = with(TransferOptions::default(), &options)?;
+        options.sync = sync.map(sync_options).transpose()?.map(Arc::new);
+        Ok(Transfer::builder(sources, destination).options(options))
+    })();
+    let builder = made.map_err(|error: Error| raise(py, &error))?;
+    Job::start(py, None, None, move |tools| {
+        let builder = builder.events(tools.events).cancel_token(tools.cancel).steering(tools.steering);
+        builder.start()?.wait().map(summary)
+    })
+}
+
+/// As `fobs sync -a` does, with what was asked for.
+fn sync_options((delete, dry_run, checksum, exclude): (bool, bool, bool, Paths)) -> Result<SyncOptions> {
+    let mut filter = Filter::default();
+    for pattern in exclude {
+        filter
+            .add_pattern(Action::Exclude, &pattern)
+            .map_err(|why| Error::new(ErrorKind::Usage, why.to_string()))?;
+    }
+    let compare = if checksum { Compare::Content } else { Compare::Time };
+    Ok(SyncOptions {
+        preserve: Preserve {
+            modes: true,
+            times: true,
+            owner: true,
+            group: true,
+            links: SymbolicLinks::Kept,
+            devices: true,
+            specials: true,
+            ..Preserve::default()
+        },
+        directories: Enter::All,
+        filter,
+        rules: SyncRules { compare, makes_way: delete, ..SyncRules::default() },
+        delete: delete.then(Delete::default),
+        dry_run,
+        ..SyncOptions::default()
+    })
+}
+
+pub(crate) fn with(mut options: TransferOptions, named: &Named) -> Result<TransferOptions> {
+    named.iter().try_for_each(|(name, value)| options.set(name, value))?;
+    // Who reads the exception does not see the terminal.
+    options.ssh.words = SshWords::ShownAndKept;
+    Ok(options)
+}
+
+pub(crate) fn summary(summary: fobs::Summary) -> Value {
+    Value::Summary(Box::new(summary))
+}
