@@ -36,6 +36,7 @@ test-long: test msrv deny test-releases test-packages ## also run the release te
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
+	scripts/test-python-long.sh
 	$(MAKE) bench-python
 
 .PHONY: dist

@@ -24,9 +24,9 @@ START_WAIT = 60.0
 class Served:
     """A daemon, and what a client needs to reach it."""
 
-    def __init__(self, directory: Path, *more: str) -> None:
+    def __init__(self, directory: Path, *more: str, user: str | None = None) -> None:
         directory.mkdir(exist_ok=True)
-        self.directory, self.more = directory, more
+        self.directory, self.more, self.user = directory, more, user
         self.root = directory / "root"
         self.root.mkdir()
         made = subprocess.run(
@@ -47,7 +47,16 @@ class Served:
         arguments = ["--listen", f"127.0.0.1:{self.port}", "--root", self.root]
         arguments += ["--authorized-keys", self.directory / "authorized_keys"]
         arguments += ["--identity", self.directory / "server"]
-        process = subprocess.Popen([FOBS, "serve", *arguments, *self.more], stderr=log, stdout=log)
+        command = [FOBS, "serve", *arguments, *self.more]
+        if self.user is not None:
+            # Its key is made by the daemon, which must be able to write it.
+            for path in (self.directory, *self.directory.parents):
+                if path.is_relative_to("/tmp") and path != Path("/tmp"):
+                    path.chmod(path.stat().st_mode | 0o711)
+            self.directory.chmod(0o777)
+            (self.directory / "authorized_keys").chmod(0o644)
+            command = ["setpriv", f"--reuid={self.user}", "--clear-groups", *command]
+        process = subprocess.Popen(command, stderr=log, stdout=log)
         wait_for(self.port, process)
         return process
 

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The second tier of the Python package: 500 random sequences of calls beside fsspec's local files, a long life, and the
+# calls of other packages by URL. Uses the environment that test-bindings.sh has made. The arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+"${CARGO:-cargo}" build --locked --workspace --lib --bins
+export FOBS=$target/debug/fobs FOBS_SEEDS=${FOBS_SEEDS:-500}
+venv=$target/python-long-venv needs=bindings/python/tests_long/requirements.txt
+if ! cmp -s "$needs" "$venv/requirements.txt"; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$needs"
+    cp "$needs" "$venv/requirements.txt"
+fi
+scripts/into-venv.sh "$venv" "$target/debug"
+cd bindings/python
+exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests_long "$@"
