@@ -4,7 +4,7 @@ use fobs::{Access, Privileges, Rights};
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{MinRate, PushBinary, SshOptions, StreamAllotment, TcpTuning, Transport};
+use fobs::options::{MinRate, PushBinary, SshOptions, SshWords, StreamAllotment, TcpTuning, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -73,6 +73,7 @@ fn flags_become_options() {
                 program: None,
                 push: PushBinary::Never,
                 inherited: None,
+                words: SshWords::default(),
             };
         }),
         ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),
