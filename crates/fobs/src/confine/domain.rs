@@ -40,6 +40,8 @@ pub(crate) struct Grant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
     Read,
+    /// Without removing a directory. Files have their temporary names removed, so their names can go.
+    Deliver,
     Write,
     /// And devices made.
     WriteDevices,
@@ -175,6 +177,7 @@ fn rights(access: Access) -> BitFlags<AccessFs> {
     let writing = AccessFs::from_write(NEWEST) & !BitFlags::from(AccessFs::IoctlDev);
     match access {
         Access::Read => reading,
+        Access::Deliver => reading | (writing & !devices & !BitFlags::from(AccessFs::RemoveDir)),
         Access::Write => reading | (writing & !devices),
         Access::WriteDevices => reading | writing,
     }

@@ -20,9 +20,10 @@ impl Reach {
     pub(crate) fn of(rights: &Rights, read_only: bool) -> Reach {
         let access = match rights.privileges() {
             _ if read_only || !rights.access().allows(Action::Create) => Access::Read,
-            // What writes also reads: it compares with what is there, and goes on with it.
-            Privileges::Withheld => Access::Write,
+            // What writes also reads: its own journal, and the directory that is synced.
             Privileges::OfTheUser => Access::WriteDevices,
+            Privileges::Withheld if rights.access().allows(Action::Delete) => Access::Write,
+            Privileges::Withheld => Access::Deliver,
         };
         Reach { access, paths: rights.paths().to_vec() }
     }

@@ -120,6 +120,22 @@ fn who_may_only_read_changes_nothing_inside_either() {
 }
 
 #[test]
+fn who_may_delete_nothing_removes_no_directory() {
+    if !has_landlock(2) {
+        return;
+    }
+    let place = Place::new(&std::env::temp_dir());
+    let at = OwnedFd::from(File::open(&place.inside).unwrap());
+    let tried = confined(place.domain(Access::Deliver), landlock_here(), || {
+        renameat(&at, "file", &at, "sub/moved")?;
+        unlinkat(&at, "sub/moved", AtFlags::empty())?;
+        unlinkat(&at, "sub", AtFlags::REMOVEDIR)
+    });
+    assert_eq!(tried, Err(Errno::ACCESS));
+    assert!(place.inside.join("sub").is_dir() && !place.inside.join("sub/moved").exists());
+}
+
+#[test]
 fn devices_are_made_by_the_privileged_only_and_spoken_to_by_none() {
     if !has_landlock(5) || !rustix::process::geteuid().is_root() {
         return;
