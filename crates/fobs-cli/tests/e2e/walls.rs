@@ -270,7 +270,7 @@ fn with_older_walls_or_none_copies_work_and_the_log_says_so() {
         let variables = [(PLAYED, version)];
         let daemon =
             Daemon::start_with(&case, Spec { variables: &variables, ..Spec::new(&case, &keys, &server) });
-        assert!(daemon.log().contains("walls around each session: "), "{}", daemon.log());
+        case.wait_for("the line", || daemon.log().contains("walls around each session: "));
         let is_here = daemon.log().contains("Landlock 7");
         assert!(daemon.log().contains(said) || (version == "9" && is_here), "{}", daemon.log());
         write(&case.local("tree/dir/file"), "content");
