@@ -448,6 +448,48 @@ mod tests {
         assert!(more > 0 && budget.used() <= 1 << 20, "{more}");
     }
 
+    /// What is kept, in the order of the tables of protocol 8.1.
+    const ALL: [Keeps; 19] = [
+        Keeps::Sources,
+        Keeps::Names,
+        Keeps::Rules,
+        Keeps::Subdirectories,
+        Keeps::HardLinks,
+        Keeps::Survey,
+        Keeps::Seen,
+        Keeps::Listing,
+        Keeps::Deletions,
+        Keeps::Backups,
+        Keeps::Resent,
+        Keeps::Links,
+        Keeps::Removals,
+        Keeps::Journal,
+        Keeps::Adoptions,
+        Keeps::Linkable,
+        Keeps::Answers,
+        Keeps::Session,
+        Keeps::Chunks,
+    ];
+
+    #[test]
+    fn the_documents_list_what_is_kept() {
+        let protocol = include_str!("../../../docs/protocol.md");
+        let (_, table) = protocol.split_once("8.1 **What a session keeps.**").expect("its section");
+        let mut rest = table;
+        for what in ALL {
+            let row = format!("\n| {} |", what.words().0);
+            if what != Keeps::Listing {
+                rest = rest.split_once(&row).unwrap_or_else(|| panic!("no row {row}")).1;
+            }
+        }
+        let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
+        assert!(protocol.contains(&format!("one\nbudget of {} for each", mib(KEPT_BYTES_MAX))));
+        assert!(table.contains(&format!("| {} for each |", mib(SESSION_BYTES_MIN))));
+        let security = include_str!("../../../docs/security.md");
+        let promise = format!("memory: {} for each session, at most", mib(SESSION_BYTES_MAX));
+        assert!(security.contains(&promise), "{promise}");
+    }
+
     #[test]
     fn an_allocation_that_fails_is_an_error() {
         let budget = MemoryBudget::of(usize::MAX);

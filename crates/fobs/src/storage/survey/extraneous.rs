@@ -248,6 +248,9 @@ impl Extraneous {
         let before = self.found.len();
         let mut whole = self.collect_directory(path);
         for found in self.found.split_off(before) {
+            let bytes = found.path.len() + ALLOCATION;
+            self.found_kept.shrink(bytes);
+            self.found_bytes -= bytes + size_of::<Found>();
             match if self.dry_run { Ok(true) } else { self.remove(&found) } {
                 Ok(true) => report(Deleted::Gone(found)),
                 Ok(false) | Err(_) => whole = false,

@@ -18,7 +18,10 @@ pub(in crate::storage) fn hash_prefix(
 ) -> Result<Option<FileTree>, Errno> {
     debug_assert!(len.is_multiple_of(GROUP));
     let mut tree = FileTree::default();
-    let mut buffer = vec![0; STEP.min(len) as usize];
+    let mut buffer = Vec::new();
+    let step = STEP.min(len) as usize;
+    buffer.try_reserve_exact(step).map_err(|_| Errno::NOMEM)?;
+    buffer.resize(step, 0);
     let mut values = Vec::new();
     while tree.len() < len {
         if stop() {

@@ -136,7 +136,8 @@ impl BatchWriter {
 /// # Errors
 /// One sentence's part: it is no batch, or one of its rows breaks a rule.
 pub fn decode_batch(bytes: &[u8]) -> Result<Vec<Row>, &'static str> {
-    let mut unpacked = Vec::with_capacity(BATCH_LEN_MAX);
+    let mut unpacked = Vec::new();
+    unpacked.try_reserve_exact(BATCH_LEN_MAX).map_err(|_| "there is no memory left for a batch")?;
     Decompressor::new()
         .and_then(|mut zstd| zstd.decompress_to_buffer(bytes, &mut unpacked))
         .map_err(|_| "a batch cannot be unpacked, or is too long")?;
