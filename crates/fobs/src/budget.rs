@@ -3,13 +3,16 @@
 //!
 //! A budget may lie below that of a process, which bounds what all of its sessions have together.
 
+mod keeps;
+
 use std::collections::{HashSet, TryReserveError};
-use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::error::{Error, ErrorKind};
+use keeps::Why;
+pub use keeps::{Keeps, Spent};
+
 use fobs_proto::object::CHUNK_LEN_MAX;
 use fobs_proto::session::{CHUNKS_MAX, MEMORY_DEFAULT};
 
@@ -30,151 +33,6 @@ const _: () = assert!(SESSION_BYTES_MIN + CHUNKS_BYTES_MAX + KEPT_BYTES_MAX <= S
 
 /// Least entries by which a vector grows: small ones are not charged one by one.
 const GROWTH_MIN: usize = 16;
-
-/// What is kept, as a sentence names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeps {
-    /// The paths of a request.
-    Sources,
-    /// The names of `--files-from`.
-    Names,
-    /// Filter rules, of the request and of directories.
-    Rules,
-    /// Subdirectories that the walk has found and not entered.
-    Subdirectories,
-    /// The first names of files with several.
-    HardLinks,
-    /// Batches of a listing, and decisions on them.
-    Survey,
-    /// Hashes of the names that the sources have in a directory.
-    Seen,
-    /// The listing of a directory that is looked through, or removed.
-    Listing,
-    /// What is to be deleted.
-    Deletions,
-    /// Hashes of backups that were made.
-    Backups,
-    /// Files of several names whose first is sent again.
-    Resent,
-    /// Links of `--link-dest` that wait.
-    Links,
-    /// Sources that are to be removed.
-    Removals,
-    /// What a journal of an earlier run says.
-    Journal,
-    /// Files of other programs that are to be continued.
-    Adoptions,
-    /// Names that a hard link may lead to, or may not.
-    Linkable,
-    /// Answers about files by name.
-    Answers,
-    /// Chunks in transit; they count for the process only.
-    Chunks,
-    /// A session by itself: threads, sockets, buffers; likewise.
-    Session,
-}
-
-impl Keeps {
-    /// In a sentence, and what its reader can do.
-    fn words(self) -> (&'static str, &'static str) {
-        let part = "copy parts of the tree one by one";
-        match self {
-            Keeps::Sources => ("the paths of the request", "name fewer at once, or their directory"),
-            Keeps::Names => ("the names of --files-from", "split the list"),
-            Keeps::Rules => ("the filter rules", "use fewer, or patterns in place of names"),
-            Keeps::Subdirectories => ("the names of a directory's subdirectories", part),
-            Keeps::HardLinks => ("the first names of hard links", part),
-            Keeps::Survey => ("the listing and the decisions on it", part),
-            Keeps::Seen | Keeps::Listing => ("the names in a directory", part),
-            Keeps::Deletions => ("the names to delete", "run the sync again"),
-            Keeps::Backups => ("the backups that were made", part),
-            Keeps::Resent => ("the hard links to make anew", part),
-            Keeps::Links => ("the links to unchanged files", part),
-            Keeps::Removals => ("the sources to remove", "sync again"),
-            Keeps::Journal => ("the journal of an earlier run", part),
-            Keeps::Adoptions => ("the files to continue", part),
-            Keeps::Linkable => ("the names that hard links may lead to", part),
-            Keeps::Answers => ("the answers", "ask for a part"),
-            Keeps::Chunks => ("the data in transit", "try again later, or allow fewer sessions at once"),
-            Keeps::Session => {
-                ("the sessions and what they keep", "try again later, or allow fewer sessions at once")
-            }
-        }
-    }
-}
-
-/// Why something cannot be kept: one sentence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
-    what: Keeps,
-    why: Why,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// The session's budget.
-    Session { max: usize },
-    /// That of all sessions of the process.
-    Process { max: usize },
-    /// The allocation failed.
-    Host,
-}
-
-impl fmt::Display for Spent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, advice) = self.what.words();
-        match self.why {
-            Why::Session { max } => {
-                write!(
-                    f,
-                    "{what} and what else is kept take more than the {} a session may keep; {advice}",
-                    Size(max)
-                )
-            }
-            Why::Process { max } => {
-                write!(
-                    f,
-                    "{what} take more than the {} that all sessions of this server may use; {advice}",
-                    Size(max)
-                )
-            }
-            Why::Host => write!(f, "the host has no memory left for {what}; {advice}"),
-        }
-    }
-}
-
-impl std::error::Error for Spent {}
-
-impl From<Spent> for Error {
-    fn from(spent: Spent) -> Error {
-        let kind = match (spent.what, spent.why) {
-            (_, Why::Process { .. }) => ErrorKind::Connect,
-            (_, Why::Host) => ErrorKind::FileIo,
-            (Keeps::Sources | Keeps::Names | Keeps::Rules | Keeps::Answers, _) => ErrorKind::Usage,
-            _ => ErrorKind::FileIo,
-        };
-        Error::new(kind, spent.to_string())
-    }
-}
-
-impl Spent {
-    /// The same, of the budget of a process.
-    fn of_process(self, budget: &MemoryBudget) -> Spent {
-        Spent { why: Why::Process { max: budget.0.max }, ..self }
-    }
-}
-
-/// Bytes for a reader: whole MiB where there are any.
-struct Size(usize);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 >> 20 {
-            0 => write!(f, "{} bytes", self.0),
-            mib => write!(f, "{mib} MiB"),
-        }
-    }
-}
 
 /// The memory of a session, or of all sessions of a process. Clones share it.
 #[derive(Debug, Clone)]
@@ -197,7 +55,7 @@ impl Default for MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// So many bytes.
+    /// A budget of `max` bytes.
     pub fn of(max: usize) -> MemoryBudget {
         MemoryBudget(Arc::new(Purse { used: AtomicUsize::new(0), max, above: None, _own: None }))
     }
@@ -208,7 +66,7 @@ impl MemoryBudget {
     /// All sessions together have no room for it.
     pub fn session_below(&self, own: usize) -> Result<MemoryBudget, Spent> {
         let mut charge = self.charge(Keeps::Session);
-        charge.grow(own).map_err(|spent| spent.of_process(self))?;
+        charge.grow(own).map_err(|spent| spent.of_process(self.0.max))?;
         let (used, above) = (AtomicUsize::new(0), Some(self.clone()));
         Ok(MemoryBudget(Arc::new(Purse { used, max: KEPT_BYTES_MAX, above, _own: Some(charge) })))
     }
@@ -225,7 +83,7 @@ impl MemoryBudget {
     pub fn outside(&self, what: Keeps, bytes: usize) -> Result<Charge, Spent> {
         let budget = self.0.above.clone().unwrap_or_else(|| MemoryBudget::of(usize::MAX));
         let mut charge = budget.charge(what);
-        charge.grow(bytes).map_err(|spent| spent.of_process(&budget))?;
+        charge.grow(bytes).map_err(|spent| spent.of_process(budget.0.max))?;
         Ok(charge)
     }
 
@@ -269,7 +127,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Charges so many bytes more.
+    /// Charges that many bytes more.
     ///
     /// # Errors
     /// They do not fit: nothing is charged.
@@ -372,8 +230,8 @@ impl Drop for Charge {
     }
 }
 
-/// Bytes of a hash table with room for so many entries: at least four buckets, a power of two, one in eight of
-/// which is left free, with a byte of control each.
+/// Bytes of a hash table with room for so many entries: at least four buckets, a power of two, one in eight
+/// of which is left free, with a byte of control each.
 fn table_bytes<T>(entries: usize) -> usize {
     match entries {
         0 => 0,
@@ -382,121 +240,4 @@ fn table_bytes<T>(entries: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_fit_is_refused_by_name() {
-        let budget = MemoryBudget::of(2 << 20);
-        let mut names = budget.charge(Keeps::Names);
-        names.grow(2 << 20).expect("all of it");
-        let spent = budget.charge(Keeps::Deletions).grow(1).expect_err("nothing is left");
-        let sentence = "the names to delete and what else is kept take more than the 2 MiB a session may keep; \
-            run the sync again";
-        assert_eq!(spent.to_string(), sentence);
-        assert_eq!(Error::from(spent).kind, ErrorKind::FileIo);
-        drop(names);
-        assert_eq!(budget.used(), 0, "what is dropped is given back");
-        assert!(budget.charge(Keeps::Deletions).grow(2 << 20).is_ok());
-    }
-
-    #[test]
-    fn all_sessions_together_have_a_bound() {
-        let process = MemoryBudget::of(100);
-        let [one, other] = [process.session_below(0), process.session_below(0)].map(|it| it.expect("room"));
-        let mut kept = one.charge(Keeps::Rules);
-        kept.grow(60).expect("room");
-        let error = Error::from(other.charge(Keeps::Rules).grow(41).expect_err("one byte too many"));
-        assert!(
-            error.kind == ErrorKind::Connect && error.message.contains("all sessions of this server"),
-            "{error}"
-        );
-        assert_eq!((one.used(), other.used(), process.used()), (60, 0, 60), "a refusal leaves nothing");
-        let chunk = other.outside(Keeps::Chunks, 40).expect("room");
-        assert_eq!((other.used(), process.used()), (0, 100), "chunks count for the process only");
-        assert!(one.outside(Keeps::Chunks, 1).is_err());
-        drop((kept, chunk));
-        let third = process.session_below(70).expect("room");
-        let error = Error::from(process.session_below(31).expect_err("30 are left"));
-        assert!(
-            error.kind == ErrorKind::Connect
-                && error.message.contains("the sessions and what they keep take"),
-            "{error}"
-        );
-        drop(third);
-        assert_eq!(process.used(), 0);
-    }
-
-    #[test]
-    fn vectors_and_sets_are_charged_by_what_they_take() {
-        let budget = MemoryBudget::of(1 << 20);
-        let mut charge = budget.charge(Keeps::Seen);
-        let (mut vec, mut set) = (Vec::new(), HashSet::new());
-        for value in 0..20_000_u64 {
-            charge.push(&mut vec, value).expect("room");
-        }
-        assert_eq!(charge.bytes(), vec.capacity() * 8);
-        assert!(vec.capacity() <= 20_000 * 3 / 2 + GROWTH_MIN);
-        let before = charge.bytes();
-        for value in 0..20_000_u64 {
-            charge.insert(&mut set, value).expect("room");
-        }
-        // hashbrown: buckets of 8 bytes and one of control each, seven of eight in use.
-        let buckets = (set.capacity() * 8).div_ceil(7).next_power_of_two();
-        assert_eq!(charge.bytes() - before, buckets * 9);
-        let more = (20_000..).take_while(|&value| charge.insert(&mut set, value).is_ok()).count();
-        assert!(more > 0 && budget.used() <= 1 << 20, "{more}");
-    }
-
-    /// What is kept, in the order of the tables of protocol 8.1.
-    const ALL: [Keeps; 19] = [
-        Keeps::Sources,
-        Keeps::Names,
-        Keeps::Rules,
-        Keeps::Subdirectories,
-        Keeps::HardLinks,
-        Keeps::Survey,
-        Keeps::Seen,
-        Keeps::Listing,
-        Keeps::Deletions,
-        Keeps::Backups,
-        Keeps::Resent,
-        Keeps::Links,
-        Keeps::Removals,
-        Keeps::Journal,
-        Keeps::Adoptions,
-        Keeps::Linkable,
-        Keeps::Answers,
-        Keeps::Session,
-        Keeps::Chunks,
-    ];
-
-    #[test]
-    fn the_documents_list_what_is_kept() {
-        let protocol = include_str!("../../../docs/protocol.md");
-        let (_, table) = protocol.split_once("8.1 **What a session keeps.**").expect("its section");
-        let mut rest = table;
-        for what in ALL {
-            let row = format!("\n| {} |", what.words().0);
-            if what != Keeps::Listing {
-                rest = rest.split_once(&row).unwrap_or_else(|| panic!("no row {row}")).1;
-            }
-        }
-        let mib = |bytes: usize| format!("{} MiB", bytes >> 20);
-        assert!(protocol.contains(&format!("one\nbudget of {} for each", mib(KEPT_BYTES_MAX))));
-        assert!(table.contains(&format!("| {} for each |", mib(SESSION_BYTES_MIN))));
-        let security = include_str!("../../../docs/security.md");
-        let promise = format!("memory: {} for each session, at most", mib(SESSION_BYTES_MAX));
-        assert!(security.contains(&promise), "{promise}");
-    }
-
-    #[test]
-    fn an_allocation_that_fails_is_an_error() {
-        let budget = MemoryBudget::of(usize::MAX);
-        let mut charge = budget.charge(Keeps::Journal);
-        let mut vec: Vec<u8> = Vec::new();
-        let spent = charge.room_in_vec(&mut vec, isize::MAX as usize / 2).expect_err("no host has that");
-        assert!(spent.to_string().starts_with("the host has no memory left for the journal"), "{spent}");
-        assert_eq!(budget.used(), 0);
-    }
-}
+mod tests;

@@ -13,11 +13,11 @@ use crate::secure::ticket::TICKET_LEN_MAX;
 
 /// Largest frame, bytes of JSON (protocol 2.1).
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
-/// Most values of a message: names and elements of its JSON, each of which takes up to 128 bytes while it is read.
-/// As many as the paths of a request, and its other members.
+/// Most values of a message: names and elements of its JSON, each of which takes up to 128 bytes while it is
+/// read. As many as the paths of a request, and its other members.
 pub const VALUES_MAX: usize = 120_000;
-/// Bytes of a message for each of its values, beside the first [`VALUES_FREE`]: the shortest path, and what JSON
-/// has around it.
+/// Bytes of a message for each of its values, beside the first [`VALUES_FREE`]: the shortest path, and what
+/// JSON has around it.
 const BYTES_A_VALUE: usize = 6;
 const VALUES_FREE: usize = 1024;
 
@@ -304,7 +304,8 @@ fn decode(frame: &[u8], length: Length) -> Result<Message> {
     })
 }
 
-/// No fewer than the values of a JSON text: each but the first follows one of these characters outside of texts.
+/// No fewer than the values of a JSON text: each but the first follows one of these characters outside of
+/// texts.
 fn values_in(json: &[u8]) -> usize {
     let (mut count, mut rest) = (1, json);
     while let Some(at) = rest.iter().position(|byte| b",:[{\"".contains(byte)) {

@@ -11,8 +11,8 @@ use crate::budget::MemoryBudget;
 /// threads and connections that have no session.
 const PARTS_OF_SESSIONS: u64 = 3;
 const PARTS: u64 = 4;
-/// Arenas of the allocator where address space is limited: each reserves 64 MiB of it, and there may be eight for
-/// each CPU.
+/// Arenas of the allocator where address space is limited: each reserves 64 MiB of it, and there may be eight
+/// for each CPU.
 const ARENAS_MAX: i32 = 4;
 
 /// The memory of all sessions of this process.

@@ -36,8 +36,8 @@ use crate::event::FileError;
 use crate::options::Privileges;
 use crate::options::sync::Report;
 
-/// What a source takes beside four copies of its path, bytes: as asked for, as looked at, and where it cannot be
-/// used the sentence that says so.
+/// What a source takes beside four copies of its path, bytes: as asked for, as looked at, and where it cannot
+/// be used the sentence that says so.
 const SOURCE_COST: usize = 400;
 /// The name that a stream has in the transfer; the destination gives it another.
 const STREAM_NAME: &[u8] = b"-";

@@ -356,8 +356,8 @@ impl Iterator for Walk {
 }
 
 impl Level {
-    /// Keeps the name of a subdirectory until it is entered. Where there is no room for it, nothing more of this
-    /// directory is listed.
+    /// Keeps the name of a subdirectory until it is entered. Where there is no room for it, nothing more of
+    /// this directory is listed.
     fn keep(&mut self, name: &[u8]) -> Option<Entry> {
         let kept = self.kept.grow(name.len() + ALLOCATION);
         let kept = kept.and_then(|()| self.kept.push(&mut self.subdirectories, name.to_vec()));

@@ -21,8 +21,8 @@ use crate::secure::identity::Identity;
 use crate::served::Served;
 use crate::{CancelToken, Transfer};
 
-/// What a daemon's process may map: three sessions at their bounds, or fourteen that just begin. Its code, stacks
-/// and arenas are in it.
+/// What a daemon's process may map: three sessions at their bounds, or fourteen that just begin. Its code,
+/// stacks and arenas are in it.
 const ADDRESS_SPACE: u64 = 3 << 30;
 const SMALL_ADDRESS_SPACE: u64 = 900 << 20;
 /// In the process that is the daemon: how much that is.
@@ -146,8 +146,8 @@ fn names(names: impl Iterator<Item = String>) -> Value {
     json!({"directories": "all", "names": names.map(|name| encoded(&name)).collect::<Vec<_>>()})
 }
 
-/// Requests that a client's own program would not send, or would: what each is, and a part of the refusal; none
-/// where it is served.
+/// Requests that a client's own program would not send, or would: what each is, and a part of the refusal;
+/// none where it is served.
 fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
     let wild = |at: u32| format!("- {}[x{}]", "*f?".repeat(8), char::from_u32(0x4e00 + at).unwrap());
     vec![

@@ -12,7 +12,8 @@ use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
 use crate::confine::{Errand, outside};
 use crate::options::Privileges;
 
-/// Most bytes of answers that are remembered of each kind, 16,384 of ordinary names; others are asked for again.
+/// Most bytes of answers that are remembered of each kind, 16,384 of ordinary names; others are asked for
+/// again.
 const REMEMBERED_BYTES_MAX: usize = 1 << 20;
 /// What an answer takes beside the bytes of names, in a table of them.
 const ANSWER_COST: usize = 48;

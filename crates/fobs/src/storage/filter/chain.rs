@@ -20,8 +20,8 @@ pub const DIRECTORY_FILE_MAX: usize = 64 << 10;
 /// Most rules of the directory files on one path: each directory's file may have as many.
 const INHERITED_MAX: usize = 65_536;
 
-/// The rules of one directory file in a directory: its own there, before those of the directories above. Those
-/// are shared.
+/// The rules of one directory file in a directory: its own there, before those of the directories above.
+/// Those are shared.
 #[derive(Debug)]
 struct FileRules {
     own: RuleList,
@@ -139,8 +139,8 @@ impl Chain {
         }
     }
 
-    /// Why names are not judged any more: the rules took more work than they may. Then every name is excluded,
-    /// which transfers and deletes nothing.
+    /// Why names are not judged any more: the rules took more work than they may. Then every name is
+    /// excluded, which transfers and deletes nothing.
     pub fn failure(&self) -> Option<Error> {
         self.work.is_spent().then(|| {
             let message = format!(

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// Steps of matching for each name: a state of a pattern over a byte of a path, some nanoseconds. A name costs
-/// the walk thousands of them, and twenty ordinary rules some hundred.
+/// Steps of matching for each name: a state of a pattern over a byte of a path, some nanoseconds. A name
+/// costs the walk thousands of them, and twenty ordinary rules some hundred.
 pub const STEPS_PER_NAME: u64 = 1 << 14;
 /// Steps that a request has beside: about a second.
 pub const STEPS_FREE: u64 = 1 << 28;

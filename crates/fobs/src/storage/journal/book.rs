@@ -90,8 +90,8 @@ impl Book {
         Ok(Book { store, salt: origin.salt, boot, state: Mutex::new(Progress::new()) })
     }
 
-    /// Loads a journal: the newest slot that is valid, and as much of the log as it says, and as the budget has
-    /// room for; what does not fit is stored again.
+    /// Loads a journal: the newest slot that is valid, and as much of the log as it says, and as the budget
+    /// has room for; what does not fit is stored again.
     pub(crate) fn load(
         store: Arc<dyn Store>,
         boot: Boot,

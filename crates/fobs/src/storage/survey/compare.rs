@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
 
-use super::bases::{Bases, missing_bases};
+use super::bases::missing_bases;
 use super::choice::{Changes, Choice, Decision};
 use super::extraneous::Deleted;
 use super::lister::checksum;
@@ -70,10 +70,7 @@ impl Compare {
             Sight::Whole if options.only_delete => Vec::new(),
             Sight::Whole => missing_bases(sink),
         };
-        let (durability, bases) = (sink.durability(), Bases::of(sink));
-        let (view, backups) = (sink.view(), sink.backups());
-        let budget = sink.budget();
-        let target = Target::new(view, options, sources, privileges, durability, bases, backups, budget)?;
+        let target = Target::new(sink, options, sources, privileges)?;
         Ok(Compare { target: Some(target), notices, ..Compare::new(sink, Rules::default()) })
     }
 

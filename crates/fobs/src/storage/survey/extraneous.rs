@@ -48,6 +48,8 @@ pub struct Extraneous {
     /// Bytes of the paths of `found`; and what it and `changed` take.
     found_bytes: usize,
     found_kept: Charge,
+    /// Those of them that were reported and may still be in memory.
+    reported_bytes: usize,
     budget: MemoryBudget,
     /// What did not fit among `found`.
     forgotten: u64,
@@ -109,6 +111,7 @@ impl Extraneous {
             found: Vec::new(),
             found_bytes: 0,
             found_kept: budget.charge(Keeps::Deletions),
+            reported_bytes: 0,
             budget: budget.clone(),
             forgotten: 0,
             failed: false,
@@ -206,7 +209,7 @@ impl Extraneous {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if !matches!(name, b"." | b"..")
-                && !seen.is_some_and(|seen| seen.binary_search(&self.hashes.hash_one(name)).is_ok())
+                && seen.is_none_or(|seen| seen.binary_search(&self.hashes.hash_one(name)).is_err())
             {
                 let file_type = match entry.file_type() {
                     FileType::Unknown => at::stat(&*held, Component::new(name)?)
@@ -249,7 +252,7 @@ impl Extraneous {
         let mut whole = self.collect_directory(path);
         for found in self.found.split_off(before) {
             let bytes = found.path.len() + ALLOCATION;
-            self.found_kept.shrink(bytes);
+            self.reported_bytes += bytes;
             self.found_bytes -= bytes + size_of::<Found>();
             match if self.dry_run { Ok(true) } else { self.remove(&found) } {
                 Ok(true) => report(Deleted::Gone(found)),
@@ -257,6 +260,11 @@ impl Extraneous {
             }
         }
         whole
+    }
+
+    /// What was reported by [`empty`](Self::empty) is forgotten.
+    pub(super) fn forget_reported(&mut self) {
+        self.found_kept.shrink(std::mem::take(&mut self.reported_bytes));
     }
 
     /// The rules may have taken too much work: then what they said does not count.

@@ -31,6 +31,7 @@ use crate::storage::journal::Held;
 use crate::storage::own::without_mark;
 use crate::storage::path::{self, show};
 use crate::storage::record::Meta;
+use crate::storage::sink::Sink;
 use crate::storage::temporary::{Keeping, ModeNow, Modes, timestamps};
 use crate::storage::view::View;
 use crate::storage::walk::{means_contents, name_in_transfer};
@@ -99,15 +100,12 @@ struct Open {
 
 impl Target {
     pub(super) fn new(
-        view: Option<View>,
+        sink: &Sink,
         options: Arc<SyncOptions>,
         sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
-        durability: Durability,
-        bases: Bases,
-        backups: Option<Backups>,
-        budget: &MemoryBudget,
     ) -> Result<Target, Error> {
+        let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
         let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
         let expected = sources.filter(|_| !any_name);
         let expected =
@@ -127,8 +125,8 @@ impl Target {
             collector: Collector::new(preserve.clone(), privileges),
             applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
-            durability,
-            bases,
+            durability: sink.durability(),
+            bases: Bases::of(sink),
             backups,
             resent: Resent::within(budget),
         })
@@ -141,6 +139,9 @@ impl Target {
 
     /// What made way since the last call.
     pub(super) fn take_deleted(&mut self) -> Vec<Deleted> {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.forget_reported();
+        }
         std::mem::take(&mut self.deleted)
     }
 

@@ -342,7 +342,7 @@ fn a_log_without_end_is_read_up_to_the_bound() {
         (MemoryBudget::of(1 << 20), (1 << 20) / RECORD_MEMORY),
     ] {
         let loaded = Book::load(Arc::new(EndlessLog { head: head.clone() }), [1; 16], &budget);
-        let Loaded { completions, kept, .. } = loaded.ok().expect("it is a journal");
+        let Loaded { completions, kept, .. } = loaded.expect("it is a journal");
         assert_eq!(completions.len(), records);
         let past = Past::new(completions, kept, None, *b"suffix", Overwrite::Replace, true);
         assert!(!past.is_empty() && budget.used() <= KEPT_BYTES_MAX.max(records * RECORD_MEMORY));
