@@ -65,6 +65,9 @@ extern crate self as fobs;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(any(test, feature = "hostile"))]
+#[doc(hidden)]
+pub mod hostile;
 
 pub mod cause;
 pub mod clean;

@@ -130,6 +130,12 @@ impl<R: Read> FrameReader<R> {
         FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: false, late_features }
     }
 
+    /// The stream below the frames.
+    #[cfg(any(test, feature = "hostile"))]
+    pub(super) fn into_stream(self) -> R {
+        self.stream
+    }
+
     /// The next message; `None` where the stream ends between frames. For streams without data frames.
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn read(&mut self) -> Result<Option<Message>> {

@@ -116,6 +116,14 @@ impl ControlChannel {
         Ok((lane, mailbox))
     }
 
+    /// What is below the frames, for a client that keeps no rule.
+    #[cfg(any(test, feature = "hostile"))]
+    pub(crate) fn into_stream(mut self) -> (Box<dyn Read + Send>, ControlWriter, Option<SessionSecret>) {
+        let nothing: Box<dyn Read + Send> = Box::new(io::empty());
+        let frames = std::mem::replace(&mut self.reader.frames, FrameReader::new(nothing));
+        (frames.into_stream(), self.writer, self.exporter)
+    }
+
     fn new(
         read: Box<dyn Read + Send>,
         outlet: Arc<dyn Outlet>,
@@ -291,7 +299,7 @@ impl ControlWriter {
     }
 
     /// Sends bytes that need not be a message.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hostile"))]
     pub(crate) fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + WRITE_WAIT;
         let mark = push_in_time(&*self.outlet, bytes, deadline)?;

@@ -23,9 +23,9 @@ mod open_file;
 mod own;
 mod path;
 pub mod pieces;
-mod record;
+pub(crate) mod record;
 mod scratch;
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(any(test, feature = "hostile"))]
 mod seal;
 mod select;
 mod sink;
@@ -67,8 +67,8 @@ pub use path::show as show_path;
 #[cfg(test)]
 pub(crate) use record::UNKNOWN_KIND;
 pub(crate) use scratch::scratch_file;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use seal::seal;
+#[cfg(any(test, feature = "hostile"))]
+pub(crate) use seal::{open_chunk, seal};
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub(crate) use source::changed;
 pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};

@@ -4,6 +4,12 @@ use super::attributes::hash_hole;
 use super::chunk::{Encoding, Item, Items, Layout, TRAILER_LEN, digest};
 use super::tree_hash::hash_extent;
 
+/// Data and records of a chunk whose body is not compressed; nothing is verified.
+pub fn open_chunk(chunk: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (layout, body) = Layout::decode(chunk).ok()?;
+    (layout.encoding == Encoding::Plain).then(|| body.split_at(layout.data_len))
+}
+
 /// A chunk of any bytes as its records; its digest is right where one can be made.
 pub fn seal(data: &[u8], records: &[u8]) -> Vec<u8> {
     let mut values = Vec::new();

@@ -1,0 +1,128 @@
+//! Plays many cases beside each other.
+
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::arena::Arena;
+use super::cases::{Catalogue, Number};
+use super::judge::Breach;
+use super::named;
+use super::play::Outcome;
+use super::program::Program;
+
+/// What is played.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The server.
+    pub program: Program,
+    /// How many cases of the catalogue, besides the named ones.
+    pub cases: usize,
+    /// Which of them.
+    pub seed: u64,
+    /// Only those whose names hold this.
+    pub only: Option<String>,
+    /// Worlds beside each other.
+    pub jobs: usize,
+    /// How long a server may be silent before the client goes on.
+    pub quiet: Duration,
+}
+
+/// A case that broke a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Its name.
+    pub case: String,
+    /// What it broke.
+    pub breach: Breach,
+}
+
+/// What came of all cases.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    /// Cases in the catalogue.
+    pub known: usize,
+    /// Cases played, the named ones among them.
+    pub played: usize,
+    /// Those that the server took to their end.
+    pub through: usize,
+    /// Those that it ended.
+    pub ended: usize,
+    /// Those in which it waited for more.
+    pub waited: usize,
+    /// Rules that were broken.
+    pub findings: Vec<Finding>,
+    /// How long it took.
+    pub took: Duration,
+    /// Most memory that one session of the daemon took, bytes.
+    pub memory_max: u64,
+}
+
+/// Names of all cases, in the order in which a seed has them played.
+pub fn names(seed: u64, only: Option<&str>) -> Vec<String> {
+    let catalogue = Catalogue::new();
+    catalogue.numbers(seed, only).into_iter().map(|number| catalogue.name(number)).collect()
+}
+
+/// Plays a plan. `tell` is called for every case that broke a rule, and now and then.
+///
+/// # Errors
+/// Where a world or a server cannot be made.
+pub fn run(plan: &Plan, tell: &(dyn Fn(&Tally, Option<&Finding>) + Sync)) -> io::Result<Tally> {
+    let begun = Instant::now();
+    let catalogue = Catalogue::new();
+    let mut numbers = catalogue.numbers(plan.seed, plan.only.as_deref());
+    let known = numbers.len();
+    numbers.truncate(plan.cases);
+    let named: Vec<_> =
+        named::every().into_iter().filter(|it| plan.only.as_ref().is_none_or(|only| it.name.contains(only))).collect();
+    let tally = Mutex::new(Tally { known, ..Tally::default() });
+    let next = AtomicUsize::new(0);
+    let worker = || -> io::Result<()> {
+        let mut arena = Arena::new(&plan.program, plan.quiet)?;
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let (name, breaches, outcome) = match (named.get(index), numbers.get(index.wrapping_sub(named.len()))) {
+                (Some(it), _) => {
+                    let breaches = it.play(&mut arena).map_err(|error| io::Error::other(format!("{}: {error}", it.name)))?;
+                    (it.name.clone(), breaches, None)
+                }
+                (None, Some(number)) => {
+                    let case = catalogue.case(*number);
+                    let at = Instant::now();
+                    let verdicts = arena.play(&case).map_err(|error| {
+                        io::Error::other(format!("{}: {error}", case.name))
+                    })?;
+                    if std::env::var("HT").is_ok() { eprintln!("T {:.3} {:?} {}", at.elapsed().as_secs_f64(), verdicts.played.outcome, case.name); }
+                    (case.name, verdicts.breaches, Some(verdicts.played.outcome))
+                }
+                (None, None) => return Ok(()),
+            };
+            let Ok(mut tally) = tally.lock() else { return Ok(()) };
+            tally.played += 1;
+            match outcome {
+                Some(Outcome::Through) => tally.through += 1,
+                Some(Outcome::Ended) => tally.ended += 1,
+                Some(Outcome::Waits) => tally.waited += 1,
+                None => {}
+            }
+            tally.took = begun.elapsed();
+            for breach in breaches {
+                let finding = Finding { case: name.clone(), breach };
+                tell(&tally, Some(&finding));
+                tally.findings.push(finding);
+            }
+            tell(&tally, None);
+        }
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..plan.jobs.max(1)).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker failed")))
+        })
+    })?;
+    let tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(Tally { took: begun.elapsed(), ..tally })
+}
