@@ -75,7 +75,7 @@ fn play(plan: &Plan) -> io::Result<ExitCode> {
         "{}",
         json!({
             "known": tally.known, "played": tally.played, "through": tally.through, "ended": tally.ended,
-            "waited": tally.waited, "findings": tally.findings.len(), "seconds": tally.took.as_secs_f64(),
+            "waited": tally.waited, "memory_max": tally.memory_max, "cpu_max": tally.cpu_max.as_secs_f64(), "findings": tally.findings.len(), "seconds": tally.took.as_secs_f64(),
         })
     );
     Ok(if tally.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,6 +1,7 @@
 //! Where cases are played: a world, its daemon, and the checks around each case.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -36,6 +37,9 @@ pub(super) struct Arena {
 pub(super) struct Verdicts {
     pub(super) breaches: Vec<Breach>,
     pub(super) played: Played,
+    /// Memory and CPU time that the server took.
+    pub(super) memory: u64,
+    pub(super) cpu: Duration,
 }
 
 impl Arena {
@@ -55,14 +59,14 @@ impl Arena {
         let part = if right.part { format!("{ROOT}/{PART}") } else { ROOT.to_owned() };
         judge.tree(right, &before, &after, &part);
         judge.answers(right, &played);
-        let is_good = judge.0.is_empty();
+        let is_good = judge.breaches.is_empty();
         if before != after || !is_good {
             self.repair(&before, &after)?;
         }
-        if judge.0.iter().any(|breach| matches!(breach.rule, Rule::Life | Rule::Time)) {
+        if judge.breaches.iter().any(|breach| matches!(breach.rule, Rule::Life | Rule::Time)) {
             self.restart()?;
         }
-        Ok(Verdicts { breaches: judge.0, played })
+        Ok(Verdicts { breaches: judge.breaches, played, memory: judge.memory, cpu: judge.cpu })
     }
 
     /// Plays steps with checks of the server alone.
@@ -100,10 +104,11 @@ impl Arena {
         let (Some(input), Some(output)) = (process.child.stdin.take(), process.child.stdout.take()) else {
             return Err(io::Error::other("the server has no pipes"));
         };
+        let peak = process.watch();
         let mut link = Link::over(output, input);
         let filling = self.filling(Way::Ssh, steps)?;
         let mut played = Player::new(&mut link, &filling, self.quiet).play(steps);
-        let (memory, cpu) = (process.peak(), process.cpu());
+        let cpu = process.cpu();
         link.close();
         played.messages.extend(parsed(link.wait_for_end(END_WAIT).1));
         let begun = Instant::now();
@@ -116,7 +121,7 @@ impl Arena {
             Some(status) if status.code().is_none() => judge.breach(Rule::Life, format!("the server ended: {status}")),
             Some(_) => {}
         }
-        let cpu = cpu.max(process.cpu());
+        let (memory, cpu) = (peak.load(Ordering::Relaxed), cpu.max(process.cpu()));
         judge.server(&Measured { memory, cpu, log: without_test(&process.said()) });
         Ok(played)
     }

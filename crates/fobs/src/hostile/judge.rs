@@ -22,6 +22,8 @@ const CPU_MAX: Duration = Duration::from_secs(5);
 const SENTENCE_CHARS_MAX: usize = 1000;
 /// A listing before compression is no longer.
 const LISTING_MAX: usize = 1 << 20;
+/// Lines of one case about what changed.
+const LINES_MAX: usize = 5;
 /// What no user may be told: it would be our own fault.
 const OWN_FAULT: [&str; 4] = ["panicked", "report this", "RUST_BACKTRACE", "internal error"];
 
@@ -74,20 +76,24 @@ pub(super) struct Measured {
     pub(super) log: String,
 }
 
-/// Collects breaches.
+/// Collects breaches, and what the server used.
 #[derive(Default)]
-pub(super) struct Judge(pub(super) Vec<Breach>);
+pub(super) struct Judge {
+    pub(super) breaches: Vec<Breach>,
+    pub(super) memory: u64,
+    pub(super) cpu: Duration,
+}
 
 impl Judge {
     pub(super) fn breach(&mut self, rule: Rule, what: impl Into<String>) {
-        self.0.push(Breach { rule, what: what.into() });
+        self.breaches.push(Breach { rule, what: what.into() });
     }
 
     /// The tree before and after, for a key that may change what is below `part`.
     pub(super) fn tree(&mut self, right: Right, before: &Manifest, after: &Manifest, part: &str) {
         let may = if right.writes() { vec![part.into()] } else { Vec::new() };
         let rule = |line: &str| if line.starts_with("srv/vault") && !right.writes() { Rule::Rights } else { Rule::Outside };
-        for line in after.changes(before, &may).into_iter().take(5) {
+        for line in after.changes(before, &may).into_iter().take(LINES_MAX) {
             self.breach(rule(&line), line);
         }
         if right.reads() || !right.writes() {
@@ -153,6 +159,7 @@ impl Judge {
 
     /// What the server used, and wrote to its log.
     pub(super) fn server(&mut self, measured: &Measured) {
+        (self.memory, self.cpu) = (measured.memory, measured.cpu);
         if measured.memory > MEMORY_MAX {
             let mib = measured.memory >> 20;
             self.breach(Rule::Memory, format!("{mib} MiB were used, of {} promised", MEMORY_MAX >> 20));

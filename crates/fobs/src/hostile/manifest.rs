@@ -23,6 +23,23 @@ pub(super) struct Fact {
     pub(super) content: Vec<u8>,
 }
 
+impl Fact {
+    /// The members that are not as before.
+    fn differences(&self, before: &Fact) -> Vec<&'static str> {
+        let differ = [
+            ("mode", self.mode != before.mode),
+            ("owner", self.owner != before.owner),
+            ("names", self.links != before.links),
+            ("size", self.size != before.size),
+            ("time", self.modified != before.modified),
+            ("time of change", self.changed != before.changed),
+            ("inode", self.inode != before.inode),
+            ("content", self.content != before.content),
+        ];
+        differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
+    }
+}
+
 /// The entries below a directory, itself among them as the empty path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Manifest(pub(super) BTreeMap<PathBuf, Fact>);
@@ -56,7 +73,7 @@ impl Manifest {
                     (None, Some(_)) => Some(format!("{shown} is new")),
                     (Some(_), None) => Some(format!("{shown} is gone")),
                     (Some(before), Some(after)) if before != after => {
-                        Some(format!("{shown} changed: {before:?} to {after:?}"))
+                        Some(format!("{shown} changed: {}", after.differences(before).join(", ")))
                     }
                     _ => None,
                 }

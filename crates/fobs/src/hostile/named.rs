@@ -88,7 +88,12 @@ pub(super) fn every() -> Vec<Named> {
             add(format!("write-only/{named}"), way, right, Attack::WriteOnly(*deed));
         }
     }
-    for (way, right) in [(Way::Tls, right("read-only", true)), (Way::Ssh, right("read-only", false))] {
+    for (way, right) in [
+        (Way::Tls, right("read-only", true)),
+        (Way::Ssh, right("read-only", false)),
+        (Way::Tls, right("read-write", true)),
+        (Way::Ssh, right("write-only", false)),
+    ] {
         for (bomb, named) in bombs::BOMBS {
             add(format!("bomb/{named}"), way, right, Attack::Bomb(*bomb));
         }

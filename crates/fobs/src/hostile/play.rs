@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use super::lane::Lane;
 use super::link::{Heard, Link};
 use super::recorder::RECORD_BIT;
-use super::session::{PORTS, Step};
+use super::records::root_of;
+use super::session::{PORTS, ROOT, Step};
 use super::values::{TOP, grow, raw, replace};
 use crate::secure::datagram::Direction;
 
@@ -175,6 +176,9 @@ impl<'a> Player<'a> {
         let mut message = message.clone();
         grow(&mut message);
         self.filling.fill(&mut message);
+        if message["root"] == ROOT {
+            message["root"] = json!(root_of(self.played.chunks.values().map(Vec::as_slice)).unwrap_or_default());
+        }
         if message["type"] == "open" {
             let pulls = message["direction"] == "pull";
             self.written = if pulls { Direction::Receiver } else { Direction::Sender };

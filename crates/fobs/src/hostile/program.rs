@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,8 @@ use crate::secure::identity::{Identity, PublicKey};
 const SPACE_MAX_KIB: u64 = 3 << 20;
 /// Longest file that a server may write, in units of 512 bytes: a client may announce any size.
 const FILE_MAX_BLOCKS: u64 = 256 << 11;
+/// How often the memory of a process that may end is looked at.
+const WATCH_EVERY: Duration = Duration::from_millis(3);
 /// How long a server may take to listen.
 const START_WAIT: Duration = Duration::from_secs(20);
 /// UDP ports of one server: sessions that end keep theirs for a moment.
@@ -116,6 +120,12 @@ fn this_test(world: &World, service: &Service) -> Command {
     command
 }
 
+/// A number of `/proc/PID/status`.
+fn member(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// A process of a server.
 pub(super) struct Process {
     pub(super) child: Child,
@@ -131,14 +141,25 @@ impl Process {
         Ok(Process { child, log: (log, 0), resident: 0 })
     }
 
-    fn status(&self, member: &str) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(member)?.strip_prefix(':'))?;
-        line.split_whitespace().next()?.parse().ok()
+    fn status(&self, name: &str) -> Option<u64> {
+        member(&fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?, name)
     }
 
     pub(super) fn threads(&self) -> u64 {
         self.status("Threads").unwrap_or(0)
+    }
+
+    /// Watches the most resident memory of a process that may end by itself, until it ends.
+    pub(super) fn watch(&self) -> Arc<AtomicU64> {
+        let (peak, path) = (Arc::new(AtomicU64::new(0)), format!("/proc/{}/status", self.child.id()));
+        let seen = peak.clone();
+        thread::spawn(move || {
+            while let Some(kib) = fs::read_to_string(&path).ok().and_then(|status| member(&status, "VmHWM")) {
+                seen.fetch_max(kib * 1024, Ordering::Relaxed);
+                thread::sleep(WATCH_EVERY);
+            }
+        });
+        peak
     }
 
     /// Has the kernel forget the highest memory so far.
@@ -259,7 +280,6 @@ pub(super) fn login(program: &Program, world: &World, right: Right) -> io::Resul
 
 /// A range of UDP ports for a server of this process.
 pub(super) fn ports_of_one() -> (u16, u16) {
-    use std::sync::atomic::{AtomicU32, Ordering};
     static STARTED: AtomicU32 = AtomicU32::new(0);
     let ranges = u32::from((PORTS_END - PORTS_BEGIN) / PORTS);
     let number = (std::process::id() * 7 + STARTED.fetch_add(1, Ordering::Relaxed)) % ranges;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::storage::record::{Device, Meta, Record, SpecialKind};
 use crate::storage::survey::{Row, decode_batch};
+use crate::storage::transfer_root::TransferRoot;
 use crate::storage::{needs_scratch, open_chunk, seal};
 
 /// The level of zstd for listings.
@@ -96,6 +97,35 @@ pub(super) fn unpack_chunk(chunk: &[u8]) -> Option<(Vec<u8>, Value)> {
         rest = after;
     }
     Some((data.to_vec(), Value::Array(records)))
+}
+
+/// The root of a transfer (protocol 7.6) of these chunks, hex; `None` where one is compressed or no chunk.
+pub(super) fn root_of<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let (mut root, mut path, mut file) = (TransferRoot::default(), Vec::new(), blake3::Hasher::new());
+    for chunk in chunks {
+        let (mut data, mut rest) = open_chunk(chunk)?;
+        while !rest.is_empty() {
+            let (record, after) = Record::decode(rest).ok()?;
+            rest = after;
+            match record {
+                Record::Directory { path } => root.directory(path),
+                Record::Symlink { path, target, .. } => root.symlink(path, target),
+                Record::Hardlink { path, target } => root.hard_link(path, target),
+                Record::File { path: name, .. } => {
+                    path = name.to_vec();
+                    file.reset();
+                }
+                Record::Extent { len, .. } => {
+                    let (extent, others) = data.split_at_checked(len as usize)?;
+                    file.update(extent);
+                    data = others;
+                }
+                Record::End => root.file(&path, file.finalize().as_bytes()),
+                _ => {}
+            }
+        }
+    }
+    Some(blake3::Hash::from_bytes(root.finish()).to_hex().to_string())
 }
 
 /// Records as a chunk has them; `None` where a value cannot be written as a record.

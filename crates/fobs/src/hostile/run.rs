@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::arena::Arena;
-use super::cases::{Catalogue, Number};
+use super::cases::Catalogue;
 use super::judge::Breach;
 use super::named;
 use super::play::Outcome;
@@ -56,8 +56,10 @@ pub struct Tally {
     pub findings: Vec<Finding>,
     /// How long it took.
     pub took: Duration,
-    /// Most memory that one session of the daemon took, bytes.
+    /// Most memory that one of them took of the server, bytes, beyond what it had; and most CPU time.
     pub memory_max: u64,
+    /// Likewise.
+    pub cpu_max: Duration,
 }
 
 /// Names of all cases, in the order in which a seed has them played.
@@ -91,22 +93,24 @@ pub fn run(plan: &Plan, tell: &(dyn Fn(&Tally, Option<&Finding>) + Sync)) -> io:
                 }
                 (None, Some(number)) => {
                     let case = catalogue.case(*number);
-                    let at = Instant::now();
                     let verdicts = arena.play(&case).map_err(|error| {
                         io::Error::other(format!("{}: {error}", case.name))
                     })?;
-                    if std::env::var("HT").is_ok() { eprintln!("T {:.3} {:?} {}", at.elapsed().as_secs_f64(), verdicts.played.outcome, case.name); }
-                    (case.name, verdicts.breaches, Some(verdicts.played.outcome))
+                    let of = (verdicts.played.outcome, verdicts.memory, verdicts.cpu);
+                    (case.name, verdicts.breaches, Some(of))
                 }
                 (None, None) => return Ok(()),
             };
             let Ok(mut tally) = tally.lock() else { return Ok(()) };
             tally.played += 1;
-            match outcome {
-                Some(Outcome::Through) => tally.through += 1,
-                Some(Outcome::Ended) => tally.ended += 1,
-                Some(Outcome::Waits) => tally.waited += 1,
-                None => {}
+            if let Some((outcome, memory, cpu)) = outcome {
+                match outcome {
+                    Outcome::Through => tally.through += 1,
+                    Outcome::Ended => tally.ended += 1,
+                    Outcome::Waits => tally.waited += 1,
+                }
+                tally.memory_max = tally.memory_max.max(memory);
+                tally.cpu_max = tally.cpu_max.max(cpu);
             }
             tally.took = begun.elapsed();
             for breach in breaches {

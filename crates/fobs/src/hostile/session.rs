@@ -131,12 +131,20 @@ pub(super) fn parse(text: &str) -> Vec<Step> {
         {
             message["udp_ports"] = json!(PORTS);
         }
+        // The order of a directory's entries is the file system's.
+        if let Step::Say(message) = step
+            && message["type"] == "complete"
+        {
+            message["root"] = json!(ROOT);
+        }
     }
     steps
 }
 
 /// In a message: the UDP ports of the server, which the player fills in.
 pub(super) const PORTS: &str = "@ports@";
+/// The root of what the server has sent, which the player fills in.
+pub(super) const ROOT: &str = "@root@";
 
 #[cfg(test)]
 mod tests {

@@ -32,7 +32,7 @@ mod sink;
 mod source;
 pub mod survey;
 mod temporary;
-mod transfer_root;
+pub(crate) mod transfer_root;
 mod tree;
 mod tree_hash;
 mod trusted;

@@ -103,7 +103,7 @@ pub(super) fn plants(arena: &mut Arena, way: Way, right: Right, suffix: &'static
     let mut breaches = Vec::new();
     let mut judge = super::super::judge::Judge::default();
     let played = arena.play_steps(way, right, &steps, &mut judge)?;
-    breaches.append(&mut judge.0);
+    breaches.append(&mut judge.breaches);
     refused(&played, "a suffix of our own", &mut breaches);
     for entry in fs::read_dir(&d)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

@@ -39,13 +39,16 @@ pub(super) const BOMBS: &[(Bomb, &str)] = &[
     (Bomb::DirectoryRules(120_000), "rules-of-directories"),
     (Bomb::Rules(60_000, 20_000), "rules-over-names"),
     (Bomb::Stars(2_000), "rules-of-stars"),
-    (Bomb::Paths(99_999), "paths"),
+    (Bomb::Paths(45_000), "paths"),
     (Bomb::Patterns(50_000), "patterns"),
 ];
 
 fn base64(bytes: impl AsRef<[u8]>) -> Value {
     json!(STANDARD.encode(bytes))
 }
+
+/// Levels of the tree for rules of directories.
+const LEVELS: usize = 100;
 
 /// A name of 4 kB that differs from all others in its first level.
 fn long_name(number: usize) -> String {
@@ -56,8 +59,12 @@ fn long_name(number: usize) -> String {
     name
 }
 
-fn steps_of(bomb: Bomb) -> io::Result<Vec<Step>> {
-    let mut steps = session("sync-pull")?;
+fn steps_of(bomb: Bomb, right: Right) -> io::Result<Vec<Step>> {
+    // Both ends have the names and rules of a sync: a key that may not pull sends them with a push.
+    let pulls = right.reads() && !right.removes();
+    let mut steps = session(if pulls { "sync-pull" } else { "sync-push" })?;
+    set(&mut steps, "open", "sync.remove_source_files", json!(false));
+    let many = if pulls { "in/ann/many/" } else { "in/ann/many" };
     let rules = |rule: &str, count: usize| json!({ "rules": vec![STANDARD.encode(rule); count] });
     match bomb {
         Bomb::DeepName(levels) => set(&mut steps, "open", "sync.names", json!([base64("a/".repeat(levels))])),
@@ -65,19 +72,22 @@ fn steps_of(bomb: Bomb) -> io::Result<Vec<Step>> {
             let names: Vec<Value> = (0..count).map(|number| base64(long_name(number))).collect();
             set(&mut steps, "open", "sync.names", json!(names));
         }
-        Bomb::DirectoryRules(count) => set(&mut steps, "open", "sync.filter", rules(": a", count)),
+        Bomb::DirectoryRules(count) => {
+            set(&mut steps, "open", "sync.filter", rules(": a", count));
+            set(&mut steps, "open", "paths", json!([base64(many)]));
+        }
         Bomb::Rules(count, _) => {
             set(&mut steps, "open", "sync.filter", rules("- x", count));
-            set(&mut steps, "open", "paths", json!([base64("in/ann/many/")]));
+            set(&mut steps, "open", "paths", json!([base64(many)]));
         }
         Bomb::Stars(count) => {
             let rule = format!("- {}b", "*a".repeat(30));
             set(&mut steps, "open", "sync.filter", rules(&rule, count));
-            set(&mut steps, "open", "paths", json!([base64("in/ann/many/")]));
+            set(&mut steps, "open", "paths", json!([base64(many)]));
         }
         Bomb::Paths(count) => {
             steps = session("pull")?;
-            set(&mut steps, "open", "paths", json!(vec![base64("."); count]));
+            set(&mut steps, "open", "paths", json!(vec![base64("in/ann/abc"); count]));
         }
         Bomb::Patterns(count) => {
             steps = session("pull-pattern")?;
@@ -94,6 +104,9 @@ pub(super) fn play(arena: &mut Arena, way: Way, right: Right, bomb: Bomb) -> io:
         Bomb::Stars(_) => 50,
         _ => 0,
     };
+    if let Bomb::DirectoryRules(_) = bomb {
+        fs::create_dir_all(arena.world.part().join("many").join("d/".repeat(LEVELS)))?;
+    }
     if many > 0 {
         let directory = arena.world.part().join("many");
         fs::create_dir(&directory)?;
@@ -101,7 +114,7 @@ pub(super) fn play(arena: &mut Arena, way: Way, right: Right, bomb: Bomb) -> io:
             fs::write(directory.join(format!("{}-{number}", "a".repeat(40))), "")?;
         }
     }
-    let verdicts = arena.play(&Case { name: String::new(), way, right, steps: steps_of(bomb)? })?;
+    let verdicts = arena.play(&Case { name: String::new(), way, right, steps: steps_of(bomb, right)? })?;
     arena.restore()?;
     Ok(verdicts.breaches)
 }

@@ -86,7 +86,7 @@ fn guesses(arena: &mut Arena, way: Way, right: Right) -> io::Result<Vec<Breach>>
         let played = arena.play_steps(way, right, &steps, &mut judge)?;
         let decisions = played.messages.iter().filter(|message| message["type"] == "decisions");
         let choices = decisions.map(|message| message["choices"].clone()).collect();
-        Ok((choices, judge.0))
+        Ok((choices, judge.breaches))
     };
     let mut wrong = held.clone();
     wrong[0] ^= 1;

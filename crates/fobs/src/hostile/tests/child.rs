@@ -1,0 +1,79 @@
+//! The server under attack, where this test binary is its program.
+
+use std::fmt::Debug;
+use std::net::SocketAddr;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+
+use super::super::program::{SERVICE_VARIABLE, Service};
+use crate::options::{DirectionRights, Privileges, Restriction, ServeOptions};
+use crate::{CancelToken, Server, serve_stdio};
+
+/// Prints the log's sentences on standard error.
+struct Printed;
+
+impl Subscriber for Printed {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("fobs")
+    }
+
+    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _span: &Id, _values: &Record<'_>) {}
+
+    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut Sentence);
+    }
+
+    fn enter(&self, _span: &Id) {}
+
+    fn exit(&self, _span: &Id) {}
+}
+
+struct Sentence;
+
+impl Visit for Sentence {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            eprintln!("{value:?}");
+        }
+    }
+}
+
+/// Does nothing in a run of the tests: a hostile client starts it with a variable.
+#[test]
+fn serves_where_it_is_told_to() {
+    let Ok(service) = std::env::var(SERVICE_VARIABLE) else { return };
+    tracing::subscriber::set_global_default(Printed).unwrap();
+    match serde_json::from_str(&service).unwrap() {
+        Service::Daemon { port, udp_ports, root, state } => {
+            let options = ServeOptions {
+                listen: vec![SocketAddr::from(([127, 0, 0, 1], port))],
+                identity: Some(state.join("server")),
+                udp_ports,
+                third_party: true,
+                ..ServeOptions::new(root, state.join("authorized_keys"))
+            };
+            Server::bind(&options).unwrap().run(&CancelToken::new()).unwrap();
+        }
+        Service::Login { root, word, privileged } => {
+            let restriction = Restriction {
+                directory: root,
+                direction: match word.as_str() {
+                    "read-only" => DirectionRights::ReadOnly,
+                    "write-only" => DirectionRights::WriteOnly,
+                    _ => DirectionRights::ReadWrite,
+                },
+                privileges: if privileged { Privileges::OfTheUser } else { Privileges::Withheld },
+            };
+            // What it says of the session's end was told to the client.
+            let _ = serve_stdio(Some(&restriction), &CancelToken::new());
+        }
+    }
+}
