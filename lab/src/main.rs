@@ -7,6 +7,7 @@
 //! - `trees` measures copies and syncs of trees over an emulated path ([`trees`]),
 //! - `crash` kills either side of real copies and goes on with them ([`crash`]),
 //! - `flood` copies while forged datagrams arrive ([`flood`]),
+//! - `hostile` plays clients that break the rules against a server ([`hostile`]),
 //! - `analyse` makes the tables that documents quote, of records, virtual time and trials ([`analyse`]),
 //! - `sim` runs the protocol in virtual time ([`sim`]),
 //! - `diagnose` classifies recorded losses, and trains and scores classifiers ([`diagnose`]).
@@ -26,6 +27,7 @@ mod crash;
 mod diagnose;
 mod failure;
 mod flood;
+mod hostile;
 mod link;
 mod output;
 mod plan;
@@ -55,6 +57,7 @@ enum Command {
     Trees(trees::Args),
     Crash(crash::Args),
     Flood(flood::Args),
+    Hostile(hostile::Args),
     Analyse(analyse::Args),
 }
 
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Trees(args) => trees::main(&args),
         Command::Crash(args) => crash::main(&args),
         Command::Flood(args) => flood::main(&args),
+        Command::Hostile(args) => hostile::main(&args),
         Command::Analyse(args) => analyse::main(&args),
     }
 }

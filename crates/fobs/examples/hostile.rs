@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{env, fs};
 
-use fobs::hostile::{Finding, Plan, Program, Tally, names, recorder, run};
+use fobs::hostile::{Finding, Plan, Program, Tally, good_sessions, names, recorder, run};
 use serde_json::json;
 
 /// How long a server may be silent before the client goes on: a small session takes a few milliseconds.
@@ -37,7 +37,8 @@ fn answer() -> io::Result<ExitCode> {
         return recorder::relay().map(|()| ExitCode::SUCCESS);
     }
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let number = |text: &str| text.parse::<u64>().map_err(|error| io::Error::other(format!("{text}: {error}")));
+    let number =
+        |text: &str| text.parse::<u64>().map_err(|error| io::Error::other(format!("{text}: {error}")));
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["record", program, directory] => {
             recorder::record(Path::new(program), &env::current_exe()?, Path::new(directory))?;
@@ -45,7 +46,9 @@ fn answer() -> io::Result<ExitCode> {
         }
         ["list", seed, ref only @ ..] => {
             let mut out = io::BufWriter::new(io::stdout().lock());
-            names(number(seed)?, only.first().copied()).iter().try_for_each(|name| writeln!(out, "{name}"))?;
+            names(number(seed)?, only.first().copied())
+                .iter()
+                .try_for_each(|name| writeln!(out, "{name}"))?;
             Ok(ExitCode::SUCCESS)
         }
         ["play", program, cases, seed, jobs, ref only @ ..] => play(&Plan {
@@ -61,12 +64,20 @@ fn answer() -> io::Result<ExitCode> {
 }
 
 fn play(plan: &Plan) -> io::Result<ExitCode> {
+    if plan.only.is_none() {
+        eprintln!("{} good sessions go through", good_sessions(&plan.program)?);
+    }
     let tell = |tally: &Tally, finding: Option<&Finding>| match finding {
         Some(Finding { case, breach }) => {
             println!("{}", json!({ "case": case, "rule": breach.rule.to_string(), "what": breach.what }));
         }
         None if tally.played.is_multiple_of(TOLD_EVERY) => {
-            eprintln!("{} played, {} findings, {:.0} s", tally.played, tally.findings.len(), tally.took.as_secs_f64());
+            eprintln!(
+                "{} played, {} findings, {:.0} s",
+                tally.played,
+                tally.findings.len(),
+                tally.took.as_secs_f64()
+            );
         }
         None => {}
     };

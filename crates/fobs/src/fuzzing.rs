@@ -1,5 +1,5 @@
 //! Entry points of the fuzz targets (`fuzz/`): one function for each parser of bytes that another can write,
-//! and for the machines that act on them. No part of the public API.
+//! for the machines that act on them, and for a server that is asked for things. No part of the public API.
 //!
 //! An entry function panics where a parser breaks a promise. `cargo test` replays the committed corpora.
 
@@ -47,6 +47,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "ticket", entry: keys::ticket },
     FuzzTarget { name: "paths", entry: files::paths },
     FuzzTarget { name: "trace", entry: files::trace },
+    FuzzTarget { name: "request", entry: crate::hostile::fuzzed },
 ];
 
 /// Runs a target once.

@@ -23,6 +23,7 @@ mod crash;
 mod doctor;
 mod explain;
 mod hostile;
+mod hostile_rewrite;
 mod hosts;
 mod interrupts;
 mod keys;

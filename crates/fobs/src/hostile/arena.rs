@@ -13,7 +13,7 @@ use super::manifest::Manifest;
 use super::play::{Filling, Outcome, Played, Player};
 use super::program::{Daemon, HONEST, Program, login, ports_of_one};
 use super::right::Right;
-use super::session::{Step, Way};
+use super::session::{Step, Way, has_ticket};
 use super::world::{Extent, PART, World};
 
 /// The root in the manifest.
@@ -49,6 +49,11 @@ impl Arena {
         Ok(Arena { world, daemon, program: program.clone(), udp_ports: ports_of_one(), quiet })
     }
 
+    /// One for sessions that must go through.
+    pub(super) fn patient(program: &Program) -> io::Result<Arena> {
+        Arena::new(program, HONEST_WAIT)
+    }
+
     /// Plays a case, and makes the world good again.
     pub(super) fn play(&mut self, case: &Case) -> io::Result<Verdicts> {
         let (way, right, steps) = (case.way, case.right, &case.steps);
@@ -58,7 +63,8 @@ impl Arena {
         let after = Manifest::of(&self.world.top())?;
         let part = if right.part { format!("{ROOT}/{PART}") } else { ROOT.to_owned() };
         judge.tree(right, &before, &after, &part);
-        judge.answers(right, &played);
+        let reads = right.reads() || has_ticket(steps);
+        judge.answers(right, reads, &played);
         let is_good = judge.breaches.is_empty();
         if before != after || !is_good {
             self.repair(&before, &after)?;
@@ -84,11 +90,7 @@ impl Arena {
     }
 
     fn filling(&self, way: Way, steps: &[Step]) -> io::Result<Filling> {
-        let wants_ticket = |step: &Step| match step {
-            Step::Say(message) => message.to_string().contains("@ticket@"),
-            _ => false,
-        };
-        let ticket = if steps.iter().any(wants_ticket) { self.ticket()? } else { String::new() };
+        let ticket = if has_ticket(steps) { self.ticket()? } else { String::new() };
         let udp_ports = if way == Way::Tls { self.daemon.udp_ports } else { self.udp_ports };
         Ok(Filling {
             top: self.world.top().display().to_string(),
@@ -116,9 +118,12 @@ impl Arena {
             std::thread::sleep(Duration::from_millis(1));
         }
         match process.ended() {
-            None => judge.breach(Rule::Time, format!("the server is there {} s after its client", END_WAIT.as_secs())),
+            None => judge
+                .breach(Rule::Time, format!("the server is there {} s after its client", END_WAIT.as_secs())),
             // A test binary ends with 101 where the session failed.
-            Some(status) if status.code().is_none() => judge.breach(Rule::Life, format!("the server ended: {status}")),
+            Some(status) if status.code().is_none() => {
+                judge.breach(Rule::Life, format!("the server ended: {status}"))
+            }
             Some(_) => {}
         }
         let (memory, cpu) = (peak.load(Ordering::Relaxed), cpu.max(process.cpu()));
@@ -163,7 +168,10 @@ impl Arena {
             if begun.elapsed() > END_WAIT {
                 let (now, rest) = (self.daemon.process.threads(), self.daemon.threads_at_rest);
                 let seconds = END_WAIT.as_secs();
-                judge.breach(Rule::Time, format!("{now} threads instead of {rest} work {seconds} s after the client"));
+                judge.breach(
+                    Rule::Time,
+                    format!("{now} threads instead of {rest} work {seconds} s after the client"),
+                );
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

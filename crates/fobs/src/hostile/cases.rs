@@ -16,7 +16,8 @@ use crate::control::message::Message;
 /// Examples of every message, those of servers among them.
 const EXAMPLES: &str = include_str!("../control/message/recorded.jsonl");
 /// Messages that decide nothing, or the same in every session: their members are tried in two sessions, and sent as they are in all.
-const DISPLAYED: [&str; 7] = ["hello", "sender_sample", "receiver_sample", "standing", "way", "finished", "complete"];
+const DISPLAYED: [&str; 7] =
+    ["hello", "sender_sample", "receiver_sample", "standing", "way", "finished", "complete"];
 /// The sessions in which they are, and in which hello's members are tried.
 const DISPLAYING: [&str; 2] = ["push", "pull"];
 
@@ -171,7 +172,7 @@ impl Catalogue {
     fn all_numbers(&self) -> Vec<Number> {
         let mut numbers = Vec::new();
         for (variant, it) in self.variants.iter().enumerate() {
-            for way in self.sessions[it.session].ways {
+            for way in self.sessions[it.session].ways() {
                 for (right, its) in self.rights.iter().enumerate() {
                     // Over ssh a part of the root is a root.
                     if *way == Way::Tls || !its.part {
@@ -200,7 +201,7 @@ impl Catalogue {
     pub(super) fn good(&self) -> Vec<(Session, Way, Right)> {
         let mut good = Vec::new();
         for session in &self.sessions {
-            for way in session.ways {
+            for way in session.ways() {
                 for right in &self.rights {
                     if *way == Way::Tls || !right.part {
                         good.push((session.clone(), *way, *right));
@@ -215,7 +216,8 @@ impl Catalogue {
 /// The part of a session that a variant is of: `sync-push/open`, `sync-push/listing.rows`.
 fn part_of(name: &str) -> &str {
     let begin = name.find('/').map_or(0, |slash| slash + 1);
-    let packed = [".rows", ".records"].iter().find_map(|word| name[begin..].find(word).map(|at| at + word.len()));
+    let packed =
+        [".rows", ".records"].iter().find_map(|word| name[begin..].find(word).map(|at| at + word.len()));
     let end = packed.or_else(|| name[begin..].find(['.', ':', '=', '#'])).unwrap_or(name.len() - begin);
     &name[..begin + end]
 }
@@ -232,7 +234,8 @@ struct Vocabulary {
 
 impl Vocabulary {
     fn of(sessions: &[Session]) -> Vocabulary {
-        let mut it = Vocabulary { words: BTreeMap::new(), members: BTreeMap::new(), examples: BTreeMap::new() };
+        let mut it =
+            Vocabulary { words: BTreeMap::new(), members: BTreeMap::new(), examples: BTreeMap::new() };
         let said = sessions.iter().flat_map(|session| &session.steps).filter_map(|step| match step {
             Step::Say(message) => Some(message.clone()),
             _ => None,
@@ -241,7 +244,9 @@ impl Vocabulary {
         for message in said.chain(examples) {
             let kind = text(&message, "type").to_owned();
             for (place, _) in places(&message) {
-                if let (Some(Turn::Member(name)), Some(Value::String(word))) = (place.last(), get(&message, &place)) {
+                if let (Some(Turn::Member(name)), Some(Value::String(word))) =
+                    (place.last(), get(&message, &place))
+                {
                     // Types are replaced by whole messages.
                     if kind_of(&json!(word), &place) == Kind::Text && word.len() < 20 && name != "type" {
                         it.words.entry(name.clone()).or_default().insert(word.clone());
@@ -427,7 +432,8 @@ impl Varying<'_> {
     fn records(&mut self, label: &str, at: usize, packed: Packed, records: &Value) {
         let mut edits = list_edits(records);
         for rare in rare_records() {
-            let kind = rare.as_object().and_then(|members| members.keys().next().cloned()).unwrap_or_default();
+            let kind =
+                rare.as_object().and_then(|members| members.keys().next().cloned()).unwrap_or_default();
             edits.push((format!("+{kind}"), Edit::Push(rare.clone(), None)));
             let longer = Edit::Push(rare.clone(), None).of(records);
             let last = longer.as_array().map_or(0, |items| items.len() - 1);
@@ -468,7 +474,8 @@ fn item_changes(list: &Value, index: usize) -> Vec<(String, Place, Option<Value>
     for (place, kind) in places(&list[index]) {
         let place: Place = std::iter::once(Turn::Item(index)).chain(place).collect();
         let Some(old) = get(list, &place) else { continue };
-        let of_device = matches!(place.last(), Some(Turn::Member(name)) if name == "major" || name == "minor");
+        let of_device =
+            matches!(place.last(), Some(Turn::Member(name)) if name == "major" || name == "minor");
         // Numbers of devices that this host may have are left alone.
         let tried = |value: &str| !of_device || ["0", "2^31"].contains(&value);
         for (value, new) in replacements(kind, old, &[]).into_iter().filter(|(value, _)| tried(value)) {

@@ -92,7 +92,9 @@ impl Judge {
     /// The tree before and after, for a key that may change what is below `part`.
     pub(super) fn tree(&mut self, right: Right, before: &Manifest, after: &Manifest, part: &str) {
         let may = if right.writes() { vec![part.into()] } else { Vec::new() };
-        let rule = |line: &str| if line.starts_with("srv/vault") && !right.writes() { Rule::Rights } else { Rule::Outside };
+        let rule = |line: &str| {
+            if line.starts_with("srv/vault") && !right.writes() { Rule::Rights } else { Rule::Outside }
+        };
         for line in after.changes(before, &may).into_iter().take(LINES_MAX) {
             self.breach(rule(&line), line);
         }
@@ -102,8 +104,12 @@ impl Judge {
         for (path, was) in before.0.iter().filter(|(path, _)| path.starts_with(part)) {
             let is_file = was.mode & 0o170_000 == 0o100_000;
             match after.0.get(path) {
-                None if !right.removes() => self.breach(Rule::Rights, format!("{} was removed", path.display())),
-                Some(is) if !right.replaces() && is_file && (is.content != was.content || is.size != was.size) => {
+                None if !right.removes() => {
+                    self.breach(Rule::Rights, format!("{} was removed", path.display()))
+                }
+                Some(is)
+                    if !right.replaces() && is_file && (is.content != was.content || is.size != was.size) =>
+                {
                     self.breach(Rule::Rights, format!("{} was replaced", path.display()));
                 }
                 _ => {}
@@ -111,9 +117,9 @@ impl Judge {
         }
     }
 
-    /// What the server said: no secrets, and sentences.
-    pub(super) fn answers(&mut self, right: Right, played: &Played) {
-        let mut told = Told { right, judge: self, names: right.reads() };
+    /// What the server said: no secrets, and sentences. `reads` is whether the client may be told content.
+    pub(super) fn answers(&mut self, right: Right, reads: bool, played: &Played) {
+        let mut told = Told { right, judge: self, reads };
         let mut scratch = Vec::new();
         for message in &played.messages {
             told.value(message);
@@ -168,7 +174,8 @@ impl Judge {
             self.breach(Rule::Time, format!("{:.1} s of CPU were used", measured.cpu.as_secs_f64()));
         }
         for line in measured.log.lines() {
-            let is_bad = line.chars().any(char::is_control) || OWN_FAULT.iter().any(|word| line.contains(word));
+            let is_bad =
+                line.chars().any(char::is_control) || OWN_FAULT.iter().any(|word| line.contains(word));
             if is_bad {
                 let shown: String = line.escape_debug().to_string().chars().take(300).collect();
                 self.breach(Rule::Sentence, format!("the log has: {shown}"));
@@ -181,8 +188,8 @@ impl Judge {
 struct Told<'a> {
     right: Right,
     judge: &'a mut Judge,
-    /// Whether names may be told.
-    names: bool,
+    /// Whether names and content may be told.
+    reads: bool,
 }
 
 impl Told<'_> {
@@ -216,7 +223,7 @@ impl Told<'_> {
         if self.right.part {
             seen.insert(BESIDE, Rule::Secrecy);
         }
-        if !self.names {
+        if !self.reads {
             seen.extend([(BESIDE, Rule::Rights), (INSIDE, Rule::Rights), (NAME, Rule::Rights)]);
         }
         for (word, rule) in seen {

@@ -149,6 +149,9 @@ fn edit(steps: &mut [Step], change: &dyn Fn(&mut Vec<Value>)) {
 fn refused(played: &Played, why: &str, breaches: &mut Vec<Breach>) {
     let abort = played.messages.iter().find(|message| message["type"] == "abort");
     if played.outcome != Outcome::Ended || abort.is_none() {
-        breaches.push(Breach { rule: Rule::Rights, what: format!("{why} was not refused: {:?}", played.outcome) });
+        breaches.push(Breach {
+            rule: Rule::Rights,
+            what: format!("{why} was not refused: {:?}", played.outcome),
+        });
     }
 }

@@ -12,7 +12,7 @@ use super::lane::Lane;
 use super::link::{Heard, Link};
 use super::recorder::RECORD_BIT;
 use super::records::root_of;
-use super::session::{PORTS, ROOT, Step};
+use super::session::{PORTS, ROOT, Step, TICKET};
 use super::values::{TOP, grow, raw, replace};
 use crate::secure::datagram::Direction;
 
@@ -35,15 +35,17 @@ impl Filling {
                 PORTS => *value = json!([self.udp_ports.0, self.udp_ports.1]),
                 "@port@" => *value = json!(self.port),
                 "@key@" => *value = json!(STANDARD.encode(&self.key)),
-                "@ticket@" => *value = json!(self.ticket),
+                TICKET => *value = json!(self.ticket),
                 _ => {
-                    if let Some(filled) = STANDARD.decode(text.as_str()).ok().and_then(|it| self.filled(&it)) {
+                    if let Some(filled) = STANDARD.decode(text.as_str()).ok().and_then(|it| self.filled(&it))
+                    {
                         *text = STANDARD.encode(filled);
                     }
                 }
             },
             Value::Array(items) if items.iter().all(Value::is_u64) => {
-                let bytes: Option<Vec<u8>> = items.iter().map(|item| item.as_u64()?.try_into().ok()).collect();
+                let bytes: Option<Vec<u8>> =
+                    items.iter().map(|item| item.as_u64()?.try_into().ok()).collect();
                 if let Some(filled) = bytes.and_then(|bytes| self.filled(&bytes)) {
                     *value = json!(filled);
                 }
@@ -62,8 +64,13 @@ impl Filling {
     }
 }
 
+/// How long one session may go on: a server may be asked to send for a minute.
+const LIMIT: Duration = Duration::from_secs(3);
+/// Data of the server that is looked through, bytes: many times what the world holds.
+const KEPT_MAX: usize = 8 << 20;
 /// What a server says all the while, whatever it waits for.
-const DISPLAYED: [&str; 7] = ["standing", "sender_sample", "receiver_sample", "mode", "loss", "way", "remedy"];
+const DISPLAYED: [&str; 7] =
+    ["standing", "sender_sample", "receiver_sample", "mode", "loss", "way", "remedy"];
 
 /// Whether a session goes on by a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +107,8 @@ pub(super) struct Player<'a> {
     filling: &'a Filling,
     /// How long the server may be silent before the next step.
     quiet: Duration,
+    /// When the client goes on whatever the server says.
+    end: Instant,
     lane: Option<Lane>,
     /// What the client writes into the lane.
     written: Direction,
@@ -107,6 +116,10 @@ pub(super) struct Player<'a> {
     /// Data records of the server, and its complete chunks.
     delivered: u64,
     complete: u32,
+    /// Bytes of its data.
+    kept: usize,
+    /// The server's data has come to its end.
+    is_whole: bool,
     /// Chunks that were sent.
     sent: u32,
     /// Messages of `played` that a step has waited for.
@@ -122,11 +135,14 @@ impl<'a> Player<'a> {
             link,
             filling,
             quiet,
+            end: Instant::now() + quiet.max(LIMIT),
             lane: None,
             written: Direction::Sender,
             taking: false,
             delivered: 0,
             complete: 0,
+            kept: 0,
+            is_whole: false,
             sent: 0,
             looked: 0,
             ended: false,
@@ -177,13 +193,31 @@ impl<'a> Player<'a> {
         grow(&mut message);
         self.filling.fill(&mut message);
         if message["root"] == ROOT {
-            message["root"] = json!(root_of(self.played.chunks.values().map(Vec::as_slice)).unwrap_or_default());
+            self.receive();
+            message["root"] =
+                json!(root_of(self.played.chunks.values().map(Vec::as_slice)).unwrap_or_default());
         }
         if message["type"] == "open" {
             let pulls = message["direction"] == "pull";
             self.written = if pulls { Direction::Receiver } else { Direction::Sender };
         }
         self.link.send(0, &raw(&message));
+    }
+
+    /// Waits for the last of the server's data; gives up where nothing comes.
+    fn receive(&mut self) {
+        let mut deadline = Instant::now() + self.quiet;
+        while !self.ended && !self.is_whole && self.taking {
+            match self.link.hear(deadline.min(self.end)) {
+                Heard::Message(body) => drop(self.take_message(&body)),
+                Heard::Record(record) => {
+                    self.take_record(&record);
+                    deadline = Instant::now() + self.quiet;
+                }
+                Heard::End => self.ended = true,
+                Heard::Nothing => break,
+            }
+        }
     }
 
     /// Waits for a message; gives up where the server says nothing but how far it is.
@@ -200,7 +234,7 @@ impl<'a> Player<'a> {
             if self.ended {
                 return;
             }
-            match self.link.hear(deadline) {
+            match self.link.hear(deadline.min(self.end)) {
                 Heard::Message(body) => {
                     if self.take_message(&body) == Meaning::Progress {
                         deadline = Instant::now() + self.quiet;
@@ -237,8 +271,12 @@ impl<'a> Player<'a> {
             return;
         };
         if let Ok(Frame::Data(header, data)) = Frame::decode(&plain) {
-            self.played.chunks.entry(header.first.chunk).or_default().extend_from_slice(data);
+            self.kept += data.len();
+            if self.kept <= KEPT_MAX {
+                self.played.chunks.entry(header.first.chunk).or_default().extend_from_slice(data);
+            }
             self.delivered += 1;
+            self.is_whole |= header.first.last && header.first.final_chunk;
             if header.first.last {
                 self.complete = self.complete.max(header.first.chunk.saturating_add(1));
             }

@@ -94,9 +94,7 @@ impl Program {
                 this_test(world, &Service::Login { root, word, privileged })
             }
         };
-        command
-            .env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22")
-            .env("SSH_ORIGINAL_COMMAND", "fobs server");
+        command.env("SSH_CONNECTION", "127.0.0.1 1 127.0.0.1 22").env("SSH_ORIGINAL_COMMAND", "fobs server");
         command
     }
 }
@@ -179,7 +177,8 @@ impl Process {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         // Fields 14 and 15, in ticks of 10 ms; the name before them may hold anything up to its bracket.
         let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
-        let ticks: u64 = after.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        let ticks: u64 =
+            after.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
         Duration::from_millis(ticks * 10)
     }
 
@@ -229,7 +228,8 @@ impl Daemon {
         let key = Identity::load(&state.join("server")).map_err(failed)?.public();
         let (mut keys, mut lines) = (BTreeMap::new(), String::new());
         let honest = std::iter::once((HONEST.to_owned(), "read-write".to_owned()));
-        for (name, options) in known().into_iter().map(|right| (right.name(), right.options())).chain(honest) {
+        for (name, options) in known().into_iter().map(|right| (right.name(), right.options())).chain(honest)
+        {
             let identity = Identity::generate();
             lines.push_str(&format!("{options} {} {name}\n", identity.public()));
             keys.insert(name, identity);

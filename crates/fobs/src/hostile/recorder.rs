@@ -38,19 +38,45 @@ const RECORDED: &[(&str, &[&str])] = &[
     (
         "sync-push",
         &[
-            "sync", "-aHAXSi", "--transport", "ssh", "--backup", "--suffix=.bak", "--delete", "--max-delete=9",
-            "--filter=- *.o", "--filter=: .rules", "--link-dest=../base", "--chmod=F644", "--modify-window=1",
-            "SRC/", "FAR/in/ann/d",
+            "sync",
+            "-aHAXSi",
+            "--transport",
+            "ssh",
+            "--backup",
+            "--suffix=.bak",
+            "--delete",
+            "--max-delete=9",
+            "--filter=- *.o",
+            "--filter=: .rules",
+            "--link-dest=../base",
+            "--chmod=F644",
+            "--modify-window=1",
+            "SRC/",
+            "FAR/in/ann/d",
         ],
     ),
     (
         "sync-names",
-        &["sync", "-lti", "--transport", "ssh", "--files-from=SRC/list", "-c", "--delete-after", "--remove-source-files", "SRC/", "FAR/in/ann/d"],
+        &[
+            "sync",
+            "-lti",
+            "--transport",
+            "ssh",
+            "--files-from=SRC/list",
+            "-c",
+            "--delete-after",
+            "--remove-source-files",
+            "SRC/",
+            "FAR/in/ann/d",
+        ],
     ),
     ("sync-dry", &["sync", "-aiin", "-c", "--transport", "ssh", "--delete", "SRC/", "FAR/in/ann/d"]),
     ("pull", &["cp", "-rp", "--transport", "ssh", "FAR/in/ann/tree", "BACK"]),
     ("pull-pattern", &["cp", "-r", "--transport", "ssh", "FAR/in/ann/tr*", "BACK"]),
-    ("sync-pull", &["sync", "-aHi", "--transport", "ssh", "--remove-source-files", "FAR/in/ann/tree/", "BACK"]),
+    (
+        "sync-pull",
+        &["sync", "-aHi", "--transport", "ssh", "--remove-source-files", "FAR/in/ann/tree/", "BACK"],
+    ),
 ];
 
 /// Whether this process is a relay.
@@ -132,7 +158,8 @@ fn steps(raw: &str) -> io::Result<Vec<Step>> {
         let kind = message["type"].as_str().unwrap_or_default();
         if !of_client {
             if kind == "accept" {
-                let pushes = steps.iter().any(|step| matches!(step, Step::Say(it) if it["direction"] == "push"));
+                let pushes =
+                    steps.iter().any(|step| matches!(step, Step::Say(it) if it["direction"] == "push"));
                 let written = if pushes { Direction::Sender } else { Direction::Receiver };
                 lane = Lane::of(message, None, written);
             }

@@ -1,5 +1,10 @@
 //! The rights under which every case is played, as lines of authorized keys and as options of `fobs server`.
 
+#[cfg(any(test, feature = "fuzzing"))]
+use std::path::PathBuf;
+
+#[cfg(any(test, feature = "fuzzing"))]
+use crate::options::{DirectionRights, Privileges, Restriction};
 use crate::secure::authorized_keys;
 use crate::secure::identity::Identity;
 
@@ -53,6 +58,16 @@ impl Right {
         options
     }
 
+    /// As `fobs server --restrict` has it.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(super) fn restriction(self, directory: PathBuf) -> Restriction {
+        let all = [DirectionRights::ReadOnly, DirectionRights::ReadWrite, DirectionRights::WriteOnly];
+        let direction =
+            all.into_iter().find(|it| it.name() == self.word).unwrap_or(DirectionRights::ReadOnly);
+        let privileges = if self.privileged { Privileges::OfTheUser } else { Privileges::Withheld };
+        Restriction { directory, direction, privileges }
+    }
+
     /// In the name of a case.
     pub fn name(self) -> String {
         let mut name = self.word.to_owned();
@@ -90,7 +105,9 @@ mod tests {
     #[test]
     fn every_word_of_the_build_is_played() {
         let names: Vec<String> = known().iter().map(|right| right.name()).collect();
-        for name in ["read-only", "read-only+path", "read-write", "read-write+privileged+path", "write-only+path"] {
+        for name in
+            ["read-only", "read-only+path", "read-write", "read-write+privileged+path", "write-only+path"]
+        {
             assert!(names.iter().any(|known| known == name), "{name}: {names:?}");
         }
         // Privileges are about what is written.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::arena::Arena;
 use super::cases::Catalogue;
-use super::judge::Breach;
+use super::judge::{Breach, Rule};
 use super::named;
 use super::play::Outcome;
 use super::program::Program;
@@ -78,28 +78,38 @@ pub fn run(plan: &Plan, tell: &(dyn Fn(&Tally, Option<&Finding>) + Sync)) -> io:
     let mut numbers = catalogue.numbers(plan.seed, plan.only.as_deref());
     let known = numbers.len();
     numbers.truncate(plan.cases);
-    let named: Vec<_> =
-        named::every().into_iter().filter(|it| plan.only.as_ref().is_none_or(|only| it.name.contains(only))).collect();
+    let named: Vec<_> = named::every()
+        .into_iter()
+        .filter(|it| plan.only.as_ref().is_none_or(|only| it.name.contains(only)))
+        .collect();
     let tally = Mutex::new(Tally { known, ..Tally::default() });
     let next = AtomicUsize::new(0);
     let worker = || -> io::Result<()> {
         let mut arena = Arena::new(&plan.program, plan.quiet)?;
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let (name, breaches, outcome) = match (named.get(index), numbers.get(index.wrapping_sub(named.len()))) {
-                (Some(it), _) => {
-                    let breaches = it.play(&mut arena).map_err(|error| io::Error::other(format!("{}: {error}", it.name)))?;
-                    (it.name.clone(), breaches, None)
-                }
+            let (name, played) = match (named.get(index), numbers.get(index.wrapping_sub(named.len()))) {
+                (Some(it), _) => (it.name.clone(), it.play(&mut arena).map(|breaches| (breaches, None))),
                 (None, Some(number)) => {
                     let case = catalogue.case(*number);
-                    let verdicts = arena.play(&case).map_err(|error| {
-                        io::Error::other(format!("{}: {error}", case.name))
-                    })?;
-                    let of = (verdicts.played.outcome, verdicts.memory, verdicts.cpu);
-                    (case.name, verdicts.breaches, Some(of))
+                    let played = arena.play(&case).map(|verdicts| {
+                        let of = (verdicts.played.outcome, verdicts.memory, verdicts.cpu);
+                        (verdicts.breaches, Some(of))
+                    });
+                    (case.name, played)
                 }
                 (None, None) => return Ok(()),
+            };
+            let (breaches, outcome) = match played {
+                Ok(played) => played,
+                Err(error) => {
+                    // Whatever the case before has left: the next one has a world and a server of its own.
+                    arena = Arena::new(&plan.program, plan.quiet)?;
+                    (
+                        vec![Breach { rule: Rule::Life, what: format!("it could not be played: {error}") }],
+                        None,
+                    )
+                }
             };
             let Ok(mut tally) = tally.lock() else { return Ok(()) };
             tally.played += 1;
@@ -123,9 +133,9 @@ pub fn run(plan: &Plan, tell: &(dyn Fn(&Tally, Option<&Finding>) + Sync)) -> io:
     };
     thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.jobs.max(1)).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker failed")))
-        })
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker failed"))))
     })?;
     let tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     Ok(Tally { took: begun.elapsed(), ..tally })

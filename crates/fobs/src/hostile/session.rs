@@ -69,8 +69,6 @@ pub(super) struct Session {
     pub(super) steps: Vec<Step>,
     /// What a right must be to take the session to its end.
     pub(super) needs: Needs,
-    /// The carriers that can have it.
-    pub(super) ways: &'static [Way],
 }
 
 /// What a good session does.
@@ -84,6 +82,8 @@ pub(super) enum Needs {
 }
 
 const BOTH: &[Way] = &[Way::Ssh, Way::Tls];
+/// A daemon expands no patterns.
+const SSH: &[Way] = &[Way::Ssh];
 /// Tickets are of daemons.
 const TLS: &[Way] = &[Way::Tls];
 
@@ -95,7 +95,7 @@ const ALL: &[(&str, &str, Needs, &[Way])] = &[
     ("sync-names", include_str!("sessions/sync-names.jsonl"), Needs::Change, BOTH),
     ("sync-dry", include_str!("sessions/sync-dry.jsonl"), Needs::Change, BOTH),
     ("pull", include_str!("sessions/pull.jsonl"), Needs::Read, BOTH),
-    ("pull-pattern", include_str!("sessions/pull-pattern.jsonl"), Needs::Read, BOTH),
+    ("pull-pattern", include_str!("sessions/pull-pattern.jsonl"), Needs::Read, SSH),
     ("sync-pull", include_str!("sessions/sync-pull.jsonl"), Needs::Both, BOTH),
     ("pull-object", include_str!("sessions/pull-object.jsonl"), Needs::Read, BOTH),
     ("pull-range", include_str!("sessions/pull-range.jsonl"), Needs::Read, BOTH),
@@ -111,10 +111,22 @@ const ALL: &[(&str, &str, Needs, &[Way])] = &[
     ("probe", include_str!("sessions/probe.jsonl"), Needs::Write, BOTH),
 ];
 
+impl Session {
+    /// The carriers that can have it.
+    pub(super) fn ways(&self) -> &'static [Way] {
+        ALL.iter().find(|(name, ..)| *name == self.name).map_or(&[], |(_, _, _, ways)| ways)
+    }
+}
+
 /// Every session that is played.
 pub(super) fn all() -> Vec<Session> {
-    let parsed = ALL.iter().map(|&(name, text, needs, ways)| Session { name, steps: parse(text), needs, ways });
+    let parsed = ALL.iter().map(|&(name, text, needs, _)| Session { name, steps: parse(text), needs });
     parsed.collect()
+}
+
+/// Whether a client shows a ticket, which gives it the right to read what the ticket names.
+pub(super) fn has_ticket(steps: &[Step]) -> bool {
+    steps.iter().any(|step| matches!(step, Step::Say(message) if message.to_string().contains(TICKET)))
 }
 
 /// The steps of a file.
@@ -143,7 +155,9 @@ pub(super) fn parse(text: &str) -> Vec<Step> {
 
 /// In a message: the UDP ports of the server, which the player fills in.
 pub(super) const PORTS: &str = "@ports@";
-/// The root of what the server has sent, which the player fills in.
+/// A ticket of the daemon for all that is below the part of the tree, likewise.
+pub(super) const TICKET: &str = "@ticket@";
+/// The root of what the server has sent, likewise.
 pub(super) const ROOT: &str = "@root@";
 
 #[cfg(test)]

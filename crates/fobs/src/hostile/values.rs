@@ -164,7 +164,9 @@ pub(super) fn replacements(kind: Kind, old: &Value, words: &[String]) -> Vec<Rep
 fn names(large: &str, write: impl Fn(&[u8]) -> Value) -> Vec<Replacement> {
     let short = NAMES.iter().map(|(label, bytes)| ((*label).to_owned(), Some(write(bytes))));
     let long = [("256-bytes", "n", 256), ("64-kB", "x", LONG), ("64-kB-deep", "a/", LONG / 2)];
-    let long = long.into_iter().map(|(label, unit, count)| (label.to_owned(), Some(json!({ large: [unit, count] }))));
+    let long = long
+        .into_iter()
+        .map(|(label, unit, count)| (label.to_owned(), Some(json!({ large: [unit, count] }))));
     short.chain(long).collect()
 }
 

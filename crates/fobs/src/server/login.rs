@@ -38,6 +38,16 @@ pub fn serve_stdio(
     }
 }
 
+/// Serves one session over any channel, as [`serve_stdio`] does over its own.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn serve_over(
+    channel: crate::control::ControlChannel,
+    restriction: &Restriction,
+    cancel: &CancelToken,
+) -> Result<()> {
+    serve_session(channel, cancel, &mut Login::new(Some(restriction))?).map(|_| ())
+}
+
 /// Why [`serve_stdio`] failed, and who is to say so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StdioError {

@@ -56,7 +56,9 @@ fn steps_of(place: Place, suffix: &str) -> io::Result<Vec<Step>> {
     set(&mut steps, "open", "sync.backup", json!(suffix.as_bytes()));
     if place == Place::Deleted {
         // Neither `ab` nor the file that it is another name of.
-        edit(&mut steps, &|entries| entries.retain(|entry| !concerns(entry, "ab") && !concerns(entry, "hard")));
+        edit(&mut steps, &|entries| {
+            entries.retain(|entry| !concerns(entry, "ab") && !concerns(entry, "hard"))
+        });
     }
     Ok(steps)
 }
@@ -78,11 +80,17 @@ pub(super) fn leads_out(
     let verdicts = arena.play(&Case { name, way, right, steps: steps_of(place, suffix)? })?;
     let mut breaches = verdicts.breaches;
     refused(&verdicts.played, "a suffix that is a path", &mut breaches);
+    arena.restore()?;
     Ok(breaches)
 }
 
 /// A suffix that makes a name of ours is refused, and nobody's later copy fails by it.
-pub(super) fn plants(arena: &mut Arena, way: Way, right: Right, suffix: &'static str) -> io::Result<Vec<Breach>> {
+pub(super) fn plants(
+    arena: &mut Arena,
+    way: Way,
+    right: Right,
+    suffix: &'static str,
+) -> io::Result<Vec<Breach>> {
     let d = arena.world.part().join("d");
     // The journal of `ab` is `.ab.fobs-journal`.
     fs::write(d.join(".ab"), "what becomes a backup")?;

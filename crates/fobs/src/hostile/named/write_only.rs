@@ -63,7 +63,9 @@ pub(super) fn play(arena: &mut Arena, way: Way, right: Right, deed: Deed) -> io:
 fn emptying() -> io::Result<Vec<Step>> {
     let mut steps = session("sync-push")?;
     set(&mut steps, "open", "sync.backup", Value::Null);
-    edit(&mut steps, &|entries| entries.retain(|entry| entry["path"] == json!([]) && entry["path"].is_array()));
+    edit(&mut steps, &|entries| {
+        entries.retain(|entry| entry["path"] == json!([]) && entry["path"].is_array())
+    });
     Ok(steps)
 }
 

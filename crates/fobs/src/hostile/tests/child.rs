@@ -8,7 +8,8 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
 use super::super::program::{SERVICE_VARIABLE, Service};
-use crate::options::{DirectionRights, Privileges, Restriction, ServeOptions};
+use super::super::right::known;
+use crate::options::ServeOptions;
 use crate::{CancelToken, Server, serve_stdio};
 
 /// Prints the log's sentences on standard error.
@@ -63,15 +64,8 @@ fn serves_where_it_is_told_to() {
             Server::bind(&options).unwrap().run(&CancelToken::new()).unwrap();
         }
         Service::Login { root, word, privileged } => {
-            let restriction = Restriction {
-                directory: root,
-                direction: match word.as_str() {
-                    "read-only" => DirectionRights::ReadOnly,
-                    "write-only" => DirectionRights::WriteOnly,
-                    _ => DirectionRights::ReadWrite,
-                },
-                privileges: if privileged { Privileges::OfTheUser } else { Privileges::Withheld },
-            };
+            let right = known().into_iter().find(|it| it.word == word && it.privileged == privileged);
+            let restriction = right.unwrap().restriction(root);
             // What it says of the session's end was told to the client.
             let _ = serve_stdio(Some(&restriction), &CancelToken::new());
         }
