@@ -6,7 +6,7 @@ mod files;
 mod grant;
 mod host;
 mod kept;
-mod login;
+pub(crate) mod login;
 mod opened;
 mod reach;
 mod request;
@@ -16,8 +16,6 @@ mod streams;
 pub(crate) use files::Answered;
 use grant::{Granted, accept, grant};
 pub(crate) use host::{Host, Leave, SessionFigures, StillThere, no_patterns};
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use login::serve_over;
 pub use login::{StdioError, serve_stdio};
 pub(crate) use opened::{Opened, open_session};
 pub(crate) use reach::Reach;

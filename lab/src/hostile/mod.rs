@@ -19,11 +19,11 @@ const SHOWN_MAX: usize = 20;
 
 /// Play hostile clients against a server, and check after each that nothing happened that must not.
 ///
-/// Good sessions (pushes, pulls, syncs, objects in messages, requests by name, tickets; over ssh's streams and
-/// to a daemon) are played again with each member of each message replaced, in turn, by each value of a list
-/// for its kind, under each right of a key. After every case nothing outside of the key's part of the tree
-/// has changed or was told, the server lives and serves the next client, memory and time are within what is
-/// promised, and what was said is a sentence. Attacks that have names are played first, always.
+/// Good sessions (pushes, pulls, syncs, objects in messages, requests by name, tickets; over ssh's streams
+/// and to a daemon) are played again with each member of each message replaced, in turn, by each value of
+/// a list for its kind, under each right of a key. After every case nothing outside of the key's part of the
+/// tree has changed or was told, the server lives and serves the next client, memory and time are within what
+/// is promised, and what was said is a sentence. Attacks that have names are played first, always.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The fobs program to attack [default: beside this program, then in PATH]

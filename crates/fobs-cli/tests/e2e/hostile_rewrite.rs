@@ -1,5 +1,5 @@
-//! A program in place of ssh that rewrites what the unpatched client says, on its way and in equal length: what
-//! the client itself would refuse to ask for reaches the server all the same.
+//! A program in place of ssh that rewrites what the unpatched client says, on its way and in equal length:
+//! what the client itself would refuse to ask for reaches the server all the same.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -210,9 +210,10 @@ pub(crate) fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Erro
     }
 }
 
-/// Tells the peer why this side ends the session. That may fail: the channel may be what broke.
+/// Tells the peer why this side ends the session, as the peer would show it: a name that the peer sent may be
+/// of 64 kB. That may fail: the channel may be what broke.
 pub(crate) fn tell_abort(writer: &ControlWriter, error: &Error) {
     let busy = error.busy() == Some(Busy::Full);
-    let (code, message) = (error.kind.code().to_owned(), error.message.clone());
+    let (code, message) = (error.kind.code().to_owned(), printable(&error.message, REASON_CHARS_MAX));
     let _ = writer.post(&Message::Abort { code, message, busy });
 }

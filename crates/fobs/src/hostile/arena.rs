@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::cases::Case;
-use super::judge::{Breach, Judge, Measured, Rule};
+use super::judge::{Breach, Judge, Measured, ROOT, Rule};
 use super::link::Link;
 use super::manifest::Manifest;
 use super::play::{Filling, Outcome, Played, Player};
@@ -15,9 +15,8 @@ use super::program::{Daemon, HONEST, Program, login, ports_of_one};
 use super::right::Right;
 use super::session::{Step, Way, has_ticket};
 use super::world::{Extent, PART, World};
+use crate::rights::Action;
 
-/// The root in the manifest.
-const ROOT: &str = "srv/vault";
 /// How long a server may take to end a session whose client is gone.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// How long an honest client waits for an answer.
@@ -63,7 +62,7 @@ impl Arena {
         let after = Manifest::of(&self.world.top())?;
         let part = if right.part { format!("{ROOT}/{PART}") } else { ROOT.to_owned() };
         judge.tree(right, &before, &after, &part);
-        let reads = right.reads() || has_ticket(steps);
+        let reads = right.allows(Action::Read) || has_ticket(steps);
         judge.answers(right, reads, &played);
         let is_good = judge.breaches.is_empty();
         if before != after || !is_good {

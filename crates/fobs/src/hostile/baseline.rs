@@ -8,6 +8,7 @@ use super::judge::Judge;
 use super::play::Outcome;
 use super::program::Program;
 use super::session::{Needs, Session, Way};
+use crate::rights::Access;
 
 /// How many sessions have gone through, each over all its carriers with the least right that allows it.
 ///
@@ -19,12 +20,13 @@ pub fn good_sessions(program: &Program) -> io::Result<usize> {
     for (session, way, right) in Catalogue::new().good() {
         let Session { name, steps, needs } = &session;
         let least = match needs {
-            Needs::Read => "read-only",
-            Needs::Write => "write-only",
-            Needs::Change | Needs::Both => "read-write",
+            Needs::Read => Access::ReadOnly,
+            Needs::Write => Access::WriteOnly,
+            Needs::Change | Needs::Both => Access::ReadWrite,
         };
         // The examination of `probe` takes a second.
-        if right.word != least || right.privileged || (*name == "probe" && (right.part || way == Way::Ssh)) {
+        if right.access != least || right.privileged || (*name == "probe" && (right.part || way == Way::Ssh))
+        {
             continue;
         }
         let mut judge = Judge::default();

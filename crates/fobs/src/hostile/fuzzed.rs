@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::judge::{Judge, Rule};
+use super::judge::{Judge, ROOT, Rule};
 use super::leaves::{Turn, get, places, put};
 use super::link::Link;
 use super::manifest::Manifest;
@@ -19,14 +19,13 @@ use super::world::{Extent, World};
 use crate::CancelToken;
 use crate::control::{ControlChannel, Peer};
 use crate::options::Carrier;
-use crate::server::serve_over;
+use crate::rights::Action;
+use crate::server::login::serve_over;
 
 /// Most changes of one session.
 const CHANGES_MAX: usize = 4;
 /// How long the server may be silent before the client goes on.
 const QUIET: Duration = Duration::from_millis(30);
-/// The root in the manifest.
-const ROOT: &str = "srv/vault";
 
 /// One world for all inputs: it is made good again after those that change it.
 static WORLD: LazyLock<Mutex<World>> =
@@ -86,7 +85,7 @@ fn apply(steps: &mut [Step], change: &[u8]) {
 /// Plays steps against a server in a thread of this process.
 fn play(world: &World, right: Right, steps: &[Step], quiet: Duration, judge: &mut Judge) -> Played {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    let restriction = right.restriction(world.root());
+    let restriction = right.restriction(world.root()).expect("a right that a key can have");
     let serving = thread::spawn(move || {
         let peer = Peer { description: "a fuzzer".to_owned(), address: None, key: None };
         let write = theirs.try_clone().expect("a descriptor");
@@ -108,7 +107,7 @@ fn play(world: &World, right: Right, steps: &[Step], quiet: Duration, judge: &mu
     // The writing thread and the reading one hold the socket too.
     let _ = hangup.shutdown(std::net::Shutdown::Write);
     serving.join().expect("the server does not panic");
-    judge.answers(right, right.reads(), &played);
+    judge.answers(right, right.allows(Action::Read), &played);
     played
 }
 
@@ -116,11 +115,12 @@ fn play(world: &World, right: Right, steps: &[Step], quiet: Duration, judge: &mu
 mod tests {
     use super::*;
     use crate::hostile::play::Outcome;
+    use crate::rights::Access;
 
     #[test]
     fn sessions_go_through_in_this_process_too() {
         let world = World::new().unwrap();
-        let right = Right { word: "read-write", privileged: false, part: false };
+        let right = Right { access: Access::ReadWrite, privileged: false, part: false };
         for name in ["push-object", "sync-push", "sync-pull", "remove"] {
             let session = all().into_iter().find(|it| it.name == name).unwrap();
             let mut judge = Judge::default();

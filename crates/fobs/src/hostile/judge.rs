@@ -8,10 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::manifest::Manifest;
+use super::manifest::{Fact, Manifest};
 use super::play::Played;
 use super::right::Right;
 use super::world::{BESIDE, INSIDE, NAME, OUTSIDE};
+use crate::rights::Action;
 use crate::storage::verify;
 
 /// Most memory of one session, bytes (docs/security.md).
@@ -22,6 +23,11 @@ const CPU_MAX: Duration = Duration::from_secs(5);
 const SENTENCE_CHARS_MAX: usize = 1000;
 /// A listing before compression is no longer.
 const LISTING_MAX: usize = 1 << 20;
+/// The root in a manifest.
+pub(super) const ROOT: &str = "srv/vault";
+/// What an entry is, in its mode.
+const KIND: u32 = 0o170_000;
+const DIRECTORY: u32 = 0o040_000;
 /// Lines of one case about what changed.
 const LINES_MAX: usize = 5;
 /// What no user may be told: it would be our own fault.
@@ -91,28 +97,31 @@ impl Judge {
 
     /// The tree before and after, for a key that may change what is below `part`.
     pub(super) fn tree(&mut self, right: Right, before: &Manifest, after: &Manifest, part: &str) {
-        let may = if right.writes() { vec![part.into()] } else { Vec::new() };
-        let rule = |line: &str| {
-            if line.starts_with("srv/vault") && !right.writes() { Rule::Rights } else { Rule::Outside }
-        };
+        let writes = right.allows(Action::Create);
+        let may = if writes { vec![part.into()] } else { Vec::new() };
+        let in_root = |line: &str| !writes && line.starts_with(ROOT);
         for line in after.changes(before, &may).into_iter().take(LINES_MAX) {
-            self.breach(rule(&line), line);
+            self.breach(if in_root(&line) { Rule::Rights } else { Rule::Outside }, line);
         }
-        if right.reads() || !right.writes() {
+        if !writes {
             return;
         }
         for (path, was) in before.0.iter().filter(|(path, _)| path.starts_with(part)) {
-            let is_file = was.mode & 0o170_000 == 0o100_000;
-            match after.0.get(path) {
-                None if !right.removes() => {
-                    self.breach(Rule::Rights, format!("{} was removed", path.display()))
+            let Some(is) = after.0.get(path) else {
+                if !right.allows(Action::Delete) {
+                    self.breach(Rule::Rights, format!("{} was removed", path.display()));
                 }
-                Some(is)
-                    if !right.replaces() && is_file && (is.content != was.content || is.size != was.size) =>
-                {
-                    self.breach(Rule::Rights, format!("{} was replaced", path.display()));
-                }
-                _ => {}
+                continue;
+            };
+            let is_directory = was.mode & KIND == DIRECTORY && is.mode & KIND == DIRECTORY;
+            let content = |fact: &Fact| (fact.content.clone(), fact.inode);
+            if !right.allows(Action::Replace) && !is_directory && content(was) != content(is) {
+                self.breach(Rule::Rights, format!("{} was replaced", path.display()));
+            }
+            let attributes = |fact: &Fact| (fact.mode, fact.owner, fact.modified);
+            // A new entry changes the time of its directory.
+            if !right.allows(Action::SetAttributes) && !is_directory && attributes(was) != attributes(is) {
+                self.breach(Rule::Rights, format!("the attributes of {} were changed", path.display()));
             }
         }
     }

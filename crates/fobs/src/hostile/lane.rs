@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use fobs_proto::wire::{Ack, DataHeader, FRAME_HEADER_LEN, FrameHeader, FrameReport};
 use serde_json::Value;
 
-use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, SessionSecret, TAG_LEN};
-use crate::secure::stream::StreamSecret;
+use crate::secure::datagram::{Cipher, Direction, Opener, Sealer, TAG_LEN};
+use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 
 /// The lane's place among the streams of a session.
 const INDEX: u16 = 0;
@@ -33,24 +33,20 @@ impl Lane {
     /// the exporter's.
     pub(super) fn of(accept: &Value, exporter: Option<&SessionSecret>, written: Direction) -> Option<Lane> {
         let cipher = Cipher::from_name(accept["cipher"].as_str()?)?;
-        let told = accept["secret"].as_str().and_then(|text| STANDARD.decode(text).ok()?.try_into().ok());
-        let secret = match (told, exporter) {
-            (Some(bytes), _) => StreamSecret::new(&SessionSecret::new(bytes)),
-            (None, Some(exporter)) => StreamSecret::new(exporter),
-            (None, None) => return None,
+        let told = accept["secret"].as_str().and_then(|text| STANDARD.decode(text).ok());
+        let secret = told.or_else(|| exporter.map(|exporter| exporter.as_bytes().to_vec()))?;
+        let number = accept["keys"].as_u64().map_or(Some(1), |number| number.try_into().ok())?;
+        let schedule = KeySchedule::from_number(number)?;
+        let end = |ours| -> Option<(Sealer, Opener)> {
+            let secret = SessionSecret::told(&secret)?;
+            SessionKeys::derive(secret, schedule, cipher).streams.take(INDEX, ours)
         };
         let read = match written {
             Direction::Sender => Direction::Receiver,
             Direction::Receiver => Direction::Sender,
         };
-        Some(Lane {
-            sealer: secret.sealer(cipher, INDEX, written),
-            sealed: 0,
-            own: secret.opener(cipher, INDEX, written),
-            own_next: 0,
-            opener: secret.opener(cipher, INDEX, read),
-            opened: 0,
-        })
+        let ((sealer, opener), (_, own)) = (end(written)?, end(read)?);
+        Some(Lane { sealer, sealed: 0, own, own_next: 0, opener, opened: 0 })
     }
 
     /// Opens a record that the client has written.

@@ -10,8 +10,8 @@ use super::recorder::RECORD_BIT;
 use crate::CancelToken;
 use crate::control::tls;
 use crate::options::AddressFamily;
-use crate::secure::datagram::SessionSecret;
 use crate::secure::identity::Identity;
+use crate::secure::schedule::SessionSecret;
 
 /// Longest frame that is read: what no server sends is cut off.
 const FRAME_MAX: usize = 4 << 20;

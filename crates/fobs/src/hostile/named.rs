@@ -15,6 +15,7 @@ use super::play::{Outcome, Played};
 use super::records::{pack_chunk, pack_rows, unpack_chunk, unpack_rows};
 use super::right::Right;
 use super::session::{Chunk, Step, Way, all};
+use crate::rights::Access;
 
 /// An attack that is always played.
 pub(super) struct Named {
@@ -51,8 +52,8 @@ impl Named {
     }
 }
 
-const fn right(word: &'static str, part: bool) -> Right {
-    Right { word, privileged: false, part }
+const fn right(access: Access, part: bool) -> Right {
+    Right { access, privileged: false, part }
 }
 
 /// Every named attack.
@@ -63,11 +64,11 @@ pub(super) fn every() -> Vec<Named> {
         all.push(Named { name, way, right, attack });
     };
     let writers = [
-        (Way::Tls, right("read-write", true)),
-        (Way::Tls, right("read-write", false)),
-        (Way::Tls, right("write-only", true)),
-        (Way::Ssh, right("write-only", false)),
-        (Way::Ssh, right("read-write", false)),
+        (Way::Tls, right(Access::ReadWrite, true)),
+        (Way::Tls, right(Access::ReadWrite, false)),
+        (Way::Tls, right(Access::WriteOnly, true)),
+        (Way::Ssh, right(Access::WriteOnly, false)),
+        (Way::Ssh, right(Access::ReadWrite, false)),
     ];
     for (way, right) in writers {
         for (label, suffix) in backups::SUFFIXES {
@@ -80,19 +81,21 @@ pub(super) fn every() -> Vec<Named> {
         }
     }
     for (way, right) in [
-        (Way::Tls, right("write-only", true)),
-        (Way::Tls, right("write-only", false)),
-        (Way::Ssh, right("write-only", false)),
+        (Way::Tls, right(Access::WriteOnly, true)),
+        (Way::Tls, right(Access::WriteOnly, false)),
+        (Way::Ssh, right(Access::WriteOnly, false)),
+        (Way::Tls, right(Access::AppendOnly, true)),
+        (Way::Ssh, right(Access::AppendOnly, false)),
     ] {
         for (deed, named) in write_only::DEEDS {
             add(format!("write-only/{named}"), way, right, Attack::WriteOnly(*deed));
         }
     }
     for (way, right) in [
-        (Way::Tls, right("read-only", true)),
-        (Way::Ssh, right("read-only", false)),
-        (Way::Tls, right("read-write", true)),
-        (Way::Ssh, right("write-only", false)),
+        (Way::Tls, right(Access::ReadOnly, true)),
+        (Way::Ssh, right(Access::ReadOnly, false)),
+        (Way::Tls, right(Access::ReadWrite, true)),
+        (Way::Ssh, right(Access::WriteOnly, false)),
     ] {
         for (bomb, named) in bombs::BOMBS {
             add(format!("bomb/{named}"), way, right, Attack::Bomb(*bomb));

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use super::right::{Right, known};
 use super::world::World;
 use crate::keygen;
+use crate::rights::Access;
 use crate::secure::identity::{Identity, PublicKey};
 
 /// Address space that a server may have, KiB: far above what it needs, so that one that would take the whole
@@ -80,8 +81,8 @@ impl Program {
             Program::Installed(path) => {
                 let mut command = bounded(path, world);
                 command.args(["server", "--restrict"]).arg(root);
-                if right.word != "read-write" {
-                    command.arg(format!("--{}", right.word));
+                if right.access != Access::ReadWrite {
+                    command.arg(format!("--{}", right.word()));
                 }
                 if right.privileged {
                     command.arg("--privileged");
@@ -90,7 +91,7 @@ impl Program {
             }
             #[cfg(test)]
             Program::ThisTest => {
-                let (word, privileged) = (right.word.to_owned(), right.privileged);
+                let (word, privileged) = (right.word().to_owned(), right.privileged);
                 this_test(world, &Service::Login { root, word, privileged })
             }
         };

@@ -1,7 +1,7 @@
 //! Good sessions, as clients have had them: what the client says, and what it waits for.
 //!
-//! `sessions/*.jsonl` holds them, a line for each step. Most are recorded (`recorder.rs`); those of verbs that
-//! the command line does not have are written by hand in the same form.
+//! `sessions/*.jsonl` holds them, a line for each step. Most are recorded (`recorder.rs`); those of verbs
+//! that the command line does not have are written by hand in the same form.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

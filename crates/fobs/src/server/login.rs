@@ -4,6 +4,7 @@ use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntran
 use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::confine::{self, Domain, Tcp};
+use crate::control::ControlChannel;
 use crate::control::message::PathRole;
 use crate::control::ssh;
 use crate::engine::Throttle;
@@ -29,10 +30,8 @@ pub fn serve_stdio(
     let mut login = Login::new(restriction).map_err(StdioError::Untold)?;
     let domain = login.domain().map_err(StdioError::Untold)?;
     let channel = ssh::server_channel().map_err(StdioError::Untold)?;
-    let session = || open_session(channel, cancel, &mut login)?.serve(cancel, &mut login);
-    let confined = || confine::within(domain, "fobs-session", session).and_then(|served| served);
-    match confine::serving("fobs-clerk", confined).and_then(|served| served) {
-        Ok(_) => Ok(()),
+    match serve(channel, domain, &mut login, cancel) {
+        Ok(()) => Ok(()),
         Err(error) if login.is_client_told => Err(StdioError::Told(error)),
         Err(error) => Err(StdioError::Untold(error)),
     }
@@ -41,11 +40,20 @@ pub fn serve_stdio(
 /// Serves one session over any channel, as [`serve_stdio`] does over its own.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn serve_over(
-    channel: crate::control::ControlChannel,
+    channel: ControlChannel,
     restriction: &Restriction,
     cancel: &CancelToken,
 ) -> Result<()> {
-    serve_session(channel, cancel, &mut Login::new(Some(restriction))?).map(|_| ())
+    let mut login = Login::new(Some(restriction))?;
+    let domain = login.domain()?;
+    serve(channel, domain, &mut login, cancel)
+}
+
+/// Serves one session in threads of its own, which reach what `domain` has.
+fn serve(channel: ControlChannel, domain: Domain, login: &mut Login, cancel: &CancelToken) -> Result<()> {
+    let session = || open_session(channel, cancel, login)?.serve(cancel, login);
+    let confined = || confine::within(domain, "fobs-session", session).and_then(|served| served);
+    confine::serving("fobs-clerk", confined).and_then(|served| served).map(|_| ())
 }
 
 /// Why [`serve_stdio`] failed, and who is to say so.

@@ -13,6 +13,7 @@ use super::super::judge::Breach;
 use super::super::right::Right;
 use super::super::session::{Step, Way};
 use super::{session, set};
+use crate::rights::Access;
 
 /// What grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ fn long_name(number: usize) -> String {
 
 fn steps_of(bomb: Bomb, right: Right) -> io::Result<Vec<Step>> {
     // Both ends have the names and rules of a sync: a key that may not pull sends them with a push.
-    let pulls = right.reads() && !right.removes();
+    let pulls = right.access == Access::ReadOnly;
     let mut steps = session(if pulls { "sync-pull" } else { "sync-push" })?;
     set(&mut steps, "open", "sync.remove_source_files", json!(false));
     let many = if pulls { "in/ann/many/" } else { "in/ann/many" };

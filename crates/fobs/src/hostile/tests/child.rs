@@ -64,8 +64,8 @@ fn serves_where_it_is_told_to() {
             Server::bind(&options).unwrap().run(&CancelToken::new()).unwrap();
         }
         Service::Login { root, word, privileged } => {
-            let right = known().into_iter().find(|it| it.word == word && it.privileged == privileged);
-            let restriction = right.unwrap().restriction(root);
+            let right = known().into_iter().find(|it| it.word() == word && it.privileged == privileged);
+            let restriction = right.and_then(|it| it.restriction(root)).unwrap();
             // What it says of the session's end was told to the client.
             let _ = serve_stdio(Some(&restriction), &CancelToken::new());
         }
