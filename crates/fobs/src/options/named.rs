@@ -162,7 +162,7 @@ mod tests {
             ("ssh_jump", "gate"),
             ("ssh_option", "Compression=no"),
             ("ssh_program", "/bin/ssh"),
-            ("memory", "268435456"),
+            ("memory", "134217728"),
             ("push_binary", "true"),
             ("strict_host_key", "true"),
         ];

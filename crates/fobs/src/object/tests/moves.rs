@@ -137,14 +137,19 @@ fn names_are_given_where_both_directories_may_be_written() {
         open(&served)
     };
     let denied = |outcome: crate::Result<()>| outcome.unwrap_err().kind == ErrorKind::Denied;
+    for options in ["read-only", "append-only"] {
+        let session = as_key(options);
+        assert!(denied(session.rename("a/file", "a/new", Onto::Nothing)), "{options}");
+    }
     let session = as_key("read-only");
     assert!(denied(session.rename("a/file", "a/new", Onto::Anything)) && denied(session.touch("a/file")));
     assert!(denied(session.copy("a/file", "a/new", Onto::Anything).map(drop)));
     let session = as_key("write-only");
     assert!(denied(session.copy("a/file", "a/new", Onto::Anything).map(drop)), "it would show what is there");
     assert!(denied(session.walk("a", 9).map(drop)) && denied(session.stat_link("a/file").map(drop)));
-    session.rename("a/file", "a/new", Onto::Anything).unwrap();
+    assert!(denied(session.rename("a/file", "a/new", Onto::Anything)), "it could take what others stored");
     let session = as_key("read-write,path=\"a\"");
+    session.rename("a/file", "a/new", Onto::Anything).unwrap();
     assert!(denied(session.rename("a/new", "new", Onto::Anything)));
     assert!(denied(session.rename("file", "a/stolen", Onto::Anything)));
     assert!(denied(session.copy("file", "a/stolen", Onto::Anything).map(drop)));
