@@ -60,6 +60,9 @@ struct Seen {
     files: VecDeque<DoneFile>,
 }
 
+/// Code and sentence of what a call failed with, if it did, and what it returned.
+type Outcome = (Option<(String, String)>, Py<PyAny>);
+
 /// Path within the transfer, size and BLAKE3 hash of a file that is in place.
 type DoneFile = (Vec<u8>, u64, [u8; 32]);
 
@@ -196,7 +199,7 @@ impl Job {
     }
 
     /// What it failed with, code and sentence, or else what it returned. Only once, and only after its end.
-    fn outcome(&self, py: Python<'_>) -> PyResult<(Option<(String, String)>, Py<PyAny>)> {
+    fn outcome(&self, py: Python<'_>) -> PyResult<Outcome> {
         self.check_process(py)?;
         let outcome = locked(&self.shared.outcome).outcome.take();
         let lent = locked(&self.lent).take();
