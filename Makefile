@@ -70,6 +70,11 @@ lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/
 crash: build lab ## kill either side of real copies 300 times, go on with them, compare every byte (10 minutes)
 	$(LAB) crash --fobs $(FOBS) --kills 300
 
+.PHONY: hostile
+hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (10 minutes and the build)
+	$(CARGO) build --release --locked -p fobs --features hostile --example hostile
+	$(LAB) hostile --fobs $(FOBS)
+
 .PHONY: msrv
 msrv: ## build with the minimum Rust version of Cargo.toml
 	scripts/oldest-rust.sh

@@ -45,7 +45,9 @@ impl Arena {
     pub(super) fn new(program: &Program, quiet: Duration) -> io::Result<Arena> {
         let world = World::new()?;
         let daemon = Daemon::start(program, &world)?;
-        Ok(Arena { world, daemon, program: program.clone(), udp_ports: ports_of_one(), quiet })
+        let mut arena = Arena { world, daemon, program: program.clone(), udp_ports: ports_of_one(), quiet };
+        arena.settle()?;
+        Ok(arena)
     }
 
     /// One for sessions that must go through.
@@ -243,6 +245,13 @@ impl Arena {
 
     fn restart(&mut self) -> io::Result<()> {
         self.daemon = Daemon::start(&self.program, &self.world)?;
+        self.settle()
+    }
+
+    /// The daemon has served a client, and is at rest again.
+    fn settle(&mut self) -> io::Result<()> {
+        self.serves_the_honest()?;
+        self.daemon.take_rest();
         Ok(())
     }
 }

@@ -24,6 +24,8 @@ const SPACE_MAX_KIB: u64 = 3 << 20;
 const FILE_MAX_BLOCKS: u64 = 256 << 11;
 /// How often the memory of a process that may end is looked at.
 const WATCH_EVERY: Duration = Duration::from_millis(3);
+/// Looks of 5 ms in which the number of threads must stay to be taken for that at rest.
+const STEADY: usize = 40;
 /// How long a server may take to listen.
 const START_WAIT: Duration = Duration::from_secs(20);
 /// UDP ports of one server: sessions that end keep theirs for a moment.
@@ -252,9 +254,7 @@ impl Daemon {
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let mut daemon = Daemon { process, port, udp_ports, key, keys, threads_at_rest: 0 };
-        daemon.threads_at_rest = daemon.settled_threads();
-        Ok(daemon)
+        Ok(Daemon { process, port, udp_ports, key, keys, threads_at_rest: 0 })
     }
 
     /// The key with a right, by its name.
@@ -262,13 +262,15 @@ impl Daemon {
         self.keys.get(name)
     }
 
-    /// The fewest threads within a moment: the connection that tried the port is gone then.
-    fn settled_threads(&self) -> u64 {
-        let seen = (0..40).map(|_| {
+    /// Takes the threads that it has now, once their number stays, for those that it has at rest.
+    pub(super) fn take_rest(&mut self) {
+        let (mut same, begun) = (0, Instant::now());
+        while same < STEADY && begun.elapsed() < START_WAIT {
+            let now = self.process.threads();
+            same = if now == self.threads_at_rest { same + 1 } else { 0 };
+            self.threads_at_rest = now;
             thread::sleep(Duration::from_millis(5));
-            self.process.threads()
-        });
-        seen.min().unwrap_or(0)
+        }
     }
 }
 

@@ -172,4 +172,43 @@ mod tests {
             assert!(session.steps.len() > 2, "{}", session.name);
         }
     }
+
+    /// Members of an object that the other one lacks, at any depth.
+    fn lacking(whole: &Value, has: &Value, at: &str, lacks: &mut Vec<String>) {
+        let Value::Object(members) = whole else { return };
+        for (name, member) in members {
+            let at = format!("{at}.{name}");
+            match has.get(name) {
+                Some(known) => lacking(member, known, &at, lacks),
+                None if has.is_null() => {}
+                None => lacks.push(at),
+            }
+        }
+    }
+
+    #[test]
+    fn sessions_have_every_member_that_this_build_knows() {
+        let how = "record the sessions again: hostile record target/debug/fobs src/hostile/sessions";
+        let said = |name: &str, kind: &str| -> Value {
+            let session = all().into_iter().find(|it| it.name == name).unwrap();
+            let found = session.steps.into_iter().find_map(|step| match step {
+                Step::Say(message) if message["type"] == kind => Some(message),
+                _ => None,
+            });
+            found.unwrap()
+        };
+        let mut lacks = Vec::new();
+        let sync = serde_json::to_value(crate::options::sync::SyncOptions::default()).unwrap();
+        lacking(&sync, &said("sync-push", "open")["sync"], "sync", &mut lacks);
+        assert!(lacks.is_empty(), "{lacks:?}; {how}");
+        let features = said("sync-push", "hello")["features"].clone();
+        for feature in crate::control::message::FEATURES {
+            assert!(features.as_array().unwrap().contains(&json!(feature)), "{feature}; {how}");
+        }
+        for action in ["list", "stat", "remove", "make_directory", "ticket", "fetch", "hash"] {
+            let request = json!({ "type": "files", "action": action });
+            let played = |step: &Step| matches!(step, Step::Say(it) if it["type"] == request["type"] && it["action"] == request["action"]);
+            assert!(all().iter().any(|session| session.steps.iter().any(played)), "{action} is not played");
+        }
+    }
 }
