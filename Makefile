@@ -32,6 +32,7 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 
 .PHONY: test-long
 test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
+	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs --features long
 	$(CARGO) test --locked -p fobs-cli --features long
@@ -62,7 +63,6 @@ fuzz: ## run every fuzz target for a minute, or SECONDS_EACH (nightly Rust)
 lint: ## check formatting, clippy, cargo xtask tidy, and that the core has no I/O
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) xtask tidy
 	scripts/without-io.sh
 

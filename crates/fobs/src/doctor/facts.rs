@@ -36,6 +36,7 @@ pub struct HostFacts {
     /// The disk at the directory that was asked for.
     pub disk: DiskFacts,
     /// What its kernel keeps sessions to; `None` from an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walls: Option<Walls>,
 }
 

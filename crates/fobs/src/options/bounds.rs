@@ -145,7 +145,8 @@ mod tests {
         let min_rate =
             |bits_per_second, seconds| Some(MinRate { bits_per_second, over: Duration::from_secs(seconds) });
         let sync = |sync: SyncOptions| Some(Arc::new(sync));
-        let bad: [(&str, &dyn Fn(&mut TransferOptions)); 16] = [
+        type Change<'a> = &'a dyn Fn(&mut TransferOptions);
+        let bad: [(&str, Change<'_>); 16] = [
             ("timeout", &|it| it.timeout = Duration::ZERO),
             ("timeout", &|it| it.timeout = Duration::MAX),
             ("memory", &|it| it.memory = 1),
