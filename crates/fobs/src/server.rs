@@ -148,6 +148,15 @@ fn answer(
     }
 }
 
+/// Where the backup of the destination itself would lie, if that is one name: beside it, which may be outside
+/// the subtree of a key.
+fn backup_beside(open: &Open) -> Option<Vec<u8>> {
+    let suffix = open.sync.as_ref()?.backup.as_ref()?;
+    let destination = open.paths.first()?;
+    let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    Some([&destination[..end], suffix.as_bytes()].concat())
+}
+
 fn receive_push(
     channel: ControlChannel,
     policy: Policy,
@@ -166,8 +175,12 @@ fn receive_push(
     let withholds = privileges == Privileges::Withheld && geteuid().is_root() && preserve.needs_privileges();
     let (config, endurance) = (receiver_config(open.ack_every), Endurance::for_peer(open.timeout));
     let remedies = RemedyPolicy::of(open.sending.loss_cause.as_deref().unwrap_or_default());
+    let beside = backup_beside(&open);
     let mut sink = push_sink(open, policy.base, &policy.permit, &policy.within, &channel, &policy.budget)?;
     check_bases(&sink, Some(&policy.permit))?;
+    if let Some(path) = beside.filter(|_| sink.is_one_name()) {
+        policy.permit.check_path(&path)?;
+    }
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {

@@ -138,6 +138,26 @@ fn a_key_links_only_what_it_may_write() {
 }
 
 #[test]
+fn a_backup_stays_in_the_subtree_of_its_key() {
+    let case = Case::new("a_backup_stays_in_the_subtree_of_its_key");
+    let (key, identity) = (Key::generate(&case, "client"), Key::generate(&case, "server"));
+    let daemon = Daemon::start_with(&case, Spec::new(&case, &[("read-write,path=\"ann\"", &key)], &identity));
+    write(&case.local("ann"), "new");
+    write(&daemon.root.join("ann"), "old content");
+    write(&daemon.root.join("anna"), "another's");
+    let run = |options: &[&str]| {
+        let mut command = daemon.sync(&case);
+        case.run(command.args(options).arg(case.local("ann")).arg(daemon.url("ann")))
+    };
+    let refused = run(&["-a", "-b", "--suffix=a"]).expect_code(5);
+    assert!(refused.stderr.contains("no right"), "{}", refused.stderr);
+    assert_eq!(fs::read(daemon.root.join("anna")).expect("it stays"), b"another's");
+    assert_eq!(fs::read(daemon.root.join("ann")).expect("it stays"), b"old content");
+    run(&["-a"]).expect_success();
+    assert_eq!(fs::read(daemon.root.join("ann")).expect("it is replaced"), b"new");
+}
+
+#[test]
 fn further_names_follow_a_file_that_is_sent_again() {
     let case = Case::new("further_names_follow_a_file_that_is_sent_again");
     let route = Route::open(&case, Carrier::Daemon, Direction::Push);

@@ -169,6 +169,11 @@ impl Tree {
         self.leaves_top = sync.leaves_top();
     }
 
+    /// Whether the one source gets a name of its own.
+    pub(super) fn is_one_name(&self) -> bool {
+        matches!(self.naming, Naming::First { .. })
+    }
+
     /// The backups that are made, if any are.
     pub(super) fn backups(&self) -> Option<Backups> {
         self.backups.clone()

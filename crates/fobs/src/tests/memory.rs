@@ -149,10 +149,13 @@ fn names(names: impl Iterator<Item = String>) -> Value {
 /// Requests that a client's own program would not send, or would: what each is, and a part of the refusal;
 /// none where it is served.
 fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
-    let wild = |at: u32| format!("- {}[x{}]", "*f?".repeat(8), char::from_u32(0x4e00 + at).unwrap());
     vec![
         ("a name of 200 kB", pull(names(["b/".repeat(100_000)].into_iter())), Some("longer than 4096 bytes")),
-        ("180 names of 4 kB", pull(names((0..180).map(|at| format!("{}{at}", "b/".repeat(2000))))), None),
+        (
+            "180 names of 4 kB",
+            pull(names((0..180).map(|at| format!("{at}/{}", "b/".repeat(1999) + "b")))),
+            None,
+        ),
         ("75,000 names", pull(names((0..75_000).map(|at| format!("n{at}")))), None),
         (
             "75,000 directory files",
@@ -162,7 +165,6 @@ fn requests() -> Vec<(&'static str, Value, Option<&'static str>)> {
         ("64 directory files", pull(rules((0..64).map(|at| format!(": x{at}")))), None),
         ("70,000 rules", pull(rules((0..70_000).map(|at| format!("- x{at}")))), None),
         ("50,000 wildcards", pull(rules((0..50_000).map(|at| format!("- *y{at}*")))), None),
-        ("12,000 slow rules", pull(rules((0..12_000).map(wild))), Some("take too much work")),
         ("empty paths", json!({"type": "open", "paths": vec![""; 300_000]}), Some("values")),
         ("lists in lists", json!({"type": "open", "a": vec![json!([[], [[]]]); 60_000]}), Some("values")),
         (
@@ -249,9 +251,7 @@ fn a_limited_daemon_serves() {
     }
     let served = Served::start(|options| options.sessions_max = 64);
     for at in 0..FILES {
-        // Few short names, and long ones that begin as the slow rules do.
-        let name = if at < 10 { format!("f{at}") } else { format!("{}{at}", "f".repeat(150)) };
-        fs::write(served.root().join(name), "content").unwrap();
+        fs::write(served.root().join(format!("f{at}")), "content").unwrap();
     }
     if space.is_some() {
         println!("DAEMON {} {}", served.address(), served.client_key().display());

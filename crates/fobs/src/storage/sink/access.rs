@@ -19,6 +19,11 @@ impl Sink {
         tree.journal()?.history(view)
     }
 
+    /// Whether the one source gets a name of its own here, instead of landing in a directory.
+    pub fn is_one_name(&self) -> bool {
+        matches!(&self.target, Target::Tree(tree) if tree.is_one_name())
+    }
+
     /// Where to offer files of other programs that are to be continued; `None` where none can be.
     pub fn adoptions(&mut self) -> Option<Adoptions> {
         let Target::Tree(tree) = &mut self.target else { return None };
