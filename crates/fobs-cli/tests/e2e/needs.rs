@@ -137,5 +137,6 @@ const SOURCES: &[&str] = &[
     include_str!("privileges.rs"),
     include_str!("refusals.rs"),
     include_str!("streams.rs"),
+    include_str!("walls.rs"),
     include_str!("wire.rs"),
 ];
