@@ -64,12 +64,12 @@ fn long_and_many_names_are_served_or_refused() {
     let one = limited.text("one", ["b/".repeat(100_000)].into_iter());
     limited.sync(&files_from(one)).expect_code(1);
     limited.goes_on();
-    let legal = limited.text("legal", (0..180).map(|at| format!("{}{at}", "b/".repeat(2000))));
+    let legal = limited.text("legal", (0..180).map(|at| format!("{at}/{}b", "b/".repeat(1990))));
     // Served: none of them exists.
     let said = limited.sync(&files_from(legal)).expect_code(23).said();
     assert!(said.contains("No such file"), "{said}");
     limited.goes_on();
-    let many = limited.text("many", (0..300).map(|at| format!("{}{at}", "b/".repeat(2000))));
+    let many = limited.text("many", (0..300).map(|at| format!("{at}/{}b", "b/".repeat(1990))));
     let said = limited.sync(&files_from(many)).expect_code(1).said();
     assert!(said.contains("over the 1048576 that the protocol allows"), "{said}");
     limited.goes_on();
@@ -90,15 +90,25 @@ fn many_rules_are_served_or_refused() {
     let said = limited.sync(&merged(files)).expect_code(1).said();
     assert!(said.contains("more than 64 rules that name a file of each directory"), "{said}");
     limited.goes_on();
+    // Each state of each is tried over each byte of a name.
+    let slow =
+        |at: u32| format!("- {}[x{}]", "*n?".repeat(8), char::from_u32(0x4e00 + at).expect("a letter"));
+    let slow = limited.text("slow", (0..12_000).map(slow));
+    for at in 0..100 {
+        fs::write(limited.daemon.root.join(format!("{}{at}", "n".repeat(150))), "").expect("a file of ours");
+    }
+    let said = limited.sync(&merged(slow)).expect_code(1).said();
+    assert!(said.contains("the filter rules take too much work"), "{said}");
+    limited.goes_on();
     for (name, rule) in [
         ("wild", &(|at| format!("- *y{at}*")) as &dyn Fn(u32) -> String),
         ("plain", &|at| format!("- x{at}")),
         ("same", &|_| "- *y*".to_owned()),
     ] {
         let rules = limited.text(name, (0..50_000).map(rule));
-        limited.sync(&merged(rules)).expect_success();
-        assert!(limited.case.path("copy/n9999").exists());
-        fs::remove_dir_all(limited.case.path("copy")).expect("a copy");
+        let listed = limited.sync(&[merged(rules), vec!["-nv".to_owned()]].concat()).expect_success();
+        let listed = String::from_utf8(listed.stdout).expect("names of ours");
+        assert!(listed.lines().any(|line| line == "n9999"), "{listed}");
         limited.goes_on();
     }
 }

@@ -60,7 +60,7 @@ fn paths_of_a_request_that_do_not_fit_are_refused() {
 #[test]
 fn names_and_rules_that_do_not_fit_are_refused() {
     let top = tempfile::tempdir().expect("a directory");
-    let long = |at: usize| RelPath::new(format!("{}{at}", "b/".repeat(2000)).into_bytes()).expect("a path");
+    let long = |at: usize| RelPath::new(format!("{at}/{}b", "b/".repeat(1999)).into_bytes()).expect("a path");
     let names = SyncOptions { names: Some((0..300).map(long).collect()), ..SyncOptions::default() };
     let mut filter = crate::filter::Filter::default();
     for at in 0..5000 {
