@@ -98,6 +98,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn where_no_more_are_remembered_all_are_spared() {
+        let suffix = BackupSuffix::new(b"~".to_vec()).expect("a suffix");
+        let budget = MemoryBudget::of(1 << 10);
+        let backups = Backups::new(suffix, &budget);
+        assert_eq!(backups.spare(b"old~", || Ok(())), Ok(true));
+        (0..1000).for_each(|at| backups.remember(format!("f{at}").as_bytes()));
+        assert_eq!(backups.spare(b"old~", || panic!("it may be one of this sync")), Ok(false));
+        assert_eq!(backups.spare(b"other", || Ok(())), Ok(true), "it has no backup's name");
+        assert!(budget.used() <= 1 << 10);
+    }
+
+    #[test]
     fn only_what_this_sync_made_is_spared() {
         let suffix = BackupSuffix::new(b"~".to_vec()).expect("a suffix");
         let backups = Backups::new(suffix, &MemoryBudget::default());

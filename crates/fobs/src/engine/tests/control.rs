@@ -138,3 +138,21 @@ fn a_flood_of_failures_is_heard_out_and_kept_within_bounds() {
     assert!(!errors.iter().any(|e| e.message.contains('\u{1b}')));
     world.expect_nothing();
 }
+
+#[test]
+fn a_flood_of_long_failures_is_kept_within_its_bytes() {
+    let (_world, session) = in_the_middle(End::Sender);
+    let reported = session.at_sender.clone();
+    for number in 0..3000 {
+        let path = format!("{number}/{}", "p".repeat(4000));
+        let failed = Message::Failed { path: Bytes(path.into_bytes()), reason: "why ".repeat(200) };
+        session.control.say(End::Sender, &failed);
+    }
+    let over = Message::Abort { code: "interrupted".to_owned(), message: "over".to_owned(), busy: false };
+    session.control.say(End::Sender, &over);
+    session.expect_failure(ErrorKind::Interrupted);
+    let errors = reported.errors();
+    // Each path is in a set, too.
+    let bytes: usize = errors.iter().map(|error| 2 * error.path.len() + error.message.len()).sum();
+    assert!(bytes <= 8 << 20 && bytes > 7 << 20, "{bytes} of {}", errors.len());
+}

@@ -208,10 +208,32 @@ impl Glob {
     }
 }
 
-/// Which bytes a text has: a bit for each, of which four share one.
+/// Which bytes a text has: small letters, digits and what often stands between them have a bit each, two
+/// capitals share one, and all others share ten.
 pub(super) fn mask_of(text: &[u8]) -> u64 {
-    text.iter().fold(0, |mask, byte| mask | 1 << (byte % 64))
+    text.iter().fold(0, |mask, byte| mask | 1 << BITS[usize::from(*byte)])
 }
+
+/// The bit of each byte.
+const BITS: [u8; 256] = {
+    let mut bits = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        bits[byte] = match byte as u8 {
+            small @ b'a'..=b'z' => small - b'a',
+            digit @ b'0'..=b'9' => 26 + (digit - b'0'),
+            capital @ b'A'..=b'Z' => 36 + (capital - b'A') / 2,
+            b'/' => 49,
+            b'.' => 50,
+            b'-' => 51,
+            b'_' => 52,
+            b' ' => 53,
+            other => 54 + other % 10,
+        };
+        byte += 1;
+    }
+    bits
+};
 
 fn has(states: &[u64], state: usize) -> bool {
     states[state / 64] >> (state % 64) & 1 == 1
@@ -377,6 +399,15 @@ mod tests {
         assert!(!glob.matches(&[b"xa/b/c"], Start::AfterAnySlash, &mut 0));
         assert!(!glob.matches(&[b"x/a/b/c"], Start::At(0), &mut 0));
         assert!(glob.matches(&[b"x/", b"a/b", b"/c"], Start::At(2), &mut 0));
+    }
+
+    #[test]
+    fn the_bytes_of_a_name_tell_what_cannot_match() {
+        let common = b"abcdefghijklmnopqrstuvwxyz0123456789/.-_ ";
+        let bits: Vec<u64> = common.iter().map(|byte| mask_of(&[*byte])).collect();
+        assert!((1..bits.len()).all(|at| !bits[..at].contains(&bits[at])), "each has a bit of its own");
+        assert!((0..=u8::MAX).all(|byte| mask_of(&[byte]).is_power_of_two()));
+        assert_eq!(Glob::new(b"*y[0-9]?x").mask(), mask_of(b"xy"));
     }
 
     #[test]

@@ -244,3 +244,28 @@ impl Adoptions {
         Some(adoption)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_to_continue_are_kept_within_the_budget() {
+        let identity = Identity { size: 1 << 20, mtime_s: 1, mtime_ns: 0, inode: 2 };
+        let adoption =
+            Adoption { source: identity, destination: identity, len: 1 << 16, stack: vec![[7; 32]] };
+        let path = |at: usize| format!("{at}/{}", "p".repeat(4000)).into_bytes();
+        let one = adoption.memory(&path(0));
+        let budget = MemoryBudget::of(10 * one);
+        let adoptions = Adoptions::within(&budget);
+        for at in 0..10 {
+            assert!(adoptions.offer(&path(at), adoption.clone()), "{at}");
+        }
+        assert!(!adoptions.offer(&path(3), adoption.clone()), "one too many: it is sent whole");
+        assert_eq!(adoptions.take(&path(3)), Some(adoption.clone()));
+        assert!(adoptions.offer(&path(4), adoption.clone()), "there is room again");
+        assert_eq!(budget.used(), 9 * one, "of one path one counts");
+        (0..10).for_each(|at| drop(adoptions.take(&path(at))));
+        assert_eq!(budget.used(), 0);
+    }
+}

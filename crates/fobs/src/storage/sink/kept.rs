@@ -214,3 +214,19 @@ impl Sink {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_links_may_not_lead_to_are_kept_within_the_budget() {
+        let budget = MemoryBudget::of(1 << 10);
+        let mut linkable = Linkable::under(Terms::default(), &budget);
+        linkable.forget(b"gone");
+        assert!(linkable.may_be(b"there", || false) && !linkable.may_be(b"gone", || true));
+        (0..1000).for_each(|at| linkable.forget(format!("f{at}").as_bytes()));
+        assert!(!linkable.may_be(b"there", || true), "it may be one that was forgotten");
+        assert!(budget.used() <= 1 << 10);
+    }
+}

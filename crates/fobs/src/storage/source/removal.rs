@@ -250,6 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_room_stays_and_is_counted() {
+        let top = tempfile::tempdir().expect("a directory");
+        let whole = tree(top.path());
+        let root = Arc::new(OwnedFd::from(fs::File::open(top.path()).expect("own directory")));
+        let stat = at::stat(&root, Component::new(b"a").expect("a name")).expect("it is there");
+        let budget = MemoryBudget::of(whole.kept.bytes() - 1);
+        let mut removal = Removal::new(&budget);
+        for path in PATHS {
+            removal.add(path.as_bytes(), &Stamp::of(&stat), &Unopened::Below(Arc::clone(&root), 0));
+        }
+        assert!(removal.left > 0 && removal.waiting.len() < PATHS.len());
+        let (_, told) = carry_out(top.path(), removal, &|_| true);
+        assert!(told.len() == 1 && told[0].contains("more files were not removed"), "{told:?}");
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
     fn everything_goes_but_directories() {
         let top = tempfile::tempdir().expect("a directory");
         let removal = tree(top.path());
