@@ -271,6 +271,11 @@ impl Served {
         std::mem::take(&mut self.client_events.0.lock().unwrap())
     }
 
+    /// Forgets the daemon's log, which this process holds and a daemon does not.
+    pub fn forget_log(&self) {
+        self.log.0.lock().unwrap().clear();
+    }
+
     /// The daemon's log so far.
     pub fn notices(&self) -> Vec<String> {
         self.log.lines()
