@@ -24,6 +24,12 @@ enum Chore {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
         root: PathBuf,
     },
+    /// Print which module of each crate names which, one arrow a line with a place
+    Rooms {
+        /// The repository
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
+        root: PathBuf,
+    },
     /// Print the licence texts of everything that is linked into fobs for a target
     Licences {
         /// The target, as rustc names it
@@ -40,6 +46,16 @@ enum Chore {
 fn main() -> ExitCode {
     match Arguments::parse().chore {
         Chore::Tidy { root } => tidy(&root),
+        Chore::Rooms { root } => match tidy::rooms_of(&root) {
+            Ok(arrows) => {
+                print!("{arrows}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("rooms: {error}");
+                ExitCode::FAILURE
+            }
+        },
         Chore::Licences { target, also, root } => match licences::document(&root, &target, &also) {
             Ok(document) => {
                 print!("{document}");

@@ -2,9 +2,12 @@
 //!
 //! A new rule is one file here and one line in [`check`].
 
+#[cfg_attr(not(test), expect(dead_code, reason = "asked when the circles that it finds are cut"))]
+mod circles;
 mod graph;
 mod kernel_names;
 mod lengths;
+mod modules;
 mod names;
 mod prose;
 mod references;
@@ -57,4 +60,20 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(graph::check(root)?);
     findings.sort();
     Ok(findings)
+}
+
+/// Which module of each crate names which: the crate's folder, both modules, and a place.
+///
+/// # Errors
+///
+/// A sentence where a file cannot be read or a source cannot be parsed.
+pub fn rooms_of(root: &Path) -> Result<String, String> {
+    let mut lines = String::new();
+    for of in modules::crates(&Tree::read(root)?) {
+        for ((from, to), (path, line)) in &of.arrows {
+            let (from, to) = (from.join("::"), to.join("::"));
+            lines += &format!("{}\t{from}\t{to}\t{}:{line}\n", of.folder.display(), path.display());
+        }
+    }
+    Ok(lines)
 }
