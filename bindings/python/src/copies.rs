@@ -62,7 +62,7 @@ fn sync_options((delete, dry_run, checksum, exclude): (bool, bool, bool, Paths))
             ..Preserve::default()
         },
         directories: Enter::All,
-        filter,
+        filter: filter.rules(),
         rules: SyncRules { compare, makes_way: delete, ..SyncRules::default() },
         delete: delete.then(Delete::default),
         dry_run,

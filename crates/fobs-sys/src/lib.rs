@@ -11,7 +11,7 @@
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`signal`] | writes that raise no SIGPIPE |
 //! | [`sock_diag`] | TCP connections of other processes |
-//! | [`tcp`] | what limits a TCP connection, and how little waits unsent in it |
+//! | [`tcp`] | a connection begun and not waited for, what limits a TCP connection, and how little waits unsent in it |
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
 //! | [`usage`] | CPU time and memory of this process and its threads |
 //!
@@ -42,7 +42,7 @@ pub use interface::Interface;
 pub use page_buffer::PageBuffer;
 pub use signal::without_sigpipe;
 pub use sock_diag::{Connection, SocketDiag};
-pub use tcp::{TcpInfo, set_unsent_max, set_window_max, tcp_info};
+pub use tcp::{TcpInfo, begin_connect, set_unsent_max, set_window_max, tcp_info};
 pub use thread::{ThreadDuty, hint_scheduler};
 pub use udp::{Burst, Datagram, Ecn, RecvBatch, SendError, UdpOptions, UdpSocket};
 pub use usage::{ThreadMeter, ThreadUsage, Usage, process_usage, thread_id, thread_times};

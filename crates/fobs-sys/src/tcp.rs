@@ -1,9 +1,25 @@
-//! What TCP connections offer beside reading and writing: how little waits unsent, and what limits them.
+//! What TCP connections offer beside reading and writing: one begun and not waited for, how little waits
+//! unsent, and what limits them.
 
 use std::io;
 use std::mem::{offset_of, size_of};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{self, SocketFlags, SocketType};
+
+/// Begins to connect: the socket polls as writable when that is done or has failed. It does not block.
+pub fn begin_connect(address: &SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = TcpStream::from(net::socket_with(family, SocketType::STREAM, flags, None)?);
+    match net::connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// What a connection reports of itself (`TCP_INFO`). Counters begin with the connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

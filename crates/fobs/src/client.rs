@@ -206,6 +206,7 @@ impl Client<'_> {
         };
         let receive = || engine::receive(job);
         let outcome = confine::within(domain, "fobs-receive", receive)
+            .map_err(Error::internal)
             .and_then(|outcome| outcome)
             .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
             .inspect_err(|error| tell_abort(&self.channel.writer, error));

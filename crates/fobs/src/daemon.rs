@@ -5,6 +5,7 @@ mod asked;
 mod attempts;
 mod deletions;
 mod descriptors;
+mod fetch;
 mod idle;
 mod listen;
 mod lobby;
@@ -37,9 +38,10 @@ use self::tickets::Tickets;
 use self::visit::Visit;
 use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
-use crate::confine::{self, Walls};
+use crate::confine;
 use crate::control::tls::HANDSHAKE_WAIT;
 use crate::error::{Error, ErrorKind, Result};
+use crate::examine::walls_here;
 use crate::options::ServeOptions;
 use crate::restrict::open_root;
 use crate::secure::authorized_keys::AuthorizedKeys;
@@ -222,7 +224,7 @@ impl Server {
         if let Some(address) = server.metrics_address() {
             server.log.server("metrics", &format!("metrics at http://{address}/metrics"));
         }
-        server.log.server("walls", &format!("walls around each session: {}", Walls::here()));
+        server.log.server("walls", &format!("walls around each session: {}", walls_here()));
         if let Some(line) = descriptors::shortage(options.sessions_max) {
             server.log.server("descriptors", &line);
         }
@@ -283,7 +285,8 @@ impl Server {
         let _exporter = self.exporter;
         let listeners = self.listeners;
         let accepting = || accept_all(&daemon, listeners, cancel);
-        let accepted = confine::serving("fobs-listen", accepting).and_then(|accepted| accepted);
+        let accepted =
+            confine::serving("fobs-listen", accepting).map_err(Error::internal).and_then(|accepted| accepted);
         if accepted.is_ok() && !cancel.is_cancelled() {
             daemon.drain();
         }

@@ -131,6 +131,11 @@ pub(crate) enum Busy {
 }
 
 impl Error {
+    /// What has no better name: `why` says what failed and what to do.
+    pub fn internal(why: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::Internal, why.to_string())
+    }
+
     /// Makes an error of a kind with its sentence.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into(), busy: None }

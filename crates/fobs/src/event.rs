@@ -1,7 +1,7 @@
 //! Events and figures of a transfer.
 
 use crate::error::Error;
-use crate::explain::Measured;
+use crate::measured::Measured;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in a running transfer or server; delivered through [`EventSink`].

@@ -1,9 +1,9 @@
 //! Making an identity.
 
-use crate::control::printable;
 use crate::error::Result;
 use crate::rights::Access;
 use crate::secure::identity::{Identity, default_identity_path};
+use crate::text::printable;
 use nix::unistd::{User, geteuid};
 use std::path::{Path, PathBuf};
 

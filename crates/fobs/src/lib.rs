@@ -90,21 +90,32 @@ mod direct;
 mod direction;
 mod door;
 mod engine;
+mod examine;
+mod filter_rules;
 mod history;
+mod host_facts;
 mod keygen;
 mod lessons;
 mod listing;
+mod measured;
 mod name;
 mod object;
 mod program;
+mod public_key;
 mod restrict;
 mod rights;
+mod sample;
 mod secure;
 mod server;
 mod session;
+mod shape;
+mod special;
 mod state;
+mod steer;
 mod storage;
+mod text;
 mod transfer;
+mod walls;
 
 #[cfg(test)]
 #[path = "../tests/served/mod.rs"]
@@ -113,12 +124,12 @@ mod served;
 mod tests;
 
 pub use cancel::CancelToken;
-pub use confine::Walls;
 pub use control::ssh::{FarRequest, copy_between};
 pub use daemon::{Server, ServerHandle, serve};
 pub use engine::Steering;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
+pub use examine::walls_here;
 pub use explain::{Explanation, Recorder};
 pub use keygen::{KeygenOutcome, comment_here, keygen, show_key};
 pub use listing::{Entry, EntryKind, FileStamp, Link};
@@ -129,12 +140,14 @@ pub use options::{
     PushBinary, Remote, Restriction, Rights, ServeOptions, SignedTicket, SshOptions, SshWords,
     TransferOptions,
 };
+pub use options::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use program::program_hash;
-pub use secure::identity::PublicKey;
+pub use public_key::PublicKey;
+pub use secure::authorized_keys::key_options;
 pub use server::{StdioError, serve_stdio};
 pub use storage::expand_here;
 pub use storage::filter;
 pub use storage::pieces;
-pub use storage::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use storage::{create_named, open_named};
 pub use transfer::{Transfer, TransferBuilder};
+pub use walls::Walls;

@@ -1,7 +1,10 @@
 //! What a caller chooses about a transfer or a server.
 
 mod bounds;
+mod chmod;
 mod named;
+mod preserve;
+mod rules;
 pub mod sync;
 mod terms;
 mod transport;
@@ -12,14 +15,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use crate::public_key::PublicKey;
 pub use crate::rights::{Access, Rights};
-pub use crate::secure::authorized_keys::key_options;
-use crate::secure::identity::PublicKey;
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
 
+pub use chmod::Chmod;
 pub use fobs_proto::session::MEMORY_RANGE;
+pub use preserve::{FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub(crate) use terms::{Overwrite, Sight, Stamps, Terms};
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 

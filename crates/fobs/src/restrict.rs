@@ -51,7 +51,7 @@ fn check_command(over_ssh: bool, asked: Option<&str>) -> Result<()> {
         }
         Some(command) if is_server(command) => Ok(()),
         Some(command) => {
-            let shown = crate::control::printable(command, COMMAND_CHARS_MAX);
+            let shown = crate::text::printable(command, COMMAND_CHARS_MAX);
             denied(format!(
                 "this key may run only 'fobs server' here, not '{shown}': use it with fobs, or use another key"
             ))

@@ -1,7 +1,6 @@
 //! The answering side of one session, over either carrier.
 
 mod direct;
-mod fetch;
 mod files;
 mod grant;
 mod host;
@@ -15,7 +14,7 @@ mod streams;
 
 pub(crate) use files::Answered;
 use grant::{Granted, accept, grant};
-pub(crate) use host::{Host, Leave, SessionFigures, StillThere, no_patterns};
+pub(crate) use host::{Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
 pub(crate) use opened::{Opened, open_session};
 pub(crate) use reach::Reach;
@@ -29,22 +28,23 @@ use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::message::{Accept, Hello, Message, Open, Sending};
 use crate::direction::TransferDirection;
-use crate::doctor::{DiskProbe, HostFacts, Zeros, examine};
 use crate::engine::{
     self, Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventSink;
+use crate::examine::{DiskProbe, Zeros, examine};
 use crate::history::RememberedPath;
+use crate::host_facts::HostFacts;
 use crate::lessons::Lessons;
 use crate::options::{Privileges, Stamps};
 use crate::rights::{Needs, Permit};
 use crate::session::{
-    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sane, sender_config,
-    sync_checksums,
+    check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sync_checksums,
 };
 use crate::storage::survey::Compare;
 use crate::storage::{Base, Source};
+use crate::text::sane;
 use rustix::process::geteuid;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// What paths are relative to, for one more use.
-    fn base_again(&self) -> Result<Base> {
+    pub(crate) fn base_again(&self) -> Result<Base> {
         self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
         })

@@ -1,17 +1,18 @@
 //! What a client's and a server's session have in common: configurations, socket options and figures.
 
 use crate::control::message::{Complete, Finished, Hello, PATH_VALIDATION, Sending};
-use crate::control::printable;
 use crate::engine::streams::permitted;
 use crate::engine::{CHUNKS_MAX, PathValidation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{FileError, Summary};
+use crate::options::Preserve;
 use crate::options::sync::{Compare, SyncOptions};
 use crate::options::{CongestionControl, PACKET_SIZE_RANGE, Priority, TcpTuning, TransferOptions, Transport};
 use crate::rights::Permit;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::storage::survey::{Append, Checksums, CompareBy, Rules};
-use crate::storage::{Preserve, Sink, SinkSpec};
+use crate::storage::{Sink, SinkSpec};
+use crate::text::{printable, sane};
 use fobs_diagnose::model::judge;
 use fobs_proto::Rate;
 use fobs_proto::loss_cause::JudgeMethod;
@@ -255,11 +256,6 @@ pub(crate) fn path_validation(hello: &Hello, proven: Option<IpAddr>) -> PathVali
 /// The fastest cipher that neither CPU is slow at.
 pub(crate) fn choose_cipher(peer_fast_aes: bool) -> Cipher {
     if peer_fast_aes { Cipher::best_here() } else { Cipher::ChaCha20Poly1305 }
-}
-
-/// A figure that may come from the peer, made finite and not negative, so that JSON can carry it.
-pub(crate) fn sane(figure: f64) -> f64 {
-    if figure.is_finite() { figure.max(0.0) } else { 0.0 }
 }
 
 /// The figures of a transfer, from the final messages of both ends. `side` is this end.

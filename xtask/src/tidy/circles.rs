@@ -76,7 +76,10 @@ mod tests {
         assert_eq!(found(&[one, two, three, deep("struct X;")]), [""; 0]);
         // Through a name that the root hands on, and through a test: the second counts for nothing.
         let circle = found(&[one, two, three, deep("use crate::Thing; pub struct X;")]);
-        assert_eq!(circle, ["a circle of rooms in the crate: one -> two -> three -> one; cut one of its arrows"]);
+        assert_eq!(
+            circle,
+            ["a circle of rooms in the crate: one -> two -> three -> one; cut one of its arrows"]
+        );
         assert_eq!(found(&[one, two, three, deep("#[cfg(test)] mod tests { use crate::Thing; }")]), [""; 0]);
         // Below a folder, by relative paths.
         let up = ("crates/a/src/two/up.rs", "use super::deep::X;");

@@ -47,7 +47,7 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
     Ok(SyncOptions {
         preserve: Preserve { chmod, ..preserve(given) },
         directories,
-        filter,
+        filter: filter.rules(),
         names,
         rules: SyncRules {
             compare: compare(given),

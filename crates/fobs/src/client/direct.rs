@@ -5,8 +5,8 @@ use super::persist::Course;
 use super::request::out_of_turn;
 use super::{Client, Done, hang_up};
 use crate::confine::{self, Domain, Errand, outside};
+use crate::control::ControlChannel;
 use crate::control::message::{Accept, Complete, Finished, Message, Open, Reuse};
-use crate::control::{ControlChannel, printable};
 use crate::direct::{DIRECT_LEN_MAX, Filled, completion, store};
 use crate::direction::TransferDirection;
 use crate::engine::{Reporter, refused};
@@ -16,6 +16,7 @@ use crate::options::{Carrier, Location, TransferOptions, Transport};
 use crate::secure::datagram::{Cipher, Direction};
 use crate::session::summary;
 use crate::storage::{Sink, SourceShape};
+use crate::text::printable;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -138,7 +139,8 @@ impl Client<'_> {
             none if none.is_empty() => store(object, sink, &reporter)?,
             directories => {
                 let store = || store(object, sink, &reporter);
-                confine::within(Domain::of_receiver(directories), "fobs-receive", store)??
+                confine::within(Domain::of_receiver(directories), "fobs-receive", store)
+                    .map_err(Error::internal)??
             }
         };
         closing.acknowledged();

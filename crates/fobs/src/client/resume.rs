@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use crate::session;
-use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, top_names};
+use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub(super) fn open_sink(
     options: &TransferOptions,
     id: TransferId,
 ) -> Result<Sink> {
-    let shape = match (SourceShape::of(paths), &options.sync) {
+    let shape = match (shape_of(paths), &options.sync) {
         // Whether the one source is a directory is not known yet.
         (SourceShape::Paths { count, .. }, Some(sync)) if sync.enters() => {
             SourceShape::Paths { count, contents: true }

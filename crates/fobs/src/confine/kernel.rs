@@ -1,12 +1,10 @@
 //! What of the walls this kernel puts up: found out by trying it.
 
-use std::fmt;
 use std::fs::File;
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle};
 
 use landlock::{ABI, AccessFs, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr};
-use serde::{Deserialize, Serialize};
 
 use super::calls;
 
@@ -18,54 +16,11 @@ pub(super) const WRITES_FROM: ABI = ABI::V2;
 #[cfg(debug_assertions)]
 const PLAYED: &str = "FOBS_TEST_LANDLOCK";
 
-/// The walls around a session that the kernel of a host puts up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Walls {
-    /// The version of Landlock's interface; 0 without.
-    pub landlock: u32,
-    /// Whether system calls that no session needs are refused (seccomp).
-    pub calls: bool,
-}
-
-impl Walls {
-    /// What seccomp refuses.
-    pub(crate) const CALLS: &str = "system calls";
-
-    /// Those around a session of this process. The first call tries them, in threads that end.
-    pub fn here() -> Walls {
-        static CALLS: OnceLock<bool> = OnceLock::new();
-        Walls { landlock: landlock_here(), calls: tried(&CALLS, calls::refuse) }
-    }
-
-    /// What the kernel does not hold a session to.
-    pub fn missing(&self) -> Vec<&'static str> {
-        let steps = [
-            (1, "files that are read"),
-            (2, "files that are written"),
-            (3, "files that are cut short"),
-            (4, "TCP connections"),
-            (5, "devices"),
-            (6, "signals"),
-        ];
-        let kept = steps.into_iter().filter(|(from, _)| self.landlock < *from).map(|(_, what)| what);
-        kept.chain((!self.calls).then_some(Walls::CALLS)).collect()
-    }
-}
-
-impl fmt::Display for Walls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.landlock, self.calls) {
-            (0, false) => f.write_str("none: the kernel has neither Landlock nor seccomp"),
-            (0, true) => f.write_str("seccomp, without Landlock"),
-            (version, true) => write!(f, "Landlock {version} and seccomp"),
-            (version, false) => write!(f, "Landlock {version}, without seccomp"),
-        }?;
-        match (self.landlock, &self.missing()[..]) {
-            (0, _) | (_, []) => Ok(()),
-            (_, missing) => write!(f, " (not held: {})", missing.join(", ")),
-        }
-    }
+/// Whether system calls that no session needs are refused around sessions of this process (seccomp). The first
+/// call tries it, in a thread that ends.
+pub fn calls_here() -> bool {
+    static CALLS: OnceLock<bool> = OnceLock::new();
+    tried(&CALLS, calls::refuse)
 }
 
 /// Its rights, for a version that was tried.
@@ -74,7 +29,7 @@ pub(super) fn abi(landlock: u32) -> ABI {
 }
 
 /// The version of Landlock that sessions of this process use; 0 for none. The first call tries it.
-pub(super) fn landlock_here() -> u32 {
+pub fn landlock_here() -> u32 {
     static LANDLOCK: OnceLock<u32> = OnceLock::new();
     tried(&LANDLOCK, || highest().min(try_landlock().unwrap_or(0)))
 }
@@ -107,19 +62,4 @@ fn highest() -> u32 {
         return played;
     }
     NEWEST as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing_is_said() {
-        let text = |landlock, calls| Walls { landlock, calls }.to_string();
-        assert_eq!(text(7, true), "Landlock 7 and seccomp");
-        assert_eq!(text(3, true), "Landlock 3 and seccomp (not held: TCP connections, devices, signals)");
-        assert_eq!(text(6, false), "Landlock 6, without seccomp (not held: system calls)");
-        assert_eq!(text(0, true), "seccomp, without Landlock");
-        assert!(text(0, false).starts_with("none"));
-    }
 }

@@ -22,24 +22,22 @@ mod kernel;
 pub(crate) use clerk::outside;
 pub(crate) use domain::{Access, Domain, Grant, Tcp};
 pub(crate) use errand::Errand;
-pub use kernel::Walls;
+pub use kernel::{calls_here, landlock_here};
 
+use std::io;
 use std::panic::resume_unwind;
 use std::thread::{self, Builder, JoinHandle};
 
 use clerk::Clerk;
-use kernel::landlock_here;
 use landlock::RulesetError;
-
-use crate::error::{Error, ErrorKind, Result};
 
 /// Calls `body` in a thread of this name in this domain, and does for it what the domain forbids but the
 /// program needs; returns what it returned.
 ///
 /// # Errors
-/// `Internal` where the thread cannot be started, or cannot enter the domain that this kernel offers: then
+/// One sentence, where the thread cannot be started, or cannot enter the domain that this kernel offers: then
 /// nothing is done.
-pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
+pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() -> T + Send) -> io::Result<T> {
     let landlock = landlock_here();
     if !domain.holds_under(landlock) {
         return Ok(body());
@@ -66,10 +64,9 @@ pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() ->
         }
         match thread.join() {
             Ok(Ok(returned)) => Ok(returned),
-            Ok(Err(error)) => Err(Error::new(
-                ErrorKind::Internal,
-                format!("cannot confine the session to what it may reach: {error}; try again later"),
-            )),
+            Ok(Err(error)) => Err(io::Error::other(format!(
+                "cannot confine the session to what it may reach: {error}; try again later"
+            ))),
             Err(panic) => resume_unwind(panic),
         }
     })
@@ -80,8 +77,8 @@ pub(crate) fn within<T: Send>(domain: Domain, name: &str, body: impl FnOnce() ->
 /// once for all of its sessions.
 ///
 /// # Errors
-/// `Internal` where the thread cannot be started.
-pub(crate) fn serving<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> Result<T> {
+/// One sentence, where the thread cannot be started.
+pub(crate) fn serving<T: Send>(name: &str, body: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let filtered = move || {
             calls::refuse();
@@ -105,7 +102,7 @@ impl Drop for Closer {
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
-) -> std::io::Result<JoinHandle<T>> {
+) -> io::Result<JoinHandle<T>> {
     Builder::new().name(name.to_owned()).spawn(inherited(body))
 }
 
@@ -122,11 +119,13 @@ pub(crate) fn inherited<T>(body: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-fn no_thread(error: std::io::Error) -> Error {
-    let message = format!(
-        "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"
-    );
-    Error::new(ErrorKind::Internal, message)
+fn no_thread(error: io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!(
+            "cannot start a thread: {error}; raise the limit of processes (ulimit -u) or try again later"
+        ),
+    )
 }
 
 #[cfg(test)]

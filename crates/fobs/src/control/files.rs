@@ -1,8 +1,8 @@
 //! Requests about files by name, and their answers, as messages (protocol 2.12).
 
 use super::message::{Bytes, SecretText};
-use super::printable;
 use crate::listing::{Entry, EntryKind, Link};
+use crate::text::printable;
 use serde::{Deserialize, Serialize};
 
 /// The feature of a program that answers about files by name (protocol 2.12).
@@ -210,7 +210,7 @@ impl FileRequest {
             FileRequest::Hash { .. } => "hash",
             FileRequest::Unknown => return "unknown request".to_owned(),
         };
-        let shown = |path: &[u8]| printable(&crate::storage::show_path(path), SHOWN_MAX);
+        let shown = |path: &[u8]| printable(&crate::text::show(path), SHOWN_MAX);
         match self {
             FileRequest::Rename { path, to, .. } | FileRequest::Copy { path, to, .. } => {
                 format!("{verb} '{}' to '{}'", shown(&path.0), shown(&to.0))
@@ -249,6 +249,24 @@ pub struct WireEntry {
     /// What the link leads to, if it leads anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leads_to: Option<Box<WireEntry>>,
+}
+
+impl WireEntry {
+    /// A file of which nothing but its name is known.
+    pub(crate) fn named(name: Vec<u8>) -> WireEntry {
+        WireEntry {
+            name: Bytes(name),
+            kind: WireKind::File,
+            size: 0,
+            mtime_s: 0,
+            mtime_ns: 0,
+            mode: 0,
+            root: None,
+            inode: 0,
+            text: None,
+            leads_to: None,
+        }
+    }
 }
 
 /// An [`EntryKind`] in a message.

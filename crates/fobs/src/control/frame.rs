@@ -306,7 +306,7 @@ fn decode(frame: &[u8], length: Length) -> Result<Message> {
     }
     serde_json::from_slice(frame).or_else(|error| match is_for_display(frame) {
         true => Ok(Message::Unknown),
-        false => Err(bad(super::printable(&error.to_string(), ERROR_CHARS_MAX))),
+        false => Err(bad(crate::text::printable(&error.to_string(), ERROR_CHARS_MAX))),
     })
 }
 

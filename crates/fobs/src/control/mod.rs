@@ -37,6 +37,7 @@ use crate::options::Carrier;
 use crate::secure::datagram::Cipher;
 use crate::secure::identity::PublicKey;
 use crate::secure::schedule::SessionSecret;
+use crate::text::printable;
 
 /// How long a TLS peer may take over its hello: until then it holds a thread of ours without having been
 /// judged. Over SSH a person may be typing a password meanwhile, so nothing is timed there.
@@ -387,11 +388,6 @@ pub(crate) fn features() -> Vec<String> {
 fn named(peer: &str, error: Error) -> Error {
     let message = format!("{peer}: {}", error.message);
     error.reworded(message)
-}
-
-/// At most `count` characters of a peer's text, without control characters and other terminal tricks.
-pub(crate) fn printable(text: &str, count: usize) -> String {
-    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ' || c.is_alphanumeric()).take(count).collect()
 }
 
 #[cfg(test)]

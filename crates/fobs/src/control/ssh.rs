@@ -29,10 +29,11 @@ pub use self::between::{FarRequest, copy_between};
 pub use self::patience::Patience;
 pub(crate) use self::push::connect_pushing;
 use super::message::Hello;
-use super::{ControlChannel, Peer, printable};
+use super::{ControlChannel, Peer};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Carrier, Remote, SshWords, TransferOptions};
+use crate::text::printable;
 
 /// How long `ssh` may take to end once its input is closed: a few round trips.
 const FINISH_WAIT: Duration = Duration::from_secs(10);

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use super::message::{self, Bytes, HostPort, Message, SecretBytes};
 use crate::direction::TransferDirection;
-use crate::explain::Measured;
+use crate::measured::Measured;
 use crate::options::sync::SyncOptions;
-use crate::storage::SourceShape;
+use crate::shape::SourceShape;
 
 /// A figure above 0, or 0 where it is not known. What a peer sends below 0 is not known either.
 pub(super) mod zero_is_none {

@@ -4,6 +4,7 @@ use super::admission::{Arrival, Full, Seat};
 use super::asked::{Asked, Person, top_of, work_name};
 use super::attempts::{AttemptGuard, SessionStop};
 use super::deletions::{By, Count, Deletions};
+use super::fetch;
 use super::log::{expansion, request, short_fingerprint};
 use super::metrics::SessionMeter;
 use super::strangers::Stranger;
@@ -11,6 +12,7 @@ use super::streams::First;
 use super::{CLOSED_FOR_NEWER, Daemon};
 use crate::budget::SESSION_BYTES_MIN;
 use crate::confine::{self, Domain, Errand, Tcp, outside};
+use crate::control::files::WireEntry;
 use crate::control::message::PathRole;
 use crate::control::tls;
 use crate::engine::tell_abort;
@@ -22,13 +24,12 @@ use crate::secure::authorized_keys::{AuthorizedKeys, KeyLimits, KeyLine};
 use crate::secure::identity::PublicKey;
 use crate::secure::ticket::Ticket;
 use crate::server::{
-    Answered, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work, no_patterns,
-    open_session,
+    Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
+    no_patterns, open_session,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -209,15 +210,13 @@ impl Host for Desk<'_> {
         ticket.sign(&self.daemon.identity)
     }
 
-    fn own_identity(&mut self) -> Result<PathBuf> {
-        match self.daemon.options.third_party {
-            true => Ok(self.daemon.identity_path.clone()),
-            false => {
-                let message =
-                    "this server fetches nothing for its clients; its operator allows it with --third-party";
-                Err(Error::new(ErrorKind::Denied, message))
-            }
+    fn fetch(&mut self, asked: Fetch<'_>) -> Result<Vec<WireEntry>> {
+        if !self.daemon.options.third_party {
+            let message =
+                "this server fetches nothing for its clients; its operator allows it with --third-party";
+            return Err(Error::new(ErrorKind::Denied, message));
         }
+        fetch::run(asked, self.daemon.identity_path.clone())
     }
 
     fn ended(&mut self, outcome: &Result<SessionFigures>) {
@@ -352,11 +351,13 @@ impl Daemon {
         let stop = SessionStop::below(&self.stop);
         let opening = || self.open(socket, visit, &stop, *began);
         // Until its key is known and its rights are, whatever it sends reaches no file.
-        let opened = confine::within(Domain::of_strangers(), "fobs-opening", opening)??;
+        let opened =
+            confine::within(Domain::of_strangers(), "fobs-opening", opening).map_err(Error::internal)??;
         let Some((mut desk, opened)) = opened else { return Ok(None) };
         let writer = opened.writer();
         let confined = desk.domain().and_then(|domain| {
             confine::within(domain, "fobs-session", || opened.serve(&stop.token, &mut desk))
+                .map_err(Error::internal)
         });
         let served = match confined {
             Ok(served) => served,

@@ -1,11 +1,7 @@
 //! What will limit a transfer, found out before it runs (docs/guide.md "Before a copy: doctor").
 //!
 //! ```text
-//!   facts     what is found out: of each end by itself, and of the path
-//!   host      this end: kernel, sockets, interface
-//!   speed     this end: ciphers and hash on one core
-//!   disk      this end: a file without a name, written and read
-//!   stream    data made in memory and thrown away there, for a session that tries the path
+//!   facts     what is found out of the path; of each end by itself: `examine/`
 //!   visit     the other end and the path
 //!   findings  facts to sentences: what each allows, and the command that mends it
 //!   verdict   findings to the one that limits a transfer
@@ -13,12 +9,8 @@
 //!
 //! `findings` and `verdict` are pure functions of the facts.
 
-mod disk;
 mod facts;
 mod findings;
-mod host;
-mod speed;
-mod stream;
 mod verdict;
 mod visit;
 
@@ -30,12 +22,10 @@ pub use facts::{
     PathOutcome, PeerFacts, SocketFacts,
 };
 pub use findings::{Finding, Mend, Spot, Subject};
-pub use stream::PROBE_MAX;
 pub use verdict::{Bottleneck, Diagnosis, diagnose};
 
-pub(crate) use disk::DiskProbe;
-pub(crate) use host::{clock_s, examine};
-pub(crate) use stream::{Nowhere, Zeros};
+pub use crate::examine::PROBE_MAX;
+use crate::examine::{DiskProbe, examine};
 
 use crate::cancel::CancelToken;
 use crate::error::Result;

@@ -6,10 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fobs_sys::Waker;
+use fobs_sys::{Waker, begin_connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::connect;
 use crate::confine;
 use crate::engine::streams::{DoorEvent, NewStream, STREAMS_MAX, StreamIo};
 use crate::error::{Error, ErrorKind};
@@ -225,7 +224,7 @@ impl Dialing {
         let deadline = Instant::now() + CONNECT_WAIT;
         let mut failed = None;
         for to in to {
-            match connect::begin(&to) {
+            match begin_connect(&to) {
                 Ok(socket) => self.dials.push(Dial { socket, to, deadline }),
                 Err(error) => failed = Some(error.to_string()),
             }

@@ -5,14 +5,12 @@
 //!   client     the client's door: the lane in the control channel, and what the dialer brings
 //!   dial       connects in the background, with pauses that grow where that fails
 //!   server     the server's door: the lane, and what its gate admitted
-//!   connect    TCP connections that are begun and not waited for
 //!   gate       who may open a stream of a session: knows its secret, and an index once
 //!   greeting   the first bytes of a stream, read within bounds of time and memory
 //!   listen     the TCP port that a session over ssh has of its own
 //! ```
 
 mod client;
-pub(crate) mod connect;
 mod dial;
 mod gate;
 mod greeting;

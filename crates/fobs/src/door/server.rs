@@ -53,7 +53,7 @@ impl Door for ServerDoor {
             return Some(DoorEvent::Opened(stream));
         }
         let reason = self.mailbox.take().failed?;
-        let reason = crate::control::printable(&reason, REASON_CHARS_MAX);
+        let reason = crate::text::printable(&reason, REASON_CHARS_MAX);
         Some(DoorEvent::Failed(Error::new(ErrorKind::Connect, format!("the client says: {reason}"))))
     }
 }

@@ -1,8 +1,9 @@
 //! The errors that end a session, as sentences with a next step.
 
+use crate::control::ControlWriter;
 use crate::control::message::Message;
-use crate::control::{ControlWriter, printable};
 use crate::error::{Busy, Error, ErrorKind, Result};
+use crate::text::printable;
 use fobs_proto::ChunkId;
 use fobs_proto::session::{Side, Silence};
 use std::time::Duration;

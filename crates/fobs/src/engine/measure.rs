@@ -1,7 +1,7 @@
 //! The samples that both ends take of themselves, ten a second: the input of `--explain`.
 
 use super::meter::{CpuMeter, WorkMeter};
-use crate::explain::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample};
+use crate::sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample};
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
 use fobs_proto::session::{Wait, WaitTimes};

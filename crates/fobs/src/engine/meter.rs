@@ -3,7 +3,7 @@
 
 use super::Clock;
 use crate::confine::{Errand, outside};
-use crate::explain::{Cpu, Work};
+use crate::sample::{Cpu, Work};
 use fobs_proto::Timestamp;
 use fobs_sys::{ThreadMeter, thread_id, thread_times};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -43,5 +43,5 @@ pub(crate) use receive::{ReceiveJob, receive};
 pub(crate) use remedy::RemedyPolicy;
 pub(crate) use report::{Counted, Crawls, Reporter};
 pub(crate) use send::{SendJob, send};
-pub use steering::{Steering, Wanted};
+pub use steering::Steering;
 pub(crate) use throttle::{SharedRate, Throttle};

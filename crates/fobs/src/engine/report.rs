@@ -2,14 +2,16 @@
 
 use super::measure::Audience;
 use crate::cause::{RUNS_MAX, RemedyResult};
+use crate::control::ControlWriter;
 use crate::control::message::{Bytes, Message, Standing};
-use crate::control::{ControlWriter, printable};
 use crate::event::{Event, EventSink, FileError, Progress};
-use crate::explain::{Measured, SenderSample};
+use crate::measured::Measured;
 use crate::options::STREAMS_MAX;
 use crate::route::WayChange;
+use crate::sample::SenderSample;
 use crate::storage::survey::{Deleted, Found, ItemKind, Way};
 use crate::storage::{FileDone, Item, StartOverReason, Suspended, show_path};
+use crate::text::printable;
 use fobs_proto::Timestamp;
 use fobs_proto::session::RouteChange;
 use std::collections::HashSet;

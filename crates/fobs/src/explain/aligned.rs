@@ -3,7 +3,7 @@
 //! receiver saw, also those after its last one.
 
 use super::journal::{At, Journal};
-use super::sample::{ReceiverSample, SenderSample};
+use crate::sample::{ReceiverSample, SenderSample};
 
 /// Receiver's samples between two of the sender's from which on some of the latter are missing: both take the
 /// same number a second.

@@ -7,7 +7,7 @@
 
 use super::interval::{Brake, Interval, seconds, share};
 use super::limits::{Limit, Stage};
-use super::sample::Work;
+use crate::sample::Work;
 use fobs_proto::session::Wait;
 
 /// Below this share of an interval, waiting for a CPU is ordinary, and the pacer makes up for it.

@@ -3,8 +3,8 @@
 use super::journal::{At, Journal};
 use super::limits::Stage;
 use super::path::packet_time_us;
-use super::sample::{ReceiverSample, SenderSample};
 use super::silence;
+use crate::sample::{ReceiverSample, SenderSample};
 use fobs_proto::session::Wait;
 
 /// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like

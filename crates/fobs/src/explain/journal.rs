@@ -1,9 +1,10 @@
 //! The record of one transfer, of bounded size: samples of both ends, judged windows of losses, remedies.
 
-use super::sample::{ReceiverSample, SenderSample};
 use crate::cause::{LossWindow, Remedy};
+pub use crate::measured::Measured;
 use crate::mode::ModeChange;
 use crate::route::WayChange;
+use crate::sample::{ReceiverSample, SenderSample};
 use serde::{Deserialize, Serialize};
 
 /// Most samples of each end: at ten a second, more than three minutes without any being left out.
@@ -16,25 +17,6 @@ pub const REMEDIES_MAX: usize = 64;
 pub const MODES_MAX: usize = 256;
 /// Most changes of the way that are kept; trials of another way grow rarer and rarer.
 pub const WAYS_MAX: usize = 256;
-
-/// Something that an end measured, judged or did.
-#[expect(clippy::large_enum_variant, reason = "events hold it in a box, and journals by kind")]
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "snake_case")]
-pub enum Measured {
-    /// The sending end's counters.
-    Sender(SenderSample),
-    /// The receiving end's counters.
-    Receiver(ReceiverSample),
-    /// A window of losses was judged.
-    Loss(LossWindow),
-    /// A remedy for them was applied or refused.
-    Remedy(Remedy),
-    /// The controller changed its mode.
-    Mode(ModeChange),
-    /// Data takes another way.
-    Way(WayChange),
-}
 
 /// A measurement and when it arrived at the end that keeps the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

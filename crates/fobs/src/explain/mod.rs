@@ -38,7 +38,6 @@ mod losses;
 mod path;
 mod recorder;
 mod remedies;
-mod sample;
 mod segment;
 mod silence;
 mod trace;
@@ -49,6 +48,7 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
+pub use crate::sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample, Work};
 pub use causes::{Cause, Certainty, Stretch};
 pub use explanation::{Explanation, Spent, explain};
 pub use journal::{At, Journal, LOSSES_MAX, Measured, REMEDIES_MAX, SAMPLES_MAX};
@@ -56,5 +56,4 @@ pub(crate) use limits::{FASTER_DESTINATION, FASTER_SOURCE, LARGER_BUFFER};
 pub use limits::{Limit, Stage};
 pub use losses::LossCause;
 pub use recorder::Recorder;
-pub use sample::{Cpu, ReceiverSample, SenderSample, SenderWaits, StreamsSample, Work};
 pub use trace::{End, Head, SOURCES_NAMED_MAX, Subject, TRACE_BYTES_MAX, TRACE_VERSION, Trace, TraceError};

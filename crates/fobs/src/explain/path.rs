@@ -5,9 +5,9 @@
 use super::interval::{Interval, share};
 use super::journal::At;
 use super::kind::{PathKind, Signs, likeliest, probabilities};
-use super::sample::SenderSample;
 use super::segment::{Began, median};
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
+use crate::sample::SenderSample;
 use fobs_proto::receiver::ACK_DELAY_MAX;
 use fobs_proto::session::Wait;
 
@@ -165,7 +165,7 @@ fn others(steady: &[&Interval]) -> Signs {
     let all_time: f64 = steady.iter().map(|i| i.sender.time_us as f64).sum();
     let competed: f64 =
         steady.iter().filter(|i| COMPETES.contains(&i.sender.state.as_str())).map(|i| time(&i)).sum();
-    let received = |of: fn(&super::sample::ReceiverSample) -> u64| -> f64 {
+    let received = |of: fn(&crate::sample::ReceiverSample) -> u64| -> f64 {
         steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| of(r) as f64).sum()
     };
     let behind_us = steady.iter().filter_map(|i| i.receiver.as_ref()).map(|r| r.behind_max_us).max();

@@ -1,9 +1,9 @@
 //! Makes a record of a transfer's events.
 
 use super::journal::{At, Journal, Measured};
-use super::sample::{ReceiverSample, SenderSample};
 use super::trace::{End, Head, Subject, Trace};
 use crate::event::{Event, Outcome};
+use crate::sample::{ReceiverSample, SenderSample};
 use std::time::{Duration, Instant};
 
 /// Records one transfer.

@@ -3,7 +3,7 @@
 use super::interval::{around, share};
 use super::journal::Journal;
 use super::limits::Stage;
-use super::sample::SenderSample;
+use crate::sample::SenderSample;
 use fobs_proto::session::Wait;
 
 /// Shortest silence that counts, microseconds: three samples, beyond the 0.2 s for which TCP waits at least

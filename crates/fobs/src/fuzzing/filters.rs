@@ -20,9 +20,7 @@ pub(super) fn filter(input: &[u8]) {
         let _ = filter.add_pattern(Action::Exclude, rule);
     }
     let written = filter.to_rules();
-    let again =
-        Filter::from_rules(written.iter().map(Vec::as_slice), filter.separator(), filter.delete_excluded())
-            .expect("our own rules can be read");
+    let again = Filter::of(&filter.rules()).expect("our own rules can be read");
     assert_eq!(again.to_rules(), written);
     for side in [Side::Sender, Side::Receiver] {
         let mut chains = [&filter, &again].map(|f| Chain::new(Arc::new(f.clone()), side, b"/top/"));

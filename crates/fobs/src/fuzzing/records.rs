@@ -6,7 +6,8 @@ use std::os::unix::fs::symlink;
 
 use super::input::Input;
 use crate::error::ErrorKind;
-use crate::storage::{Attributes, Base, Partial, Preserve, Sink, SinkSpec, SourceShape, seal, verify};
+use crate::options::Preserve;
+use crate::storage::{Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
 
 /// Most chunks of one fuzzed transfer.
 const CHUNKS_MAX: usize = 4;

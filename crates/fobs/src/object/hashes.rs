@@ -48,7 +48,7 @@ fn read(answer: Vec<Entry>, count: usize, piece: u64) -> Result<Vec<Result<Hashe
     let (mut files, mut values) = (Vec::new(), Vec::new());
     for entry in answer {
         if entry.kind != EntryKind::File {
-            let message = crate::control::printable(&String::from_utf8_lossy(&entry.name), REASON_CHARS_MAX);
+            let message = crate::text::printable(&String::from_utf8_lossy(&entry.name), REASON_CHARS_MAX);
             files.push(Err(Error::new(ErrorKind::NoSource, message)));
             values.clear();
             continue;

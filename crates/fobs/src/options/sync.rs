@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Preserve;
-use crate::filter::Filter;
+use super::preserve::Preserve;
+pub use super::rules::{Absent, Compare, Present, SyncRules};
+use crate::filter_rules::FilterRules;
 use crate::name::{BackupSuffix, RelPath};
-pub use crate::storage::BASES_MAX;
-use crate::storage::survey::Changes;
-pub use crate::storage::survey::sync::{Absent, Compare, Present, SyncRules};
+
+/// Most directories of `--link-dest`: as many as rsync takes.
+pub const BASES_MAX: usize = 20;
 
 /// Everything a caller may choose about `fobs sync` beside the transfer itself. It travels in the request; a
 /// member that is missing there is as by default.
@@ -19,7 +20,7 @@ pub struct SyncOptions {
     /// Which directories are entered.
     pub directories: Enter,
     /// Names that are left out, or protected from deletion.
-    pub filter: Filter,
+    pub filter: FilterRules,
     /// The names to transfer, relative to the one source; all without.
     pub names: Option<Vec<RelPath>>,
     /// Which entries are sent.
@@ -108,17 +109,6 @@ pub enum DeleteWhen {
     During,
     /// After the last file is stored.
     After,
-}
-
-impl Report {
-    /// Whether an entry with these changes is reported.
-    pub(crate) fn wants(self, changes: Changes) -> bool {
-        match self {
-            Report::Nothing => false,
-            Report::Changed => changes.is_significant(),
-            Report::All => true,
-        }
-    }
 }
 
 /// Which entries are reported as they are decided.

@@ -19,9 +19,9 @@ use std::path::Path;
 
 use super::identity::{KEY_TYPE, PublicKey, shell_quoted};
 use super::read_bounded;
-use crate::control::printable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rights::Rights;
+use crate::text::printable;
 
 /// Largest file that is read, bytes: some ten thousand keys.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -6,11 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 
@@ -18,14 +17,11 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{config_directory, make_private_parent, read_bounded};
 use crate::error::{Error, ErrorKind, Result};
+pub use crate::public_key::{KEY_TYPE, PublicKey};
 
-/// The first word of a public key's line.
-pub const KEY_TYPE: &str = "fobs-ed25519";
 /// Largest identity file that is read, bytes: an Ed25519 key in PEM is under 200, the rest is room for
 /// comments.
 const IDENTITY_FILE_BYTES_MAX: u64 = 64 << 10;
-/// What comes before the 32 key bytes in an Ed25519 SubjectPublicKeyInfo (RFC 8410 section 4).
-const SPKI_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 /// The default path of a client's identity.
 pub fn default_identity_path() -> Result<PathBuf> {
@@ -133,7 +129,7 @@ impl Identity {
 
     fn from_pkcs8(pkcs8: &[u8]) -> Option<Identity> {
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).ok()?;
-        let public = PublicKey(pair.public_key().as_ref().try_into().ok()?);
+        let public = PublicKey::from_bytes(pair.public_key().as_ref().try_into().ok()?);
         Some(Identity { pkcs8: Zeroizing::new(pkcs8.to_vec()), public })
     }
 
@@ -156,74 +152,6 @@ impl Identity {
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Identity({})", self.public)
-    }
-}
-
-/// An Ed25519 public key. As text: `fobs-ed25519 BASE64`, and a comment may follow.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PublicKey([u8; 32]);
-
-impl PublicKey {
-    /// Parses `fobs-ed25519 BASE64 [comment]` and drops the comment.
-    pub fn parse(text: &str) -> Result<PublicKey> {
-        let bad = |why: &str| {
-            Err(Error::new(
-                ErrorKind::Denied,
-                format!("this is no public key: {why}; expected {KEY_TYPE} BASE64"),
-            ))
-        };
-        let mut words = text.split_ascii_whitespace();
-        match words.next() {
-            Some(KEY_TYPE) => {}
-            Some(_) => return bad("its type is unknown"),
-            None => return bad("it is empty"),
-        }
-        let Some(encoded) = words.next() else {
-            return bad("the key itself is missing");
-        };
-        match STANDARD.decode(encoded).map(<[u8; 32]>::try_from) {
-            Ok(Ok(bytes)) => Ok(PublicKey(bytes)),
-            Ok(Err(_)) => bad("the key is not of 32 bytes"),
-            Err(_) => bad("the key is not in base64"),
-        }
-    }
-
-    /// `SHA256:` and the unpadded base64 of the SHA-256 of the 32 bytes, as ssh shows it.
-    pub fn fingerprint(&self) -> String {
-        let hash = digest::digest(&digest::SHA256, &self.0);
-        format!("SHA256:{}", STANDARD_NO_PAD.encode(hash))
-    }
-
-    /// From its 32 bytes; whether they are a point of the curve shows when something is verified.
-    pub(crate) fn from_bytes(bytes: [u8; 32]) -> PublicKey {
-        PublicKey(bytes)
-    }
-
-    /// The 32 bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// As SubjectPublicKeyInfo, DER (RFC 8410): what TLS carries as a raw public key.
-    pub fn to_spki_der(self) -> Vec<u8> {
-        [SPKI_PREFIX.as_slice(), &self.0].concat()
-    }
-
-    /// From SubjectPublicKeyInfo, DER; `None` if it is anything but an Ed25519 key.
-    pub fn from_spki_der(der: &[u8]) -> Option<PublicKey> {
-        der.strip_prefix(&SPKI_PREFIX)?.try_into().ok().map(PublicKey)
-    }
-}
-
-impl fmt::Display for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{KEY_TYPE} {}", STANDARD.encode(self.0))
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PublicKey({self})")
     }
 }
 
@@ -406,7 +334,7 @@ mod tests {
     fn the_fingerprint_is_sha256_of_the_key() {
         // SHA-256 of 32 zero bytes, from `head -c32 /dev/zero | sha256sum | xxd -r -p | base64`.
         assert_eq!(
-            PublicKey([0; 32]).fingerprint(),
+            PublicKey::from_bytes([0; 32]).fingerprint(),
             "SHA256:Zmh6rfhivXdsj8GLjp+OIAiXFIVu4jOzkCpZHQ1fKSU".to_owned()
         );
     }

@@ -2,15 +2,16 @@
 
 mod hashes;
 
-use super::{Host, Policy, Wanted, fetch};
+use super::{Fetch, Host, Policy, Wanted};
 use crate::budget::MemoryBudget;
 use crate::cancel::CancelToken;
 use crate::control::ControlChannel;
 use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
-use crate::control::message::Message;
+use crate::control::message::{Bytes, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::listing::Entry;
 use crate::options::{Sight, SignedTicket};
+use crate::public_key::PublicKey;
 use crate::rights::{Action, Needs};
 use crate::secure::ticket::Ticket;
 use crate::storage::Base;
@@ -71,17 +72,18 @@ pub(super) fn serve(
         }
         FileRequest::MakeDirectory { path, parents } => make_directory(&policy, &path.0, *parents)?,
         FileRequest::Ticket { paths, size, life_s, holder } => {
-            let holder = holder.as_ref().map(fetch::key_of).transpose()?;
+            let holder = holder.as_ref().map(key_of).transpose()?;
             let life = Duration::from_secs(*life_s);
             let ticket = Ticket::new(paths, *size, life, holder, SystemTime::now())?;
-            entries.push(fetch::as_entry(host.sign(&ticket)?.into_bytes()));
+            entries.push(WireEntry::named(host.sign(&ticket)?.into_bytes()));
         }
         FileRequest::Fetch { path, ticket, host: name, port, key } => {
-            let (text, key) = (ticket.as_str().to_owned(), fetch::key_of(key)?);
+            let (text, key) = (ticket.as_str().to_owned(), key_of(key)?);
             let ticket = SignedTicket { text, host: name.clone(), port: *port, key };
-            let identity = host.own_identity()?;
-            let peer = channel.peer.key.as_ref();
-            let fetched = fetch::run(&path.0, &ticket, &policy, identity, peer, cancel, &mut go_on)?;
+            let client = channel.peer.key.as_ref();
+            let (directory, ticket, policy) = (&path.0[..], &ticket, &policy);
+            let fetched =
+                host.fetch(Fetch { directory, ticket, policy, client, cancel, go_on: &mut go_on })?;
             for part in fetched.chunks(ENTRIES_MAX) {
                 answer(part.to_vec(), false)?;
             }
@@ -92,6 +94,13 @@ pub(super) fn serve(
         FileRequest::Unknown => return Err(unknown()),
     }
     answer(entries, true).map(|()| answered)
+}
+
+/// A key as a message carries it.
+fn key_of(bytes: &Bytes) -> Result<PublicKey> {
+    <[u8; 32]>::try_from(bytes.0.as_slice()).map(PublicKey::from_bytes).map_err(|_| {
+        Error::new(ErrorKind::Usage, "a key is of 32 bytes; install the same version on both sides")
+    })
 }
 
 fn unknown() -> Error {

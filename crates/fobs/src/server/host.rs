@@ -2,12 +2,15 @@
 
 use super::files::Answered;
 use super::{Policy, Wanted};
+use crate::cancel::CancelToken;
+use crate::control::files::WireEntry;
 use crate::control::message::PathRole;
 use crate::direction::TransferDirection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::OtherEntries;
+use crate::options::SignedTicket;
+use crate::public_key::PublicKey;
 use crate::secure::ticket::Ticket;
-use std::path::PathBuf;
 
 /// The figures of a session, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,6 +27,22 @@ pub(crate) struct SessionFigures {
     pub(crate) seconds: f64,
     /// Datagrams that this side dropped as malformed, forged or replayed.
     pub(crate) datagrams_rejected: u64,
+}
+
+/// A client's request that the server pulls from another one.
+pub(crate) struct Fetch<'a> {
+    /// Where to, below the root.
+    pub(crate) directory: &'a [u8],
+    /// What, and from where.
+    pub(crate) ticket: &'a SignedTicket,
+    /// What the client may do here.
+    pub(crate) policy: &'a Policy,
+    /// The client's key.
+    pub(crate) client: Option<&'a PublicKey>,
+    /// Ends it.
+    pub(crate) cancel: &'a CancelToken,
+    /// Called all the while; an error ends it.
+    pub(crate) go_on: &'a mut dyn FnMut() -> Result<()>,
 }
 
 /// What surrounds the transfers of a connection.
@@ -52,8 +71,8 @@ pub(crate) trait Host {
         Err(no_daemon())
     }
 
-    /// The identity file with which the server itself pulls for a client.
-    fn own_identity(&mut self) -> Result<PathBuf> {
+    /// Pulls what a ticket names for the client; the files that came.
+    fn fetch(&mut self, _asked: Fetch<'_>) -> Result<Vec<WireEntry>> {
         Err(no_daemon())
     }
 

@@ -52,8 +52,10 @@ pub(crate) fn serve_over(
 /// Serves one session in threads of its own, which reach what `domain` has.
 fn serve(channel: ControlChannel, domain: Domain, login: &mut Login, cancel: &CancelToken) -> Result<()> {
     let session = || open_session(channel, cancel, login)?.serve(cancel, login);
-    let confined = || confine::within(domain, "fobs-session", session).and_then(|served| served);
-    confine::serving("fobs-clerk", confined).and_then(|served| served).map(|_| ())
+    let confined = || {
+        confine::within(domain, "fobs-session", session).map_err(Error::internal).and_then(|served| served)
+    };
+    confine::serving("fobs-clerk", confined).map_err(Error::internal).and_then(|served| served).map(|_| ())
 }
 
 /// Why [`serve_stdio`] failed, and who is to say so.

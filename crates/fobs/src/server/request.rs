@@ -7,6 +7,7 @@ use crate::control::{ControlChannel, Length};
 use crate::direction::TransferDirection;
 use crate::engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::storage::filter_of;
 use std::time::{Duration, Instant};
 
 /// How long a client may take to send its first request.
@@ -118,6 +119,7 @@ pub(super) fn hear_request(
     let open = match first {
         Some(Message::Open(open)) => {
             open.check()?;
+            open.sync.as_ref().map_or(Ok(()), |sync| filter_of(sync).map(drop))?;
             *open
         }
         Some(Message::Over) if examine.is_none() => return Ok(Heard::Rest),

@@ -3,8 +3,8 @@
 use crate::budget::MemoryBudget;
 use crate::control::ControlChannel;
 use crate::control::message::Open;
-use crate::doctor::Nowhere;
 use crate::error::Result;
+use crate::examine::Nowhere;
 use crate::options::Privileges;
 use crate::rights::Permit;
 use crate::secure::identity::PublicKey;

@@ -15,9 +15,8 @@ use super::view::View;
 use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::ComponentBuf;
+use crate::options::sync::BASES_MAX;
 
-/// Most directories of one transfer: as many as rsync takes.
-pub const BASES_MAX: usize = 20;
 /// Most bytes of links that wait for the end of their directory; past it entries are sent.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 

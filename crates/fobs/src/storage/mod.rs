@@ -46,8 +46,6 @@ mod tests;
 pub(crate) use anchor::{Purpose, anchor};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use attributes::Attributes;
-pub use attributes::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
-pub use basis::BASES_MAX;
 pub use beneath::{Base, Links};
 #[cfg(test)]
 pub(crate) use chunk::CHUNK_DATA_MAX;
@@ -69,13 +67,14 @@ pub(crate) use record::UNKNOWN_KIND;
 pub(crate) use scratch::scratch_file;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use seal::{open_chunk, seal};
+pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
 pub(crate) use source::changed;
 pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
 pub use trusted::{create_named, open_named};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
 pub(crate) use walk::means_contents;
-pub use walk::same_name;
+pub use walk::{same_name, shape_of};
 
 /// An entry of a sync and what changes about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

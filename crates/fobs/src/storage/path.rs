@@ -1,9 +1,8 @@
 //! Paths within a transfer (protocol 7.2): their rules, splitting them, and showing them.
 
-use std::fmt::Write;
-
 pub use crate::name::PATH_LEN_MAX;
 use crate::name::{BadName, Component, RelPath};
+pub use crate::text::show;
 
 /// Whether `path` may appear in a record: see [`RelPath`].
 pub fn check(path: &[u8]) -> Result<(), &'static str> {
@@ -51,24 +50,6 @@ pub fn is_inside(path: &[u8], directory: &[u8]) -> bool {
     }
 }
 
-/// A path as one line of text: control characters and bytes that are not UTF-8 are escaped.
-pub fn show(path: &[u8]) -> String {
-    let mut text = String::with_capacity(path.len());
-    for chunk in path.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character.is_control() {
-                true => text.extend(character.escape_default()),
-                false => text.push(character),
-            }
-        }
-        for byte in chunk.invalid() {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\\x{byte:02x}");
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,11 +76,5 @@ mod tests {
         assert!(!is_inside(b"", b""));
         assert!(!is_inside(b"a", b"a"));
         assert!(!is_inside(b"ab", b"a"));
-    }
-
-    #[test]
-    fn names_are_shown_on_one_line() {
-        assert_eq!(show("é\n\x1b[2J".as_bytes()), "é\\n\\u{1b}[2J");
-        assert_eq!(show(b"a\xffb"), "a\\xffb");
     }
 }

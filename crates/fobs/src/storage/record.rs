@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::attributes::{ATTRIBUTES_LEN_MAX, Attributes};
 use super::path::{self, PATH_LEN_MAX};
 use super::tree_hash::GROUP;
+pub use crate::special::SpecialKind;
 
 /// Longest reason in a `Failed` record, bytes; the sender truncates longer ones.
 pub const REASON_LEN_MAX: usize = 4096;
@@ -30,26 +31,6 @@ pub struct Meta {
     pub mtime_s: i64,
     /// Nanoseconds of the modification time.
     pub mtime_ns: u32,
-}
-
-/// Something that is neither file, directory nor symbolic link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SpecialKind {
-    /// A named pipe.
-    Fifo,
-    /// A socket.
-    Socket,
-    /// A character device.
-    CharacterDevice,
-    /// A block device.
-    BlockDevice,
-}
-
-impl SpecialKind {
-    /// Whether it has a number.
-    pub(super) fn is_device(self) -> bool {
-        matches!(self, SpecialKind::CharacterDevice | SpecialKind::BlockDevice)
-    }
 }
 
 /// The number of a device; 0, 0 for a fifo or socket.

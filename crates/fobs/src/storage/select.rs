@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use super::at::open_beneath;
 use super::beneath::Links;
-use super::filter::{Chain, DIRECTORY_FILE_MAX, NameKind, Side};
+use super::filter::{Chain, DIRECTORY_FILE_MAX, Filter, NameKind, Side};
 use super::names_from::{NamesFrom, Standing};
 use crate::budget::MemoryBudget;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::sync::{Enter, SyncOptions};
 
 /// The choice of entries.
@@ -31,7 +31,7 @@ impl Selection {
     /// Names that no path can be; rules or names that the budget has no room for.
     pub(super) fn new(options: &Arc<SyncOptions>, top: &[u8], budget: &MemoryBudget) -> Result<Selection> {
         let names = NamesFrom::of(options, budget)?;
-        let chain = Chain::within(Arc::new(options.filter.clone()), Side::Sender, top, budget)?;
+        let chain = Chain::within(filter_of(options)?, Side::Sender, top, budget)?;
         Ok(Selection { chain, enter: options.directories, names })
     }
 
@@ -82,6 +82,15 @@ impl Selection {
     pub(super) fn pop_missing(&mut self) -> Option<Vec<u8>> {
         self.names.as_mut()?.pop_missing()
     }
+}
+
+/// The filter of a sync.
+///
+/// # Errors
+/// `Usage` for rules that are not possible.
+pub fn filter_of(options: &SyncOptions) -> Result<Arc<Filter>> {
+    let filter = Filter::of(&options.filter);
+    filter.map(Arc::new).map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }
 
 fn small_file(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Vec<u8>>> {

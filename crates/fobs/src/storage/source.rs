@@ -29,7 +29,7 @@ use super::select::Selection;
 use super::survey::{Choice, Decided, Listed};
 use super::transfer_root::TransferRoot;
 use super::tree_hash::{FileTree, GROUP};
-use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk};
+use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk, shape_of};
 use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::FileError;
@@ -137,7 +137,7 @@ impl Source {
     /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
     /// be used.
     pub fn open(spec: SourceSpec) -> Result<Source> {
-        let shape = SourceShape::of(&spec.paths);
+        let shape = shape_of(&spec.paths);
         let mut kept = spec.budget.charge(Keeps::Sources);
         kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
         let mut usable = Vec::new();

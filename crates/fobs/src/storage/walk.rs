@@ -31,7 +31,7 @@ use named::{NamedKind, in_parent, name_for_messages};
 
 pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
 pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
-pub use named::{means_contents, same_name};
+pub use named::{means_contents, same_name, shape_of};
 pub(super) use passed_over::PassedOver;
 use search::Search;
 

@@ -51,7 +51,7 @@ fn manifest(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn a_name_that_leads_out_changes_nothing_outside() {
-    for landlock in 0..=Walls::here().landlock {
+    for landlock in 0..=landlock_here() {
         for (name, stopped_from, attack) in CHANGES {
             let place = Place::new(&std::env::temp_dir());
             let at = OwnedFd::from(File::open(&place.inside).unwrap());
@@ -66,7 +66,7 @@ fn a_name_that_leads_out_changes_nothing_outside() {
 
 #[test]
 fn a_client_that_receives_changes_nothing_but_its_destination() {
-    for landlock in [0, Walls::here().landlock] {
+    for landlock in [0, landlock_here()] {
         for (name, stopped_from, attack) in CHANGES {
             let place = Place::new(&std::env::temp_dir());
             let at = OwnedFd::from(File::open(&place.inside).unwrap());
@@ -88,7 +88,7 @@ fn a_client_that_receives_changes_nothing_but_its_destination() {
 fn a_name_that_leads_out_reads_nothing_outside() {
     let place = Place::new(&std::env::temp_dir());
     let at = OwnedFd::from(File::open(&place.inside).unwrap());
-    for landlock in 0..=Walls::here().landlock {
+    for landlock in 0..=landlock_here() {
         for (name, attack) in READS {
             let tried = confined(place.domain(Access::Read), landlock, || attack(&at));
             assert_eq!(tried.is_err(), landlock >= 1, "{name}, Landlock {landlock}: {tried:?}");
@@ -111,7 +111,7 @@ fn who_may_only_read_changes_nothing_inside_either() {
         |at| mkdirat(at, "made", Mode::from_raw_mode(0o700)),
         |at| openat(at, "file", OFlags::WRONLY, Mode::empty()).map(drop),
     ];
-    for landlock in 1..=Walls::here().landlock {
+    for landlock in 1..=landlock_here() {
         for attack in attacks {
             assert!(confined(place.domain(Access::Read), landlock, || attack(&at)).is_err());
         }

@@ -77,7 +77,7 @@ fn become_nobody() {
 fn storing_works_in_the_domain_of_a_session_and_of_a_receiver() {
     for place in places() {
         let at = OwnedFd::from(File::open(&place.inside).unwrap());
-        for landlock in 0..=Walls::here().landlock {
+        for landlock in 0..=landlock_here() {
             let text = format!("Landlock {landlock}, {}", place.inside.display());
             for domain in [place.domain(Access::Write), place.receiver()] {
                 confined(domain, landlock, || store(&at)).expect(&text);

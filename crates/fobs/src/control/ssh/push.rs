@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::binary::{Machine, find, places};
-use super::{SshProcess, SshSession, Started, printable};
+use super::{SshProcess, SshSession, Started};
 use crate::cancel::CancelToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink};
 use crate::options::{Remote, TransferOptions};
+use crate::text::printable;
 use fobs_sys::without_sigpipe;
 
 /// First word of every line of the script.

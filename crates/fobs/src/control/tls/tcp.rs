@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use super::is_timeout;
 use crate::cancel::CancelToken;
 use crate::confine::{Errand, outside};
-use crate::door::connect;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::AddressFamily;
 
@@ -77,7 +76,7 @@ pub(super) fn connect_tcp(
 
 /// Connects to one address; `TimedOut` at the deadline, and at most [`CANCEL_POLL`] after cancellation.
 fn connect_to(address: &SocketAddr, deadline: Instant, cancel: &CancelToken) -> io::Result<TcpStream> {
-    let socket = connect::begin(address)?;
+    let socket = fobs_sys::begin_connect(address)?;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || cancel.is_cancelled() {

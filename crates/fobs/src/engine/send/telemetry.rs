@@ -3,8 +3,9 @@
 use crate::engine::Reporter;
 use crate::engine::causes::Causes;
 use crate::engine::measure::{Audience, SenderMeter};
-use crate::explain::{Measured, StreamsSample};
+use crate::measured::Measured;
 use crate::mode::ModeChange;
+use crate::sample::StreamsSample;
 use fobs_proto::Timestamp;
 use fobs_proto::sender::Sender;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::door::StreamSetup;
 use crate::engine::Clock;
 use crate::engine::thread::spawn;
 use crate::error::Result;
-use crate::explain::StreamsSample;
+use crate::sample::StreamsSample;
 use crate::secure::datagram::Direction;
 use fobs_proto::Timestamp;
 use fobs_proto::wire::Ack;

@@ -1,6 +1,6 @@
 //! What the kernel reports of all streams of a session together.
 
-use crate::explain::StreamsSample;
+use crate::sample::StreamsSample;
 use fobs_sys::TcpInfo;
 use std::collections::BTreeMap;
 use std::time::Duration;

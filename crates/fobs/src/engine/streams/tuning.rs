@@ -22,7 +22,7 @@ const NAME_SHOWN: usize = 16;
 pub(crate) fn permitted(name: &str) -> Result<()> {
     let available = outside(Errand::Counters, || fs::read_to_string(AVAILABLE).unwrap_or_default());
     let refusal = |why: &str| {
-        let (name, available) = (crate::control::printable(name, NAME_SHOWN), available.trim());
+        let (name, available) = (crate::text::printable(name, NAME_SHOWN), available.trim());
         Error::new(ErrorKind::Usage, format!("--tcp-cc {name}: {why}; this kernel has {available}"))
     };
     if !available.split_ascii_whitespace().any(|one| one == name) {

@@ -13,8 +13,9 @@ use fobs_proto::session::TransportChoice;
 use super::support::*;
 use crate::control::message::{Bytes, Complete, Message};
 use crate::error::ErrorKind;
+use crate::options::Preserve;
 use crate::storage::survey::{Append, Changes, Choice, CompareBy, Decision, Rules};
-use crate::storage::{Adoption, Base, Identity, Partial, Preserve, Sink, SinkSpec, Source};
+use crate::storage::{Adoption, Base, Identity, Partial, Sink, SinkSpec, Source};
 
 /// Chunks that an interrupted transfer moves: the first three hold 4 MiB, the others 1 MiB each or more.
 const CHUNKS: u32 = 6;

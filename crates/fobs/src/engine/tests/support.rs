@@ -30,11 +30,12 @@ use crate::error::{ErrorKind, Result};
 use crate::event::{Event, EventSink, FileError};
 use crate::history::RememberedPath;
 use crate::lessons::Lessons;
+use crate::options::Preserve;
 use crate::secure::datagram::{Cipher, Direction};
 use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use crate::session::{receiver_config, sender_config, udp_options};
 use crate::storage::survey::{Checksums, Compare, CompareBy, Rules};
-use crate::storage::{Base, Partial, Preserve, Sink, SinkSpec, Source, SourceSpec};
+use crate::storage::{Base, Partial, Sink, SinkSpec, Source, SourceSpec};
 
 pub const SECRET: [u8; 32] = [7; 32];
 /// New addresses are challenged, and the first one need not be: the control channel proves the loopback.

@@ -7,10 +7,10 @@ use crate::explain::interval::intervals;
 use crate::explain::interval::{Brake, Interval, STOOD_FELT, around, seconds, share};
 use crate::explain::kind::PathKind;
 use crate::explain::path::PathProfile;
-use crate::explain::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use crate::explain::segment::{Began, Segment};
 use crate::explain::trace::{End, Trace};
 use crate::explain::words::{bytes, percent, rate};
+use crate::sample::{Cpu, ReceiverSample, SenderSample, Work};
 use fobs_proto::congestion::CongestionControl;
 use fobs_proto::session::{STREAMS_HELD, STREAMS_QUEUED, Wait};
 

@@ -41,7 +41,7 @@ mod stream_window;
 #[cfg(test)]
 mod tests;
 
-use super::sample::SenderSample;
+use crate::sample::SenderSample;
 use fobs_proto::session::Wait;
 use serde::Serialize;
 

@@ -17,7 +17,7 @@
 use super::micros;
 use super::processes::Worked;
 use super::tally::Moved;
-use crate::explain::sample::{ReceiverSample, SenderSample};
+use crate::sample::{ReceiverSample, SenderSample};
 use fobs_proto::session::{STREAMS_QUEUED, Wait};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The tables that docs/security.md and docs/guide.md print are those of the code.
 
-use crate::options::key_options;
+use crate::key_options;
 use crate::rights::{Access, Action};
 
 const SECURITY: &str = include_str!("../../../../../docs/security.md");

@@ -46,5 +46,5 @@ pub(super) fn serve(
 }
 
 fn entry_of(name: Vec<u8>) -> WireEntry {
-    crate::server::fetch::as_entry(name)
+    WireEntry::named(name)
 }

@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use nix::unistd::{Gid, Group, Uid, User};
 use rustix::process::{getegid, geteuid, getgroups};
 
-use super::preserve::IdMapping;
 use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
 use crate::confine::{Errand, outside};
+use crate::options::IdMapping;
 use crate::options::Privileges;
 
 /// Most bytes of answers that are remembered of each kind, 16,384 of ordinary names; others are asked for

@@ -3,22 +3,19 @@
 
 mod accounts;
 mod apply;
-mod chmod;
 mod collect;
 mod handle;
 mod holes;
 mod links;
-mod preserve;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::options::{FileSystems, Preserve, SymbolicLinks, Unkept};
 pub(super) use apply::{Applier, HOLD, Unset, open_handle};
-pub use chmod::Chmod;
 pub(super) use collect::Collector;
 pub(super) use handle::Handle;
 pub(super) use holes::{HOLES_MAX, Part, hash_hole, may_have_holes, part_at, write_zeros};
 pub(super) use links::{HardLinks, Seen};
-pub use preserve::{FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
 
 /// Longest encoded [`Attributes`], bytes: with the longest record beside it they fit a chunk's records.
 pub const ATTRIBUTES_LEN_MAX: usize = 192 << 10;

@@ -17,15 +17,12 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
-
 use super::path::show;
+pub use crate::filter_rules::{FilterRules, Separator};
 pub use chain::{Chain, DIRECTORY_FILE_MAX, Perishable, ReadFile};
 pub use glob::PATTERN_LEN_MAX;
 pub use pattern::NameKind;
-pub use rule::{Action, Separator, Side};
+pub use rule::{Action, Side};
 use rule::{DirectoryFile, FileStyle, PatternRule, Written};
 
 /// Most bytes of rules: as base64 they fit a control frame of 1 MiB beside 16 KiB of other members.
@@ -53,8 +50,7 @@ pub struct FilterError(String);
 /// assert!(!filter.is_empty());
 /// # Ok::<(), fobs::filter::FilterError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(try_from = "Travelling", into = "Travelling")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     rules: Vec<Rule>,
     /// Bytes of the rules as text.
@@ -65,39 +61,6 @@ pub struct Filter {
     separator: Separator,
     /// Rules without a side are for the sender only.
     delete_excluded: bool,
-}
-
-/// A filter in a request.
-#[derive(Serialize, Deserialize)]
-struct Travelling {
-    /// In base64: patterns are of any bytes.
-    #[serde(default)]
-    rules: Vec<String>,
-    #[serde(default)]
-    separator: Separator,
-    #[serde(default)]
-    delete_excluded: bool,
-}
-
-impl TryFrom<Travelling> for Filter {
-    type Error = FilterError;
-
-    fn try_from(it: Travelling) -> Result<Filter, FilterError> {
-        let no_text = |_| FilterError("a filter rule is no base64".to_owned());
-        let mut filter = Filter::new(it.separator, it.delete_excluded);
-        for rule in it.rules {
-            let rule = STANDARD.decode(rule).map_err(no_text)?;
-            filter.add_rule(&rule, &mut no_files)?;
-        }
-        Ok(filter)
-    }
-}
-
-impl From<Filter> for Travelling {
-    fn from(filter: Filter) -> Travelling {
-        let rules = filter.to_rules().iter().map(|rule| STANDARD.encode(rule)).collect();
-        Travelling { rules, separator: filter.separator, delete_excluded: filter.delete_excluded }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,17 +132,22 @@ impl Filter {
         self.rules.iter().map(Rule::text).collect()
     }
 
-    /// The filter with these rules, for what came from another host.
+    /// The same as data, for a request.
+    pub fn rules(&self) -> FilterRules {
+        FilterRules {
+            rules: self.to_rules(),
+            separator: self.separator,
+            delete_excluded: self.delete_excluded,
+        }
+    }
+
+    /// The filter with these rules, which may come from another host.
     ///
     /// # Errors
     /// As [`add_rule`](Self::add_rule), and a rule that names a file to be read at once.
-    pub fn from_rules<'a>(
-        rules: impl IntoIterator<Item = &'a [u8]>,
-        separator: Separator,
-        delete_excluded: bool,
-    ) -> Result<Filter, FilterError> {
-        let mut filter = Filter::new(separator, delete_excluded);
-        for rule in rules {
+    pub fn of(rules: &FilterRules) -> Result<Filter, FilterError> {
+        let mut filter = Filter::new(rules.separator, rules.delete_excluded);
+        for rule in &rules.rules {
             filter.add_rule(rule, &mut no_files)?;
         }
         Ok(filter)

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::super::path::show;
 use super::glob::PATTERN_LEN_MAX;
 use super::pattern::{Fixed, NameKind, Origin, Pattern};
+use crate::filter_rules::Separator;
 
 /// What a rule says of the names that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,16 +100,6 @@ pub struct FileStyle {
     perishable: bool,
     /// Rules with just `+ ` or `- ` in front, as `--exclude-from` reads them.
     old_prefixes: Option<Action>,
-}
-
-/// How the lines of a file end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Separator {
-    /// With a new line, or the two characters of DOS.
-    #[default]
-    Line,
-    /// With a zero byte (`-0`).
-    Nul,
 }
 
 /// A filter file that every directory may have.

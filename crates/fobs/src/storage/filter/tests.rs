@@ -97,8 +97,9 @@ fn each_side_has_its_rules() {
 
 #[test]
 fn deleting_what_is_excluded_unprotects_plain_rules() {
-    let rules: [&[u8]; 3] = [b"- x", b"P y", b"-sr z"];
-    let filter = Filter::from_rules(rules, Separator::Line, true).expect("good rules");
+    let rules = ["- x", "P y", "-sr z"].map(|rule| rule.as_bytes().to_vec()).to_vec();
+    let rules = FilterRules { rules, delete_excluded: true, ..FilterRules::default() };
+    let filter = Filter::of(&rules).expect("good rules");
     for (path, sender, receiver) in [("x", true, false), ("y", false, true), ("z", true, true)] {
         assert_eq!(excludes(&filter, Side::Sender, path), sender, "{path}");
         assert_eq!(excludes(&filter, Side::Receiver, path), receiver, "{path}");
@@ -243,9 +244,7 @@ proptest! {
     ) {
         let mut filter = Filter::default();
         if filter.add_rule(&rule, &mut no_files).is_ok() {
-            let rules = filter.to_rules();
-            let again = Filter::from_rules(rules.iter().map(Vec::as_slice), Separator::Line, false);
-            prop_assert_eq!(again, Ok(filter));
+            prop_assert_eq!(Filter::of(&filter.rules()), Ok(filter));
         }
     }
 }

@@ -6,9 +6,9 @@ use crate::budget::MemoryBudget;
 use crate::event::FileError;
 use crate::options::Privileges;
 use crate::options::sync::SyncOptions;
+pub use crate::shape::SourceShape;
 use crate::storage::attributes::Preserve;
 use crate::storage::beneath::Base;
-use crate::storage::walk::means_contents;
 use crate::storage::{FileDone, Item};
 
 /// What to read, and how.
@@ -85,40 +85,4 @@ pub struct Known {
     pub files: u64,
     /// Whether all files have been found.
     pub scan_complete: bool,
-}
-
-/// What a receiver must know of the sources before the first record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceShape {
-    /// Files and directories.
-    Paths {
-        /// How many were named.
-        count: u32,
-        /// Whether any of them was `dir/`: its contents, not the directory itself.
-        contents: bool,
-    },
-    /// One stream without a name, such as standard input.
-    Stream,
-}
-
-impl Default for SourceShape {
-    /// One path: assumed of a peer that does not describe its sources.
-    fn default() -> Self {
-        SourceShape::Paths { count: 1, contents: false }
-    }
-}
-
-impl SourceShape {
-    /// Of these sources.
-    pub fn of(paths: &[Vec<u8>]) -> SourceShape {
-        SourceShape::Paths {
-            count: u32::try_from(paths.len()).unwrap_or(u32::MAX),
-            contents: paths.iter().any(|path| means_contents(path)),
-        }
-    }
-
-    /// Whether more than one name may arrive at the top of the destination.
-    pub(in crate::storage) fn needs_directory(self) -> bool {
-        matches!(self, SourceShape::Paths { count, contents } if count > 1 || contents)
-    }
 }

@@ -125,7 +125,7 @@ impl Source {
 
     /// The entry, if any of it goes into the object.
     fn wanted(&mut self, (listed, choice): (Listed, Choice)) -> Result<Option<(Listed, Choice)>> {
-        if self.report.wants(choice.changes) {
+        if choice.changes.is_reported(self.report) {
             let item = item(&listed.0, choice.changes);
             self.items_bytes +=
                 item.as_ref().map_or(0, |item| item.path.len() + item.target.iter().flatten().count());

@@ -1,5 +1,6 @@
 //! A file that changes between being opened and being read, which only the inside of a source can time.
 
+use crate::options::Preserve;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};

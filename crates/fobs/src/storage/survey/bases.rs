@@ -5,7 +5,7 @@ use rustix::fs::Stat;
 use super::choice::{Changes, Decision};
 use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
-use super::sync::{Fit, There, Wanted, same_type};
+use super::sync::{Decide, Fit, There, Wanted, same_type};
 use super::target::{Target, wanted};
 use crate::storage::basis::{Link, Links};
 use crate::storage::identity::Identity;

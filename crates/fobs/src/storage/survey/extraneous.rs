@@ -21,6 +21,7 @@ use crate::storage::names_from::NamesFrom;
 use crate::storage::own::is_own;
 use crate::storage::path;
 use crate::storage::record::Meta;
+use crate::storage::select::filter_of;
 use crate::storage::temporary::timestamps;
 use crate::storage::view::View;
 
@@ -99,7 +100,7 @@ impl Extraneous {
         let names = NamesFrom::of(options, budget)?;
         Ok(Extraneous {
             view,
-            chain: Chain::within(Arc::new(options.filter.clone()), Side::Receiver, b"", budget)?,
+            chain: Chain::within(filter_of(options)?, Side::Receiver, b"", budget)?,
             delete: options.delete.unwrap_or_default(),
             backups,
             dry_run: options.dry_run,

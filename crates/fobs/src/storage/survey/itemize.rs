@@ -2,6 +2,7 @@
 //! it.
 
 use super::choice::Changes;
+use crate::options::sync::Report;
 use crate::storage::record::SpecialKind;
 
 /// What is done to an entry.
@@ -111,6 +112,15 @@ impl Changes {
             (true, false) => Update::Transfer,
             (false, true) => Update::Local,
             (false, false) => Update::None,
+        }
+    }
+
+    /// Whether a report names an entry with these changes.
+    pub(crate) fn is_reported(self, report: Report) -> bool {
+        match report {
+            Report::Nothing => false,
+            Report::Changed => self.is_significant(),
+            Report::All => true,
         }
     }
 

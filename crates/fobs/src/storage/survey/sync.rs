@@ -1,69 +1,9 @@
 //! What `fobs sync` does with an entry: rsync's rules, decided from what is known of both sides, without I/O.
 
-use serde::{Deserialize, Serialize};
-
 use super::choice::Changes;
 use super::itemize::Update;
+use crate::options::sync::{Absent, Compare, Present, SyncRules};
 use crate::storage::record::{Device, Meta, SpecialKind};
-
-/// The rules of a sync. They travel in the request; a member that is missing there is off.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SyncRules {
-    /// What makes two files the same.
-    pub compare: Compare,
-    /// Seconds by which times may differ and count as equal (`--modify-window`).
-    pub modify_window: u32,
-    /// What is done to files that have their name already.
-    pub present: Present,
-    /// What is done to entries that do not exist at the destination.
-    pub absent: Absent,
-    /// Modification times of directories are left (`-O`).
-    pub omit_directory_times: bool,
-    /// Modification times of symbolic links are left (`-J`).
-    pub omit_link_times: bool,
-    /// Directories in the way of something else are removed with all that is in them (`--delete`).
-    pub makes_way: bool,
-}
-
-/// What makes two files of equal size the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Compare {
-    /// Equal modification times.
-    #[default]
-    Time,
-    /// Their size (`--size-only`).
-    Size,
-    /// Equal content (`-c`).
-    Content,
-    /// Nothing: all files are sent (`-I`).
-    Nothing,
-}
-
-/// What is done to files that have their name already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Present {
-    /// They are brought up to date.
-    #[default]
-    Updated,
-    /// Unless they are newer than the source's (`-u`).
-    UpdatedUnlessNewer,
-    /// They are left alone, as is everything but a directory (`--ignore-existing`).
-    Left,
-}
-
-/// What is done to entries that do not exist at the destination.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Absent {
-    /// They are made.
-    #[default]
-    Made,
-    /// They are left out, directories with all that is in them (`--existing`).
-    LeftOut,
-}
 
 /// What of an entry's metadata is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -164,21 +104,31 @@ pub enum Fit {
     Whole,
 }
 
-impl SyncRules {
+/// Decides by the rules of a sync.
+pub trait Decide {
     /// Whether `decide` needs the contents of both files.
-    pub fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
+    fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool;
+
+    /// Decides on an entry.
+    fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes);
+
+    /// What differs from an entry of the same name in a directory of `--link-dest`, by how well it fits.
+    fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes);
+}
+
+impl Decide for SyncRules {
+    fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
         self.compare == Compare::Content
             && wanted.kind == WantedKind::File
             && there.kind == ThereKind::File
             && wanted.size == there.size
     }
 
-    /// Decides on an entry.
-    pub fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
+    fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
         let is_directory = wanted.kind == WantedKind::Directory;
         let there = match there {
             None if self.absent == Absent::LeftOut => return (Action::LeaveOut, Changes::default()),
-            None => return (Action::Send, self.made(wanted, Changes::NEW)),
+            None => return (Action::Send, made(wanted, Changes::NEW)),
             Some(there) => there,
         };
         if self.present == Present::Left && !(is_directory && there.kind == ThereKind::Directory) {
@@ -189,37 +139,36 @@ impl SyncRules {
                 ThereKind::Directory => Action::SendInPlaceOf,
                 _ => Action::Send,
             };
-            return (action, self.made(wanted, Changes::NEW));
+            return (action, made(wanted, Changes::NEW));
         }
         if wanted.kind == WantedKind::File {
-            if self.present == Present::UpdatedUnlessNewer && self.is_newer(wanted, there) {
+            if self.present == Present::UpdatedUnlessNewer && is_newer(self, wanted, there) {
                 return (Action::LeaveOut, Changes::default());
             }
-            if !self.is_same_file(wanted, there) {
-                let changes = self.differences(wanted, there, kept, Update::Transfer);
+            if !is_same_file(self, wanted, there) {
+                let changes = differences(self, wanted, there, kept, Update::Transfer);
                 let compared = self.compare == Compare::Content;
                 return (Action::Send, changes.and(Changes::CONTENT, compared));
             }
         } else if !same_value(wanted.kind, &there.kind) {
-            let changes = self.differences(wanted, there, kept, Update::Local);
+            let changes = differences(self, wanted, there, kept, Update::Local);
             return (Action::Send, changes.with(Changes::CONTENT));
         }
-        (Action::Keep, self.differences(wanted, there, kept, Update::None))
+        (Action::Keep, differences(self, wanted, there, kept, Update::None))
     }
 
-    /// What differs from an entry of the same name in a directory of `--link-dest`, by how well it fits.
-    pub fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
+    fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
         if !same_type(wanted.kind, &basis.kind) {
             return (Fit::Nothing, Changes::default());
         }
-        let changes = |update| self.differences(wanted, basis, kept, update);
+        let changes = |update| differences(self, wanted, basis, kept, update);
         let is_same = match wanted.kind {
-            WantedKind::File => self.is_same_file(wanted, basis),
+            WantedKind::File => is_same_file(self, wanted, basis),
             _ => same_value(wanted.kind, &basis.kind),
         };
         // As rsync: of a directory the time counts here, even if it is not kept (`-O`).
         let is_directory = wanted.kind == WantedKind::Directory;
-        let is_timed = !is_directory || !kept.times || self.is_same_time(wanted, basis);
+        let is_timed = !is_directory || !kept.times || is_same_time(self, wanted, basis);
         if is_same && is_timed && !changes(Update::None).is_significant() {
             return (Fit::Whole, Changes::BASIS.by(Update::Hardlink));
         }
@@ -232,63 +181,63 @@ impl SyncRules {
             _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
         }
     }
+}
 
-    /// The changes of an entry that is made.
-    fn made(&self, wanted: &Wanted<'_>, changes: Changes) -> Changes {
-        changes.by(match wanted.kind {
-            WantedKind::File => Update::Transfer,
-            _ => Update::Local,
-        })
-    }
+/// The changes of an entry that is made.
+fn made(wanted: &Wanted<'_>, changes: Changes) -> Changes {
+    changes.by(match wanted.kind {
+        WantedKind::File => Update::Transfer,
+        _ => Update::Local,
+    })
+}
 
-    fn differences(&self, wanted: &Wanted<'_>, there: &There, kept: Kept, update: Update) -> Changes {
-        let is_link = matches!(wanted.kind, WantedKind::Symlink(_));
-        let keeps_time = kept.times
-            && match wanted.kind {
-                WantedKind::Directory => !self.omit_directory_times,
-                WantedKind::Symlink(_) => !self.omit_link_times,
-                _ => true,
-            };
-        let time = match (keeps_time, update) {
-            (true, _) if self.is_same_time(wanted, there) => Changes::default(),
-            (true, _) => Changes::TIME,
-            (false, Update::None) => Changes::default(),
-            (false, _) if kept.times => Changes::TIME,
-            (false, _) => Changes::TIME_NOW,
+fn differences(rules: &SyncRules, wanted: &Wanted<'_>, there: &There, kept: Kept, update: Update) -> Changes {
+    let is_link = matches!(wanted.kind, WantedKind::Symlink(_));
+    let keeps_time = kept.times
+        && match wanted.kind {
+            WantedKind::Directory => !rules.omit_directory_times,
+            WantedKind::Symlink(_) => !rules.omit_link_times,
+            _ => true,
         };
-        let is_file = wanted.kind == WantedKind::File;
-        let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
-        Changes::default()
-            .with(time)
-            .and(Changes::SIZE, is_file && wanted.size != there.size)
-            .and(Changes::PERMISSIONS, !is_link && mode_differs)
-            .and(Changes::OWNER, wanted.owner.is_some_and(|owner| owner != there.owner))
-            .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
-            .and(Changes::ACL, there.acl_differs)
-            .and(Changes::XATTRS, there.xattrs_differ)
-            .by(update)
-    }
+    let time = match (keeps_time, update) {
+        (true, _) if is_same_time(rules, wanted, there) => Changes::default(),
+        (true, _) => Changes::TIME,
+        (false, Update::None) => Changes::default(),
+        (false, _) if kept.times => Changes::TIME,
+        (false, _) => Changes::TIME_NOW,
+    };
+    let is_file = wanted.kind == WantedKind::File;
+    let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
+    Changes::default()
+        .with(time)
+        .and(Changes::SIZE, is_file && wanted.size != there.size)
+        .and(Changes::PERMISSIONS, !is_link && mode_differs)
+        .and(Changes::OWNER, wanted.owner.is_some_and(|owner| owner != there.owner))
+        .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
+        .and(Changes::ACL, there.acl_differs)
+        .and(Changes::XATTRS, there.xattrs_differ)
+        .by(update)
+}
 
-    /// rsync's quick check, or what stands in its place.
-    fn is_same_file(&self, wanted: &Wanted<'_>, there: &There) -> bool {
-        wanted.size == there.size
-            && match self.compare {
-                Compare::Content => wanted.checksum.is_some() && wanted.checksum == there.checksum,
-                Compare::Size => true,
-                Compare::Nothing => false,
-                Compare::Time => self.is_same_time(wanted, there),
-            }
-    }
+/// rsync's quick check, or what stands in its place.
+fn is_same_file(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    wanted.size == there.size
+        && match rules.compare {
+            Compare::Content => wanted.checksum.is_some() && wanted.checksum == there.checksum,
+            Compare::Size => true,
+            Compare::Nothing => false,
+            Compare::Time => is_same_time(rules, wanted, there),
+        }
+}
 
-    /// As rsync compares times: whole seconds.
-    fn is_same_time(&self, wanted: &Wanted<'_>, there: &There) -> bool {
-        wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(self.modify_window)
-    }
+/// As rsync compares times: whole seconds.
+fn is_same_time(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(rules.modify_window)
+}
 
-    fn is_newer(&self, wanted: &Wanted<'_>, there: &There) -> bool {
-        let ahead = wanted.meta.mtime_s.saturating_sub(there.meta.mtime_s);
-        ahead < i64::from(self.modify_window)
-    }
+fn is_newer(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    let ahead = wanted.meta.mtime_s.saturating_sub(there.meta.mtime_s);
+    ahead < i64::from(rules.modify_window)
 }
 
 /// Whether both are files, directories and so on.

@@ -15,12 +15,12 @@ use super::itemize::{ItemKind, Update};
 use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
 use super::stays::Durability;
-use super::sync::{Absent, Action, Kept, Present, There, ThereKind, Wanted, WantedKind};
+use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::error::Error;
 use crate::name::Component;
 use crate::name::ours::is_journal;
-use crate::options::sync::SyncOptions;
+use crate::options::sync::{Absent, Compare, Present, SyncOptions};
 use crate::options::{Overwrite, Privileges};
 use crate::storage::Item;
 use crate::storage::at::{self, open_beneath};
@@ -134,7 +134,7 @@ impl Target {
 
     /// Whether contents are compared.
     pub(super) fn reads_contents(&self) -> bool {
-        self.options.rules.compare == super::sync::Compare::Content
+        self.options.rules.compare == Compare::Content
     }
 
     /// What made way since the last call.
@@ -179,7 +179,7 @@ impl Target {
 
     /// The item to report for a row, if the report wants it.
     pub(super) fn item(&self, row: &Row, choice: &Choice) -> Option<Item> {
-        self.options.report.wants(choice.changes).then(|| item(row, choice.changes))?
+        choice.changes.is_reported(self.options.report).then(|| item(row, choice.changes))?
     }
 
     fn left_out(&self) -> bool {

@@ -66,7 +66,7 @@ fn names_and_rules_that_do_not_fit_are_refused() {
     for at in 0..5000 {
         filter.add_rule(format!("- x{at}").as_bytes(), &mut |_| unreachable!()).expect("a rule");
     }
-    let rules = SyncOptions { filter, ..SyncOptions::default() };
+    let rules = SyncOptions { filter: filter.rules(), ..SyncOptions::default() };
     for (options, what) in [(names, "the names of --files-from"), (rules, "the filter rules")] {
         let error =
             with(top.path(), Some(options.clone()), &MemoryBudget::of(512 << 10)).err().expect("too many");
@@ -112,9 +112,9 @@ fn rules_that_take_too_much_work_end_the_transfer() {
         let rule = format!("- {}[x{}]", "*a*b?".repeat(9), char::from_u32(0x4e00 + at).expect("a letter"));
         different.add_rule(rule.as_bytes(), &mut |_| unreachable!()).expect("a rule");
     }
-    let cheap = SyncOptions { filter, ..SyncOptions::default() };
+    let cheap = SyncOptions { filter: filter.rules(), ..SyncOptions::default() };
     assert!(failures(with(top.path(), Some(cheap), &MemoryBudget::default()).expect("room")).is_ok());
-    let costly = SyncOptions { filter: different, ..SyncOptions::default() };
+    let costly = SyncOptions { filter: different.rules(), ..SyncOptions::default() };
     let source = with(top.path(), Some(costly), &MemoryBudget::default()).expect("room");
     let error = failures(source).expect_err("it is too much");
     assert!(error.kind == ErrorKind::Usage && error.message.contains("take too much work"), "{error}");

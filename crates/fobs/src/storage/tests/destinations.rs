@@ -1,5 +1,6 @@
 //! Destination paths, modes and times.
 
+use crate::options::Preserve;
 use std::ffi::OsStr;
 use std::fs::{self, File, FileTimes};
 use std::os::fd::OwnedFd;

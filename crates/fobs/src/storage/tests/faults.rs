@@ -1,5 +1,6 @@
 //! Faults of sources and destinations: each ends in a clear error for its path, and nothing else is lost.
 
+use crate::options::Preserve;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;

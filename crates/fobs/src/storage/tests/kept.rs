@@ -1,5 +1,6 @@
 //! What copies keep beside content, where they are asked to.
 
+use crate::options::{Chmod, Preserve, SymbolicLinks, Unkept};
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, lchown, symlink};
 use std::os::unix::net::UnixListener;

@@ -1,5 +1,6 @@
 //! What a client may give files through a process that could give more.
 
+use crate::options::{Preserve, Unkept};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, lchown};
 use std::path::Path;

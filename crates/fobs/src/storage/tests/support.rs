@@ -1,5 +1,6 @@
 //! Shared by the storage tests.
 
+use crate::options::Preserve;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};

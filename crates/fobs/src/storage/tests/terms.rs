@@ -1,5 +1,6 @@
 //! Terms on which a peer's data is stored, against senders that keep to no option of a command.
 
+use crate::options::Preserve;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;

@@ -10,6 +10,7 @@ use super::entry::not_regular;
 use super::{READ, READ_DIRECTORY};
 use crate::event::FileError;
 use crate::name::Component;
+use crate::shape::SourceShape;
 use crate::storage::at;
 use crate::storage::beneath::{Base, kind, sentence};
 use crate::storage::destination::HOLD_DIRECTORY;
@@ -132,6 +133,14 @@ pub(in crate::storage) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
 /// Whether a source's path means a directory's contents.
 pub fn means_contents(path: &[u8]) -> bool {
     name_in_transfer(path).is_empty()
+}
+
+/// What these sources look like.
+pub fn shape_of(paths: &[Vec<u8>]) -> SourceShape {
+    SourceShape::Paths {
+        count: u32::try_from(paths.len()).unwrap_or(u32::MAX),
+        contents: paths.iter().any(|path| means_contents(path)),
+    }
 }
 
 /// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents

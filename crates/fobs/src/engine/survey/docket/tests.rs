@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::options::Preserve;
 use crate::options::Privileges;
 use crate::storage::survey::{Changes, Checksums, Decision};
-use crate::storage::{Base, Preserve, Source, SourceSpec};
+use crate::storage::{Base, Source, SourceSpec};
 
 /// A docket on which the entries of three files and their directory, five rows, are listed.
 fn listed() -> (tempfile::TempDir, Docket) {

@@ -101,7 +101,7 @@ fn rules_that_take_too_much_work_delete_nothing() {
         let rule = format!("- {}[x{}]", "*a?".repeat(8), char::from_u32(0x4e00 + at).expect("a letter"));
         filter.add_rule(rule.as_bytes(), &mut |_| unreachable!()).expect("a rule");
     }
-    let options = SyncOptions { filter, ..SyncOptions::default() };
+    let options = SyncOptions { filter: filter.rules(), ..SyncOptions::default() };
     let mut extraneous = extraneous(top.path(), options, &MemoryBudget::default()).expect("room");
     extraneous.chain.leave_steps(1 << 16);
     extraneous.enter(b"", true);

@@ -1,12 +1,13 @@
 //! What this end finds out about itself.
 
 use super::disk::DiskProbe;
-use super::facts::{HostFacts, InterfaceFacts, SocketFacts};
 use super::speed;
 use crate::cancel::CancelToken;
-use crate::confine::{Errand, Walls, outside};
+use crate::confine::{self, Errand, outside};
 use crate::control::{features, program};
+use crate::host_facts::{HostFacts, InterfaceFacts, SocketFacts};
 use crate::session::udp_options;
+use crate::walls::Walls;
 use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, wait};
 use std::fs;
 use std::io;
@@ -20,6 +21,11 @@ const DATAGRAM: usize = 1000;
 const BURST_WAIT: Duration = Duration::from_millis(200);
 /// Receives taken until the burst is there: one where it is merged.
 const RECEIVES_MAX: usize = BURST;
+
+/// The walls around a session of this process. The first call tries them, in threads that end.
+pub fn walls_here() -> Walls {
+    Walls { landlock: confine::landlock_here(), calls: confine::calls_here() }
+}
 
 /// Examines this end; `peer` is the address of the other one. Takes about a second, or twice as long as one
 /// piece of the probe takes on a slow disk.
@@ -38,7 +44,7 @@ pub(crate) fn examine(peer: Option<IpAddr>, disk: &DiskProbe<'_>, cancel: &Cance
         ciphers,
         hash_bps,
         disk,
-        walls: Some(Walls::here()),
+        walls: Some(walls_here()),
         clock_s: clock_s(),
     }
 }

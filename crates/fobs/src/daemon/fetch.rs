@@ -1,20 +1,20 @@
 //! A daemon that pulls for a client: between two others, which the client need not be (protocol 2.13).
 
-use super::Policy;
 use crate::budget::{Charge, Keeps, MemoryBudget};
 use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner, Task};
 use crate::confine;
-use crate::control::files::{WireEntry, WireKind};
+use crate::control::files::WireEntry;
 use crate::control::message::Bytes;
 use crate::engine::Steering;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventSink, Summary};
 use crate::options::{Carrier, Remote, SignedTicket, TransferOptions};
-use crate::secure::identity::PublicKey;
+use crate::public_key::PublicKey;
 use crate::secure::ticket::Ticket;
+use crate::server::Fetch;
 use crate::session::{open_sink, preserved};
-use crate::storage::{Partial, SinkSpec, SourceShape, client_id, top_names};
+use crate::storage::{Partial, SinkSpec, client_id, shape_of, top_names};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -47,22 +47,19 @@ impl EventSink for Fetched {
             let memory = path.len() + root.len();
             if files.len() < FILES_MAX && kept.grow(memory).and_then(|()| kept.room_in_vec(files, 1)).is_ok()
             {
-                files.push(WireEntry { size: bytes, root: Some(Bytes(root.to_vec())), ..as_entry(path) });
+                files.push(WireEntry {
+                    size: bytes,
+                    root: Some(Bytes(root.to_vec())),
+                    ..WireEntry::named(path)
+                });
             }
         }
     }
 }
 
-/// Pulls what a ticket names into `directory`; returns the files that came. `go_on` is called all the while.
-pub(super) fn run(
-    directory: &[u8],
-    ticket: &SignedTicket,
-    policy: &Policy,
-    identity: PathBuf,
-    client: Option<&PublicKey>,
-    cancel: &CancelToken,
-    go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<Vec<WireEntry>> {
+/// Pulls what a ticket names with the server's own identity; returns the files that came.
+pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>> {
+    let Fetch { directory, ticket, policy, client, cancel, go_on } = asked;
     // Checked here too, so that an altered ticket is refused without a connection to its source.
     Ticket::verify(&ticket.text, &ticket.key, SystemTime::UNIX_EPOCH)?;
     let paths = Ticket::peek(&ticket.text)?.paths();
@@ -81,7 +78,7 @@ pub(super) fn run(
         let spec = SinkSpec {
             base,
             destination: [directory, b"/"].concat(),
-            shape: SourceShape::of(&paths),
+            shape: shape_of(&paths),
             preserve: preserved(None, true),
             privileges,
             terms,
@@ -161,28 +158,4 @@ fn reach(ticket: &SignedTicket, identity: PathBuf) -> (Remote, TransferOptions) 
 
 fn cannot_open(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
-}
-
-/// A key as a message carries it.
-pub(super) fn key_of(bytes: &Bytes) -> Result<PublicKey> {
-    <[u8; 32]>::try_from(bytes.0.as_slice()).map(PublicKey::from_bytes).map_err(|_| {
-        Error::new(ErrorKind::Usage, "a key is of 32 bytes; install the same version on both sides")
-    })
-}
-
-/// An entry that has only a name.
-pub(super) fn as_entry(name: Vec<u8>) -> WireEntry {
-    let kind = WireKind::File;
-    WireEntry {
-        name: Bytes(name),
-        kind,
-        size: 0,
-        mtime_s: 0,
-        mtime_ns: 0,
-        mode: 0,
-        root: None,
-        inode: 0,
-        text: None,
-        leads_to: None,
-    }
 }

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::MODE_BITS;
-
+/// All bits of a mode.
+const MODE_BITS: u32 = 0o7777;
 /// Permission to execute, for everybody.
 const EXECUTE: u32 = 0o111;
 const SETUID: u32 = 0o4000;

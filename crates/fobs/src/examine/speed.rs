@@ -1,6 +1,6 @@
 //! How fast one core of this host seals and hashes.
 
-use super::facts::CipherSpeed;
+use crate::host_facts::CipherSpeed;
 use crate::secure::datagram::{Cipher, Direction, TAG_LEN};
 use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use std::hint::black_box;

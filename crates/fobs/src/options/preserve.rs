@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::chmod::Chmod;
-use crate::storage::record::SpecialKind;
+use crate::special::SpecialKind;
 
 /// What is kept, and how. By default what `cp` keeps: permissions less the umask, and symbolic links. Both
 /// sides must have the same, so it travels in the request; a member that is missing there is off.
@@ -94,12 +94,12 @@ impl Preserve {
     }
 
     /// Whether entries have an `Attributes` record.
-    pub(in crate::storage) fn has_attributes(&self) -> bool {
+    pub(crate) fn has_attributes(&self) -> bool {
         self.owner || self.group || self.xattrs || self.acls
     }
 
     /// Whether such things are kept.
-    pub(in crate::storage) fn keeps(&self, kind: SpecialKind) -> bool {
+    pub(crate) fn keeps(&self, kind: SpecialKind) -> bool {
         if kind.is_device() { self.devices } else { self.specials }
     }
 

@@ -1,7 +1,7 @@
 //! How fast the disk at a directory is: a file without a name is written, synced and read.
 
-use super::facts::{DiskFacts, DiskSpeed};
 use crate::cancel::CancelToken;
+use crate::host_facts::{DiskFacts, DiskSpeed};
 use crate::storage::{Base, scratch_file, show_path};
 use rustix::fs::{Advice, fadvise, fdatasync, fstatvfs};
 use rustix::io::{Errno, pread, pwrite};

@@ -260,12 +260,12 @@ pub struct Work {
 
 impl SenderSample {
     /// Whether it is of a later session than `earlier`: each counts from its own beginning.
-    pub(super) fn is_anew(&self, earlier: &SenderSample) -> bool {
+    pub(crate) fn is_anew(&self, earlier: &SenderSample) -> bool {
         self.time_us < earlier.time_us || self.packets_sent < earlier.packets_sent
     }
 
     /// What this session and earlier ones did. Members that are not counters keep their newest value.
-    pub(super) fn after(&self, earlier: &SenderSample) -> SenderSample {
+    pub(crate) fn after(&self, earlier: &SenderSample) -> SenderSample {
         let a = u64::saturating_add;
         let mut waits = self.waits;
         Wait::ALL.into_iter().for_each(|wait| waits.add_us(wait, earlier.waits.us(wait)));
@@ -292,7 +292,7 @@ impl SenderSample {
     }
 
     /// A part of what happened between two samples: this share of the time, and this of what data moved.
-    pub(super) fn part(&self, of_time: f64, of_data: f64) -> SenderSample {
+    pub(crate) fn part(&self, of_time: f64, of_data: f64) -> SenderSample {
         let time = |us: u64| (us as f64 * of_time) as u64;
         let data = |count: u64| (count as f64 * of_data) as u64;
         let mut waits = SenderWaits::default();
@@ -356,7 +356,7 @@ impl SenderSample {
 
 impl SenderSample {
     /// Bytes that reached the receiver, in datagrams and in frames.
-    pub(super) fn bytes_delivered(&self) -> u64 {
+    pub(crate) fn bytes_delivered(&self) -> u64 {
         self.bytes_acked.saturating_add(self.bytes_frames_delivered)
     }
 }
@@ -382,12 +382,12 @@ impl StreamsSample {
 
 impl ReceiverSample {
     /// As [`SenderSample::is_anew`].
-    pub(super) fn is_anew(&self, earlier: &ReceiverSample) -> bool {
+    pub(crate) fn is_anew(&self, earlier: &ReceiverSample) -> bool {
         self.time_us < earlier.time_us || self.packets < earlier.packets
     }
 
     /// As [`SenderSample::after`]. What the host drops is counted from its start, not from the session's.
-    pub(super) fn after(&self, earlier: &ReceiverSample) -> ReceiverSample {
+    pub(crate) fn after(&self, earlier: &ReceiverSample) -> ReceiverSample {
         let a = u64::saturating_add;
         ReceiverSample {
             time_us: a(self.time_us, earlier.time_us),
