@@ -34,7 +34,7 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
 	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p fobs-sim --features long
-	$(CARGO) test --locked -p fobs --features long
+	$(CARGO) test --locked -p fobs-store -p fobs-filter -p fobs-daemon --features fobs-store/long,fobs-filter/long,fobs-daemon/long
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
 	scripts/test-python-long.sh
@@ -72,7 +72,7 @@ crash: build lab ## kill either side of real copies 300 times, go on with them, 
 
 .PHONY: hostile
 hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (10 minutes and the build)
-	$(CARGO) build --release --locked -p fobs --features hostile --example hostile
+	$(CARGO) build --release --locked -p fobs-daemon --features hostile --example hostile
 	$(LAB) hostile --fobs $(FOBS)
 
 .PHONY: msrv
@@ -90,7 +90,7 @@ bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes a
 	$(MAKE) lab
 	$(LAB) bench --preflight
 	$(MAKE) build
-	$(CARGO) build --release --locked -p fobs --example ceiling
+	$(CARGO) build --release --locked -p fobs-daemon --example ceiling
 	$(LAB) bench --fobs $(FOBS) --ceiling $(TARGET)/release/examples/ceiling \
 		--out $(TARGET)/bench/$$(date -u +%Y%m%dT%H%M%SZ).jsonl
 

@@ -1,6 +1,6 @@
 //! The log of `fobs serve` on standard error: a sentence a line, or with `--log-json` an object a line.
 //!
-//! What is said stands in the library ([`fobs::Server`]); here it is only written.
+//! What is said stands in the library ([`fobs_daemon::Server`]); here it is only written.
 
 use std::fmt::{self, Debug};
 use std::io;

@@ -145,7 +145,7 @@ fn copy(args: &CpArgs, caller: Caller) -> u8 {
         (code, Err(error), Caller::User) => {
             output::complain(error);
             if let (ErrorKind::Ssh | ErrorKind::Connect | ErrorKind::Usage, Some(hint)) =
-                (error.kind, location::mistaken(&args.paths))
+                (error.kind, location::mistaken(&args.paths, |name| std::fs::symlink_metadata(name).is_ok()))
             {
                 output::note(&hint);
             }

@@ -1,6 +1,7 @@
 //! `fobs serve`: the daemon, its log and its signals.
 
-use fobs::{CancelToken, Error, ErrorKind, Result, Server};
+use fobs::{CancelToken, Error, ErrorKind, Result};
+use fobs_daemon::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::ServeArgs;

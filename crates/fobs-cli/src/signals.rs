@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::thread;
 
-use fobs::{CancelToken, Error, ErrorKind, Result, ServerHandle};
+use fobs::{CancelToken, Error, ErrorKind, Result};
+use fobs_daemon::ServerHandle;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};

@@ -5,7 +5,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-use fobs::{Error, ErrorKind, Result, ServerHandle};
+use fobs::{Error, ErrorKind, Result};
+use fobs_daemon::ServerHandle;
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
 use sd_notify::NotifyState;

@@ -378,7 +378,7 @@ fn keygen_prints_the_public_key_and_the_file() {
 #[test]
 fn help_of_the_servers_lists_every_right() {
     let serve = printed(&["serve", "--help"]);
-    for (option, _) in fobs::options::key_options() {
+    for (option, _) in fobs::key_options() {
         assert!(serve.contains(option), "fobs serve --help lacks {option}");
     }
     let server = flags_in_help(&printed(&["server", "--help"]));

@@ -6,24 +6,26 @@
 //! | [`udp`] | send bursts (GSO), receive batches (GRO, `recvmmsg`), ECN, arrival timestamps, drop counters |
 //! | [`wait`](mod@wait) | sleep until a socket is ready, another thread wakes us, or a timeout |
 //! | [`clock`] | monotonic nanoseconds, timer slack |
+//! | [`confine`] | the walls that the kernel keeps around a session: Landlock, seccomp |
 //! | [`host_drops`] | packets that this host drops before they reach a socket |
 //! | [`interface`] | frame size, line rate and offloads of the interface towards a peer |
 //! | [`page_buffer`] | large buffers on huge pages |
 //! | [`signal`] | writes that raise no SIGPIPE |
 //! | [`sock_diag`] | TCP connections of other processes |
-//! | [`tcp`] | a connection begun and not waited for, what limits a TCP connection, and how little waits unsent in it |
+//! | [`tcp`] | a connection that is not waited for, what limits it, and how little waits unsent in it |
 //! | [`thread`] | CPU, priority and scheduler hints of a thread |
 //! | [`usage`] | CPU time and memory of this process and its threads |
 //!
-//! Deliberately absent: packets, objects, pacing, retries, threads, files. The caller decides; this crate
-//! makes the system calls and reports their results. It is the only crate with `unsafe` code; each block
-//! states why it is sound. Where rustix has a safe wrapper, we use it.
+//! Deliberately absent: packets, objects, pacing, retries, files, and threads but those that enter a domain.
+//! The caller decides; this crate makes the system calls and reports their results. It is the only crate with
+//! `unsafe` code; each block states why it is sound. Where rustix has a safe wrapper, we use it.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("fobs-sys speaks to the Linux kernel only");
 
 pub mod allocator;
 pub mod clock;
+pub mod confine;
 pub mod host_drops;
 pub mod interface;
 pub mod page_buffer;

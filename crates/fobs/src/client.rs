@@ -6,7 +6,7 @@ mod dial;
 mod direct;
 mod ends;
 mod files;
-pub(crate) mod line;
+pub mod line;
 mod link;
 mod persist;
 pub(crate) mod probe;
@@ -14,30 +14,31 @@ mod request;
 mod resume;
 mod streams;
 
-use crate::cancel::{CancelHook, CancelToken};
-use crate::confine::{self, Domain};
-use crate::control::message::{Hello, Open, PathRole, Reuse, STEER};
-use crate::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
-use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Summary};
-use crate::history::RememberedPath;
-use crate::lessons::Lessons;
-use crate::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
-use crate::secure::datagram::{Cipher, Direction};
 use crate::session::{
     check_bases, checksums, cp_rules, pursuit, receiver_config, sender_config, sending_of, summary,
     sync_checksums,
 };
-use crate::storage::survey::Compare;
-use crate::storage::{Sink, Source};
 pub(crate) use copy::copy;
 use copy::expands;
 use direct::{COPY_ROOM, copy_may_be_direct, object_of};
 pub(crate) use ends::{check, make_sink, make_source, sender_options};
+use fobs_channel::control::{ChannelLane, ControlChannel, ControlWriter, DoorMailbox, ssh};
+use fobs_channel::secure::datagram::{Cipher, Direction};
+use fobs_engine::memory::history::RememberedPath;
+use fobs_engine::memory::lessons::Lessons;
+use fobs_engine::{ReceiveJob, RemedyPolicy, Reporter, SendJob, Throttle, tell_abort};
+use fobs_model::cancel::{CancelHook, CancelToken};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::message::{Hello, Open, PathRole, Reuse, STEER};
+use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::chunks_within;
+use fobs_store::survey::Compare;
+use fobs_store::{Sink, Source};
+use fobs_sys::confine;
+use fobs_sys::confine::Domain;
 use persist::{Course, Start};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -138,7 +139,7 @@ impl Client<'_> {
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
-        let outcome = engine::send(job)
+        let outcome = fobs_engine::send(job)
             .map_err(|error| blame(error, self.ssh.as_ref(), self.cancel))
             .inspect_err(|error| tell_abort(&self.channel.writer, error));
         hang_up(&self.channel.writer, self.ssh);
@@ -204,7 +205,7 @@ impl Client<'_> {
             peer_name: self.channel.peer.description,
             ports: link::ports_of(&accept),
         };
-        let receive = || engine::receive(job);
+        let receive = || fobs_engine::receive(job);
         let outcome = confine::within(domain, "fobs-receive", receive)
             .map_err(Error::internal)
             .and_then(|outcome| outcome)

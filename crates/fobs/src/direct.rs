@@ -1,15 +1,15 @@
 //! Objects of one small chunk, which travel in the messages of the control channel (protocol 2.8): a round
 //! trip instead of three, and no socket. What is filled, verified and stored is the chunk of any transfer.
 
-use crate::cancel::CancelToken;
-use crate::confine::{Errand, outside};
-use crate::control::message::Complete;
-use crate::engine::{Reporter, Throttle};
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::FileError;
-use crate::storage::{
+use fobs_engine::{Reporter, Throttle};
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::FileError;
+use fobs_model::message::Complete;
+use fobs_store::{
     CHUNK_LEN_MAX, Closing, FileDone, Sink, SinkEvent, SinkSummary, Source, VerifyError, verify,
 };
+use fobs_sys::confine::{Errand, outside};
 
 /// Most file data of such an object, bytes. In base64 it is 87 kB, three flights of a TCP connection that
 /// begins anew (RFC 6928); more goes faster over UDP.
@@ -18,11 +18,11 @@ pub(crate) const DIRECT_DATA_MAX: usize = 64 << 10;
 /// only where it may read one more.
 const ASKED: usize = 2 * DIRECT_DATA_MAX;
 /// Longest chunk, bytes: beside the data, records of two hundred small files, or some attributes.
-pub(crate) const DIRECT_LEN_MAX: usize = DIRECT_DATA_MAX + (16 << 10);
+pub const DIRECT_LEN_MAX: usize = DIRECT_DATA_MAX + (16 << 10);
 
 /// An object in one chunk.
-pub(crate) struct Filled {
-    pub(crate) chunk: Vec<u8>,
+pub struct Filled {
+    pub chunk: Vec<u8>,
     pub(crate) files: Vec<FileDone>,
     pub(crate) failures: Vec<FileError>,
     pub(crate) data_bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Filled {
 
 impl Filled {
     /// Reads a source, if all of it fits in `room` bytes. Else the source is of no use any more.
-    pub(crate) fn all_of(mut source: Source, room: usize) -> Result<Option<Filled>> {
+    pub fn all_of(mut source: Source, room: usize) -> Result<Option<Filled>> {
         // Zeroed by the kernel as far as it is touched.
         let mut chunk = vec![0; CHUNK_LEN_MAX];
         let filled = source.next_chunk(&mut chunk, ASKED)?;
@@ -51,7 +51,7 @@ impl Filled {
     }
 
     /// The root, hex.
-    pub(crate) fn root(&self) -> String {
+    pub fn root(&self) -> String {
         hex(&self.root)
     }
 

@@ -1,8 +1,9 @@
 //! Moves large data sets between hosts over encrypted UDP, verifies every byte, and explains what limited the
 //! speed.
 //!
-//! A [`Transfer`] copies files between this host and another one; a [`Server`] answers transfers of other
-//! hosts. Any number of both may run in one process, each in threads of its own and cancelled on its own.
+//! A [`Transfer`] copies files between this host and another one; a server (`fobs-daemon`) answers transfers
+//! of other hosts. Any number of both may run in one process, each in threads of its own and cancelled on its
+//! own.
 //!
 //! ```no_run
 //! use fobs::{Carrier, Event, Location, Remote, Transfer, TransferOptions};
@@ -34,120 +35,64 @@
 //! # }
 //! ```
 //!
-//! The example `copy` (`cargo run -p fobs --example copy`) has a server and a transfer in one process.
-//!
 //! ```text
-//!   transfer                 the handle of a transfer
-//!   object/                  many transfers over one session, from and to memory
-//!   listing                  files at the server, by name
-//!   direct                   small objects in the messages of the control channel
-//!   client, server, daemon   the two ends of a session, and the listener
-//!   session                  what both ends have in common
-//!   door/                    where the TCP streams of a session come from
-//!   clean                    removing what interrupted transfers left
-//!   location                 sources and destinations as text
-//!   cancel                   the token that cancels a transfer or a server
-//!   control/                 the control channel: messages over ssh or TLS
-//!   secure/                  keys of users and hosts, and of packets
-//!   name/                    names that come from outside, as types
-//!   storage/                 files to chunks and chunks to files
-//!   state, history, lessons  what is kept between transfers: paths to peers, and losses of known cause
-//! doctor/                  what will limit a transfer: facts of both ends and of the path, findings, verdict
-//!   explain/                 why a transfer was slow: samples of both ends, time budget, verdict
-//!   engine/                  threads that drive the machines of `fobs-proto` over `fobs-sys`
+//!   transfer         the handle of a transfer
+//!   object/          many transfers over one session, from and to memory; files at the server by name
+//!   client, server   the two ends of a session; session is what both have in common
+//!   direct           small objects in the messages of the control channel
+//!   restrict         what `fobs server --restrict` allows
+//!   examine/         what an end finds out of itself
+//!   doctor/          what will limit a transfer: facts of both ends and of the path, findings, verdict
+//!   watch/           programs of another make, recorded as a transfer of ours is
 //! ```
+//!
+//! What a request is, is in `fobs-model`; how files become chunks, in `fobs-store`; how messages travel, in
+//! `fobs-channel`; what drives packets and streams, in `fobs-engine`. What is public here without a line of
+//! documentation of its own is for the daemon, which listens where this crate only answers.
 
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-extern crate self as fobs;
-
-#[cfg(any(test, feature = "fuzzing"))]
-#[doc(hidden)]
-pub mod fuzzing;
-#[cfg(any(test, feature = "hostile"))]
-#[doc(hidden)]
-pub mod hostile;
-
-pub mod cause;
-pub mod clean;
 pub mod doctor;
-pub mod error;
-pub mod event;
-pub mod explain;
-pub mod location;
-pub mod mode;
-pub mod options;
-pub mod route;
+pub mod watch;
 
-mod budget;
-mod cancel;
-mod client;
-mod confine;
-mod control;
-mod daemon;
-mod direct;
-mod direction;
-mod door;
-mod engine;
-mod examine;
-mod filter_rules;
-mod history;
-mod host_facts;
-mod keygen;
-mod lessons;
-mod listing;
-mod measured;
-mod name;
+#[doc(hidden)]
+pub mod client;
+#[doc(hidden)]
+pub mod direct;
+#[doc(hidden)]
+pub mod examine;
 mod object;
-mod program;
-mod public_key;
-mod restrict;
-mod rights;
-mod sample;
-mod secure;
-mod server;
-mod session;
-mod shape;
-mod special;
-mod state;
-mod steer;
-mod storage;
-mod text;
+#[doc(hidden)]
+pub mod restrict;
+#[doc(hidden)]
+pub mod server;
+#[doc(hidden)]
+pub mod session;
 mod transfer;
-mod walls;
 
-#[cfg(test)]
-#[path = "../tests/served/mod.rs"]
-mod served;
-#[cfg(test)]
-mod tests;
-
-pub use cancel::CancelToken;
-pub use control::ssh::{FarRequest, copy_between};
-pub use daemon::{Server, ServerHandle, serve};
-pub use engine::Steering;
-pub use error::{Error, ErrorKind, Result};
-pub use event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
 pub use examine::walls_here;
-pub use explain::{Explanation, Recorder};
-pub use keygen::{KeygenOutcome, comment_here, keygen, show_key};
-pub use listing::{Entry, EntryKind, FileStamp, Link};
-pub use name::{BackupSuffix, BadName, RelPath};
-pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
-pub use options::{
-    Access, AddressFamily, Carrier, CongestionControl, JudgeMethod, Location, NewKeys, Priority, Privileges,
-    PushBinary, Remote, Restriction, Rights, ServeOptions, SignedTicket, SshOptions, SshWords,
-    TransferOptions,
+pub use fobs_channel::control::ssh::{FarRequest, copy_between};
+pub use fobs_channel::keygen::{KeygenOutcome, comment_here, keygen, show_key};
+pub use fobs_channel::program::program_hash;
+pub use fobs_channel::secure::authorized_keys::key_options;
+pub use fobs_engine::Steering;
+pub use fobs_explain as explain;
+pub use fobs_explain::{Explanation, Recorder};
+pub use fobs_filter as filter;
+pub use fobs_model::cancel::CancelToken;
+pub use fobs_model::error::{Error, ErrorKind, Result};
+pub use fobs_model::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
+pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
+pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
+pub use fobs_model::options::{
+    Access, AddressFamily, Carrier, Chmod, CongestionControl, FileSystems, IdMapping, JudgeMethod, Location,
+    NewKeys, Preserve, Priority, Privileges, PushBinary, Remote, Restriction, Rights, ServeOptions,
+    SignedTicket, SshOptions, SshWords, SymbolicLinks, TransferOptions, Unkept,
 };
-pub use options::{Chmod, FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
-pub use program::program_hash;
-pub use public_key::PublicKey;
-pub use secure::authorized_keys::key_options;
+pub use fobs_model::public_key::PublicKey;
+pub use fobs_model::walls::Walls;
+pub use fobs_model::{cause, error, event, location, mode, options, route};
+pub use fobs_store::{clean, create_named, expand_here, open_named, pieces};
+pub use object::{Call, HashedFile, Onto, Session, SessionBuilder};
 pub use server::{StdioError, serve_stdio};
-pub use storage::expand_here;
-pub use storage::filter;
-pub use storage::pieces;
-pub use storage::{create_named, open_named};
 pub use transfer::{Transfer, TransferBuilder};
-pub use walls::Walls;

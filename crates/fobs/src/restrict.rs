@@ -1,9 +1,9 @@
 //! `fobs server --restrict DIR`: a session over ssh that sees one directory, as `command=` of a key in sshd's
 //! authorized_keys runs it.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Restriction, Rights};
-use crate::storage::{Base, Links};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::options::{Restriction, Rights};
+use fobs_store::{Base, Links};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -25,13 +25,13 @@ pub(crate) fn restricted(restriction: &Restriction) -> Result<Base> {
 
 /// What a key with these rights sees of a root. No link leads out: the kernel resolves every path beneath the
 /// directory. A right to a subtree is checked by name, so none may lead elsewhere.
-pub(crate) fn beneath(root: OwnedFd, rights: &Rights) -> Base {
+pub fn beneath(root: OwnedFd, rights: &Rights) -> Base {
     let links = if rights.paths().is_empty() { Links::Inside } else { Links::Refuse };
     Base::Beneath { root, links }
 }
 
 /// A directory that is served.
-pub(crate) fn open_root(path: &Path) -> Result<OwnedFd> {
+pub fn open_root(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
         let message =
@@ -51,7 +51,7 @@ fn check_command(over_ssh: bool, asked: Option<&str>) -> Result<()> {
         }
         Some(command) if is_server(command) => Ok(()),
         Some(command) => {
-            let shown = crate::text::printable(command, COMMAND_CHARS_MAX);
+            let shown = fobs_model::text::printable(command, COMMAND_CHARS_MAX);
             denied(format!(
                 "this key may run only 'fobs server' here, not '{shown}': use it with fobs, or use another key"
             ))

@@ -5,46 +5,44 @@ mod files;
 mod grant;
 mod host;
 mod kept;
-pub(crate) mod login;
+pub mod login;
 mod opened;
 mod reach;
 mod request;
 mod stores;
 mod streams;
 
-pub(crate) use files::Answered;
+pub use files::Answered;
 use grant::{Granted, accept, grant};
-pub(crate) use host::{Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
+pub use host::{Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
-pub(crate) use opened::{Opened, open_session};
-pub(crate) use reach::Reach;
+pub use opened::{Opened, open_session};
+pub use reach::Reach;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
-pub(crate) use request::{Wanted, Work};
+pub use request::{Wanted, Work};
 use stores::{push_sink, source_of};
-pub(crate) use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
+pub use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
 
-use crate::budget::MemoryBudget;
-use crate::cancel::CancelToken;
-use crate::control::ControlChannel;
-use crate::control::message::{Accept, Hello, Message, Open, Sending};
-use crate::direction::TransferDirection;
-use crate::engine::{
-    self, Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle,
-};
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::EventSink;
 use crate::examine::{DiskProbe, Zeros, examine};
-use crate::history::RememberedPath;
-use crate::host_facts::HostFacts;
-use crate::lessons::Lessons;
-use crate::options::{Privileges, Stamps};
-use crate::rights::{Needs, Permit};
 use crate::session::{
     check_bases, checksums, cp_rules, preserved, pursuit, receiver_config, sender_config, sync_checksums,
 };
-use crate::storage::survey::Compare;
-use crate::storage::{Base, Source};
-use crate::text::sane;
+use fobs_channel::control::ControlChannel;
+use fobs_engine::memory::history::RememberedPath;
+use fobs_engine::memory::lessons::Lessons;
+use fobs_engine::{Clock, Endurance, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle};
+use fobs_model::budget::MemoryBudget;
+use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::EventSink;
+use fobs_model::host_facts::HostFacts;
+use fobs_model::message::{Accept, Hello, Message, Open, Sending};
+use fobs_model::options::{Privileges, Stamps};
+use fobs_model::rights::{Needs, Permit};
+use fobs_model::text::sane;
+use fobs_store::survey::Compare;
+use fobs_store::{Base, Source};
 use rustix::process::geteuid;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -57,33 +55,33 @@ const OUR_STAMPS: &str = "the server gives what it stores its own time, and perm
                           of this key leave it no choice of them";
 
 /// What a client may do, and where the server binds.
-pub(crate) struct Policy {
-    pub(crate) base: Base,
-    pub(crate) permit: Permit,
+pub struct Policy {
+    pub base: Base,
+    pub permit: Permit,
     /// What tells restricted logins of one user apart; else empty.
-    pub(crate) within: Vec<u8>,
+    pub within: Vec<u8>,
     /// Where UDP sockets are bound.
-    pub(crate) udp_ip: IpAddr,
-    pub(crate) udp_ports: (u16, u16),
+    pub udp_ip: IpAddr,
+    pub udp_ports: (u16, u16),
     /// How streams over TCP get in.
-    pub(crate) streams: StreamEntrance,
+    pub streams: StreamEntrance,
     /// Addresses of this host to offer beside the one that the client connected to.
-    pub(crate) addresses: Vec<String>,
+    pub addresses: Vec<String>,
     /// The client's address where the channel does not know it (SSH).
-    pub(crate) client: Option<IpAddr>,
+    pub client: Option<IpAddr>,
     /// What the session may move at most, with others of its key.
-    pub(crate) throttle: Throttle,
+    pub throttle: Throttle,
     /// Most file bytes that a pull may have.
-    pub(crate) size_max: Option<u64>,
+    pub size_max: Option<u64>,
     /// What the transfer may keep.
-    pub(crate) budget: MemoryBudget,
+    pub budget: MemoryBudget,
     /// Receives the session's events; its client shows its own.
-    pub(crate) events: Arc<dyn EventSink>,
+    pub events: Arc<dyn EventSink>,
 }
 
 impl Policy {
     /// What paths are relative to, for one more use.
-    pub(crate) fn base_again(&self) -> Result<Base> {
+    pub fn base_again(&self) -> Result<Base> {
         self.base.try_clone().map_err(|error| {
             Error::new(ErrorKind::FileIo, format!("the server cannot open its root: {error}"))
         })
@@ -195,7 +193,7 @@ fn receive_push(
     if stamps_are_ours {
         reporter.notice_here(OUR_STAMPS.to_owned());
     }
-    let outcome = engine::receive(ReceiveJob {
+    let outcome = fobs_engine::receive(ReceiveJob {
         link,
         streams,
         sink,
@@ -252,7 +250,7 @@ fn send_pull(
     link.clock = Clock::start();
     let lessons = Lessons::of_the_user(&channel.peer);
     let reporter = Reporter::new(policy.events, channel.writer.clone());
-    let outcome = engine::send(SendJob {
+    let outcome = fobs_engine::send(SendJob {
         link,
         streams,
         source,

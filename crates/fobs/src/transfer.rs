@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::cancel::CancelToken;
 use crate::client;
-use crate::engine::Steering;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Progress, Summary};
-use crate::options::{Location, TransferOptions};
+use fobs_engine::Steering;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{Event, EventSink, Progress, Summary};
+use fobs_model::options::{Location, TransferOptions};
 
 /// A transfer that runs in threads of its own. Any number of them may run in one process; each buffers up to
 /// 170 MiB.

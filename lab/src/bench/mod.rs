@@ -200,7 +200,9 @@ impl Ours {
         let found = std::path::absolute(&ceiling).ok().filter(|path| path.is_file());
         let ceiling = found.ok_or_else(|| {
             let path = ceiling.display();
-            format!("there is no {path}: build it with `cargo build --release -p fobs --example ceiling`")
+            format!(
+                "there is no {path}: build it with `cargo build --release -p fobs-daemon --example ceiling`"
+            )
         })?;
         Ok(Ours { fobs, baseline, ceiling })
     }

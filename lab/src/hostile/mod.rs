@@ -130,7 +130,7 @@ fn player(args: &Args) -> Result<PathBuf, String> {
     found.ok_or_else(|| {
         let path = path.display();
         format!(
-            "there is no {path}: build it with `cargo build --release -p fobs --features hostile --example \
+            "there is no {path}: build it with `cargo build --release -p fobs-daemon --features hostile --example \
              hostile`"
         )
     })

@@ -12,9 +12,41 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("fobs-sys", &[]),
     ("fobs-rng", &[]),
     ("fobs-diagnose", &["fobs-proto", "fobs-rng"]),
-    ("fobs", &["fobs-proto", "fobs-sys", "fobs-diagnose"]),
+    ("fobs-model", &["fobs-proto"]),
+    ("fobs-filter", &["fobs-model"]),
+    ("fobs-store", &["fobs-model", "fobs-filter", "fobs-sys"]),
+    ("fobs-channel", &["fobs-model", "fobs-sys"]),
+    ("fobs-explain", &["fobs-model"]),
+    ("fobs-engine", &["fobs-proto", "fobs-diagnose", "fobs-sys", "fobs-model", "fobs-store", "fobs-channel"]),
+    (
+        "fobs",
+        &[
+            "fobs-proto",
+            "fobs-sys",
+            "fobs-model",
+            "fobs-filter",
+            "fobs-store",
+            "fobs-channel",
+            "fobs-explain",
+            "fobs-engine",
+        ],
+    ),
+    (
+        "fobs-daemon",
+        &[
+            "fobs",
+            "fobs-proto",
+            "fobs-sys",
+            "fobs-model",
+            "fobs-filter",
+            "fobs-store",
+            "fobs-channel",
+            "fobs-explain",
+            "fobs-engine",
+        ],
+    ),
     ("fobs-sim", &["fobs-proto", "fobs-diagnose", "fobs-rng"]),
-    ("fobs-cli", &["fobs"]),
+    ("fobs-cli", &["fobs", "fobs-daemon"]),
     ("fobs-lab", &["fobs-proto", "fobs-diagnose", "fobs-sim", "fobs-sys", "fobs-rng"]),
     ("fobs-python", &["fobs"]),
     ("fobs-c", &["fobs"]),
@@ -101,7 +133,7 @@ mod tests {
 
     #[test]
     fn forbidden_edges_are_found_also_indirect_ones() {
-        let good = edges_of(&[("fobs-cli", &["fobs"]), ("fobs", &["fobs-proto", "serde"])]);
+        let good = edges_of(&[("fobs-cli", &["fobs", "fobs-daemon"]), ("fobs", &["fobs-proto", "serde"])]);
         assert_eq!(judge(&good), []);
         let direct = edges_of(&[("fobs-proto", &["fobs-sys"])]);
         assert_eq!(judge(&direct).len(), 1);

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, ValueHint};
-use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS, key_options};
+use fobs::key_options;
+use fobs::options::{DEFAULT_DRAIN, DEFAULT_QUEUE_WAIT, DEFAULT_UDP_PORTS};
 
 use super::rights::RestrictedRights;
 use crate::ports::{Listen, PortRange, parse_listen, parse_metrics, parse_range};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use fobs::explain::Trace;
-use fobs::explain::watch::{LOOK_EVERY, Watch, WatchError};
+use fobs::watch::{LOOK_EVERY, Watch, WatchError};
 use fobs::{Error, ErrorKind, Result};
 use signal_hook::consts::SIGINT;
 

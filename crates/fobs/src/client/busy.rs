@@ -3,15 +3,15 @@
 
 use super::line::Manner;
 use super::persist::{reason, rest};
-use crate::error::{Busy, Error, Result};
-use crate::event::Event;
+use fobs_model::error::{Busy, Error, Result};
+use fobs_model::event::Event;
 use std::time::{Duration, Instant};
 
 /// How long a server that ends connections without a word is tried: what listens there may be no server, and
 /// a person waits to read that.
 const CLOSED_WAIT: Duration = Duration::from_secs(20);
 /// How long a server is tried that says that it is full. It lets a client wait for a session by itself
-/// ([`queue_wait`](crate::ServeOptions::queue_wait)), which is part of this time.
+/// ([`queue_wait`](fobs_model::options::ServeOptions::queue_wait)), which is part of this time.
 const FULL_WAIT: Duration = Duration::from_secs(60);
 /// First pause before another attempt; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
@@ -103,11 +103,11 @@ fn random() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cancel::CancelToken;
-    use crate::engine::Steering;
-    use crate::error::ErrorKind;
-    use crate::event::EventSink;
-    use crate::options::TransferOptions;
+    use fobs_engine::Steering;
+    use fobs_model::cancel::CancelToken;
+    use fobs_model::error::ErrorKind;
+    use fobs_model::event::EventSink;
+    use fobs_model::options::TransferOptions;
     use std::sync::{Arc, Mutex};
     use std::thread;
 

@@ -1,15 +1,16 @@
 //! Reaching the server: the control channel, up to the hellos.
 
 use super::Client;
-use crate::cancel::{CancelHook, CancelToken};
-use crate::confine::{Errand, outside};
-use crate::control::message::{Hello, Message, Reuse, SecretText, TICKETS};
-use crate::control::{self, ControlChannel, ssh, tls};
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink};
-use crate::options::{Carrier, DEFAULT_TCP_PORT, NewKeys, PushBinary, Remote, TransferOptions};
-use crate::secure::identity::{Identity, default_identity_path};
-use crate::secure::known_hosts::{KnownHosts, Pin};
+use fobs_channel::control;
+use fobs_channel::control::{ControlChannel, ssh, tls};
+use fobs_channel::secure::identity::{Identity, default_identity_path};
+use fobs_channel::secure::known_hosts::{KnownHosts, Pin};
+use fobs_model::cancel::{CancelHook, CancelToken};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{Event, EventSink};
+use fobs_model::message::{Hello, Message, Reuse, SecretText, TICKETS};
+use fobs_model::options::{Carrier, DEFAULT_TCP_PORT, NewKeys, PushBinary, Remote, TransferOptions};
+use fobs_sys::confine::{Errand, outside};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;

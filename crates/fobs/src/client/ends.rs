@@ -4,11 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::resume::open_sink;
-use crate::budget::MemoryBudget;
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::{Location, Privileges, Remote, TransferOptions};
 use crate::session::{preserved, sender_config, sending_of, time_until};
-use crate::storage::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::options::{Location, Privileges, Remote, TransferOptions};
+pub use fobs_store::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {

@@ -3,11 +3,11 @@
 use super::busy::outlast;
 use super::hang_up;
 use super::line::{Caller, Line, Manner, Reached, leaves_sound};
-use crate::control::files::FileRequest;
-use crate::control::message::{Bytes, Message};
-use crate::engine::refused;
-use crate::error::{Error, ErrorKind, Result};
-use crate::listing::Entry;
+use fobs_engine::refused;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::listing::Entry;
+use fobs_model::message::files::FileRequest;
+use fobs_model::message::{Bytes, Message};
 use std::time::Instant;
 
 /// Most entries of one answer: a server that sends more than this for one directory is ended. They take

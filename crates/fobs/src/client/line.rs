@@ -5,16 +5,16 @@ use super::direct::{ROOM, may_be_direct};
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
 use super::{Client, Done, hang_up};
-use crate::cancel::{CancelHook, CancelToken};
-use crate::control::message::{ByteRange, Hello, Message, REUSE, Reuse};
-use crate::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
 use crate::direct::Filled;
-use crate::engine::Steering;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Summary};
-use crate::options::{Remote, TransferOptions};
-use crate::secure::identity::PublicKey;
-use crate::storage::{Sink, Source, TransferId};
+use fobs_channel::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
+use fobs_channel::secure::identity::PublicKey;
+use fobs_engine::Steering;
+use fobs_model::cancel::{CancelHook, CancelToken};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::message::{ByteRange, Hello, Message, REUSE, Reuse};
+use fobs_model::options::{Remote, TransferOptions};
+use fobs_store::{Sink, Source, TransferId};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const REST_MAX: Duration = Duration::from_secs(240);
 
 /// What one transfer moves. Sources and sinks are made anew for each attempt.
-pub(crate) enum Task<'t> {
+pub enum Task<'t> {
     Push {
         source: &'t mut dyn FnMut() -> Result<Source>,
         names: Vec<Vec<u8>>,
@@ -75,7 +75,7 @@ impl Task<'_> {
 
 /// How an object is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attempted {
+pub enum Attempted {
     /// With the request, if it is small.
     Direct,
     /// It is known not to be.
@@ -83,10 +83,10 @@ pub(crate) enum Attempted {
 }
 
 /// Who is called, and the connection while there is one.
-pub(crate) struct Caller {
+pub struct Caller {
     pub(crate) remote: Remote,
     /// Whether the server is treated as one that keeps no connection.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) plays_old: bool,
     line: Option<Line>,
 }
@@ -112,18 +112,18 @@ pub(super) struct Line {
 
 /// How a transfer is made.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner<'m> {
-    pub(crate) options: &'m TransferOptions,
-    pub(crate) events: &'m Arc<dyn EventSink>,
-    pub(crate) cancel: &'m CancelToken,
-    pub(crate) steering: &'m Steering,
+pub struct Manner<'m> {
+    pub options: &'m TransferOptions,
+    pub events: &'m Arc<dyn EventSink>,
+    pub cancel: &'m CancelToken,
+    pub steering: &'m Steering,
 }
 
 impl Caller {
-    pub(crate) fn new(remote: Remote) -> Caller {
+    pub fn new(remote: Remote) -> Caller {
         Caller {
             remote,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             plays_old: false,
             line: None,
         }
@@ -146,7 +146,7 @@ impl Caller {
     }
 
     /// Makes one transfer, over as many connections as it needs. Figures come even where files failed.
-    pub(crate) fn run(&mut self, mut task: Task<'_>, manner: Manner<'_>) -> Result<Summary> {
+    pub fn run(&mut self, mut task: Task<'_>, manner: Manner<'_>) -> Result<Summary> {
         let mut course = Course::new(transfer_id(), Remedy::Reconnect);
         course.steering = manner.steering.clone();
         let tell = |interlude: Interlude<'_>| manner.events.event(Event::Notice(interlude.to_string()));
@@ -223,7 +223,7 @@ impl Caller {
     }
 
     fn keeps(&self, hello: &Hello) -> bool {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         if self.plays_old {
             return false;
         }
@@ -252,7 +252,7 @@ impl Caller {
     }
 
     /// Ends the connection, if there is one.
-    pub(crate) fn hang_up(&mut self) {
+    pub fn hang_up(&mut self) {
         if let Some(line) = self.line.take() {
             line.hang_up();
         }

@@ -1,15 +1,15 @@
 //! The client's end of the data plane: where the server's UDP socket is, and the keys.
 
 use super::Client;
-use crate::confine::{Errand, outside};
-use crate::control::message::{Accept, HostPort};
-use crate::engine::{Clock, LinkSetup};
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::AddressFamily;
-use crate::secure::datagram::{Cipher, Direction};
-use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
-use crate::secure::stream_keys::StreamKeys;
 use crate::session::{path_validation, udp_options};
+use fobs_channel::secure::datagram::{Cipher, Direction};
+use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_channel::secure::stream_keys::StreamKeys;
+use fobs_engine::{Clock, LinkSetup};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Accept, HostPort};
+use fobs_model::options::AddressFamily;
+use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{UdpSocket, Waker};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 

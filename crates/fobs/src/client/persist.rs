@@ -5,8 +5,8 @@ mod course;
 
 pub(super) use course::{Course, Start};
 
-use crate::cancel::CancelToken;
-use crate::error::{Error, ErrorKind, Result};
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
 use std::fmt;
 use std::time::{Duration, Instant};
 

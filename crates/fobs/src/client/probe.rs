@@ -4,20 +4,20 @@ use super::busy::outlast;
 use super::line::Manner;
 use super::persist::{Course, Remedy};
 use super::{Client, blame, hang_up, link};
-use crate::cancel::CancelToken;
-use crate::control::message::{Accept, Bytes, DOCTOR, Message, Open, Resuming};
-use crate::direction::TransferDirection;
-use crate::engine::{self, ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{EventSink, Summary};
 use crate::examine::{Nowhere, Zeros, clock_s};
-use crate::history::RememberedPath;
-use crate::host_facts::HostFacts;
-use crate::lessons::Lessons;
-use crate::options::{Remote, TransferOptions};
-use crate::secure::datagram::Direction;
 use crate::session::{receiver_config, sender_config, sending_of, summary};
-use crate::storage::{Sink, Source, SourceShape, TransferId};
+use fobs_channel::secure::datagram::Direction;
+use fobs_engine::memory::history::RememberedPath;
+use fobs_engine::memory::lessons::Lessons;
+use fobs_engine::{ReceiveJob, RemedyPolicy, Reporter, SendJob, Steering, Throttle, tell_abort};
+use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{EventSink, Summary};
+use fobs_model::host_facts::HostFacts;
+use fobs_model::message::{Accept, Bytes, DOCTOR, Message, Open, Resuming};
+use fobs_model::options::{Remote, TransferOptions};
+use fobs_store::{Sink, Source, SourceShape, TransferId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,7 +110,7 @@ impl<'a> Ready<'a> {
         client.started(cipher, cc, &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
-        let outcome = engine::send(SendJob {
+        let outcome = fobs_engine::send(SendJob {
             link,
             // It is UDP that is tried.
             streams: None,
@@ -151,7 +151,7 @@ impl<'a> Ready<'a> {
         client.started(cipher, options.congestion_control.name(), &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
-        let outcome = engine::receive(ReceiveJob {
+        let outcome = fobs_engine::receive(ReceiveJob {
             link,
             streams: None,
             sink: Sink::to_stream(Box::new(Nowhere::new()), SourceShape::Stream)?,
@@ -205,7 +205,7 @@ impl Client<'_> {
                 }
                 // The reason explains more than a failed write.
                 Some(Message::Abort { code, message, busy }) => {
-                    return Err(engine::refused(peer, &code, &message, busy));
+                    return Err(fobs_engine::refused(peer, &code, &message, busy));
                 }
                 Some(_) => {
                     let what = "answered out of turn; install the same version on both sides";

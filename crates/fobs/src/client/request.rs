@@ -1,14 +1,14 @@
 //! The client's request, the server's answer, and what both make: the data plane.
 
 use super::{Client, blame};
-use crate::control::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
-use crate::direction::TransferDirection;
-use crate::engine::streams::StreamSetup;
-use crate::engine::{LinkSetup, refused, tell_abort};
-use crate::error::{Error, ErrorKind, Result};
-use crate::secure::datagram::{Cipher, Direction};
 use crate::session::sending_of;
-use crate::storage::may_stand_for;
+use fobs_channel::secure::datagram::{Cipher, Direction};
+use fobs_engine::streams::StreamSetup;
+use fobs_engine::{LinkSetup, refused, tell_abort};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
+pub use fobs_store::may_stand_for;
 use std::time::Instant;
 
 impl Client<'_> {

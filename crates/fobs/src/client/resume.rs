@@ -1,14 +1,14 @@
 //! What a client does so that an interrupted transfer goes on.
 
 use super::Client;
-use crate::budget::MemoryBudget;
-use crate::control::message::{Resuming, SURVEY, SYNC};
-use crate::engine::Reporter;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::Event;
-use crate::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use crate::session;
-use crate::storage::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
+use fobs_engine::Reporter;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::Event;
+use fobs_model::message::{Resuming, SURVEY, SYNC};
+use fobs_model::options::{Location, Privileges, Remote, Terms, TransferOptions};
+use fobs_store::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 

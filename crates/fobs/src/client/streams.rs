@@ -2,16 +2,16 @@
 
 use super::Client;
 use super::link::candidates;
-use crate::control::message::{Accept, STREAMS};
-use crate::door::{ClientDoor, Dialer, Target};
-use crate::engine::streams::{Allotment, StreamSetup};
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::{StreamAllotment, Transport};
-use crate::secure::datagram::Direction;
-use crate::secure::stream::StreamPass;
-use crate::secure::stream_keys::StreamKeys;
 use crate::server::PORT_OF_THE_CHANNEL;
 use crate::session::{choice_of, sending_of, stream_target, tcp_tuning};
+use fobs_channel::secure::datagram::Direction;
+use fobs_channel::secure::stream::StreamPass;
+use fobs_channel::secure::stream_keys::StreamKeys;
+use fobs_engine::door::{ClientDoor, Dialer, Target};
+pub use fobs_engine::streams::{Allotment, StreamSetup};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Accept, STREAMS};
+use fobs_model::options::{StreamAllotment, Transport};
 
 impl Client<'_> {
     /// Whether to ask for streams; opens the lane if so, because the server may use it as soon as it answers.

@@ -1,9 +1,13 @@
 use super::*;
-use crate::control::tests::pair;
-use crate::served::content;
-use crate::storage::SourceShape;
+use fobs_channel::control::pair::pair;
+use fobs_model::shape::SourceShape;
 use std::io::Cursor;
 use std::sync::Arc;
+
+/// Bytes that differ from place to place.
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251) as u8).collect()
+}
 
 fn filled(data: &[u8]) -> Option<Filled> {
     let source = Source::from_stream(Box::new(Cursor::new(data.to_vec())), false).unwrap();

@@ -1,8 +1,8 @@
 //! What is found out of the path between two ends.
 
-use crate::error::ErrorKind;
-use crate::explain::Explanation;
-pub use crate::host_facts::{CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, SocketFacts};
+use fobs_explain::Explanation;
+use fobs_model::error::ErrorKind;
+pub use fobs_model::host_facts::{CipherSpeed, DiskFacts, DiskSpeed, HostFacts, InterfaceFacts, SocketFacts};
 use serde::Serialize;
 
 /// Everything that was found out.

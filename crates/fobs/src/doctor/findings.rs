@@ -5,10 +5,10 @@ use super::facts::{
     Carried, DiskFacts, Examination, HostFacts, InterfaceFacts, PathFacts, PathOutcome, PeerFacts,
     SocketFacts,
 };
-use crate::explain::LARGER_BUFFER;
-use crate::explain::words::{bytes, percent, rate};
-use crate::options::DEFAULT_UDP_PORTS;
-use crate::walls::Walls;
+use fobs_explain::LARGER_BUFFER;
+use fobs_model::options::DEFAULT_UDP_PORTS;
+use fobs_model::walls::Walls;
+use fobs_model::words::{bytes, percent, rate};
 use serde::Serialize;
 
 /// As long as a busy host may keep a thread off its CPU, seconds: what arrives then must fit the socket

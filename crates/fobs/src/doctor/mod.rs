@@ -27,11 +27,11 @@ pub use verdict::{Bottleneck, Diagnosis, diagnose};
 pub use crate::examine::PROBE_MAX;
 use crate::examine::{DiskProbe, examine};
 
-use crate::cancel::CancelToken;
-use crate::error::Result;
-use crate::event::EventSink;
-use crate::options::{Remote, TransferOptions};
-use crate::storage::Base;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::Result;
+use fobs_model::event::EventSink;
+use fobs_model::options::{Remote, TransferOptions};
+use fobs_store::Base;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Findings and verdicts from injected facts.
 
 use super::*;
-use crate::error::ErrorKind;
-use crate::explain::{Explanation, Recorder, explain};
+use fobs_explain::{Explanation, Recorder, explain};
+use fobs_model::error::ErrorKind;
 
 fn host() -> HostFacts {
     HostFacts {
@@ -178,7 +178,7 @@ fn what_the_kernel_does_not_keep_a_session_to_is_said() {
         (3, "not held: TCP connections, devices, signals", true),
         (0, "seccomp, without Landlock", true),
     ] {
-        let walls = Some(crate::walls::Walls { landlock, calls: true });
+        let walls = Some(fobs_model::walls::Walls { landlock, calls: true });
         let found = findings::findings(&with_peer(HostFacts { walls, ..host() }, carried(1e9, 0), None));
         let of_it: Vec<_> = found.iter().filter(|finding| finding.subject == Subject::Walls).collect();
         let [one] = of_it[..] else { panic!("an older version says nothing of itself: {of_it:?}") };

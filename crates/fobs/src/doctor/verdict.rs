@@ -2,9 +2,9 @@
 
 use super::facts::{Examination, PathFacts, PathOutcome};
 use super::findings::{Finding, Mend, Spot, Subject, findings};
-use crate::error::ErrorKind;
-use crate::explain::words::rate;
-use crate::explain::{FASTER_DESTINATION, FASTER_SOURCE};
+use fobs_explain::{FASTER_DESTINATION, FASTER_SOURCE};
+use fobs_model::error::ErrorKind;
+use fobs_model::words::rate;
 use serde::Serialize;
 
 /// Columns of a finding's name.

@@ -2,13 +2,13 @@
 
 use super::Checkup;
 use super::facts::{Carried, PathFacts, PathOutcome, PeerFacts};
-use crate::cancel::CancelToken;
 use crate::client::probe::{Examined, Probe, Ready};
-use crate::direction::TransferDirection;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::{Event, EventSink, Summary};
-use crate::explain::{Recorder, Trace, explain};
-use crate::options::Remote;
+use fobs_explain::{Recorder, Trace, explain};
+use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::options::Remote;
 use fobs_proto::wire::DATA_OVERHEAD;
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};

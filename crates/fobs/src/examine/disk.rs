@@ -1,8 +1,8 @@
 //! How fast the disk at a directory is: a file without a name is written, synced and read.
 
-use crate::cancel::CancelToken;
-use crate::host_facts::{DiskFacts, DiskSpeed};
-use crate::storage::{Base, scratch_file, show_path};
+use fobs_model::cancel::CancelToken;
+use fobs_model::host_facts::{DiskFacts, DiskSpeed};
+pub use fobs_store::{Base, scratch_file, show_path};
 use rustix::fs::{Advice, fadvise, fdatasync, fstatvfs};
 use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::OwnedFd;

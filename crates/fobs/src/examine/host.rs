@@ -2,12 +2,13 @@
 
 use super::disk::DiskProbe;
 use super::speed;
-use crate::cancel::CancelToken;
-use crate::confine::{self, Errand, outside};
-use crate::control::{features, program};
-use crate::host_facts::{HostFacts, InterfaceFacts, SocketFacts};
 use crate::session::udp_options;
-use crate::walls::Walls;
+use fobs_channel::control::{features, program};
+use fobs_model::cancel::CancelToken;
+use fobs_model::host_facts::{HostFacts, InterfaceFacts, SocketFacts};
+use fobs_model::walls::Walls;
+use fobs_sys::confine;
+use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, wait};
 use std::fs;
 use std::io;

@@ -1,8 +1,8 @@
 //! How fast one core of this host seals and hashes.
 
-use crate::host_facts::CipherSpeed;
-use crate::secure::datagram::{Cipher, Direction, TAG_LEN};
-use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_channel::secure::datagram::{Cipher, Direction, TAG_LEN};
+use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_model::host_facts::CipherSpeed;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
 //! Hashes of files at the server, over a session.
 
 use super::Call;
-use crate::control::files::FileRequest;
-use crate::control::message::Bytes;
-use crate::error::{Error, ErrorKind, Result};
-use crate::listing::{Entry, EntryKind};
-use crate::storage::pieces;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::listing::{Entry, EntryKind};
+use fobs_model::message::Bytes;
+use fobs_model::message::files::FileRequest;
+use fobs_store::pieces;
 
 /// A file that the server has hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,8 @@ fn read(answer: Vec<Entry>, count: usize, piece: u64) -> Result<Vec<Result<Hashe
     let (mut files, mut values) = (Vec::new(), Vec::new());
     for entry in answer {
         if entry.kind != EntryKind::File {
-            let message = crate::text::printable(&String::from_utf8_lossy(&entry.name), REASON_CHARS_MAX);
+            let message =
+                fobs_model::text::printable(&String::from_utf8_lossy(&entry.name), REASON_CHARS_MAX);
             files.push(Err(Error::new(ErrorKind::NoSource, message)));
             values.clear();
             continue;

@@ -1,7 +1,7 @@
 //! The caller's memory as a source and as a sink. Storage wants readers and writers that own what they need,
 //! so borrowed memory goes through a bounded pipe; small objects are copied.
 
-use crate::error::{Error, ErrorKind, Result};
+use fobs_model::error::{Error, ErrorKind, Result};
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

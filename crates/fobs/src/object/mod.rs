@@ -16,13 +16,13 @@ mod names;
 mod tickets;
 mod turn;
 
-use crate::cancel::CancelToken;
 use crate::client::line::{Caller, Manner};
-use crate::engine::Steering;
-use crate::error::Result;
-use crate::event::{Event, EventSink, Summary};
-use crate::listing::Entry;
-use crate::options::{Remote, TransferOptions};
+use fobs_engine::Steering;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::Result;
+use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::listing::Entry;
+use fobs_model::options::{Remote, TransferOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -100,11 +100,19 @@ pub struct SessionBuilder {
     options: TransferOptions,
     events: Arc<dyn EventSink>,
     cancel: CancelToken,
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     plays_old: bool,
 }
 
 impl Session {
+    /// Hangs up, as a network does.
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    pub fn hang_up(&self) {
+        let cancel = CancelToken::new();
+        self.caller.enter(&cancel, turn::Purpose::Request).expect("not cancelled").hang_up();
+    }
+
     /// A session with the host of `remote`, whose path is where names begin; with default options.
     pub fn builder(remote: Remote) -> SessionBuilder {
         SessionBuilder {
@@ -112,7 +120,7 @@ impl Session {
             options: TransferOptions::default(),
             events: Arc::new(|_: Event| ()),
             cancel: CancelToken::new(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             plays_old: false,
         }
     }
@@ -126,7 +134,7 @@ impl Session {
     ///
     /// # Errors
     /// `Destination` or `Denied` where it cannot be written, `FileIo` where writing failed, and any
-    /// [`ErrorKind`](crate::ErrorKind) of a transfer.
+    /// [`ErrorKind`](fobs_model::error::ErrorKind) of a transfer.
     pub fn send(&self, name: impl AsRef<[u8]>, data: &[u8]) -> Result<Summary> {
         self.call().send(name, data)
     }
@@ -135,7 +143,7 @@ impl Session {
     ///
     /// # Errors
     /// `NoSource` or `Denied` where it cannot be read, `Usage` where it is longer, and any
-    /// [`ErrorKind`](crate::ErrorKind) of a transfer.
+    /// [`ErrorKind`](fobs_model::error::ErrorKind) of a transfer.
     pub fn recv(&self, name: impl AsRef<[u8]>, max_bytes: u64) -> Result<Vec<u8>> {
         self.call().recv(name, max_bytes)
     }
@@ -162,7 +170,7 @@ impl Session {
     /// `fobs cp` does. The figures come even where some files failed: see [`Summary::errors`].
     ///
     /// # Errors
-    /// Any [`ErrorKind`](crate::ErrorKind) but `Partial`: what stopped the whole transfer.
+    /// Any [`ErrorKind`](fobs_model::error::ErrorKind) but `Partial`: what stopped the whole transfer.
     pub fn put(&self, sources: &[PathBuf], destination: impl AsRef<[u8]>) -> Result<Summary> {
         self.call().put(sources, destination)
     }
@@ -287,13 +295,14 @@ impl Session {
     /// reason why it cannot be read. They fit each other; whether they are true only the bytes show.
     ///
     /// # Errors
-    /// As [`list`](Self::list); `Usage` for a length that no piece can have (see [`pieces`](crate::pieces)).
+    /// As [`list`](Self::list); `Usage` for a length that no piece can have (see
+    /// [`pieces`](fobs_store::pieces)).
     pub fn hash<N: AsRef<[u8]>>(&self, names: &[N], piece: u64) -> Result<Vec<Result<HashedFile>>> {
         self.call().hash(names, piece)
     }
 
-    /// Ends the transfer that runs with [`ErrorKind::Interrupted`](crate::ErrorKind::Interrupted), if one
-    /// does. Calls that wait, and later ones, are not touched.
+    /// Ends the transfer that runs with `ErrorKind::Interrupted`, if one does. Calls that wait,
+    /// and later ones, are not touched.
     pub fn cancel(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(token) = running {
@@ -322,8 +331,8 @@ impl SessionBuilder {
     }
 
     /// Treats the server as one that keeps no connection.
-    #[cfg(test)]
-    pub(crate) fn plays_old(mut self) -> SessionBuilder {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn plays_old(mut self) -> SessionBuilder {
         self.plays_old = true;
         self
     }
@@ -333,12 +342,12 @@ impl SessionBuilder {
     /// # Errors
     /// `Usage` for options that are not possible, and what keeps the client from the server.
     pub fn open(self) -> Result<Session> {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         let plays_old = self.plays_old;
         let SessionBuilder { remote, options, events, cancel, .. } = self;
         call::check(&options)?;
         let mut caller = Caller::new(remote.clone());
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         {
             caller.plays_old = plays_old;
         }
@@ -354,6 +363,3 @@ impl SessionBuilder {
         Ok(Session { remote, options, events, caller, aside, running: Mutex::new(None) })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,10 @@
 //! Files by name over a session.
 
 use super::{Call, Onto};
-use crate::control::files::FileRequest;
-use crate::control::message::Bytes;
-use crate::error::{Error, ErrorKind, Result};
-use crate::listing::Entry;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::listing::Entry;
+use fobs_model::message::Bytes;
+use fobs_model::message::files::FileRequest;
 
 impl Call<'_> {
     /// See [`Session::list`](super::Session::list).

@@ -1,12 +1,12 @@
 //! Third-party copies over sessions: a ticket from the source, and the destination that fetches with it.
 
 use super::Call;
-use crate::control::files::FileRequest;
-use crate::control::message::{Bytes, SecretText};
-use crate::error::{Error, ErrorKind, Result};
-use crate::listing::Entry;
-use crate::options::{Carrier, DEFAULT_TCP_PORT, SignedTicket};
-use crate::secure::identity::PublicKey;
+use fobs_channel::secure::identity::PublicKey;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::listing::Entry;
+use fobs_model::message::files::FileRequest;
+use fobs_model::message::{Bytes, SecretText};
+use fobs_model::options::{Carrier, DEFAULT_TCP_PORT, SignedTicket};
 use std::time::Duration;
 
 impl Call<'_> {

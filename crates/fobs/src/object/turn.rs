@@ -1,7 +1,7 @@
 //! One thing that several threads use one after the other.
 
-use crate::cancel::CancelToken;
-use crate::error::Result;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::Result;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ struct Waiting<T> {
 
 /// What the thing is wanted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
     /// Something that takes as long as its bytes.
     Transfer,
     /// A round trip or two.
@@ -48,7 +48,7 @@ impl<T> Turnstile<T> {
     }
 
     /// Waits for a turn. `Interrupted` where `cancel` ends the wait.
-    pub(super) fn enter(&self, cancel: &CancelToken, purpose: Purpose) -> Result<Turn<'_, T>> {
+    pub fn enter(&self, cancel: &CancelToken, purpose: Purpose) -> Result<Turn<'_, T>> {
         self.wait(self.state(), cancel, purpose)
     }
 
@@ -132,7 +132,7 @@ impl<T> Drop for Turn<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use fobs_model::error::ErrorKind;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]

@@ -1,14 +1,14 @@
 //! Transfers that need no data plane: an object in one message of the control channel (protocol 2.8).
 
 use super::{Policy, SessionFigures, Told, push_sink, source_of};
-use crate::cancel::CancelToken;
-use crate::control::ControlChannel;
-use crate::control::message::{Accept, Message, Open};
 use crate::direct::{Filled, completion, pass, store};
-use crate::direction::TransferDirection;
-use crate::engine::Reporter;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::OtherEntries;
+use fobs_channel::control::ControlChannel;
+use fobs_engine::Reporter;
+use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::OtherEntries;
+use fobs_model::message::{Accept, Message, Open};
 use std::time::Instant;
 
 /// Stores the object of a push.

@@ -3,19 +3,20 @@
 mod hashes;
 
 use super::{Fetch, Host, Policy, Wanted};
-use crate::budget::MemoryBudget;
-use crate::cancel::CancelToken;
-use crate::control::ControlChannel;
-use crate::control::files::{ENTRIES_MAX, FileRequest, WireEntry};
-use crate::control::message::{Bytes, Message};
-use crate::error::{Error, ErrorKind, Result};
-use crate::listing::Entry;
-use crate::options::{Sight, SignedTicket};
-use crate::public_key::PublicKey;
-use crate::rights::{Action, Needs};
-use crate::secure::ticket::Ticket;
-use crate::storage::Base;
-use crate::storage::names::{self, Extent, Leads, Taken};
+use fobs_channel::control::ControlChannel;
+use fobs_channel::secure::ticket::Ticket;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::listing::Entry;
+use fobs_model::message::files::{ENTRIES_MAX, FileRequest, WireEntry};
+use fobs_model::message::{Bytes, Message};
+use fobs_model::options::{Sight, SignedTicket};
+use fobs_model::public_key::PublicKey;
+use fobs_model::rights::{Action, Needs};
+use fobs_store::Base;
+use fobs_store::names;
+pub use fobs_store::names::{Extent, Leads, Taken};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a request may be worked on without a sign to the client: far below its `--timeout`.
@@ -23,9 +24,9 @@ const SIGN_EVERY: Duration = Duration::from_secs(1);
 
 /// What a request did, for the server's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub struct Answered {
     /// Names that are gone.
-    pub(crate) removed: u64,
+    pub removed: u64,
 }
 
 /// Answers one request.

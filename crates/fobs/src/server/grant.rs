@@ -1,17 +1,18 @@
 //! What a request that is granted gets: the data plane, its keys, and the answer.
 
 use super::Policy;
-use super::streams::{self, StreamEntrance};
-use crate::control::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};
-use crate::control::{ControlChannel, ControlWriter};
-use crate::direction::TransferDirection;
-use crate::engine::streams::StreamSetup;
-use crate::engine::{CHUNKS_MAX, Clock, LinkSetup};
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::Carrier;
-use crate::secure::datagram::Direction;
-use crate::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use super::streams;
+use super::streams::StreamEntrance;
 use crate::session::{choose_cipher, path_validation, udp_options};
+use fobs_channel::control::{ControlChannel, ControlWriter};
+use fobs_channel::secure::datagram::Direction;
+use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
+use fobs_engine::streams::StreamSetup;
+pub use fobs_engine::{CHUNKS_MAX, Clock, LinkSetup};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};
+use fobs_model::options::Carrier;
 use fobs_sys::{UdpSocket, Waker};
 
 /// What a session needs whose request is granted.

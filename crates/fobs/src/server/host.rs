@@ -2,51 +2,51 @@
 
 use super::files::Answered;
 use super::{Policy, Wanted};
-use crate::cancel::CancelToken;
-use crate::control::files::WireEntry;
-use crate::control::message::PathRole;
-use crate::direction::TransferDirection;
-use crate::error::{Error, ErrorKind, Result};
-use crate::event::OtherEntries;
-use crate::options::SignedTicket;
-use crate::public_key::PublicKey;
-use crate::secure::ticket::Ticket;
+use fobs_channel::secure::ticket::Ticket;
+use fobs_model::cancel::CancelToken;
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::OtherEntries;
+use fobs_model::message::PathRole;
+use fobs_model::message::files::WireEntry;
+use fobs_model::options::SignedTicket;
+use fobs_model::public_key::PublicKey;
 
 /// The figures of a session, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct SessionFigures {
-    pub(crate) direction: TransferDirection,
-    pub(crate) files: u64,
-    pub(crate) bytes: u64,
+pub struct SessionFigures {
+    pub direction: TransferDirection,
+    pub files: u64,
+    pub bytes: u64,
     /// Those of them that an earlier attempt had verified.
-    pub(crate) resumed_bytes: u64,
+    pub resumed_bytes: u64,
     /// What else is in place.
-    pub(crate) others: OtherEntries,
+    pub others: OtherEntries,
     /// Files that were not moved.
-    pub(crate) failed: u64,
-    pub(crate) seconds: f64,
+    pub failed: u64,
+    pub seconds: f64,
     /// Datagrams that this side dropped as malformed, forged or replayed.
-    pub(crate) datagrams_rejected: u64,
+    pub datagrams_rejected: u64,
 }
 
 /// A client's request that the server pulls from another one.
-pub(crate) struct Fetch<'a> {
+pub struct Fetch<'a> {
     /// Where to, below the root.
-    pub(crate) directory: &'a [u8],
+    pub directory: &'a [u8],
     /// What, and from where.
-    pub(crate) ticket: &'a SignedTicket,
+    pub ticket: &'a SignedTicket,
     /// What the client may do here.
-    pub(crate) policy: &'a Policy,
+    pub policy: &'a Policy,
     /// The client's key.
-    pub(crate) client: Option<&'a PublicKey>,
+    pub client: Option<&'a PublicKey>,
     /// Ends it.
-    pub(crate) cancel: &'a CancelToken,
+    pub cancel: &'a CancelToken,
     /// Called all the while; an error ends it.
-    pub(crate) go_on: &'a mut dyn FnMut() -> Result<()>,
+    pub go_on: &'a mut dyn FnMut() -> Result<()>,
 }
 
 /// What surrounds the transfers of a connection.
-pub(crate) trait Host {
+pub trait Host {
     /// What the client may do, and a seat for its transfer. Only here does the client read a refusal, and can
     /// the log name the request.
     fn judge(&mut self, wanted: Wanted<'_>) -> Result<Policy>;
@@ -90,7 +90,7 @@ pub(crate) trait Host {
     fn rest(&mut self, hang_up: Box<dyn FnOnce() + Send>) -> Option<Leave>;
 }
 
-pub(crate) fn no_patterns() -> Error {
+pub fn no_patterns() -> Error {
     let message = "this server expands no patterns; name the files, or their directory with -r";
     Error::new(ErrorKind::Usage, message)
 }
@@ -100,11 +100,11 @@ fn no_daemon() -> Error {
 }
 
 /// Leaves a place, and says whether it was still there: else the connection was hung up on.
-pub(crate) type Leave = Box<dyn FnOnce() -> StillThere>;
+pub type Leave = Box<dyn FnOnce() -> StillThere>;
 
 /// Whether a connection had its place until now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StillThere {
+pub enum StillThere {
     Yes,
     No,
 }

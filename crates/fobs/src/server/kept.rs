@@ -1,11 +1,11 @@
 //! A connection that serves several transfers, one after the other (protocol 2.8).
 
 use super::{Heard, Host, OPEN_WAIT, SessionFigures, StillThere, files, hear_request, serve_request};
-use crate::cancel::CancelToken;
-use crate::control::message::Hello;
-use crate::control::{ControlChannel, ControlWriter, Kept, KeptSide};
-use crate::engine::tell_abort;
-use crate::error::{ErrorKind, Result};
+use fobs_channel::control::{ControlChannel, ControlWriter, Kept, KeptSide};
+use fobs_engine::tell_abort;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{ErrorKind, Result};
+use fobs_model::message::Hello;
 use std::time::Duration;
 
 /// How long a client may rest between two transfers: long enough for a program that reads, computes and reads

@@ -1,18 +1,19 @@
 //! One connection of a user over ssh: `fobs server`.
 
 use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
-use crate::budget::MemoryBudget;
-use crate::cancel::CancelToken;
-use crate::confine::{self, Domain, Tcp};
-use crate::control::ControlChannel;
-use crate::control::message::PathRole;
-use crate::control::ssh;
-use crate::engine::Throttle;
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::{DEFAULT_UDP_PORTS, Restriction};
 use crate::restrict::restricted;
-use crate::rights::{Needs, Permit};
-use crate::storage::{Base, Expanded, at_home, expand};
+use fobs_channel::control::ControlChannel;
+use fobs_channel::control::ssh;
+use fobs_engine::Throttle;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::PathRole;
+use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
+use fobs_model::rights::{Needs, Permit};
+pub use fobs_store::{Base, Expanded, at_home, expand};
+use fobs_sys::confine;
+use fobs_sys::confine::{Domain, Tcp};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -38,12 +39,8 @@ pub fn serve_stdio(
 }
 
 /// Serves one session over any channel, as [`serve_stdio`] does over its own.
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn serve_over(
-    channel: ControlChannel,
-    restriction: &Restriction,
-    cancel: &CancelToken,
-) -> Result<()> {
+#[cfg(any(test, feature = "testing"))]
+pub fn serve_over(channel: ControlChannel, restriction: &Restriction, cancel: &CancelToken) -> Result<()> {
     let mut login = Login::new(Some(restriction))?;
     let domain = login.domain()?;
     serve(channel, domain, &mut login, cancel)

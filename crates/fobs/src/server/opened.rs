@@ -2,14 +2,15 @@
 //! anything, and what follows.
 
 use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, serve_request};
-use crate::cancel::CancelToken;
-use crate::control::message::Hello;
-use crate::control::{self, ControlChannel, ControlWriter, Length};
-use crate::engine::tell_abort;
-use crate::error::{ErrorKind, Result};
+use fobs_channel::control;
+pub use fobs_channel::control::{ControlChannel, ControlWriter, Length};
+use fobs_engine::tell_abort;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{ErrorKind, Result};
+use fobs_model::message::Hello;
 
 /// A connection whose client has said what it wants.
-pub(crate) struct Opened {
+pub struct Opened {
     channel: ControlChannel,
     hello: Hello,
     heard: Heard,
@@ -17,7 +18,7 @@ pub(crate) struct Opened {
 
 /// Exchanges hellos and waits for the first request. Errors after the hellos are sent to the client before
 /// they are returned.
-pub(crate) fn open_session(
+pub fn open_session(
     mut channel: ControlChannel,
     cancel: &CancelToken,
     host: &mut dyn Host,
@@ -59,7 +60,7 @@ impl Opened {
     /// Serves the connection to its end, of which `host` hears each transfer but the last one. Errors are
     /// sent to the client before they are returned. `None` where a connection that is kept ended between two
     /// transfers.
-    pub(crate) fn serve(self, cancel: &CancelToken, host: &mut dyn Host) -> Result<Option<SessionFigures>> {
+    pub fn serve(self, cancel: &CancelToken, host: &mut dyn Host) -> Result<Option<SessionFigures>> {
         let Opened { channel, hello, heard } = self;
         let writer = channel.writer.clone();
         let outcome = match heard {
@@ -77,7 +78,7 @@ impl Opened {
     }
 
     /// Where its client hears of the end.
-    pub(crate) fn writer(&self) -> ControlWriter {
+    pub fn writer(&self) -> ControlWriter {
         self.channel.writer.clone()
     }
 }

@@ -1,15 +1,15 @@
 //! What a session can reach below its root, as the kernel keeps it: the widest that its rights may need.
 
-use crate::confine::{Access, Domain, Grant, Tcp};
-use crate::error::{Error, ErrorKind, Result};
-use crate::options::Privileges;
-use crate::rights::{Action, Rights};
-use crate::storage::{Purpose, anchor};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::options::Privileges;
+use fobs_model::rights::{Action, Rights};
+use fobs_store::{Purpose, anchor};
+use fobs_sys::confine::{Access, Domain, Grant, Tcp};
 use std::os::fd::OwnedFd;
 
 /// Where, and what for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reach {
+pub struct Reach {
     access: Access,
     /// Subtrees of the root; empty means all of it.
     paths: Vec<Vec<u8>>,
@@ -17,7 +17,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// What these rights may need at a server that is `read_only` or not.
-    pub(crate) fn of(rights: &Rights, read_only: bool) -> Reach {
+    pub fn of(rights: &Rights, read_only: bool) -> Reach {
         let access = match rights.privileges() {
             _ if read_only || !rights.access().allows(Action::Create) => Access::Read,
             // What writes also reads: its own journal, and the directory that is synced.
@@ -29,19 +29,19 @@ impl Reach {
     }
 
     /// Whether it is all that `other` is.
-    pub(crate) fn covers(&self, other: &Reach) -> bool {
+    pub fn covers(&self, other: &Reach) -> bool {
         let inside = |path: &Vec<u8>| self.paths.contains(path);
         let all_of_it = self.paths.is_empty() || (!other.paths.is_empty() && other.paths.iter().all(inside));
         self.access >= other.access && all_of_it
     }
 
     /// Whether something is written.
-    pub(crate) fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         self.access > Access::Read
     }
 
     /// The domain of a session that has this reach below `root`.
-    pub(crate) fn domain(&self, root: &OwnedFd, tcp: Tcp) -> Result<Domain> {
+    pub fn domain(&self, root: &OwnedFd, tcp: Tcp) -> Result<Domain> {
         let purpose = if self.writes() { Purpose::Writing } else { Purpose::Reading };
         let all_of_it = [Vec::new()];
         let paths = if self.paths.is_empty() { &all_of_it[..] } else { &self.paths[..] };
@@ -62,7 +62,7 @@ impl Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rights;
+    use fobs_model::rights;
 
     fn reach(access: rights::Access, privileges: Privileges, paths: &[&str]) -> Reach {
         let rights = Rights::new(access).with_privileges(privileges).expect("it may write");

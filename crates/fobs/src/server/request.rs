@@ -1,13 +1,12 @@
 //! What a client asks for between transfers.
 
 use super::{Host, PATHS_MAX};
-use crate::control::files::FileRequest;
-use crate::control::message::{Bytes, Message, Open};
-use crate::control::{ControlChannel, Length};
-use crate::direction::TransferDirection;
-use crate::engine;
-use crate::error::{Error, ErrorKind, Result};
-use crate::storage::filter_of;
+pub use fobs_channel::control::{ControlChannel, Length};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::files::FileRequest;
+use fobs_model::message::{Bytes, Message, Open};
+use fobs_store::filter_of;
 use std::time::{Duration, Instant};
 
 /// How long a client may take to send its first request.
@@ -22,7 +21,7 @@ pub(super) struct Request {
 
 /// What a client wants to be judged.
 #[derive(Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub enum Wanted<'a> {
     Transfer {
         open: &'a Open,
         /// The directory of an examination that comes first.
@@ -33,7 +32,7 @@ pub(crate) enum Wanted<'a> {
 
 /// What a request is about: whether anything is moved or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     Copy,
     Sync,
     /// A sync that only says what it would do.
@@ -46,7 +45,7 @@ pub(crate) enum Work {
 
 impl Wanted<'_> {
     /// Which right it needs: to read, or to write.
-    pub(crate) fn direction(self) -> TransferDirection {
+    pub fn direction(self) -> TransferDirection {
         match self {
             Wanted::Transfer { open, .. } => open.direction,
             Wanted::Files(request) if request.writes() => TransferDirection::Push,
@@ -55,7 +54,7 @@ impl Wanted<'_> {
     }
 
     /// What is done for it.
-    pub(crate) fn work(self) -> Work {
+    pub fn work(self) -> Work {
         let open = match self {
             Wanted::Transfer { open, .. } => open,
             Wanted::Files(_) => return Work::Names,
@@ -69,7 +68,7 @@ impl Wanted<'_> {
     }
 
     /// Which command it belongs to, if that may come again.
-    pub(crate) fn transfer_id(self) -> Option<[u8; 16]> {
+    pub fn transfer_id(self) -> Option<[u8; 16]> {
         match self {
             Wanted::Transfer { open, .. } => open.resuming.transfer_id,
             Wanted::Files(_) => None,
@@ -128,7 +127,7 @@ pub(super) fn hear_request(
             return Ok(Heard::Files(Box::new(request)));
         }
         Some(Message::Abort { code, message, .. }) => {
-            return Err(engine::aborted(&channel.peer.description, &code, &message));
+            return Err(fobs_engine::aborted(&channel.peer.description, &code, &message));
         }
         Some(_) => {
             return Err(Error::new(

@@ -1,15 +1,15 @@
 //! What a session stores into, and what it reads.
 
-use crate::budget::MemoryBudget;
-use crate::control::ControlChannel;
-use crate::control::message::Open;
-use crate::error::Result;
 use crate::examine::Nowhere;
-use crate::options::Privileges;
-use crate::rights::Permit;
-use crate::secure::identity::PublicKey;
 use crate::session::{open_sink, preserved};
-use crate::storage::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
+use fobs_channel::control::ControlChannel;
+use fobs_channel::secure::identity::PublicKey;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::Result;
+use fobs_model::message::Open;
+use fobs_model::options::Privileges;
+use fobs_model::rights::Permit;
+use fobs_store::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 
 /// Where a push is stored, and how.
 pub(super) fn push_sink(

@@ -2,20 +2,20 @@
 
 use std::net::IpAddr;
 
-use crate::control::ControlChannel;
-use crate::control::message::{Accept, Hello, HostPort, Open, STREAMS};
-use crate::direction::TransferDirection;
-use crate::door::{Gate, Listening, ServerDoor};
-use crate::engine::LinkSetup;
-use crate::engine::streams::{Allotment, StreamSetup};
-use crate::error::Result;
-use crate::options::{STREAMS_MAX, Transport};
-use crate::secure::datagram::Direction;
-use crate::secure::stream_keys::StreamKeys;
 use crate::session::{choice_of, stream_target, tcp_tuning, transport_of};
+use fobs_channel::control::ControlChannel;
+use fobs_channel::secure::datagram::Direction;
+use fobs_channel::secure::stream_keys::StreamKeys;
+use fobs_engine::LinkSetup;
+use fobs_engine::door::{Gate, Listening, ServerDoor};
+pub use fobs_engine::streams::{Allotment, StreamSetup};
+use fobs_model::direction::TransferDirection;
+use fobs_model::error::Result;
+use fobs_model::message::{Accept, Hello, HostPort, Open, STREAMS};
+use fobs_model::options::{STREAMS_MAX, Transport};
 
 /// How streams over TCP get in.
-pub(crate) enum StreamEntrance {
+pub enum StreamEntrance {
     /// By a port that the session opens, at the address of its UDP socket.
     Own,
     /// By the daemon's port.
@@ -23,16 +23,16 @@ pub(crate) enum StreamEntrance {
 }
 
 /// The daemon's port, for one session.
-pub(crate) struct SharedPort {
+pub struct SharedPort {
     /// Has the daemon send the session's streams to this gate, until what it returns is dropped.
-    pub(crate) enter: Box<dyn FnOnce(Gate) -> Box<dyn Send> + Send>,
+    pub enter: Box<dyn FnOnce(Gate) -> Box<dyn Send> + Send>,
     /// Most streams of the session at once.
-    pub(crate) open_max: u32,
+    pub open_max: u32,
 }
 
 /// A port of 0 in `tcp_addresses`: the one to which the client made the control channel. The daemon does not
 /// know that if a firewall forwards another one.
-pub(crate) const PORT_OF_THE_CHANNEL: u16 = 0;
+pub const PORT_OF_THE_CHANNEL: u16 = 0;
 
 /// What the session needs for streams, and where they get in; `None` where the client does not know or want
 /// them: their keys are gone then. `ports` are those that the session may bind in.

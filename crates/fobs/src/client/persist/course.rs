@@ -2,12 +2,12 @@
 
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
-use crate::engine::{Counted, Crawls, DeadControl, Endurance, Reporter, Steering};
-use crate::error::{Error, Result};
-use crate::event::Summary;
-use crate::options::TransferOptions;
-use crate::options::sync::{Delete, SyncOptions};
-use crate::storage::TransferId;
+use fobs_engine::{Counted, Crawls, DeadControl, Endurance, Reporter, Steering};
+use fobs_model::error::{Error, Result};
+use fobs_model::event::Summary;
+use fobs_model::options::TransferOptions;
+use fobs_model::options::sync::{Delete, SyncOptions};
+use fobs_store::TransferId;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;

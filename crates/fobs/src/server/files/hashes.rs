@@ -1,9 +1,9 @@
 //! Hashes of files and of their pieces, for a client that reads one file from several hosts (protocol 2.14).
 
-use crate::control::files::{WireEntry, WireKind};
-use crate::control::message::Bytes;
-use crate::error::{Error, ErrorKind, Result};
-use crate::storage::{Base, pieces};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::Bytes;
+use fobs_model::message::files::{WireEntry, WireKind};
+use fobs_store::{Base, pieces};
 
 /// Files of one request.
 pub(crate) const FILES_MAX: usize = 1000;

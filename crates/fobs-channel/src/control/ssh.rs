@@ -1,0 +1,477 @@
+//! The control channel over SSH: the standard input and output of `fobs server`, started by the system's
+//! `ssh`.
+//!
+//! `ssh` is run as a person would run it, so that its configuration, agent, jump hosts, known hosts and
+//! password prompts all work; only the options that the caller gave are passed on.
+
+mod arguments;
+mod between;
+mod binary;
+mod patience;
+mod push;
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
+
+use self::arguments::{arguments, connection_arguments, destination, program, server_command};
+pub use self::between::{FarRequest, copy_between};
+pub use self::patience::Patience;
+pub use self::push::connect_pushing;
+use super::{ControlChannel, Peer};
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::message::Hello;
+use fobs_model::options::{Carrier, Remote, SshWords, TransferOptions};
+use fobs_model::text::printable;
+
+/// How long `ssh` may take to end once its input is closed: a few round trips.
+const FINISH_WAIT: Duration = Duration::from_secs(10);
+/// How long an `ssh` of which nothing is wanted any more may take to end by itself: some round trips.
+const DISMISS_WAIT: Duration = Duration::from_secs(1);
+/// How long to wait for its last words, once it has ended.
+const WORDS_WAIT: Duration = Duration::from_millis(300);
+/// Bytes of them that are kept, and characters that are shown.
+const WORDS_BYTES_MAX: usize = 4096;
+const WORDS_CHARS_SHOWN: usize = 400;
+/// How long to wait for the exit status that explains a failure. It is usually there already.
+const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
+/// How long `ssh -G` may take; it reads files, and a `Match exec` in them may run programs.
+const RESOLVE_WAIT: Duration = Duration::from_secs(5);
+/// How long `ssh` may take to end once it is asked to: it restores a terminal whose echo it has switched off.
+const END_WAIT: Duration = Duration::from_millis(500);
+/// How long after `ssh` a signal to both may take to reach us: a terminal sends them within microseconds.
+const SIGNAL_WAIT: Duration = Duration::from_millis(500);
+/// The exit code of an `ssh` that failed, which is also that of one that was interrupted in a session.
+const SSH_FAILED: i32 = 255;
+/// How often the state of a child that is about to end is polled.
+const CHILD_POLL: Duration = Duration::from_millis(5);
+/// Most output of `ssh -G` that is read, bytes: a hundred lines or so are usual.
+const RESOLVE_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of the other side's first output that are kept to explain a failure.
+const HEAD_BYTES_MAX: usize = 512;
+/// Characters of it that are shown.
+const HEAD_CHARS_SHOWN: usize = 60;
+
+/// A control channel over SSH and the `ssh` that carries it. The two may be taken apart.
+#[derive(Debug)]
+pub struct SshSession {
+    /// The channel.
+    pub channel: ControlChannel,
+    /// The `ssh` process.
+    pub process: SshProcess,
+}
+
+/// The running `ssh`. Dropping it ends it.
+#[derive(Debug)]
+pub struct SshProcess {
+    child: Arc<Mutex<Child>>,
+    host: String,
+    fobs_path: String,
+    /// The other side's first output.
+    head: Arc<Mutex<Vec<u8>>>,
+    /// Whether a [`Watch`] has ended it for its silence.
+    gave_up: Arc<AtomicBool>,
+    /// The last that `ssh` said, where that is kept.
+    words: Arc<Mutex<Vec<u8>>>,
+}
+
+/// Starts `ssh` to `remote` with `fobs server` at the far end. Whether the connection works is known only
+/// after the hellos ([`SshSession::hello`]).
+pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession> {
+    Started::start(remote, options, &server_command(options)?).map(Started::into_session)
+}
+
+/// A running `ssh` whose streams carry no frames yet.
+struct Started {
+    process: SshProcess,
+    stdin: ChildStdin,
+    stdout: Recorded<ChildStdout>,
+}
+
+impl Started {
+    /// Starts `ssh` with this command for the shell at the far end.
+    fn start(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Started> {
+        match options.ssh.words {
+            SshWords::Shown => Started::start_with(remote, options, command, Stdio::inherit()),
+            SshWords::ShownAndKept => {
+                let started = Started::start_with(remote, options, command, Stdio::piped())?;
+                if let Some(stderr) = started.process.take_stderr() {
+                    keep_words(stderr, started.process.words.clone());
+                }
+                Ok(started)
+            }
+        }
+    }
+
+    /// Likewise, with another standard error.
+    fn start_with(
+        remote: &Remote,
+        options: &TransferOptions,
+        command: &str,
+        stderr: Stdio,
+    ) -> Result<Started> {
+        let mut child = Command::new(program(options))
+            .args(arguments(remote, options, command)?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|error| {
+                let message = format!(
+                    "cannot run {}: {error}; install the OpenSSH client, or name the program to use",
+                    program(options).display()
+                );
+                Error::new(ErrorKind::Ssh, message)
+            })?;
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            unreachable!("both were asked to be pipes");
+        };
+        let head = Arc::new(Mutex::new(Vec::new()));
+        let process = SshProcess {
+            child: Arc::new(Mutex::new(child)),
+            host: remote.host.clone(),
+            fobs_path: options.fobs_path.clone(),
+            head: head.clone(),
+            gave_up: Arc::default(),
+            words: Arc::default(),
+        };
+        Ok(Started { process, stdin, stdout: Recorded { stream: stdout, head } })
+    }
+
+    /// From here on both sides send frames.
+    fn into_session(self) -> SshSession {
+        let Started { process, stdin, stdout } = self;
+        let peer = Peer { description: format!("{} via ssh", process.host), address: None, key: None };
+        SshSession { channel: ControlChannel::over(stdout, stdin, Carrier::Ssh, peer), process }
+    }
+}
+
+impl SshSession {
+    /// Exchanges hellos ([`super::hello`]) and, if that fails, explains why.
+    pub fn hello(&mut self) -> Result<Hello> {
+        super::hello(&mut self.channel).map_err(|error| self.explain_failure(error))
+    }
+
+    /// The cause of an `error` before the peer's hello, from the exit status of `ssh` and the output in place
+    /// of a hello. Closes the channel.
+    pub fn explain_failure(&mut self, error: Error) -> Error {
+        self.channel.writer.close();
+        self.process.explain(error)
+    }
+}
+
+impl SshProcess {
+    /// Waits until `ssh` has ended, which follows the closing of the channel's writer; kills it if that takes
+    /// too long. Returns its exit status.
+    pub fn finish(self) -> Result<ExitStatus> {
+        let status = match wait(&self.child, FINISH_WAIT) {
+            Ok(Some(status)) => Ok(status),
+            Ok(None) => end(&self.child),
+            Err(error) => Err(error),
+        };
+        status.map_err(|error| Error::new(ErrorKind::Ssh, format!("cannot wait for ssh to end: {error}")))
+    }
+
+    /// The error to report for a channel that failed with `error`: `Interrupted` if a signal ended `ssh` and
+    /// cancelled us.
+    ///
+    /// `ssh` stays in our process group, so that it may ask on the terminal, stops and continues with us, and
+    /// is part of our job. So Ctrl-C reaches it too, and it may be gone before we are cancelled.
+    pub fn blame(&self, error: Error, cancel: &CancelToken) -> Error {
+        if !matches!(error.kind, ErrorKind::Connect | ErrorKind::Protocol | ErrorKind::Ssh) {
+            return error;
+        }
+        let deadline = Instant::now() + SIGNAL_WAIT;
+        let status = if cancel.is_cancelled() { None } else { wait(&self.child, SIGNAL_WAIT).ok().flatten() };
+        if status.is_some_and(may_be_interrupted) {
+            while !cancel.is_cancelled() && Instant::now() < deadline {
+                thread::sleep(CHILD_POLL);
+            }
+        }
+        cancel.explain(error)
+    }
+
+    /// Its standard error, where that is a pipe.
+    fn take_stderr(&self) -> Option<ChildStderr> {
+        locked(&self.child).stderr.take()
+    }
+
+    /// An action that ends `ssh`, for another thread.
+    pub fn killer(&self) -> impl FnOnce() + Send + 'static {
+        let child = self.child.clone();
+        move || drop(end(&child))
+    }
+
+    fn explain(&mut self, error: Error) -> Error {
+        if self.gave_up.load(Ordering::SeqCst) {
+            let (host, program) = (&self.host, &self.fobs_path);
+            let message = format!(
+                "{host} said nothing for too long, and nobody is here for ssh to ask; try: ssh {host} {program} --version"
+            );
+            return Error::new(ErrorKind::Timeout, message);
+        }
+        let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = match head.first() {
+            None => FirstWords::None,
+            // A frame is shorter than 16 MiB, so it starts with a zero byte; no text does.
+            Some(0) => FirstWords::Frame,
+            Some(_) => FirstWords::Text(printable(&String::from_utf8_lossy(&head), HEAD_CHARS_SHOWN)),
+        };
+        let error = explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error);
+        self.with_words(error)
+    }
+
+    /// The error with what `ssh` said, where that is kept.
+    fn with_words(&self, error: Error) -> Error {
+        // The thread that reads them may be behind; it ends with `ssh`.
+        let deadline = Instant::now() + WORDS_WAIT;
+        while Arc::strong_count(&self.words) > 1 && Instant::now() < deadline {
+            thread::sleep(CHILD_POLL);
+        }
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
+        match said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
+            true => error,
+            false => Error::new(error.kind, format!("{}; ssh said: {said}", error.message)),
+        }
+    }
+
+    /// Ends it where no transfer runs: soon, even where another process has inherited its input, and so it
+    /// does not find that ended.
+    pub fn dismiss(self) {
+        let _ = wait(&self.child, DISMISS_WAIT);
+        // Dropped, and so ended.
+    }
+}
+
+impl Drop for SshProcess {
+    fn drop(&mut self) {
+        // Fails only for a child that has ended and been waited for already.
+        let _ = end(&self.child);
+    }
+}
+
+/// The other side's output before its hello.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FirstWords {
+    None,
+    /// The start of a frame: fobs runs there.
+    Frame,
+    /// Something else, as far as it can be printed.
+    Text(String),
+}
+
+/// The error that fits the exit status of `ssh`, or `None` if the original error is more precise.
+fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: FirstWords) -> Option<Error> {
+    let error = |kind, message| Some(Error::new(kind, message));
+    // Shells end with 127 for a command that does not exist and 126 for one that cannot run; cmd.exe with
+    // 9009.
+    match (status.and_then(|status| status.code()), said) {
+        (_, FirstWords::Frame) => None,
+        (Some(127 | 9009), _) => error(
+            ErrorKind::RemoteMissing,
+            format!(
+                "{host} has no program {fobs_path:?}; install fobs there, or say where it is with --fobs-path PATH"
+            ),
+        ),
+        (Some(126), _) => error(
+            ErrorKind::RemoteMissing,
+            format!(
+                "{host} cannot run {fobs_path:?}; make it executable there, or name another with --fobs-path PATH"
+            ),
+        ),
+        (_, FirstWords::Text(text)) => error(
+            ErrorKind::Protocol,
+            format!(
+                "the shell on {host} prints something before fobs speaks: {text:?}; make its start-up files (.bashrc \
+                 and the like) silent where no terminal is attached"
+            ),
+        ),
+        (Some(SSH_FAILED), FirstWords::None) => error(
+            ErrorKind::Ssh,
+            format!("ssh to {host} failed, see its own message above; try: ssh {host} true"),
+        ),
+        (Some(code), FirstWords::None) => error(
+            ErrorKind::Protocol,
+            format!(
+                "the command {fobs_path:?} on {host} ended with status {code} before it said a word; \
+                 try: ssh {host} {fobs_path} --version"
+            ),
+        ),
+        (None, FirstWords::None) => {
+            let signal = status?.signal()?;
+            error(
+                ErrorKind::Ssh,
+                format!("ssh to {host} was ended by signal {signal}; run the command again"),
+            )
+        }
+    }
+}
+
+/// Addresses or names at which the remote's UDP ports may be reached: the host name in the configuration of
+/// `ssh`, or the host as given.
+pub fn resolve_host(remote: &Remote, options: &TransferOptions) -> Vec<String> {
+    vec![configured_host(remote, options).unwrap_or_else(|| remote.host.clone())]
+}
+
+fn configured_host(remote: &Remote, options: &TransferOptions) -> Option<String> {
+    let mut child = Command::new(program(options))
+        .arg("-G")
+        .args(connection_arguments(remote, options))
+        .arg("--")
+        .arg(destination(remote).ok()?)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let stdout = child.stdout.take()?;
+    let (sender, receiver) = mpsc::sync_channel(1);
+    // The thread ends with the pipe, at the latest when the child is killed below.
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        let read = stdout.take(RESOLVE_BYTES_MAX).read_to_end(&mut text);
+        let _ = sender.send(read.map(|_| text));
+    });
+    let text = receiver.recv_timeout(RESOLVE_WAIT);
+    let _ = child.kill();
+    let _ = child.wait();
+    let text = text.ok()?.ok()?;
+    String::from_utf8_lossy(&text)
+        .lines()
+        .find_map(|line| line.strip_prefix("hostname "))
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+}
+
+/// The control channel of `fobs server`: this process's own standard input and output. Takes both over, once:
+/// from here on standard input is empty and what is printed goes to standard error, so that nothing disturbs
+/// the channel.
+pub fn server_channel() -> Result<ControlChannel> {
+    let taken = || -> io::Result<(File, File)> {
+        let duplicate = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map(File::from);
+        let (input, output) = (duplicate(io::stdin().as_fd())?, duplicate(io::stdout().as_fd())?);
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+        rustix::stdio::dup2_stdout(io::stderr())?;
+        Ok((input, output))
+    };
+    let (input, output) = taken().map_err(|error| {
+        let message = format!("cannot use standard input and output as the control channel: {error}");
+        Error::new(ErrorKind::Socket, message)
+    })?;
+    let client = client_address();
+    let description =
+        client.map_or_else(|| "the client via ssh".to_owned(), |client| format!("{client} via ssh"));
+    Ok(ControlChannel::over(input, output, Carrier::Ssh, Peer { description, address: None, key: None }))
+}
+
+/// The address from which the client made its connection to sshd.
+pub fn client_address() -> Option<IpAddr> {
+    address_of(std::env::var("SSH_CONNECTION").ok().as_deref())
+}
+
+/// The first word of sshd's `SSH_CONNECTION`.
+fn address_of(connection: Option<&str>) -> Option<IpAddr> {
+    connection?.split(' ').next()?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+/// Waits for a child to end, for `limit` at most.
+fn wait(child: &Mutex<Child>, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let status = tried(&mut locked(child))?;
+        match status {
+            None if Instant::now() < deadline => thread::sleep(CHILD_POLL),
+            status => return Ok(status),
+        }
+    }
+}
+
+fn may_be_interrupted(status: ExitStatus) -> bool {
+    let by = |signal: Signal| status.signal() == Some(signal.as_raw());
+    by(Signal::INT) || by(Signal::TERM) || by(Signal::HUP) || status.code() == Some(SSH_FAILED)
+}
+
+/// Ends a child and waits for it: asks first, and kills it if that does not help.
+fn end(child: &Mutex<Child>) -> io::Result<ExitStatus> {
+    let mut child = locked(child);
+    let deadline = Instant::now() + END_WAIT;
+    if tried(&mut child)?.is_none() {
+        kill_process(Pid::from_child(&child), Signal::TERM)?;
+    }
+    while Instant::now() < deadline {
+        match tried(&mut child)? {
+            Some(status) => return Ok(status),
+            None => thread::sleep(CHILD_POLL),
+        }
+    }
+    child.kill()?;
+    match child.wait() {
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Ok(ExitStatus::from_raw(0))
+        }
+        waited => waited,
+    }
+}
+
+/// Whether it has ended. Where SIGCHLD is ignored, the kernel forgets how a child ended (waitpid(2)).
+fn tried(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    match child.try_wait() {
+        Err(error) if error.raw_os_error() == Some(Errno::CHILD.raw_os_error()) => {
+            Ok(Some(ExitStatus::from_raw(0)))
+        }
+        tried => tried,
+    }
+}
+
+fn locked(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes on what `ssh` says, and keeps the last of it.
+fn keep_words(mut stderr: ChildStderr, words: Arc<Mutex<Vec<u8>>>) {
+    let read = move || {
+        let mut buffer = [0; 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer) {
+            // Nobody may be there to see it.
+            let _ = fobs_sys::without_sigpipe(|| io::stderr().write_all(&buffer[..count]));
+            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
+            words.extend_from_slice(&buffer[..count]);
+            let excess = words.len().saturating_sub(WORDS_BYTES_MAX);
+            words.drain(..excess);
+        }
+    };
+    // Without the thread its words are lost, and all else works.
+    drop(thread::Builder::new().name("fobs-ssh-words".to_owned()).spawn(read));
+}
+
+/// A stream whose first bytes are kept.
+struct Recorded<R> {
+    stream: R,
+    head: Arc<Mutex<Vec<u8>>>,
+}
+
+impl<R: Read> Read for Recorded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = HEAD_BYTES_MAX - head.len();
+        head.extend(&buffer[..count.min(room)]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests;

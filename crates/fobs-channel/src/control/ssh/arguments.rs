@@ -1,0 +1,82 @@
+//! The command line of `ssh`.
+
+use std::ffi::OsString;
+
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::options::{AddressFamily, Remote, TransferOptions};
+
+/// The `ssh` to run.
+pub(super) fn program(options: &TransferOptions) -> &std::path::Path {
+    options.ssh.program.as_deref().unwrap_or("ssh".as_ref())
+}
+
+/// What the far shell is to run.
+pub(super) fn server_command(options: &TransferOptions) -> Result<String> {
+    if options.fobs_path.trim().is_empty() || options.fobs_path.contains('\0') {
+        let message =
+            format!("--fobs-path {:?} is no command; give the program to run over there", options.fobs_path);
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    Ok(format!("{} server", options.fobs_path))
+}
+
+/// The whole argument list of the control channel's `ssh`, which has the far shell run `command`.
+pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Vec<OsString>> {
+    // No terminal and none of the configured forwardings: this connection carries frames.
+    let mut arguments: Vec<OsString> = vec!["-T".into(), "-x".into()];
+    arguments.extend(connection_arguments(remote, options));
+    arguments.push("-oClearAllForwardings=yes".into());
+    if options.compress {
+        arguments.push("-C".into());
+    }
+    arguments.push("--".into());
+    arguments.push(destination(remote)?);
+    arguments.push(command.into());
+    Ok(arguments)
+}
+
+/// The options that decide where `ssh` connects to and how.
+pub(super) fn connection_arguments(remote: &Remote, options: &TransferOptions) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |flag: &str, value: OsString| arguments.extend([flag.into(), value]);
+    if let Some(file) = &options.ssh.config_file {
+        add("-F", file.into());
+    }
+    if let Some(jump) = &options.ssh.jump {
+        add("-J", jump.into());
+    }
+    for option in &options.ssh.options {
+        add("-o", option.into());
+    }
+    if let Some(identity) = &options.identity {
+        add("-i", identity.into());
+    }
+    if let Some(port) = remote.port.or(options.port) {
+        add("-p", port.to_string().into());
+    }
+    match options.address_family {
+        AddressFamily::Any => {}
+        AddressFamily::V4 => arguments.push("-4".into()),
+        AddressFamily::V6 => arguments.push("-6".into()),
+    }
+    arguments
+}
+
+/// `user@host`. Names that `ssh` could take for an option, or that no host has, are refused.
+pub(super) fn destination(remote: &Remote) -> Result<OsString> {
+    let bad = |text: &str| text.is_empty() || text.starts_with('-') || text.contains(char::is_control);
+    let refuse = |what: &str, text: &str| {
+        Err(Error::new(
+            ErrorKind::Usage,
+            format!("{text:?} is no {what}; check the spelling of the location"),
+        ))
+    };
+    if bad(&remote.host) || remote.host.contains(char::is_whitespace) {
+        return refuse("host name", &remote.host);
+    }
+    match &remote.user {
+        Some(user) if bad(user) => refuse("user name", user),
+        Some(user) => Ok(format!("{user}@{}", remote.host).into()),
+        None => Ok(remote.host.clone().into()),
+    }
+}

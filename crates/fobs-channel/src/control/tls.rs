@@ -1,0 +1,320 @@
+//! The control channel over TLS 1.3 to a `fobs serve` daemon, with raw public keys on both sides (protocol
+//! 2.6, RFC 7250).
+//!
+//! Both sides prove that they own a key. Callers check whether it is an expected one: the client in `pin`,
+//! before it shows its own key, the server by [`Peer::key`] after the handshake.
+
+mod stream;
+mod tcp;
+mod verifier;
+
+use std::io;
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
+use rustls::crypto::aws_lc_rs::kx_group::{X25519, X25519MLKEM768};
+use rustls::crypto::aws_lc_rs::sign::any_eddsa_type;
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, Connection, NamedGroup, ServerConfig, ServerConnection};
+
+use self::stream::TlsStream;
+use self::tcp::connect_tcp;
+use self::verifier::RawKeyVerifier;
+use super::{ControlChannel, Foretold, Peer};
+use crate::secure::identity::{Identity, PublicKey};
+use crate::secure::schedule::SessionSecret;
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::{Busy, Error, ErrorKind, Result};
+use fobs_model::options::{AddressFamily, Carrier};
+
+/// The application protocol that both sides insist on (protocol 2.6).
+pub const ALPN: &[u8] = b"fobs/1";
+/// The same with the promise that the server's hello names version 1 and the features of 0.2 (protocol 2.6):
+/// a client sends its request with its own hello, a round trip earlier.
+pub const ALPN_LEVEL: &[u8] = b"fobs/1+0.2";
+/// The label of the exporter that yields the session secret (protocol 3.2).
+const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
+/// How long a handshake may take as a whole, however the peer spreads its bytes.
+pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// How keys are exchanged, the preferred one first: a hybrid that holds against quantum computers too.
+/// Clients send shares for both, so a server of any release answers without another round trip.
+const KEY_EXCHANGES: [&dyn SupportedKxGroup; 2] = [X25519MLKEM768, X25519];
+
+/// Connects to a daemon. `pin` checks the server's proven key; its error ends the connection before the
+/// client has shown anything, and is returned. Cancellation ends every wait but name resolution.
+pub fn connect(
+    host: &str,
+    port: u16,
+    family: AddressFamily,
+    identity: &Identity,
+    cancel: &CancelToken,
+    pin: impl Fn(&PublicKey) -> Result<()>,
+) -> Result<ControlChannel> {
+    let socket = connect_tcp(host, port, family, cancel)?;
+    let config = client_config(identity, &[ALPN_LEVEL, ALPN]).map_err(|error| unusable_identity(&error))?;
+    // With raw keys a name proves nothing and none is sent, but the library wants one.
+    let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
+    let connection =
+        ClientConnection::new(Arc::new(config), name).map_err(|error| unusable_identity(&error))?;
+    let description = format!("{host} via tls");
+    let deadline = Instant::now() + HANDSHAKE_WAIT;
+    establish(connection.into(), socket, description, deadline, cancel, pin, |failure| {
+        match failure {
+        HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
+            ErrorKind::Connect,
+            format!(
+                "{host} port {port} accepts connections but says nothing for {} s; is it fobs serve that listens there?",
+                HANDSHAKE_WAIT.as_secs()
+            ),
+        ),
+        HandshakeFailure::Io(error) => Error::new(
+            ErrorKind::Connect,
+            format!(
+                "the server at {host} port {port} is busy: it ended the connection before it said anything \
+                 ({error}); try again later, and if it stays so, check that it is fobs serve that listens there"
+            ),
+        )
+        .of_busy(Busy::Closed),
+        HandshakeFailure::Protocol(why) => Error::new(
+            ErrorKind::Protocol,
+            format!(
+                "{host} port {port} does not speak the FOBS protocol: {why}; is it fobs serve that listens there?"
+            ),
+        ),
+        HandshakeFailure::Refused(error) => error,
+    }
+    })
+}
+
+/// Answers a client, which has proven to own [`Peer::key`]; the caller checks the rights of that key. `began`
+/// is when it connected.
+pub fn accept(
+    socket: TcpStream,
+    began: Instant,
+    identity: &Identity,
+    cancel: &CancelToken,
+) -> Result<ControlChannel> {
+    accept_as(&[ALPN_LEVEL, ALPN], socket, began, identity, cancel)
+}
+
+/// The same with these application protocols, the preferred one first.
+pub fn accept_as(
+    alpn: &[&[u8]],
+    socket: TcpStream,
+    began: Instant,
+    identity: &Identity,
+    cancel: &CancelToken,
+) -> Result<ControlChannel> {
+    let peer = socket.peer_addr().map_err(|error| {
+        Error::new(ErrorKind::Connect, format!("a client was gone before it could be answered: {error}"))
+    })?;
+    let config = server_config(identity, alpn).map_err(|error| unusable_identity(&error))?;
+    let connection = ServerConnection::new(Arc::new(config)).map_err(|error| unusable_identity(&error))?;
+    let client = peer.ip().to_canonical();
+    establish(
+        connection.into(),
+        socket,
+        format!("{client} via tls"),
+        began + HANDSHAKE_WAIT,
+        cancel,
+        |_| Ok(()),
+        |failure| match failure {
+            HandshakeFailure::Io(error) if is_timeout(&error) => Error::new(
+                ErrorKind::Timeout,
+                format!("{client} did not complete the TLS handshake in {} s", HANDSHAKE_WAIT.as_secs()),
+            ),
+            HandshakeFailure::Io(error) => Error::new(
+                ErrorKind::Connect,
+                format!("{client} went away during the TLS handshake: {error}"),
+            ),
+            HandshakeFailure::Protocol(why) => {
+                Error::new(ErrorKind::Protocol, format!("{client} does not speak the FOBS protocol: {why}"))
+            }
+            HandshakeFailure::Refused(error) => error,
+        },
+    )
+}
+
+/// Why a handshake did not succeed.
+enum HandshakeFailure {
+    /// The socket failed or the time was up.
+    Io(io::Error),
+    /// The peer uses another protocol, or a proof is wrong.
+    Protocol(String),
+    /// The caller refused the peer's key.
+    Refused(Error),
+}
+
+impl From<io::Error> for HandshakeFailure {
+    fn from(error: io::Error) -> Self {
+        HandshakeFailure::Io(error)
+    }
+}
+
+fn establish(
+    mut connection: Connection,
+    socket: TcpStream,
+    description: String,
+    deadline: Instant,
+    cancel: &CancelToken,
+    judge: impl Fn(&PublicKey) -> Result<()>,
+    explain: impl Fn(HandshakeFailure) -> Error,
+) -> Result<ControlChannel> {
+    let established = (|| {
+        tcp::configure(&socket)?;
+        let ours = socket.try_clone()?;
+        // A read or write that blocks ends at once.
+        let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
+        let address = socket.peer_addr()?.ip().to_canonical();
+        let (key, foretold) = handshake(&mut connection, &socket, deadline, judge)?;
+        let export = |to: &mut [u8; 32]| {
+            connection.export_keying_material(&mut to[..], EXPORTER_LABEL, None).map(|_| ())
+        };
+        let secret =
+            SessionSecret::filled(export).map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
+        Ok((address, key, foretold, secret))
+    })();
+    let (address, key, foretold, secret): (IpAddr, PublicKey, Foretold, SessionSecret) =
+        established.map_err(|failure| cancel.explain(explain(failure)))?;
+    let key_exchange = connection.negotiated_key_exchange_group().map(|group| name_of(group.name()));
+    let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
+    let peer = Peer { description, address: Some(address), key: Some(key) };
+    let (read, outlet) = stream.split();
+    let channel = ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer);
+    Ok(ControlChannel { foretold, key_exchange, ..channel })
+}
+
+/// Takes a connection through its handshake; returns the peer's key, and what a server has told of its hello.
+fn handshake(
+    connection: &mut Connection,
+    mut socket: &TcpStream,
+    deadline: Instant,
+    judge: impl Fn(&PublicKey) -> Result<()>,
+) -> std::result::Result<(PublicKey, Foretold), HandshakeFailure> {
+    let mut key = None;
+    while connection.is_handshaking() || connection.wants_write() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+        }
+        if connection.wants_write() {
+            socket.set_write_timeout(Some(left))?;
+            connection.write_tls(&mut socket)?;
+            continue;
+        }
+        socket.set_read_timeout(Some(left))?;
+        match connection.read_tls(&mut socket) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.into()),
+        }
+        if let Err(error) = connection.process_new_packets() {
+            // The alert tells the peer the reason; if it cannot be sent, the connection just closes.
+            let _ = connection.write_tls(&mut socket);
+            return Err(HandshakeFailure::Protocol(error.to_string()));
+        }
+        // The client checks the server's key before it writes its own.
+        if key.is_none()
+            && let Some(proven) = peer_key(connection)
+        {
+            judge(&proven).map_err(HandshakeFailure::Refused)?;
+            key = Some(proven);
+        }
+    }
+    let foretold = match (connection.alpn_protocol(), &*connection) {
+        (Some(ALPN), _) | (Some(ALPN_LEVEL), Connection::Server(_)) => Foretold::Nothing,
+        (Some(ALPN_LEVEL), Connection::Client(_)) => Foretold::Level,
+        _ => {
+            return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
+        }
+    };
+    let key = key.ok_or_else(|| HandshakeFailure::Protocol("it has no key".to_owned()))?;
+    Ok((key, foretold))
+}
+
+fn peer_key(connection: &Connection) -> Option<PublicKey> {
+    PublicKey::from_spki_der(connection.peer_certificates()?.first()?)
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+fn unusable_identity(error: &dyn std::error::Error) -> Error {
+    Error::new(ErrorKind::Internal, format!("TLS cannot be set up with this identity: {error}; report this"))
+}
+
+fn client_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ClientConfig, rustls::Error> {
+    client_config_with(provider(), identity, alpn)
+}
+
+fn client_config_with(
+    provider: Arc<CryptoProvider>,
+    identity: &Identity,
+    alpn: &[&[u8]],
+) -> std::result::Result<ClientConfig, rustls::Error> {
+    let key = Arc::new(AlwaysResolvesClientRawPublicKeys::new(certified(identity)?));
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(RawKeyVerifier::new(&provider)))
+        .with_client_cert_resolver(key);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.enable_sni = false;
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn server_config(identity: &Identity, alpn: &[&[u8]]) -> std::result::Result<ServerConfig, rustls::Error> {
+    server_config_with(provider(), identity, alpn)
+}
+
+fn server_config_with(
+    provider: Arc<CryptoProvider>,
+    identity: &Identity,
+    alpn: &[&[u8]],
+) -> std::result::Result<ServerConfig, rustls::Error> {
+    let key = Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(identity)?));
+    let mut config = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(Arc::new(RawKeyVerifier::new(&provider)))
+        .with_cert_resolver(key);
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    // No resumption: every session proves its keys.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    provider_with(&KEY_EXCHANGES)
+}
+
+fn provider_with(key_exchanges: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
+    let kx_groups = key_exchanges.to_vec();
+    Arc::new(CryptoProvider { kx_groups, ..rustls::crypto::aws_lc_rs::default_provider() })
+}
+
+/// For people.
+fn name_of(group: NamedGroup) -> &'static str {
+    match group {
+        NamedGroup::X25519MLKEM768 => "X25519MLKEM768",
+        NamedGroup::X25519 => "X25519",
+        _ => "another group",
+    }
+}
+
+/// The key is read in place: a copy would not be wiped.
+fn certified(identity: &Identity) -> std::result::Result<Arc<CertifiedKey>, rustls::Error> {
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(identity.pkcs8_der()))?;
+    Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(identity.public().to_spki_der())], key)))
+}
+
+#[cfg(test)]
+mod tests;

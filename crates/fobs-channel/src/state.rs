@@ -1,0 +1,58 @@
+//! The files in the user's state directory that keep data between transfers.
+//!
+//! They are hints: a file that is missing, damaged or cannot be written costs some speed, and is no error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::control::Peer;
+use crate::secure::make_private_parent;
+use fobs_sys::confine::{Errand, outside};
+
+/// Older entries are ignored: networks and hosts change within that time.
+pub const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// Files written by this process so far.
+static REPLACED: AtomicU64 = AtomicU64::new(0);
+
+/// `$XDG_STATE_HOME/fobs` or `~/.local/state/fobs`; none where neither is known.
+pub fn directory() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base =
+        base.or_else(|| outside(Errand::State, std::env::home_dir).map(|home| home.join(".local/state")));
+    base.map(|base| base.join("fobs"))
+}
+
+/// `$XDG_DATA_HOME/fobs` or `~/.local/share/fobs`; none where neither is known.
+pub(crate) fn data_directory() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
+    base.map(|base| base.join("fobs"))
+}
+
+/// A peer's name in the files: its address, or over ssh the host name of the command line.
+pub fn name_of(peer: &Peer) -> String {
+    peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string())
+}
+
+/// Replaces a file atomically. Of two transfers that end at the same time, the last one's content stays.
+pub fn replace(file: &Path, bytes: &[u8]) {
+    let mut fresh = file.as_os_str().to_owned();
+    // Unique among the transfers of this process, too.
+    let count = REPLACED.fetch_add(1, Ordering::Relaxed);
+    fresh.push(format!(".{}-{count}.tmp", std::process::id()));
+    let fresh = PathBuf::from(fresh);
+    let written = make_private_parent(file)
+        .and_then(|()| fs::write(&fresh, bytes))
+        .and_then(|()| fs::rename(&fresh, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&fresh);
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

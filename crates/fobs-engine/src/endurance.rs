@@ -1,0 +1,204 @@
+//! What a session puts up with before it gives the transfer up.
+
+use super::{Link, Reporter};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::options::MinRate;
+use fobs_proto::session::{ANSWER_WAIT, RateFloor};
+use fobs_proto::{Rate, Timestamp};
+use std::time::Duration;
+
+/// Longest silence that a server endures because a client asks for it: a day, so that a client that is gone
+/// does not keep a session for ever.
+const TIMEOUT_MAX_FOR_PEER: Duration = Duration::from_secs(24 * 3600);
+
+/// Longest time without a control message while datagrams come. Each side says something every second; a lost
+/// segment of TCP costs a few seconds at most on a path that works.
+const CONTROL_SILENCE_MAX: Duration = Duration::from_secs(20);
+/// Longest pause between datagrams on a path that works and is looked at.
+const DATA_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a session puts up with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endurance {
+    /// Longest silence on UDP after the first datagram.
+    pub timeout: Duration,
+    /// Lowest rate; none at the side that did not choose one.
+    pub min_rate: Option<MinRate>,
+    /// What follows from a control channel that is dead while datagrams still come.
+    pub dead_control: DeadControl,
+}
+
+/// What a side does whose control channel is dead while datagrams still come: the path is there, but not the
+/// connection (this host has another address, or a NAT has forgotten it), or TCP waits for minutes before it
+/// tries again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadControl {
+    /// It ends the session, because another connection can go on with the transfer.
+    EndsSession,
+    /// It waits until TCP gives up.
+    IsEndured,
+}
+
+impl Endurance {
+    /// Of the side that was called: `timeout` is the wish of the side that calls.
+    pub fn for_peer(timeout: Option<Duration>) -> Endurance {
+        Endurance {
+            timeout: timeout.unwrap_or(ANSWER_WAIT).min(TIMEOUT_MAX_FOR_PEER),
+            min_rate: None,
+            dead_control: DeadControl::IsEndured,
+        }
+    }
+
+    /// The watch over the control channel, from now on.
+    pub(super) fn control_watch(&self, now: Timestamp) -> Option<ControlWatch> {
+        match self.dead_control {
+            DeadControl::EndsSession => Some(ControlWatch { message: now, flowing_since: None }),
+            DeadControl::IsEndured => None,
+        }
+    }
+
+    /// The watch over the lowest rate.
+    pub(super) fn floor(&self) -> Option<Floor> {
+        let chosen = self.min_rate?;
+        let watch = RateFloor::new(Rate::bits_per_second(chosen.bits_per_second), chosen.over);
+        Some(Floor { chosen, watch })
+    }
+}
+
+/// What another connection would cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stake {
+    /// What is in flight, which an outage alone does not cost.
+    Flight,
+    /// Everything is verified.
+    Nothing,
+}
+
+/// Watches a control channel on which the peer says something every second.
+#[derive(Debug)]
+pub(super) struct ControlWatch {
+    /// When its newest message came.
+    message: Timestamp,
+    /// Since when datagrams have come without a longer pause.
+    flowing_since: Option<Timestamp>,
+}
+
+impl ControlWatch {
+    /// A message came.
+    pub(super) fn handle_message(&mut self, now: Timestamp) {
+        self.message = now;
+    }
+
+    /// To be called with every heartbeat; looks whether the path of data works if nothing else shows it.
+    ///
+    /// # Errors
+    /// `Connect` if the channel is dead.
+    pub(super) fn check(&mut self, now: Timestamp, link: &mut Link, stake: Stake) -> Result<()> {
+        if stake == Stake::Flight && now - self.message >= CONTROL_SILENCE_MAX / 4 {
+            link.check_path(now);
+        }
+        match stake {
+            Stake::Flight => self.judge(now, link.last_heard()),
+            // A peer that is done has closed its socket, so no datagram shows that the path works.
+            Stake::Nothing => self.judge(now, Some(now)),
+        }
+    }
+
+    /// `newest` is when the peer's newest datagram came.
+    fn judge(&mut self, now: Timestamp, newest: Option<Timestamp>) -> Result<()> {
+        if newest.is_none_or(|newest| now - newest > DATA_PAUSE_MAX) {
+            self.flowing_since = None;
+            return Ok(());
+        }
+        let flowing_since = *self.flowing_since.get_or_insert(now);
+        if now - flowing_since.max(self.message) < CONTROL_SILENCE_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the control connection is dead: no message for {} s while datagrams came; run the command again",
+            CONTROL_SILENCE_MAX.as_secs()
+        );
+        Err(Error::new(ErrorKind::Connect, message))
+    }
+}
+
+/// The lowest rate, as it is watched.
+pub(super) struct Floor {
+    chosen: MinRate,
+    watch: RateFloor,
+}
+
+impl Floor {
+    /// The user has paused the transfer: the time until now does not count.
+    pub(super) fn restart(&mut self) {
+        let MinRate { bits_per_second, over } = self.chosen;
+        self.watch = RateFloor::new(Rate::bits_per_second(bits_per_second), over);
+    }
+
+    /// To be called with every heartbeat.
+    ///
+    /// # Errors
+    /// `Timeout` if the transfer crawls.
+    pub(super) fn check(&mut self, now: Timestamp, reporter: &Reporter) -> Result<()> {
+        let Some(measured) = self.watch.check(now, reporter.bytes()) else { return Ok(()) };
+        reporter.crawls();
+        let mbit = |bits: u64| bits as f64 / 1e6;
+        let message = format!(
+            "only {:.3} Mbit/s over the last {} s, less than the {:.3} Mbit/s of --min-rate: run the same command again when the path is better, or ask for less",
+            mbit(measured.as_bytes().saturating_mul(8)),
+            self.chosen.over.as_secs(),
+            mbit(self.chosen.bits_per_second),
+        );
+        Err(Error::new(ErrorKind::Timeout, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fobs_proto::session::HEARTBEAT;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_secs(seconds)
+    }
+
+    /// When a channel counts as dead whose last message came at 5 s, seconds; datagrams come while `flows`.
+    fn dead_at(flows: impl Fn(u64) -> bool) -> Option<u64> {
+        let endurance = Endurance { dead_control: DeadControl::EndsSession, ..Endurance::for_peer(None) };
+        let mut watch = endurance.control_watch(at(0)).expect("it watches");
+        let (mut now, mut newest) = (at(0), None);
+        while now < at(200) {
+            let second = now.as_nanos() / 1_000_000_000;
+            newest = if flows(second) { Some(now) } else { newest };
+            if second <= 5 {
+                watch.handle_message(now);
+            }
+            if watch.judge(now, newest).is_err() {
+                return Some(second);
+            }
+            now = now + HEARTBEAT;
+        }
+        None
+    }
+
+    #[test]
+    fn a_dead_control_channel_is_noticed_while_data_flows() {
+        assert_eq!(dead_at(|_| true), Some(25));
+        assert_eq!(dead_at(|_| false), None, "the whole path is down");
+        assert_eq!(dead_at(|second| second < 10), None, "the path went down first");
+        assert_eq!(
+            dead_at(|second| !(10..100).contains(&second)),
+            Some(120),
+            "TCP has time to come back too"
+        );
+    }
+
+    #[test]
+    fn a_server_endures_what_the_client_asks_for_within_bounds() {
+        let timeout = |wish| Endurance::for_peer(wish).timeout;
+        assert_eq!(timeout(None), ANSWER_WAIT);
+        assert_eq!(timeout(Some(Duration::from_secs(3))), Duration::from_secs(3));
+        assert_eq!(timeout(Some(Duration::MAX)), TIMEOUT_MAX_FOR_PEER);
+        assert!(Endurance::for_peer(None).control_watch(at(0)).is_none());
+    }
+}

@@ -1,0 +1,55 @@
+//! The engine: threads that drive the protocol's machines over real sockets, clocks and files.
+//!
+//! A sending session is two threads and one that reads the control channel: `reader` fills chunks, `send`
+//! paces packets and takes acks. A receiving one likewise: `receive` takes packets and acknowledges them,
+//! `writer` verifies and stores. They share nothing but bounded channels (`letters`) and the chunk buffers
+//! that travel through them. A receiver that loses packets because it does not read its socket in time may
+//! get a third, the `lane`. What is decided around the machines is the policy of [`fobs_proto::session`],
+//! which the simulator drives too.
+
+#![forbid(unsafe_code)]
+
+mod causes;
+mod clock;
+pub mod door;
+mod endurance;
+mod failure;
+mod host;
+mod lane;
+mod letters;
+mod link;
+mod measure;
+pub mod memory;
+mod meter;
+mod reader;
+mod receive;
+mod remedy;
+mod report;
+mod send;
+mod setup;
+mod steering;
+pub mod streams;
+mod survey;
+mod thread;
+mod throttle;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use clock::Clock;
+pub use endurance::{DeadControl, Endurance};
+pub use failure::{aborted, refused, tell_abort};
+pub use fobs_proto::session::CHUNKS_MAX;
+#[cfg(any(test, feature = "testing"))]
+pub use link::Incoming;
+pub use link::{Link, LinkSetup, PathValidation};
+pub use receive::{ReceiveJob, receive};
+pub use remedy::RemedyPolicy;
+pub use report::{Counted, Crawls, Reporter};
+pub use send::{SendJob, send};
+pub use setup::{
+    choice_of, receiver_config, sender_config, stream_target, summary, tcp_tuning, transport_of, udp_options,
+};
+pub use steering::Steering;
+pub use throttle::{SharedRate, Throttle};

@@ -1,0 +1,491 @@
+//! The receiving thread: takes packets into chunk buffers and acknowledges them.
+
+mod intake;
+mod job;
+mod streams;
+
+pub use job::{ReceiveJob, ReceiveOutcome};
+
+use super::endurance::{ControlWatch, Floor, Stake};
+use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
+use super::host::HostWatch;
+use super::letters::{ControlEvent, MAILBOX_MAX, Post, ToReceiver, ToWriter, forward_control};
+use super::measure::{Audience, ReceiverMeter};
+use super::meter::WorkMeter;
+use super::remedy::{Remedies, RemedyPolicy};
+use super::streams::Incoming;
+use super::survey::{Answering, Routed};
+use super::throttle::ThrottleEnd;
+use super::{Link, Reporter, Steering, thread, writer};
+use fobs_channel::control::ControlWriter;
+use fobs_model::cancel::CancelToken;
+use fobs_model::cause::RemedyAction;
+use fobs_model::error::Result;
+use fobs_model::measured::Measured;
+use fobs_model::message::{Complete, Finished, Message};
+use fobs_model::sample::ReceiverSample;
+use fobs_proto::receiver::{ChunkVerification, Receiver};
+use fobs_proto::session::{FAREWELL_WAIT, HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
+use fobs_proto::wire::{Ack, Header};
+use fobs_proto::{ChunkId, Timestamp};
+use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
+use fobs_sys::confine::{Errand, outside};
+use fobs_sys::{Ecn, Interest, SendError};
+use intake::{Arrivals, Intake};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Batches read between two looks at the mailbox.
+const BATCHES_PER_TURN: usize = 8;
+/// How long a receiver that ends early waits for its writer to clean up: the writer may be stuck in a write
+/// to a disk or a pipe that has stopped, and then nothing can be cleaned up anyway.
+const CLEAN_UP_WAIT: Duration = Duration::from_secs(10);
+/// How often it looks whether the writer is done.
+const CLEAN_UP_POLL: Duration = Duration::from_millis(2);
+
+struct Receiving {
+    link: Link,
+    machine: Receiver,
+    policy: ReceivePolicy,
+    letters: mpsc::Receiver<ToReceiver>,
+    work: SyncSender<ToWriter>,
+    arrivals: Arrivals,
+    next_ack: u64,
+    /// The chunk that failed for the last time, and how often it was tried.
+    hopeless: Option<(ChunkId, u8)>,
+    last_verified: Timestamp,
+    summary: Option<(SinkSummary, Closing)>,
+    /// The sender's last message.
+    finished: Option<Finished>,
+    /// What is done about losses at this host; `None` does nothing.
+    remedies: Option<Remedies>,
+    reporter: Arc<Reporter>,
+    cancel: CancelToken,
+    writer: ControlWriter,
+    peer: PeerName,
+    meter: ReceiverMeter,
+    host: HostWatch,
+    /// Tells when the client has come again; `None` where nothing is locked.
+    takeover: Option<TakeoverWatch>,
+    /// Since when another session of the client waits for this one's end.
+    asked_since: Option<Timestamp>,
+    /// Decides while the session lasts.
+    _answering: Option<Answering>,
+    floor: Option<Floor>,
+    control_watch: Option<ControlWatch>,
+    began: Timestamp,
+    streams: Option<Incoming>,
+    steering: Steering,
+    /// The version of what the sender was told last.
+    steered: u64,
+    _throttle_end: ThrottleEnd,
+}
+
+/// Receives the object; returns after the sender's last message.
+pub fn receive(job: ReceiveJob) -> Result<ReceiveOutcome> {
+    let (control, reporter) = (job.writer.clone(), job.reporter.clone());
+    let (mut receiving, storing) = Receiving::start(job)?;
+    let outcome = receiving.run_to_end();
+    // However it ended: the writer must have removed or recorded what is not complete before this process may
+    // exit.
+    drop(receiving);
+    if let Err(error) = &outcome
+        && !storing.is_finished()
+    {
+        // The sender need not wait for that.
+        tell_abort(&control, error);
+    }
+    let end = Instant::now() + CLEAN_UP_WAIT;
+    while !storing.is_finished() && Instant::now() < end {
+        std::thread::sleep(CLEAN_UP_POLL);
+    }
+    if outcome.is_err()
+        && storing.is_finished()
+        && let Ok(Some(suspended)) = storing.join()
+    {
+        reporter.suspended(&suspended);
+    }
+    outcome
+}
+
+impl Receiving {
+    /// Starts the threads and the machine; with the writer's thread.
+    fn start(job: ReceiveJob) -> Result<(Receiving, JoinHandle<Option<Suspended>>)> {
+        thread::be_punctual();
+        job.writer.set_timeout(job.endurance.timeout);
+        let link = Link::new(job.link);
+        let (post, letters) = Post::new(link.waker());
+        let (answering, mut inbox) = match job.survey {
+            Some(compare) => {
+                let (writer, reporter) = (job.writer.clone(), job.reporter.clone());
+                Answering::start(compare, writer, post.clone(), reporter)
+                    .map(|(it, inbox)| (Some(it), Some(inbox)))?
+            }
+            None => (None, None),
+        };
+        forward_control(job.reader, post.clone(), ToReceiver::Control, move |message| {
+            match (message, &mut inbox) {
+                (Message::Listing { first, entries, last }, Some(inbox)) => {
+                    inbox.take(first, entries.0, last)
+                }
+                (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
+                (message, _) => Routed::Deliver(message),
+            }
+        })?;
+        let (streams, tried) = streams::start(job.streams, &link, &post)?;
+        let mut sink = job.sink;
+        let budget = sink.budget().clone();
+        let takeover = sink.watch();
+        // Every chunk of the credit and the end: the channel is never full.
+        let (work, orders) = sync_channel(job.config.chunks_max as usize + 1);
+        let writing = WorkMeter::new(link.clock());
+        let storing =
+            writer::start(sink, orders, post, job.throttle.clone(), job.reporter.clone(), writing.clone())?;
+        let mut machine = Receiver::new(job.config);
+        machine.handle_socket_buffer(link.recv_buffer() as u64);
+        job.steering.attach(link.waker());
+        let (began, side) = (link.clock().now(), link.side());
+        let receiving = Receiving {
+            policy: ReceivePolicy::new(began, side, job.endurance.timeout),
+            link,
+            machine,
+            letters,
+            work,
+            arrivals: Arrivals::within(&budget)?,
+            next_ack: 0,
+            hopeless: None,
+            last_verified: Timestamp::ZERO,
+            summary: None,
+            finished: None,
+            remedies: (job.remedies == RemedyPolicy::Apply).then(Remedies::new),
+            reporter: job.reporter,
+            cancel: job.cancel,
+            writer: job.writer,
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
+            meter: ReceiverMeter::new(writing),
+            host: HostWatch::default(),
+            takeover,
+            asked_since: None,
+            _answering: answering,
+            floor: job.endurance.floor(),
+            control_watch: job.endurance.control_watch(began),
+            began,
+            streams,
+            steering: job.steering,
+            steered: 0,
+            _throttle_end: job.throttle.end_on_drop(),
+        };
+        Ok((receiving, storing))
+    }
+
+    fn run_to_end(&mut self) -> Result<ReceiveOutcome> {
+        let summary = self.run();
+        self.measure(Audience::Both);
+        let (summary, closing) = summary?;
+        let complete = self.completion(&summary);
+        self.send_message(&Message::Complete(complete.clone()))?;
+        let finished = self.await_finished()?;
+        // A client has what it came for; a client that pushes may have missed the signal, and come again.
+        if finished.is_some() || self.link.side() == Side::Client {
+            closing.acknowledged();
+        }
+        Ok(ReceiveOutcome { complete, finished: finished.unwrap_or_default() })
+    }
+
+    fn run(&mut self) -> Result<(SinkSummary, Closing)> {
+        let mut heartbeat = self.began + HEARTBEAT;
+        loop {
+            self.take_letters()?;
+            if let Some(summary) = self.summary.take() {
+                return Ok(summary);
+            }
+            self.steer()?;
+            let socket_is_empty = self.take_batches()?;
+            self.take_frames()?;
+            let now = self.link.clock().now();
+            if self.policy.wants_drop_count(now, &self.machine, socket_is_empty) {
+                self.count_drops();
+            }
+            if self.policy.poll_reminder(now, self.link.last_heard()) {
+                let ack = self.machine.make_ack(now);
+                self.send_ack(&ack)?;
+            }
+            if let Some(ack) = self.machine.poll_ack(now) {
+                self.send_ack(&ack)?;
+            }
+            while let Some(packet) = self.link.poll_path_packet(now) {
+                self.link.send_path_packet(self.next_ack, &packet);
+                self.next_ack += 1;
+            }
+            if let Some(audience) = self.meter.due.poll(now) {
+                self.measure(audience);
+            }
+            if now >= heartbeat {
+                heartbeat = now + HEARTBEAT;
+                self.on_heartbeat(now)?;
+            }
+            let wake = heartbeat.min(self.meter.due.at());
+            let wake = wake.min(self.policy.reminder_at(self.link.last_heard()));
+            let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
+            let began = self.link.clock().now();
+            self.link.wait(until - began, Interest::Readable)?;
+            self.meter.waited(until - began, self.link.clock().now() - began);
+        }
+    }
+
+    fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
+        self.peer.check(self.policy.check_silence(now, self.last_heard()))?;
+        if let Some((chunk, tries)) = self.hopeless
+            && self.policy.is_hopeless(now)
+        {
+            return Err(never_verified(chunk, tries, None));
+        }
+        self.count_drops();
+        self.host.on_heartbeat(self.link.peer(), self.machine.missing());
+        self.apply_remedies(now);
+        self.reporter.tell_progress();
+        if let Some(watch) = &mut self.control_watch {
+            watch.check(now, &mut self.link, Stake::Flight)?;
+        }
+        match &mut self.floor {
+            Some(floor) if self.steering.is_paused() => floor.restart(),
+            Some(floor) => floor.check(now, &self.reporter)?,
+            None => {}
+        }
+        self.make_way(now)?;
+        self.cancel.check()
+    }
+
+    /// Has the sender do what the user has changed.
+    fn steer(&mut self) -> Result<()> {
+        match self.steering.news(&mut self.steered) {
+            Some(wanted) => self.send_message(&Message::Steer(wanted)),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the session if a later one of its client is to have the destination.
+    fn make_way(&mut self, now: Timestamp) -> Result<()> {
+        let Some(watch) = &self.takeover else { return Ok(()) };
+        let asked_since = match watch.asked() {
+            Asked::Nothing => None,
+            Asked::ToEnd => return Err(taken_over()),
+            Asked::ToEndIfAbsent => Some(self.asked_since.unwrap_or(now)),
+        };
+        self.asked_since = asked_since;
+        let Some(asked) = asked_since else { return Ok(()) };
+        match self.policy.presence(now, asked, self.link.last_heard()) {
+            Presence::Here => watch.refuse(),
+            Presence::Unclear => {}
+            Presence::Absent => return Err(taken_over()),
+        }
+        Ok(())
+    }
+
+    /// Takes a sample.
+    fn measure(&mut self, audience: Audience) {
+        let stats = self.machine.stats();
+        let sample = ReceiverSample {
+            packets: stats.packets,
+            bytes: stats.bytes,
+            socket_drops: u64::from(self.link.socket_drops().unwrap_or(0)),
+            buffer_bytes: self.link.recv_buffer() as u64,
+            backlog: u64::from(self.machine.backlog()),
+            interface_drops: self.host.drops().interface,
+            backlog_drops: self.host.drops().backlog,
+            acks: stats.acks,
+            reordered: stats.reordered,
+            behind_max_us: u64::try_from(stats.behind_max.as_micros()).unwrap_or(u64::MAX),
+            ..self.meter.sample(self.link.clock().now())
+        };
+        self.reporter.here(Measured::Receiver(sample), audience);
+    }
+
+    fn count_drops(&mut self) {
+        if let Some(drops) = self.link.socket_drops() {
+            self.machine.handle_socket_drops(drops);
+        }
+    }
+
+    /// Does something about this host's losses, if there are any.
+    fn apply_remedies(&mut self, now: Timestamp) {
+        let Some(remedies) = &mut self.remedies else { return };
+        let dropped = u64::from(self.machine.packets_dropped().unwrap_or(0));
+        let received = self.machine.stats().packets;
+        for remedy in remedies.on_heartbeat(now, self.began, received, dropped, &mut self.link) {
+            if let RemedyAction::LargerBuffer { to_bytes, .. } = remedy.action {
+                self.machine.handle_socket_buffer(to_bytes);
+            }
+            self.reporter.here(Measured::Remedy(remedy), Audience::Both);
+        }
+    }
+
+    /// Reads batches, a bounded number of them; whether the socket is empty now.
+    fn take_batches(&mut self) -> Result<bool> {
+        for _ in 0..BATCHES_PER_TURN {
+            if self.take_batch()? == 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads one batch; the number of its datagrams.
+    fn take_batch(&mut self) -> Result<usize> {
+        let Receiving { link, machine, arrivals, .. } = self;
+        let mut intake = Intake { machine, arrivals, failure: None };
+        let count = link.receive(&mut intake)?;
+        if let Some(error) = intake.failure {
+            return Err(error);
+        }
+        // One report for the batch: it arrived as one, and arrival stamps cannot tell more.
+        if let Some(ack) = self.machine.poll_ack(self.link.clock().now()) {
+            self.send_ack(&ack)?;
+        }
+        self.hand_over_complete();
+        Ok(count)
+    }
+
+    /// Complete chunks go to the writer.
+    fn hand_over_complete(&mut self) {
+        while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
+            // The writer is gone only after it has posted why.
+            let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
+        }
+    }
+
+    /// By both ways: a repetition does no harm, and one of them may be blocked.
+    fn send_ack(&mut self, ack: &Ack) -> Result<()> {
+        self.send_ack_by_streams(ack);
+        let mut body = Vec::with_capacity(fobs_proto::wire::ACK_LEN_MAX);
+        ack.encode(&mut body);
+        let mut sealed = self.link.seal_body(self.next_ack, Header::Ack, &body);
+        self.next_ack += 1;
+        match self.link.send(&mut sealed, Ecn::NotEct) {
+            // A lost ack is repaired by the next one.
+            Ok(())
+            | Err(SendError::WouldBlock | SendError::NoBuffers | SendError::Refused | SendError::TooLarge) => {
+                Ok(())
+            }
+            Err(SendError::Io(error)) => self.peer.refused_datagrams(&error),
+        }
+    }
+
+    /// Sends a message. Where the sender no longer listens, its last letters hold the better error.
+    fn send_message(&mut self, message: &Message) -> Result<()> {
+        let sent = self.writer.post(message);
+        if sent.is_err() {
+            self.take_letters()?;
+        }
+        sent
+    }
+
+    fn take_letters(&mut self) -> Result<()> {
+        for _ in 0..MAILBOX_MAX {
+            let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
+            match letter {
+                ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
+                ToReceiver::Stored { chunk, buffer } => {
+                    self.arrivals.give_back(buffer);
+                    if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
+                        let _ = self.work.send(ToWriter::Finish);
+                    }
+                }
+                ToReceiver::Returned { buffer } => self.arrivals.give_back(buffer),
+                ToReceiver::StoreFailed(error) => return Err(error),
+                ToReceiver::Finished(summary, closing) => self.summary = Some((summary, closing)),
+                ToReceiver::Control(event) => self.take_control(event)?,
+            }
+        }
+        // There may be more: the socket comes first, but the thread must not sleep.
+        self.link.waker().wake();
+        Ok(())
+    }
+
+    fn take_verdict(&mut self, chunk: ChunkId, verdict: ChunkVerification) -> Result<()> {
+        let now = self.link.clock().now();
+        let attempt = match self.policy.handle_verdict(now, &mut self.machine, chunk, verdict) {
+            VerdictOutcome::Verified => {
+                self.last_verified = now;
+                return Ok(());
+            }
+            VerdictOutcome::Reject { attempt } => attempt,
+            VerdictOutcome::Hopeless { attempt, tries } => {
+                self.hopeless = Some((chunk, tries));
+                attempt
+            }
+        };
+        self.writer.post(&Message::Rejected { chunk, attempt })
+    }
+
+    fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        let now = self.link.clock().now();
+        self.policy.handle_message(now);
+        if let Some(watch) = &mut self.control_watch {
+            watch.handle_message(now);
+        }
+        match event {
+            ControlEvent::Message(Message::Standing(standing)) => self.reporter.standing(&standing),
+            ControlEvent::Message(Message::SenderSample(sample)) => {
+                self.reporter.there(Measured::Sender(*sample));
+            }
+            ControlEvent::Message(Message::Failed { path, reason }) => {
+                self.reporter.failed_there(path.0, &reason);
+            }
+            ControlEvent::Message(Message::Loss(window)) => self.reporter.there(Measured::Loss(window)),
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
+            ControlEvent::Message(Message::Mode(change)) => self.reporter.there(Measured::Mode(change)),
+            ControlEvent::Message(Message::Way(change)) => self.reporter.there(Measured::Way(change)),
+            ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
+            ControlEvent::Message(Message::Finished(finished)) => self.finished = Some(finished),
+            ControlEvent::Message(Message::Abort { code, message, .. }) => {
+                return Err(aborted(&self.peer.name, &code, &message));
+            }
+            ControlEvent::Message(_) => {}
+            ControlEvent::Closed(error) => return Err(closed_early(error)),
+        }
+        Ok(())
+    }
+
+    fn completion(&mut self, summary: &SinkSummary) -> Complete {
+        self.count_drops();
+        let dropped = self.machine.packets_dropped();
+        let usage = outside(Errand::Counters, fobs_sys::process_usage);
+        let resumed = self.reporter.all_resumed();
+        Complete {
+            root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
+            files: summary.files + resumed.files,
+            bytes: summary.bytes + resumed.files_bytes,
+            resumed_bytes: resumed.bytes,
+            others: summary.others,
+            seconds: self
+                .arrivals
+                .first_data()
+                .map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
+            socket_drops: u64::from(dropped.unwrap_or(0)),
+            datagrams_rejected: self.link.rejected(),
+            cpu_seconds: usage.cpu_seconds,
+            max_rss_bytes: usage.max_rss_bytes,
+        }
+    }
+
+    /// Waits for the sender's figures; a sender that goes without them has still sent everything.
+    fn await_finished(&mut self) -> Result<Option<Finished>> {
+        let mut end = Instant::now() + FAREWELL_WAIT;
+        while self.finished.is_none() && Instant::now() < end {
+            match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
+                Ok(ToReceiver::Control(event)) => {
+                    self.take_control(event)?;
+                    // A sender that speaks is removing its sources.
+                    end = Instant::now() + FAREWELL_WAIT;
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        Ok(self.finished.take())
+    }
+}

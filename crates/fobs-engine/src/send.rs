@@ -1,0 +1,462 @@
+//! The sending thread: paces packets, takes acks, gives empty buffers to the reader.
+
+mod figures;
+mod held;
+mod job;
+mod outbox;
+mod removal;
+mod steer;
+mod streams;
+mod telemetry;
+
+pub use job::{SendJob, SendOutcome};
+
+use super::causes::Causes;
+use super::endurance::{ControlWatch, Floor, Stake};
+use super::failure::{PeerName, aborted, closed_early, never_verified, unasked};
+use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, ToSender, forward_control};
+use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
+use super::measure::{Audience, Cap, SenderMeter};
+use super::meter::WorkMeter;
+use super::streams::Outgoing;
+use super::survey::{Docket, Listing, Routed};
+use super::throttle::ThrottleEnd;
+use super::{Link, Reporter, reader, thread};
+use crate::memory::history::RememberedPath;
+use fobs_channel::control::{ControlReader, ControlWriter};
+use fobs_model::cancel::CancelToken;
+use fobs_model::error::Result;
+use fobs_model::measured::Measured;
+use fobs_model::message::{Complete, Finished, Message};
+use fobs_proto::congestion::{PathHistory, RateSource};
+use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
+use fobs_proto::session::{
+    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
+    SendPolicyConfig, Side, Wait,
+};
+use fobs_proto::wire::{Ack, Header};
+use fobs_proto::{Rate, Timestamp};
+use fobs_store::survey::Way;
+use fobs_store::{Known, Removal};
+use fobs_sys::Interest;
+use held::{HeldChunk, HeldChunks};
+use outbox::{Outbox, Put};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
+use steer::Steered;
+use streams::{FramesWait, Routing};
+use telemetry::Telemetry;
+
+/// Bursts between two looks at the mailbox and the socket.
+const BURSTS_PER_TURN: usize = 8;
+
+struct Sending {
+    link: Link,
+    machine: Sender,
+    policy: SendPolicy,
+    letters: Receiver<ToSender>,
+    grants: SyncSender<Grant>,
+    held: HeldChunks,
+    outbox: Outbox,
+    known: Known,
+    /// File data that the receiver has from an earlier run.
+    resumed_bytes: u64,
+    /// Lists while the session lasts.
+    _listing: Option<Listing>,
+    root: Option<[u8; 32]>,
+    /// What is to be removed from the source at the end.
+    removal: Option<Removal>,
+    complete: Option<Complete>,
+    reporter: Arc<Reporter>,
+    cancel: CancelToken,
+    writer: ControlWriter,
+    peer: PeerName,
+    telemetry: Telemetry,
+    remembered: RememberedPath,
+    answered: Option<Duration>,
+    floor: Option<Floor>,
+    control_watch: Option<ControlWatch>,
+    /// Moves of the peer that the machine knows of.
+    moves: u64,
+    streams: Option<Outgoing>,
+    routing: Routing,
+    steered: Steered,
+    _throttle_end: ThrottleEnd,
+}
+
+/// Sends the object; returns after the completion signal.
+pub fn send(job: SendJob) -> Result<SendOutcome> {
+    job.writer.set_timeout(job.endurance.timeout);
+    let mut history = job.remembered.recall();
+    let mut sending = Sending::start(job, history.clone())?;
+    let outcome = sending.run();
+    let now = sending.link.clock().now();
+    let streams = sending.stream_figures();
+    sending.telemetry.measure(now, &sending.machine, streams.sample.clone(), Audience::Both);
+    let complete = outcome?;
+    sending.telemetry.report_causes(now, &mut sending.machine);
+    let finished = figures::finished(&sending.machine, sending.link.rejected(), &streams);
+    sending.check_roots(&complete)?;
+    // The completion signal may overtake the acks of the last chunks, or those may be lost.
+    while let Some(done) = sending.held.pop() {
+        sending.settle(done);
+    }
+    sending.reporter.standing(&sending.standing());
+    if sending.link.side() == Side::Client {
+        // The server closes its streams soon, and no other is to be made in their place.
+        sending.streams = None;
+    }
+    sending.remove_sources()?;
+    sending.farewell(&finished);
+    // A transfer that learned nothing of the path leaves no round trip for the next one.
+    history.round_trip = None;
+    sending.machine.controller().remember(&mut history);
+    // After the farewell, so that the peer does not wait for the disk.
+    sending.remembered.keep(&history);
+    sending.keep_streams();
+    Ok(SendOutcome { complete, finished, taught: sending.telemetry.causes.take_lessons() })
+}
+
+/// Takes decisions to the docket, and every other message to the sender.
+fn forward(reader: ControlReader, post: Post<ToSender>, docket: Option<Docket>) -> Result<()> {
+    let routes = docket.map(|docket| (docket.guard(), docket));
+    forward_control(reader, post, ToSender::Control, move |message| match (message, &routes) {
+        (Message::Decisions { first, choices, last }, Some((_, docket))) => {
+            docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
+        }
+        (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
+        (message, _) => Routed::Deliver(message),
+    })
+}
+
+impl Sending {
+    /// Starts the threads and the machine.
+    fn start(job: SendJob, history: PathHistory) -> Result<Sending> {
+        thread::be_punctual();
+        let link = Link::new(job.link);
+        let (post, letters) = Post::new(link.waker());
+        let docket = job.survey.map(|_| Docket::within(job.source.budget()));
+        forward(job.reader, post.clone(), docket.clone())?;
+        let mut source = job.source;
+        let budget = source.budget().clone();
+        let survey = docket.as_ref().zip(job.survey);
+        let listing = survey
+            .map(|(docket, checksums)| {
+                Listing::start(docket, &mut source, checksums, job.writer.clone(), post.clone())
+            })
+            .transpose()?;
+        let (streams, routing, tried) =
+            streams::start(job.streams, &link, &post, &job.remembered, job.endurance.timeout)?;
+        let ((grants, granted), reading) = (sync_channel(GRANTS_MAX as usize), WorkMeter::new(link.clock()));
+        reader::start(source, granted, post, job.throttle.clone(), reading.clone())?;
+        let (judge, learned_from) = job.lessons.teach(job.config.judge);
+        let config = SenderConfig { ip_overhead: link.ip_overhead(), judge, ..job.config };
+        let (cap, began) = (cap_of(&config, job.far_limit_bps), link.clock().now());
+        let (side, timeout) = (link.side(), job.endurance.timeout);
+        let chunks_max = u32::try_from(config.chunks_max).unwrap_or(u32::MAX);
+        let config_of_policy = SendPolicyConfig { began, side, chunks_max, timeout, history };
+        let steered = Steered::start(job.steering, &link, &job.throttle);
+        let mut machine = Sender::new(began, config);
+        if let Some((left, most)) = job.deadline {
+            machine.pursue(began, began + left, most);
+        }
+        Ok(Sending {
+            link,
+            machine,
+            policy: SendPolicy::new(config_of_policy),
+            letters,
+            grants,
+            held: HeldChunks::within(&budget)?,
+            outbox: Outbox::new(),
+            known: Known::default(),
+            resumed_bytes: 0,
+            _listing: listing,
+            root: None,
+            removal: None,
+            complete: None,
+            reporter: job.reporter.clone(),
+            cancel: job.cancel,
+            writer: job.writer,
+            peer: PeerName { name: job.peer_name, ports: job.ports, side, udp_error: None, streams: tried },
+            telemetry: Telemetry {
+                meter: SenderMeter::new(reading, cap),
+                causes: Causes::new(learned_from),
+                reporter: job.reporter,
+                began,
+            },
+            remembered: job.remembered,
+            answered: job.answered,
+            floor: job.endurance.floor(),
+            control_watch: job.endurance.control_watch(began),
+            moves: 0,
+            streams,
+            routing,
+            steered,
+            _throttle_end: job.throttle.end_on_drop(),
+        })
+    }
+
+    fn run(&mut self) -> Result<Complete> {
+        let began = self.link.clock().now();
+        let mut heartbeat = began + HEARTBEAT;
+        self.choose_route(began)?;
+        loop {
+            self.take_letters()?;
+            if let Some(complete) = self.complete.take() {
+                return Ok(complete);
+            }
+            self.grant_buffers()?;
+            self.take_acks()?;
+            self.take_stream_news();
+            self.settle_verified();
+            let greeted = || self.link.last_heard().map(|at| at - Timestamp::ZERO);
+            self.policy.recall(&mut self.machine, self.answered.or_else(greeted));
+            let now = self.link.clock().now();
+            self.validate_path(now);
+            self.steer(now);
+            if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+                self.machine.handle_timeout(now);
+            }
+            if let Some(audience) = self.telemetry.meter.due.poll(now) {
+                let sample = self.stream_figures().sample;
+                self.telemetry.measure(now, &self.machine, sample, audience);
+            }
+            if now >= heartbeat {
+                heartbeat = now + HEARTBEAT;
+                self.on_heartbeat(now)?;
+            }
+            self.transmit(heartbeat)?;
+        }
+    }
+
+    /// Sends challenges and responses, and goes on at once where the peer has moved.
+    fn validate_path(&mut self, now: Timestamp) {
+        while let Some(packet) = self.link.poll_path_packet(now) {
+            let Some(number) = self.machine.take_number(now, PATH_DATAGRAM_LEN as u16) else { break };
+            self.link.send_path_packet(number, &packet);
+        }
+        if self.link.moves() != self.moves {
+            self.moves = self.link.moves();
+            self.machine.handle_moved(now);
+        }
+    }
+
+    fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
+        self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
+        self.choose_route(now)?;
+        self.telemetry.report_causes(now, &mut self.machine);
+        self.reporter.standing_to_peer(self.standing());
+        self.reporter.tell_progress();
+        if let Some(watch) = &mut self.control_watch {
+            let stake = if self.machine.is_complete() { Stake::Nothing } else { Stake::Flight };
+            watch.check(now, &mut self.link, stake)?;
+        }
+        self.check_floor(now)?;
+        self.cancel.check()
+    }
+
+    /// Sends bursts and frames until the machine wants to wait, then waits.
+    fn transmit(&mut self, heartbeat: Timestamp) -> Result<()> {
+        let wake = heartbeat.min(self.telemetry.meter.due.at());
+        let until = self.machine.poll_timeout().unwrap_or(wake).min(wake);
+        if self.steered.is_paused() {
+            return self.wait_paused(until);
+        }
+        if !self.link.has_peer() {
+            return self.pause(Wait::Answers, until, Interest::Readable);
+        }
+        for _ in 0..BURSTS_PER_TURN {
+            if !self.outbox.is_pending() {
+                let now = self.link.clock().now();
+                if let Some(refused_until) = self.outbox.refused_until(now) {
+                    return self.pause(Wait::Socket, until.min(refused_until), Interest::Readable);
+                }
+                let next = self.outbox.fill(now, &mut self.machine, &mut self.link, &self.held)?;
+                let until = match next {
+                    Transmit::Burst => None,
+                    Transmit::WaitUntil(at) => Some(at.max(now + PACE_GRAIN).min(until)),
+                    Transmit::Wait => Some(until),
+                };
+                if let Some(until) = until {
+                    self.note_idle_datagrams(next == Transmit::Wait);
+                    return self.pause(self.policy.wait(&self.machine), until, Interest::Readable);
+                }
+            }
+            if self.outbox.put_out(&mut self.machine, &mut self.link, &mut self.peer)? == Put::Full {
+                return self.pause(Wait::Socket, until, Interest::ReadableOrWritable);
+            }
+        }
+        self.put_frames().map(|_| ())
+    }
+
+    /// Gives the streams what they take, then waits, and accounts for the time.
+    fn pause(&mut self, why: Wait, until: Timestamp, interest: Interest) -> Result<()> {
+        let (mut why, mut until) = (why, until);
+        match self.put_frames()? {
+            FramesWait::Streams if !self.machine.route().has_datagrams() => why = Wait::Streams,
+            FramesWait::Until(at) => until = until.min(at.max(self.link.clock().now() + PACE_GRAIN)),
+            FramesWait::Streams | FramesWait::Nothing => {}
+        }
+        let began = self.link.clock().now();
+        self.link.wait(until - began, interest)?;
+        self.telemetry.meter.waited(why, until - began, self.link.clock().now() - began);
+        Ok(())
+    }
+
+    fn take_acks(&mut self) -> Result<()> {
+        let machine = &mut self.machine;
+        self.link.receive(&mut |now, packet: Incoming<'_>| {
+            if packet.header == Header::Ack
+                && let IncomingBody::Here(body) = packet.body
+                && let Ok(ack) = Ack::decode(body)
+            {
+                machine.handle_ack(now, &ack);
+            }
+        })?;
+        self.telemetry.collect(&mut self.machine);
+        Ok(())
+    }
+
+    /// Gives back the buffers of the chunks that the receiver has verified.
+    fn settle_verified(&mut self) {
+        while self.policy.poll_freed(&mut self.machine).is_some() {
+            let Some(done) = self.held.pop() else { break };
+            self.settle(done);
+        }
+    }
+
+    /// The receiver has verified a chunk.
+    fn settle(&mut self, done: HeldChunk) {
+        self.held.give_back(done.buffer);
+        self.reporter.add_bytes(done.data_bytes);
+        done.files.into_iter().for_each(|file| self.reporter.file_done(file));
+    }
+
+    fn take_letters(&mut self) -> Result<()> {
+        for _ in 0..MAILBOX_MAX {
+            let Ok(letter) = self.letters.try_recv() else { return Ok(()) };
+            match letter {
+                ToSender::Filled(filled) => self.take_chunk(*filled),
+                ToSender::ReadFailed(error) => return Err(error),
+                ToSender::Control(event) => self.take_control(event)?,
+            }
+        }
+        // There may be more: the socket comes first, but the thread must not sleep.
+        self.link.waker().wake();
+        Ok(())
+    }
+
+    fn take_chunk(&mut self, filled: Filled) {
+        let Filled { buffer, chunk, known, root, removal } = filled;
+        self.known = known;
+        self.root = root;
+        self.removal = removal;
+        chunk.failures.into_iter().for_each(|error| self.reporter.failed(error));
+        let extent = if self.known.scan_complete { Extent::Whole } else { Extent::SoFar };
+        let read =
+            ChunkRead { len: chunk.len as u32, data_bytes: chunk.data_bytes, is_final: chunk.is_final };
+        self.resumed_bytes += chunk.resumed_bytes;
+        self.reporter.resumed(chunk.resumed_bytes);
+        chunk.started_over.iter().for_each(|file| self.reporter.started_over(&file.path, file.why));
+        chunk.items.into_iter().for_each(|item| self.reporter.item(item, Way::Sent));
+        chunk.notice.into_iter().for_each(|text| self.reporter.notice_here(text));
+        let data_bytes = self.known.bytes.saturating_sub(self.resumed_bytes);
+        let object = ObjectSize { data_bytes, extent };
+        self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
+        self.held.push(HeldChunk {
+            buffer,
+            data_bytes: chunk.data_bytes,
+            files: chunk.files,
+            first_file: chunk.first_file,
+        });
+    }
+
+    fn take_control(&mut self, event: ControlEvent) -> Result<()> {
+        if let Some(watch) = &mut self.control_watch {
+            watch.handle_message(self.link.clock().now());
+        }
+        match event {
+            ControlEvent::Message(Message::Rejected { chunk, attempt }) => {
+                let rejection = self.policy.handle_rejected(&mut self.machine, chunk, attempt);
+                if let Rejection::Hopeless { tries } = rejection {
+                    return Err(never_verified(chunk, tries, self.held.first_file(chunk)));
+                }
+            }
+            ControlEvent::Message(Message::Complete(complete)) => self.complete = Some(complete),
+            ControlEvent::Message(Message::Steer(wanted)) => self.steered.take(wanted),
+            ControlEvent::Message(Message::Failed { path, reason }) => {
+                self.reporter.failed_there(path.0, &reason);
+            }
+            ControlEvent::Message(Message::Deleted { path, directory }) => {
+                self.reporter.deleted_there(path.0, directory);
+            }
+            ControlEvent::Message(Message::DeletionsLeft { count }) => self.reporter.deletions_left(count),
+            ControlEvent::Message(Message::Notice { text }) => self.reporter.notice_there(&text),
+            ControlEvent::Message(Message::ReceiverSample(sample)) => {
+                self.telemetry.causes.hear_receiver(sample.host_drops());
+                self.reporter.there(Measured::Receiver(*sample));
+            }
+            ControlEvent::Message(Message::Remedy(remedy)) => self.reporter.there(Measured::Remedy(remedy)),
+            ControlEvent::Message(Message::Abort { code, message, .. }) => {
+                return Err(aborted(&self.peer.name, &code, &message));
+            }
+            ControlEvent::Message(_) => {}
+            // A receiver whose path was slow has waited long enough for our last message.
+            ControlEvent::Closed(_) if self.complete.is_some() => {}
+            ControlEvent::Closed(error) => return Err(closed_early(error)),
+        }
+        Ok(())
+    }
+
+    fn grant_buffers(&mut self) -> Result<()> {
+        while let Some(data_max) = self.policy.next_grant(&self.machine) {
+            let grant = Grant { buffer: self.held.buffer()?, data_max: data_max as usize };
+            if let Err(error) = self.grants.try_send(grant) {
+                // The reader has read the final chunk, or its error waits in the mailbox.
+                let (TrySendError::Full(grant) | TrySendError::Disconnected(grant)) = error;
+                self.held.give_back(grant.buffer);
+                return Ok(());
+            }
+            self.policy.handle_granted();
+        }
+        Ok(())
+    }
+
+    /// Both sides hashed every file: their roots must agree (protocol 7.6).
+    fn check_roots(&self, complete: &Complete) -> Result<()> {
+        let ours = self.root.map(|root| blake3::Hash::from_bytes(root).to_hex().to_string());
+        if ours.as_ref() == Some(&complete.root) {
+            Ok(())
+        } else {
+            Err(self.peer.roots_differ(&complete.root))
+        }
+    }
+
+    /// Sends the last message and waits, for a bounded time, until the peer hangs up.
+    fn farewell(&mut self, finished: &Finished) {
+        let sent = self.writer.post(&Message::Finished(finished.clone()));
+        let end = Instant::now() + FAREWELL_WAIT;
+        while sent.is_ok() && Instant::now() < end {
+            match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(ToSender::Control(ControlEvent::Closed(_)))
+                | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                Ok(ToSender::Control(ControlEvent::Message(Message::Failed { path, reason }))) => {
+                    self.reporter.failed_there(path.0, &reason);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+/// The cap on the rate, and the far end's.
+fn cap_of(config: &SenderConfig, far_bps: Option<u64>) -> Cap {
+    let bits = |rate: Rate| rate.as_bytes().saturating_mul(8);
+    let chosen = match config.controller.rate_source() {
+        RateSource::User => config.controller.pacing_rate(),
+        RateSource::Path | RateSource::Host => config.rate_limit,
+    };
+    let far = far_bps.map(Rate::bits_per_second);
+    Cap { bps: chosen.map_or(0, bits), far_bps: far.map_or(0, bits) }
+}

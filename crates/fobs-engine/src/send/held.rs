@@ -1,0 +1,100 @@
+//! The chunks that a sender holds: from the first byte read until the receiver has verified them.
+
+use crate::failure::no_memory;
+use fobs_model::budget::{Charge, Keeps, MemoryBudget, Spent};
+use fobs_model::error::Result;
+use fobs_proto::ChunkId;
+use fobs_store::{CHUNK_LEN_MAX, FileDone};
+use fobs_sys::PageBuffer;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// A chunk: its bytes, and what is reported once it is verified.
+pub(super) struct HeldChunk {
+    pub(super) buffer: PageBuffer,
+    pub(super) data_bytes: u64,
+    pub(super) files: Vec<FileDone>,
+    pub(super) first_file: Option<Vec<u8>>,
+}
+
+/// Chunks in order, without gaps, and buffers to use again, warmest last.
+pub(super) struct HeldChunks {
+    base: ChunkId,
+    chunks: VecDeque<HeldChunk>,
+    spare: Vec<PageBuffer>,
+    /// All buffers, for the process.
+    kept: Charge,
+}
+
+impl HeldChunks {
+    pub(super) fn within(budget: &MemoryBudget) -> std::result::Result<HeldChunks, Spent> {
+        let kept = budget.outside(Keeps::Chunks, 0)?;
+        Ok(HeldChunks { base: 0, chunks: VecDeque::new(), spare: Vec::new(), kept })
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Result<PageBuffer> {
+        if let Some(buffer) = self.spare.pop() {
+            return Ok(buffer);
+        }
+        self.kept.grow(CHUNK_LEN_MAX)?;
+        PageBuffer::new(CHUNK_LEN_MAX).map_err(no_memory)
+    }
+
+    /// A buffer that is not needed after all, or no longer.
+    pub(super) fn give_back(&mut self, buffer: PageBuffer) {
+        self.spare.push(buffer);
+    }
+
+    pub(super) fn push(&mut self, chunk: HeldChunk) {
+        self.chunks.push_back(chunk);
+    }
+
+    /// Takes out the oldest chunk.
+    pub(super) fn pop(&mut self) -> Option<HeldChunk> {
+        let chunk = self.chunks.pop_front()?;
+        self.base += 1;
+        Some(chunk)
+    }
+
+    fn get(&self, chunk: ChunkId) -> Option<&HeldChunk> {
+        self.chunks.get(usize::try_from(chunk.checked_sub(self.base)?).ok()?)
+    }
+
+    /// A range of a chunk; `None` if that is not held.
+    pub(super) fn bytes(&self, chunk: ChunkId, range: Range<usize>) -> Option<&[u8]> {
+        self.get(chunk)?.buffer.get(range)
+    }
+
+    /// The first file with data in a chunk.
+    pub(super) fn first_file(&self, chunk: ChunkId) -> Option<&[u8]> {
+        self.get(chunk)?.first_file.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_held_chunks_have_bytes() {
+        let mut held = HeldChunks::within(&MemoryBudget::default()).expect("memory");
+        for _ in 0..2 {
+            let buffer = held.buffer().expect("memory");
+            held.push(HeldChunk {
+                buffer,
+                data_bytes: 1,
+                files: Vec::new(),
+                first_file: Some(b"f".to_vec()),
+            });
+        }
+        assert_eq!(held.bytes(1, 0..3).map(<[u8]>::len), Some(3));
+        let done = held.pop().expect("the oldest");
+        held.give_back(done.buffer);
+        assert_eq!(held.first_file(1), Some(&b"f"[..]));
+        for gone in [0, 2, ChunkId::MAX] {
+            assert_eq!((held.bytes(gone, 0..1), held.first_file(gone)), (None, None), "{gone}");
+        }
+        assert_eq!(held.bytes(1, 0..usize::MAX), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! A record as intervals between samples, each with what held the controller's rate down in it.
+
+use super::journal::{At, Journal};
+use super::limits::Stage;
+use super::path::packet_time_us;
+use super::silence;
+use fobs_model::sample::{ReceiverSample, SenderSample};
+use fobs_model::units::Wait;
+
+/// Share of an interval for which a receiving thread waits for a CPU from which on its lateness looks like
+/// delay of the path to the sender. Measured: 0.4 to 0.96 with a quota of a fifth of a core while it binds;
+/// mostly below 0.1, and up to 0.37 under overload, with both ends and an emulator on two cores while the
+/// path sets the rate.
+const RECEIVER_STARVED: f64 = 0.4;
+/// Share of the CPU time that it could have had, run or waited away, that a sender that is short of it uses.
+const CPU_NEEDED: f64 = 0.2;
+/// Likewise for a sender that falls behind its pacing rate.
+const SENDER_STARVED: f64 = 0.2;
+/// A sender at this share of its pacing rate is not held up by waiting for a CPU: the pacer catches up.
+const ON_PACE: f64 = 0.9;
+/// A receiving thread that waits for packets for less than this share of an interval is saturated.
+const SATURATED: f64 = 0.05;
+/// Share of the packets dropped by the socket from which on any controller's response limits the rate.
+const DROPS_FELT: f64 = 1e-3;
+/// A receiver that waits for a CPU for more than this share of an interval may itself have lengthened the
+/// round trip.
+const DELAY_DOUBTFUL: f64 = 0.1;
+/// A receiver that stood still for this share of an interval and the samples around it shows nothing of the
+/// path: a stopped process, a virtual machine that was not scheduled.
+pub(super) const STOOD_FELT: f64 = 0.05;
+/// How long after a drop a controller still sends slower because of it, microseconds.
+const DROPS_LINGER_US: u64 = 1_000_000;
+
+/// What holds the controller's rate down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Brake {
+    /// The path.
+    Network,
+    /// An end that is too slow, by the stage that its time belongs to.
+    Host(Stage),
+}
+
+/// What happened between two samples of the sender, and at the receiver in about the same time.
+#[derive(Debug, Clone)]
+pub(super) struct Interval {
+    /// Its beginning and end by the sender's clock, seconds.
+    pub(super) from_s: f64,
+    pub(super) to_s: f64,
+    pub(super) sender: SenderSample,
+    pub(super) receiver: Option<ReceiverSample>,
+    /// Share of the packets of the last second that the receiver's socket dropped.
+    drops: f64,
+    /// Whether the sender kept its pacing rate.
+    pub(super) on_pace: bool,
+    /// Time of a full packet at the highest rate of the whole record, microseconds.
+    pub(super) packet_us: f64,
+    /// Share of the time in which the receiver stood still.
+    pub(super) paused: f64,
+    /// What held the controller's rate down.
+    pub(super) brake: Brake,
+    /// Share of the last measured round trip that a queue on the way back took, 0 to 1.
+    pub(super) queued_back: f64,
+}
+
+impl Interval {
+    /// What this interval alone shows about the brake; `None` if nothing.
+    ///
+    /// A controller stays slow for a while after the cause is gone, so without new evidence the last brake
+    /// counts.
+    fn evidence(&self) -> Option<Brake> {
+        let mut doubtful = false;
+        if let Some(receiver) = &self.receiver {
+            // What a pause does to delays and losses is no evidence of anything else.
+            if self.paused >= STOOD_FELT {
+                return None;
+            }
+            // What waits for the receiver waits in its socket: a queue on the way there, by the stamps of
+            // arrival, is the path's.
+            let delayed = match self.queued_there() {
+                true => 0.0,
+                false => share(receiver.cpu.delay_us, receiver.time_us),
+            };
+            let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
+            if delayed >= RECEIVER_STARVED || saturated {
+                return Some(Brake::Host(Stage::ReceiverCpu));
+            }
+            doubtful = delayed >= DELAY_DOUBTFUL;
+        }
+        if self.drops >= DROPS_FELT {
+            return Some(Brake::Host(Stage::ReceiverSocket));
+        }
+        if !self.on_pace && self.starved() >= SENDER_STARVED {
+            return Some(Brake::Host(Stage::SenderCpu));
+        }
+        (!doubtful && (self.queued() || self.lossy())).then_some(Brake::Network)
+    }
+}
+
+impl Interval {
+    /// Share of the time for which the sending thread waited for a CPU; none if it needed little of it.
+    pub(super) fn starved(&self) -> f64 {
+        let sender = &self.sender;
+        let waited = Wait::ALL.iter().fold(0u64, |sum, wait| sum.saturating_add(sender.waits.us(*wait)));
+        let needed = share(sender.cpu.run_us, sender.cpu.run_us.saturating_add(waited));
+        if needed >= CPU_NEEDED { share(sender.cpu.delay_us, sender.time_us) } else { 0.0 }
+    }
+}
+
+/// The record as intervals between the sender's samples.
+pub(super) fn intervals(journal: &Journal) -> Vec<Interval> {
+    let samples = journal.sender();
+    let mut found = Vec::with_capacity(samples.len());
+    let mut brake = Brake::Network;
+    let mut queued_back = 0.0;
+    let silences = silence::outages(journal);
+    let packet_us = packet_time_us(samples);
+    for (place, pair) in samples.windows(2).enumerate() {
+        let [from, to] = pair else { continue };
+        let recent = samples
+            .partition_point(|s| s.at_us.saturating_add(DROPS_LINGER_US) < to.at_us)
+            .min(samples.len() - 1);
+        let last_second = to.what.since(&samples[recent].what);
+        let sender = to.what.since(&from.what);
+        let pacing_bps = from.what.pacing_bps.min(to.what.pacing_bps) as f64;
+        let sent_bps = sender.bytes_sent as f64 * 8.0 / seconds(sender.time_us.max(1));
+        // The receiver's own count is the newer one.
+        let receiver = around(journal.receiver(), from.at_us, to.at_us);
+        let seen = receiver.as_ref().map_or(0.0, |r| share(r.socket_drops, r.packets));
+        let mut interval = Interval {
+            from_s: seconds(from.what.time_us),
+            to_s: seconds(to.what.time_us),
+            on_pace: pacing_bps > 0.0 && sent_bps >= ON_PACE * pacing_bps,
+            sender,
+            drops: share(last_second.socket_drops, last_second.packets_sent).max(seen),
+            packet_us,
+            paused: receiver.as_ref().map_or(0.0, |r| share(r.stood_us, r.time_us)),
+            receiver,
+            brake,
+            queued_back,
+        };
+        // Without acks nothing is measured: what was queued there stays until it has been delivered.
+        if interval.sender.rtt_low_us > 0 {
+            queued_back = back_share(&interval.sender);
+            interval.queued_back = queued_back;
+        }
+        brake = interval.evidence().unwrap_or(brake);
+        interval.brake = match silences.get(place) {
+            Some(Some(stage)) => Brake::Host(*stage),
+            _ => brake,
+        };
+        found.push(interval);
+    }
+    found
+}
+
+/// Share of the round trips of a sample that lies beyond the shortest one and arose on the way back.
+fn back_share(sender: &SenderSample) -> f64 {
+    let there = sender.rtt_min_us.saturating_add(sender.forward_low_us);
+    share(sender.rtt_low_us.saturating_sub(there), sender.rtt_low_us)
+}
+
+/// What the receiver did from its last sample before `from_us` to its first one after `to_us`.
+pub(super) fn around(samples: &[At<ReceiverSample>], from_us: u64, to_us: u64) -> Option<ReceiverSample> {
+    let first = samples.partition_point(|s| s.at_us <= from_us).saturating_sub(1);
+    let last = samples.partition_point(|s| s.at_us < to_us).min(samples.len().checked_sub(1)?);
+    // At the ends of the record: the nearest two samples.
+    let (first, last) = if first < last { (first, last) } else { (last.checked_sub(1)?, last) };
+    Some(samples[last].what.since(&samples[first].what))
+}
+
+pub(super) fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+/// A part of a whole, 0 to 1.
+pub(super) fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) }
+}

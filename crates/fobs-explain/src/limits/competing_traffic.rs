@@ -1,0 +1,49 @@
+//! Other flows at the path's bottleneck.
+
+use super::facts::{paced, path_evidence};
+use super::{Place, Row};
+use crate::kind::PathKind;
+use fobs_model::words::{percent, rate};
+
+/// Best rate as a multiple of the usual one from which on it says how many flows share the bottleneck.
+const FLOWS_SHOWN: f64 = 1.5;
+
+/// How many equal flows would leave the usual rate of the best one.
+fn equal_flows(best_bps: f64, typical_bps: f64) -> Option<f64> {
+    (typical_bps > 0.0 && best_bps >= FLOWS_SHOWN * typical_bps).then(|| (best_bps / typical_bps).round())
+}
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| paced(facts, PathKind::Competing),
+    place: Place::Network,
+    phrase: |facts| {
+        let path = &facts.path;
+        let left = rate(path.typical_bps * facts.payload());
+        let beside = match equal_flows(path.best_bps, path.typical_bps) {
+            Some(flows) => format!(", as one of {flows:.0} equal flows would have"),
+            None => String::new(),
+        };
+        format!("other traffic on the path was the limit: it left {left} to this copy{beside}")
+    },
+    evidence: |facts, _| {
+        let signs = &facts.path.signs;
+        let mut found = path_evidence(facts);
+        found.push(format!(
+            "while a queue stood the delivery rate varied by {} of its median, and the queue moved by {:.0} ms a \
+             second without this copy's packets, which a queue of its own does not do",
+            percent(signs.unsteady),
+            1e3 * signs.drift
+        ));
+        if signs.competed > 0.0 {
+            let time = percent(signs.competed);
+            found.push(format!("the queue did not empty when this copy sent less, for {time} of the time"));
+        }
+        found
+    },
+    fix: |_| {
+        "copy when the others are quiet, or see who else uses the path; --priority takes a larger share"
+            .to_owned()
+    },
+    prediction: |facts, _| Some(facts.best_bps()),
+};

@@ -1,0 +1,33 @@
+//! The destination cannot take more: the receiver's disk, or the program at the other end of a stream.
+
+use super::facts::time_for_data;
+use super::{Place, Row, Stage};
+use crate::interval::seconds;
+
+/// What helps against a slow destination.
+pub const FASTER_DESTINATION: &str = "write to a faster disk, or end what else uses it";
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |_| &[Stage::Writing, Stage::Syncing],
+    place: Place::Ends,
+    phrase: |_| "the receiver's disk (or what reads from the stream) was the limit".to_owned(),
+    evidence: |facts, _| {
+        let Some(writer) = facts.receiver().map(|r| &r.writer) else { return Vec::new() };
+        let mut found = vec![format!(
+            "the writing thread was blocked for {:.2} s and had the CPU for {:.2} s",
+            seconds(writer.blocked_us()),
+            seconds(writer.cpu.run_us)
+        )];
+        if writer.syncing_us > 0 {
+            let waited_s = seconds(writer.syncing_us);
+            found.push(format!("--fsync made it wait for the disk for {waited_s:.2} s"));
+        }
+        found
+    },
+    fix: |facts| match facts.budget.share(Stage::Syncing) > facts.budget.share(Stage::Writing) {
+        true => "leave out --fsync, or write to a faster disk".to_owned(),
+        false => FASTER_DESTINATION.to_owned(),
+    },
+    prediction: time_for_data,
+};

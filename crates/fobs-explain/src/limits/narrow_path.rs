@@ -1,0 +1,22 @@
+//! The path's bottleneck: its queue stands, so its rate was reached.
+
+use super::facts::{paced, path_evidence, unknown};
+use super::{Place, Row};
+use crate::kind::PathKind;
+use fobs_model::words::rate;
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| paced(facts, PathKind::Narrow),
+    place: Place::Network,
+    phrase: |facts| {
+        let carried = rate(facts.path.typical_bps * facts.payload());
+        match facts.path.shows_its_rate() {
+            true => format!("the network was the limit: the path carries {carried}"),
+            false => format!("the network was the limit: at least {carried} was delivered"),
+        }
+    },
+    evidence: |facts, _| path_evidence(facts),
+    fix: |_| "nothing at the two ends, except -C if the content compresses".to_owned(),
+    prediction: unknown,
+};

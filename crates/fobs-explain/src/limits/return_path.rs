@@ -1,0 +1,33 @@
+//! The way back delays or loses the acks, and the last answers behind them.
+
+use super::facts::unknown;
+use super::{Place, Row, Stage};
+use crate::kind::PathKind;
+use fobs_model::words::percent;
+
+pub(super) const ROW: Row = Row {
+    waits: &[],
+    stages: |facts| match facts.path.kind {
+        PathKind::ReturnPath => &[Stage::Pacing, Stage::CongestionWindow, Stage::LateAnswers],
+        _ => &[Stage::LateAnswers],
+    },
+    place: Place::Network,
+    phrase: |_| "the way back was the limit: acks were late or lost on it".to_owned(),
+    evidence: |facts, sender| {
+        let signs = &facts.path.signs;
+        let seconds = (sender.time_us as f64 / 1e6).max(1e-3);
+        let asked = facts.receiver().map_or(0, |r| r.acks) as f64 / seconds;
+        vec![
+            format!(
+                "{} of the acks were lost: {:.0} a second came of {asked:.0} that were sent",
+                percent(signs.acks_lost),
+                sender.acks as f64 / seconds
+            ),
+            format!("{} of the growth of the round trip arose on the way back", percent(signs.way_back)),
+        ]
+    },
+    fix: |_| {
+        "free the way from the receiver to the sender: end what else is sent that way, or have its rate raised".to_owned()
+    },
+    prediction: unknown,
+};

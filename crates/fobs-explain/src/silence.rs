@@ -1,0 +1,125 @@
+//! Stretches in which nothing came back: an outage of the path, or a receiver that stood still.
+
+use super::interval::{around, share};
+use super::journal::Journal;
+use super::limits::Stage;
+use fobs_model::sample::SenderSample;
+use fobs_model::units::Wait;
+
+/// Shortest silence that counts, microseconds: three samples, beyond the 0.2 s for which TCP waits at least
+/// before it repeats something over the control channel.
+const SILENCE_MIN_US: u64 = 300_000;
+/// And shortest silence in round trips.
+const SILENCE_ROUND_TRIPS: u64 = 3;
+/// Share of an interval for which the sender waited for the path: without that it had nothing to hear of.
+const WAITED: f64 = 0.5;
+/// Share of a silence in which the receiver stood still, so that this explains it.
+const STOOD: f64 = 0.3;
+/// Packets that arrive in a silence from which on the way there was open.
+const ARRIVED_MIN: u64 = 50;
+/// Share of the earlier delivery rate at which the path counts as back.
+const BACK: f64 = 0.7;
+/// Intervals before a silence whose median is the earlier rate.
+const BEFORE: usize = 10;
+/// Longest recovery that is counted to a silence, as a multiple of its length.
+const RECOVERY_MAX: u64 = 3;
+
+/// For each interval between the sender's samples: the stage to which a silence in it belongs.
+pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
+    let samples = journal.sender();
+    let steps: Vec<SenderSample> = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).collect();
+    let mut found = vec![None; steps.len()];
+    let mut at = 0;
+    while at < steps.len() {
+        if !is_silent(&steps[at]) {
+            at += 1;
+            continue;
+        }
+        let end = at + steps[at..].iter().take_while(|step| is_silent(step)).count();
+        let length: u64 = steps[at..end].iter().fold(0, |sum, step| sum.saturating_add(step.time_us));
+        let rtt = steps[at].rtt_min_us.saturating_mul(SILENCE_ROUND_TRIPS);
+        // Before anything came the path is only being tried.
+        let heard_before = samples[at].what.bytes_delivered() > 0;
+        // And a silence that never ends is that of the last answers.
+        if heard_before && end < steps.len() && length >= SILENCE_MIN_US.max(rtt) {
+            let receiver =
+                around(journal.receiver(), samples[at].at_us, samples[end].at_us).unwrap_or_default();
+            if arrived_within(journal, samples[at].at_us, samples[end].at_us) >= ARRIVED_MIN {
+                // The data came: it is the acks that did not.
+                at = end;
+                continue;
+            }
+            let stage = match share(receiver.stood_us, length) >= STOOD {
+                true => Stage::ReceiverPaused,
+                false => Stage::Outage,
+            };
+            let back = end + recovery(&steps, at, end, length);
+            found[at..back].fill(Some(stage));
+            at = back;
+        } else {
+            at = end;
+        }
+    }
+    found
+}
+
+/// Packets that arrived between the receiver's first and last sample within a stretch of time.
+fn arrived_within(journal: &Journal, from_us: u64, to_us: u64) -> u64 {
+    let mut within = journal.receiver().iter().filter(|at| at.at_us > from_us && at.at_us < to_us);
+    let first = within.next();
+    let last = within.next_back();
+    first.zip(last).map_or(0, |(first, last)| last.what.packets.saturating_sub(first.what.packets))
+}
+
+/// Whether the sender waited for the path, and nothing came.
+fn is_silent(step: &SenderSample) -> bool {
+    let waits = [Wait::Pacer, Wait::Window, Wait::Answers, Wait::Streams];
+    let waited = waits.into_iter().fold(0u64, |sum, wait| sum.saturating_add(step.waits.us(wait)));
+    step.bytes_delivered() == 0 && share(waited, step.time_us) >= WAITED
+}
+
+/// Intervals after a silence until the earlier rate is back.
+fn recovery(steps: &[SenderSample], from: usize, end: usize, length_us: u64) -> usize {
+    let rate = |step: &SenderSample| step.bytes_delivered() as f64 / step.time_us.max(1) as f64;
+    let mut before: Vec<f64> = steps[from.saturating_sub(BEFORE)..from].iter().map(rate).collect();
+    before.sort_by(f64::total_cmp);
+    let Some(earlier) = before.get(before.len() / 2) else { return 0 };
+    let mut left = length_us.saturating_mul(RECOVERY_MAX);
+    let slow = steps[end..].iter().take_while(|step| {
+        left = left.saturating_sub(step.time_us.max(1));
+        left > 0 && rate(step) < BACK * earlier
+    });
+    slow.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{STEP_US, send, trace_of};
+
+    fn stages(silent: std::ops::Range<u64>, stood: bool) -> Vec<Option<Stage>> {
+        let trace = trace_of("auto", |step, s, r| {
+            s.waits.add_us(Wait::Window, STEP_US);
+            let packets = if silent.contains(&step) { 1 } else { 100 };
+            let lost = if silent.contains(&step) { 1 } else { 0 };
+            send(s, packets, lost);
+            r.stood_us += if stood && silent.contains(&step) { STEP_US } else { 0 };
+        });
+        outages(&trace.journal)
+    }
+
+    #[test]
+    fn silences_are_told_from_pauses_of_the_receiver() {
+        let found = stages(10..20, false);
+        assert_eq!(found[10..20], vec![Some(Stage::Outage); 10]);
+        assert!(found[..10].iter().chain(&found[20..]).all(Option::is_none), "{found:?}");
+        assert_eq!(stages(10..20, true)[10..20], vec![Some(Stage::ReceiverPaused); 10]);
+    }
+
+    #[test]
+    fn short_silences_and_those_at_the_ends_are_none() {
+        for silent in [4..6, 0..8, 20..30] {
+            assert!(stages(silent.clone(), false).iter().all(Option::is_none), "{silent:?}");
+        }
+    }
+}

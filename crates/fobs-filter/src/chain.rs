@@ -1,0 +1,303 @@
+//! The rules that hold in the directory of a walk.
+
+use std::hash::RandomState;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+
+use super::glob::mask_of;
+use super::pattern::NameKind;
+use super::rule::{Action, DirectoryFile, PatternRule, Side, Written};
+use super::rule_list::{Judged, RuleList};
+use super::work::{STEPS_FREE, STEPS_PER_NAME, Work};
+use super::{Filter, Rule};
+use crate::path::show;
+use fobs_model::budget::{MemoryBudget, Spent};
+use fobs_model::error::{Error, ErrorKind};
+
+/// Largest filter file of a directory, bytes; the walk reports a larger one.
+pub const DIRECTORY_FILE_MAX: usize = 64 << 10;
+/// Most rules of the directory files on one path: each directory's file may have as many.
+const INHERITED_MAX: usize = 65_536;
+
+/// The rules of one directory file in a directory: its own there, before those of the directories above.
+/// Those are shared.
+#[derive(Debug)]
+struct FileRules {
+    own: RuleList,
+    above: Inherited,
+    /// All together.
+    count: usize,
+}
+
+type Inherited = Option<Arc<FileRules>>;
+
+/// The rules of each directory file in one directory. Directories without such files share it.
+type Level = Arc<[Inherited]>;
+
+/// Whether perishable rules count: not in a directory that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Perishable {
+    /// They do.
+    Counted,
+    /// They do not.
+    Ignored,
+}
+
+/// Reads a filter file of a directory, by its path; `None` where there is none.
+pub type ReadFile<'a> = dyn FnMut(&[u8]) -> io::Result<Option<Vec<u8>>> + 'a;
+
+/// A filter on the walk through a tree. Paths are relative to the transfer's top.
+#[derive(Debug)]
+pub struct Chain {
+    filter: Arc<Filter>,
+    side: Side,
+    /// The absolute path of the top, without slashes around it.
+    top: Vec<u8>,
+    top_mask: u64,
+    parts: Vec<Part>,
+    files: Vec<Arc<DirectoryFile>>,
+    /// For each directory entered; empty without directory files.
+    levels: Vec<Level>,
+    hashes: RandomState,
+    budget: MemoryBudget,
+    work: Work,
+    /// The budget had no room for the rules.
+    spent: Option<Spent>,
+}
+
+/// A part of the filter.
+#[derive(Debug)]
+enum Part {
+    Rules(RuleList),
+    /// The directory file with this number.
+    File(usize),
+}
+
+impl Chain {
+    /// The rules of one side. `top` is the absolute path of the directory that paths are relative to, for
+    /// rules with absolute patterns.
+    pub fn new(filter: Arc<Filter>, side: Side, top: &[u8]) -> Chain {
+        Chain::build(filter, side, top, &MemoryBudget::of(usize::MAX))
+    }
+
+    /// The same, charged to the budget of a session.
+    ///
+    /// # Errors
+    /// The rules do not fit it.
+    pub fn within(
+        filter: Arc<Filter>,
+        side: Side,
+        top: &[u8],
+        budget: &MemoryBudget,
+    ) -> Result<Chain, Spent> {
+        let mut chain = Chain::build(filter, side, top, budget);
+        match chain.spent.take() {
+            None => Ok(chain),
+            Some(spent) => Err(spent),
+        }
+    }
+
+    fn build(filter: Arc<Filter>, side: Side, top: &[u8], budget: &MemoryBudget) -> Chain {
+        let end = top.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let start = top[..end].iter().position(|&byte| byte != b'/').unwrap_or(end);
+        let mut chain = Chain {
+            filter,
+            side,
+            top: top[start..end].to_vec(),
+            top_mask: mask_of(&top[start..end]),
+            parts: Vec::new(),
+            files: Vec::new(),
+            levels: Vec::new(),
+            hashes: RandomState::new(),
+            budget: budget.clone(),
+            work: Work::new(),
+            spent: None,
+        };
+        let mut rules = Vec::new();
+        for rule in &Arc::clone(&chain.filter).rules {
+            match rule {
+                Rule::Pattern(rule) => rules.push(Arc::clone(rule)),
+                Rule::DirectoryFile(file) => {
+                    chain.add(mem::take(&mut rules));
+                    chain.parts.push(Part::File(chain.files.len()));
+                    chain.files.push(Arc::clone(file));
+                }
+            }
+        }
+        chain.add(rules);
+        chain
+    }
+
+    fn add(&mut self, rules: Vec<Arc<PatternRule>>) {
+        if rules.is_empty() {
+            return;
+        }
+        match RuleList::new(rules, &self.top, &self.hashes, &self.budget) {
+            Ok(list) => self.parts.push(Part::Rules(list)),
+            Err(spent) => self.spent = Some(spent),
+        }
+    }
+
+    /// Why names are not judged any more: the rules took more work than they may. Then every name is
+    /// excluded, which transfers and deletes nothing.
+    pub fn failure(&self) -> Option<Error> {
+        self.work.is_spent().then(|| {
+            let message = format!(
+                "the filter rules take too much work: {STEPS_FREE} steps of matching, and {STEPS_PER_NAME} more for \
+                 each name; use fewer patterns with wildcards, or shorter ones"
+            );
+            Error::new(ErrorKind::Usage, message)
+        })
+    }
+
+    /// Enters a directory, and reads its filter files with `read`, which returns `None` where there is none.
+    ///
+    /// # Errors
+    /// One sentence for each file that could not be used; the directory is entered all the same.
+    pub fn enter(&mut self, directory: &[u8], read: &mut ReadFile<'_>) -> Vec<String> {
+        if self.files.is_empty() {
+            return Vec::new();
+        }
+        let mut failures = Vec::new();
+        let outer = self.levels.last();
+        let shared: Arc<[u8]> = directory.into();
+        let level = self.files.iter().enumerate().map(|(index, file)| {
+            let inherited = match outer {
+                Some(level) if !file.local => level[index].clone(),
+                _ => Inherited::default(),
+            };
+            if !file.style.is_for(self.side) {
+                return inherited;
+            }
+            let read = read(&file.name).map_err(|error| error.to_string()).and_then(|text| match text {
+                Some(text) => self.rules(file, &text, &shared, &inherited),
+                None => Ok(inherited.clone()),
+            });
+            read.unwrap_or_else(|why| {
+                let name = crate::path::join(directory, &file.name);
+                failures.push(format!("cannot use the filter file '{}': {why}", show(&name)));
+                inherited
+            })
+        });
+        let level: Vec<Inherited> = level.collect();
+        let level = match outer {
+            Some(outer) if outer.iter().zip(&level).all(|(outer, inner)| is_same(outer, inner)) => {
+                Arc::clone(outer)
+            }
+            _ => level.into(),
+        };
+        self.levels.push(level);
+        failures
+    }
+
+    /// Leaves the directory that was entered last.
+    pub fn leave(&mut self) {
+        self.levels.pop();
+    }
+
+    /// What the first rule that matches says of a name; `None` if none does. See also
+    /// [`failure`](Self::failure).
+    pub fn judge(&self, path: &[u8], kind: NameKind, perishable: Perishable) -> Option<Action> {
+        if self.parts.is_empty() {
+            return None;
+        }
+        let counts = |rule: &PatternRule| {
+            rule.sides.include(self.side, self.filter.delete_excluded)
+                && !(rule.perishable && perishable == Perishable::Ignored)
+        };
+        let name = Judged::new(path, kind, (&self.top, self.top_mask), &self.hashes);
+        let mut steps = self.work.begin();
+        let level = self.levels.last();
+        for part in &self.parts {
+            let found = match part {
+                Part::Rules(list) => list.find(&name, &counts, &mut steps),
+                Part::File(index) => {
+                    let mut rules = level.and_then(|level| level[*index].as_deref());
+                    let mut found = None;
+                    while let (None, Some(file)) = (found, rules) {
+                        found = file.own.find(&name, &counts, &mut steps);
+                        rules = file.above.as_deref();
+                    }
+                    found
+                }
+            };
+            if steps.are_spent() {
+                return Some(Action::Exclude);
+            }
+            if let Some(rule) = found {
+                return Some(rule.action);
+            }
+        }
+        None
+    }
+
+    /// Whether a name is left out.
+    pub fn excludes(&self, path: &[u8], kind: NameKind) -> bool {
+        self.judge(path, kind, Perishable::Counted) == Some(Action::Exclude)
+    }
+
+    /// Steps of matching that are left.
+    #[cfg(test)]
+    pub(super) fn steps_left(&self) -> u64 {
+        self.work.left().get()
+    }
+
+    /// Has so many be left.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn leave_steps(&self, left: u64) {
+        self.work.left().set(left);
+    }
+
+    /// The rules of a directory's file, before those that it inherits.
+    fn rules(
+        &self,
+        file: &DirectoryFile,
+        text: &[u8],
+        directory: &Arc<[u8]>,
+        inherited: &Inherited,
+    ) -> Result<Inherited, String> {
+        if text.len() > DIRECTORY_FILE_MAX {
+            return Err(format!("it is larger than {} KiB", DIRECTORY_FILE_MAX >> 10));
+        }
+        let mut rules = Vec::new();
+        let mut above = inherited.clone();
+        for line in file.style.split(text, self.filter.separator) {
+            let written = file.style.parse(line, Some(directory));
+            for written in
+                written.map_err(|why| format!("the rule '{}' is not possible: {why}", show(line)))?
+            {
+                match written {
+                    Written::Pattern(rule) => rules.push(rule),
+                    Written::Clear => {
+                        rules.clear();
+                        above = None;
+                    }
+                    // `parse` refuses them in a directory's file.
+                    Written::File { .. } | Written::DirectoryFile(_) => {}
+                }
+            }
+        }
+        let count = rules.len() + above.as_ref().map_or(0, |above| above.count);
+        if count > INHERITED_MAX {
+            return Err(format!(
+                "with those of the directories above, it has more than {INHERITED_MAX} rules"
+            ));
+        }
+        if rules.is_empty() {
+            return Ok(above);
+        }
+        let own = RuleList::new(rules, &self.top, &self.hashes, &self.budget);
+        let own = own.map_err(|spent| spent.to_string())?;
+        Ok(Some(Arc::new(FileRules { own, above, count })))
+    }
+}
+
+/// Whether both are the rules of one directory.
+fn is_same(one: &Inherited, other: &Inherited) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}

@@ -1,0 +1,169 @@
+//! Errors: a kind for programs, and one sentence for people that says what failed, why, and what to do.
+
+use std::fmt;
+
+/// The class of a failure. The command line maps it to the published exit code ([`ErrorKind::exit_code`]),
+/// chosen near rsync's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request is not possible: options, paths, a directory without `recursive`.
+    Usage,
+    /// There is no common protocol version, or the peer violated the protocol.
+    Protocol,
+    /// A source does not exist or cannot be chosen at all; nothing was moved.
+    NoSource,
+    /// The destination cannot be written at all; nothing was moved.
+    Destination,
+    /// A socket could not be made, bound or used.
+    Socket,
+    /// Reading or writing files failed in a way that stops the whole transfer.
+    FileIo,
+    /// The other host is unreachable: name resolution, connection, or UDP blocked.
+    Connect,
+    /// No progress for too long.
+    Timeout,
+    /// Keys: unknown client key, changed server key, missing right.
+    Denied,
+    /// The other side has no `fobs` to run.
+    RemoteMissing,
+    /// `ssh` itself failed.
+    Ssh,
+    /// Some files were not moved; the rest was.
+    Partial,
+    /// A sync reached its limit of deletions; everything else was done.
+    DeleteLimit,
+    /// A chunk failed verification three times.
+    Integrity,
+    /// Cancelled, for instance by a signal.
+    Interrupted,
+    /// A bug in this program.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The exit code of the `fobs` command: the one published table (README, `fobs help`).
+    pub fn exit_code(self) -> u8 {
+        match self {
+            ErrorKind::Usage => 1,
+            ErrorKind::Protocol => 2,
+            ErrorKind::NoSource => 3,
+            ErrorKind::Destination => 4,
+            ErrorKind::Denied => 5,
+            ErrorKind::RemoteMissing => 6,
+            ErrorKind::Integrity => 7,
+            ErrorKind::Internal => 9,
+            ErrorKind::Socket => 10,
+            ErrorKind::FileIo => 11,
+            ErrorKind::Interrupted => 20,
+            ErrorKind::Partial => 23,
+            ErrorKind::DeleteLimit => 25,
+            ErrorKind::Timeout => 30,
+            ErrorKind::Connect => 35,
+            ErrorKind::Ssh => 255,
+        }
+    }
+
+    /// All kinds, for the published table and for tests.
+    pub const ALL: [ErrorKind; 16] = [
+        ErrorKind::Usage,
+        ErrorKind::Protocol,
+        ErrorKind::NoSource,
+        ErrorKind::Destination,
+        ErrorKind::Denied,
+        ErrorKind::RemoteMissing,
+        ErrorKind::Integrity,
+        ErrorKind::Internal,
+        ErrorKind::Socket,
+        ErrorKind::FileIo,
+        ErrorKind::Interrupted,
+        ErrorKind::Partial,
+        ErrorKind::DeleteLimit,
+        ErrorKind::Timeout,
+        ErrorKind::Connect,
+        ErrorKind::Ssh,
+    ];
+
+    /// The name used on the control channel and in `--json`.
+    pub fn code(self) -> &'static str {
+        match self {
+            ErrorKind::Usage => "usage",
+            ErrorKind::Protocol => "protocol",
+            ErrorKind::NoSource => "no_source",
+            ErrorKind::Destination => "destination",
+            ErrorKind::Denied => "denied",
+            ErrorKind::RemoteMissing => "remote_missing",
+            ErrorKind::Integrity => "integrity",
+            ErrorKind::Internal => "internal",
+            ErrorKind::Socket => "socket",
+            ErrorKind::FileIo => "file_io",
+            ErrorKind::Interrupted => "interrupted",
+            ErrorKind::Partial => "partial",
+            ErrorKind::DeleteLimit => "delete_limit",
+            ErrorKind::Timeout => "timeout",
+            ErrorKind::Connect => "connect",
+            ErrorKind::Ssh => "ssh",
+        }
+    }
+
+    /// The kind with this [`code`](Self::code); an unknown one is `Protocol` (a newer peer).
+    pub fn from_code(code: &str) -> ErrorKind {
+        Self::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(ErrorKind::Protocol)
+    }
+}
+
+/// An error: its kind and one sentence that says what failed, why, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The class of the failure.
+    pub kind: ErrorKind,
+    /// One sentence for a person.
+    pub message: String,
+    busy: Option<Busy>,
+}
+
+/// That the other host had no room for a connection: the same may succeed in some seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Busy {
+    /// It ended the connection before it said a word, which something else than a server may do, too.
+    Closed,
+    /// It said that it is full.
+    Full,
+}
+
+impl Error {
+    /// What has no better name: `why` says what failed and what to do.
+    pub fn internal(why: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::Internal, why.to_string())
+    }
+
+    /// Makes an error of a kind with its sentence.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into(), busy: None }
+    }
+
+    /// Whether the other host was only busy.
+    pub fn busy(&self) -> Option<Busy> {
+        self.busy
+    }
+
+    /// The same, as one of a host that was only busy.
+    pub fn of_busy(self, busy: Busy) -> Error {
+        Error { busy: Some(busy), ..self }
+    }
+
+    /// The same with another sentence.
+    pub fn reworded(self, message: String) -> Error {
+        Error { message, ..self }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The result of everything in this crate that can fail.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,208 @@
+//! Events and figures of a transfer.
+
+use crate::error::Error;
+use crate::measured::Measured;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened in a running transfer or server; delivered through [`EventSink`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The session is set up; data may flow from here on.
+    Started {
+        /// `ssh` or `tls`.
+        control: &'static str,
+        /// How the keys of `tls` were exchanged, such as `X25519MLKEM768`; those of `ssh` are its own.
+        key_exchange: Option<&'static str>,
+        /// What data begins on: `udp`, `tcp`, or `channel` for the control channel; `control` for a small
+        /// object that is in a message of it.
+        transport: &'static str,
+        /// `AES-128-GCM` or `ChaCha20-Poly1305`; empty where nothing is sealed for itself.
+        cipher: &'static str,
+        /// Name of the congestion controller.
+        cc: &'static str,
+    },
+    /// Progress, five times a second.
+    Progress(Progress),
+    /// One file is verified and (on the receiving side) in place.
+    FileDone {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Size in bytes.
+        bytes: u64,
+        /// BLAKE3 of the content.
+        root: [u8; 32],
+    },
+    /// One file failed; the others go on.
+    FileFailed(FileError),
+    /// A sync has decided on an entry. Only where its report is asked for.
+    Changed {
+        /// What changes, as the eleven characters of rsync's `--itemize-changes`.
+        changes: String,
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Whether it is a directory.
+        directory: bool,
+        /// The target of a symbolic link.
+        target: Option<Vec<u8>>,
+    },
+    /// A sync has deleted something at the destination, or would have.
+    Deleted {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+        /// Whether it is a directory.
+        directory: bool,
+    },
+    /// `--remove-source-files` has removed a file or link at this end, whose receiver has it.
+    SourceRemoved {
+        /// Path within the transfer, raw bytes.
+        path: Vec<u8>,
+    },
+    /// A sample of either end's counters (ten times a second for this end, fewer for the other one), a window
+    /// of losses with its cause, a remedy against losses at the receiver, or a change of the controller's
+    /// mode. An `explain::Recorder` turns them into an explanation.
+    Measured(Box<Measured>),
+    /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
+    Notice(String),
+}
+
+/// A file that was not moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileError {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// One sentence.
+    pub message: String,
+}
+
+/// A snapshot of a running transfer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Progress {
+    /// Path of the file last completed, raw bytes; `None` before the first.
+    pub path: Option<Vec<u8>>,
+    /// File bytes verified so far.
+    pub bytes: u64,
+    /// File bytes known so far (the scan may still run).
+    pub bytes_known: u64,
+    /// Whether `bytes_known` is final.
+    pub scan_complete: bool,
+    /// Files complete so far.
+    pub files: u64,
+    /// Verified file bits per second, smoothed.
+    pub rate_bps: f64,
+    /// Smoothed round-trip time, ms; `None` until it is known.
+    pub rtt_ms: Option<f64>,
+    /// Share of packets lost so far.
+    pub loss_rate: f64,
+    /// (packets sent - packets needed) / packets needed, so far.
+    pub waste: f64,
+    /// TCP connections that carry data now.
+    pub streams: u32,
+}
+
+/// The figures of a finished transfer: the `done` line of `--json`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Summary {
+    /// File bytes verified, those of earlier runs included.
+    pub bytes: u64,
+    /// File bytes that were not sent, because an earlier run had stored and verified them.
+    pub resumed_bytes: u64,
+    /// Files complete.
+    pub files: u64,
+    /// What else is in place.
+    pub others: OtherEntries,
+    /// Duration of the data phase, seconds: from the first data packet to the last verified chunk.
+    pub seconds: f64,
+    /// Duration from the start of the transfer to its end, seconds.
+    pub seconds_total: f64,
+    /// `(bytes - resumed_bytes) * 8 / seconds`, bits per second.
+    pub goodput_bps: f64,
+    /// Packets that the data needs without any loss.
+    pub packets_needed: u64,
+    /// Data packets sent.
+    pub packets_sent: u64,
+    /// (sent - needed) / needed.
+    pub waste: f64,
+    /// Seconds by which the deadline was met, below 0 if it was missed; none where there was no deadline.
+    pub deadline_margin_s: Option<f64>,
+    /// Smallest RTT seen, ms; `None` without any answer.
+    pub rtt_ms_min: Option<f64>,
+    /// Packets declared lost / packets sent.
+    pub loss_rate: f64,
+    /// Packets that the receiving kernel dropped at the socket.
+    pub socket_drops: u64,
+    /// Datagrams that were malformed, forged or replayed, at both ends; they are dropped.
+    pub datagrams_rejected: u64,
+    /// Data bytes per packet at the end.
+    pub packet_size: u16,
+    /// Name of the congestion control algorithm.
+    pub cc: String,
+    /// What carried most of the data: `udp`, `tcp`, or `channel` for the control channel; `control` for a
+    /// small object of a `Session`, which is in a message.
+    pub transport: String,
+    /// Most TCP connections for data that were open at once.
+    pub streams: u32,
+    /// Cipher of the data plane; empty without one.
+    pub cipher: String,
+    /// Root of the transfer (protocol 7.6), hex.
+    pub root: String,
+    /// Peak resident memory of this process, bytes.
+    pub max_rss_bytes: u64,
+    /// CPU seconds of this process.
+    pub cpu_seconds: f64,
+    /// CPU seconds of the other end's process.
+    pub cpu_seconds_peer: f64,
+    /// Peak resident memory of the other end's process, bytes.
+    pub max_rss_bytes_peer: u64,
+    /// What a sync left at the destination because its limit of deletions was reached.
+    pub deletions_left: u64,
+    /// Files that were not moved.
+    pub errors: Vec<FileError>,
+}
+
+/// Entries that a transfer put in place beside files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OtherEntries {
+    /// Directories, those that existed included.
+    pub directories: u64,
+    /// Symbolic links, and further names of files.
+    pub links: u64,
+    /// Devices, fifos and sockets.
+    pub devices: u64,
+}
+
+/// Receives [`Event`]s. Closures are sinks.
+///
+/// It is called on the threads that do the work, several of them at once. Nothing is queued and nothing is
+/// dropped: a sink that takes long slows the transfer down. One that must wait puts events into a bounded
+/// queue of its own and decides what to drop when that is full; of [`Event::Progress`] and
+/// [`Event::Measured`] later ones replace earlier ones.
+///
+/// While files are received, these threads can write below the destination only, where the kernel has
+/// Landlock: a sink that opens other files to write them has a thread of its own do so.
+///
+/// ```
+/// use fobs_model::event::{Event, EventSink};
+/// use std::sync::{Arc, mpsc};
+///
+/// let (sender, events) = mpsc::sync_channel(256);
+/// let sink: Arc<dyn EventSink> = Arc::new(move |event: Event| {
+///     // A full queue drops the event.
+///     let _ = sender.try_send(event);
+/// });
+/// # sink.event(Event::Notice("hello".to_owned()));
+/// # assert!(matches!(events.recv(), Ok(Event::Notice(_))));
+/// ```
+pub trait EventSink: Send + Sync {
+    /// Takes one event.
+    fn event(&self, event: Event);
+}
+
+impl<F: Fn(Event) + Send + Sync> EventSink for F {
+    fn event(&self, event: Event) {
+        self(event);
+    }
+}
+
+/// The outcome of a transfer: figures even where some files failed.
+pub type Outcome = std::result::Result<Summary, Error>;

@@ -1,0 +1,151 @@
+//! What an end finds out of itself.
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::{printable, sane};
+use crate::walls::Walls;
+
+/// Longest text of the peer that is kept, characters, and most texts of one list.
+const TEXT_CHARS_MAX: usize = 200;
+const LIST_MAX: usize = 32;
+
+/// One end, as it describes itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostFacts {
+    /// Program name and version.
+    pub program: String,
+    /// What the program can do beyond the first version.
+    pub features: Vec<String>,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// CPUs that the process may use.
+    pub cpus: u32,
+    /// Its clock when it answered, seconds since 1970.
+    pub clock_s: f64,
+    /// UDP sockets.
+    pub sockets: SocketFacts,
+    /// The network interface towards the other end; `None` if it is not known.
+    pub interface: Option<InterfaceFacts>,
+    /// How fast one core seals packets with each cipher.
+    pub ciphers: Vec<CipherSpeed>,
+    /// How fast one core hashes, bits per second.
+    pub hash_bps: f64,
+    /// The disk at the directory that was asked for.
+    pub disk: DiskFacts,
+    /// What its kernel keeps sessions to; `None` from an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walls: Option<Walls>,
+}
+
+/// What the kernel grants a UDP socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketFacts {
+    /// Buffer requested in each direction, bytes. The kernel grants up to twice that.
+    pub requested: u64,
+    /// Receive buffer granted, bytes.
+    pub receive: u64,
+    /// Send buffer granted, bytes.
+    pub send: u64,
+    /// `net.core.rmem_max`, bytes; `None` if it cannot be read.
+    pub rmem_max: Option<u64>,
+    /// `net.core.wmem_max`, bytes; likewise.
+    pub wmem_max: Option<u64>,
+    /// Whether the kernel cuts a burst into datagrams (GSO), tried over the loopback interface.
+    pub segments: bool,
+    /// Whether it merges datagrams that arrive (GRO), likewise.
+    pub merges: bool,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InterfaceFacts {
+    /// Its name.
+    pub name: String,
+    /// Largest IP packet, bytes.
+    pub mtu: Option<u32>,
+    /// Line rate, Mbit/s; `None` if it is unknown, as for most virtual ones.
+    pub speed_mbit: Option<u32>,
+    /// Whether segmentation offload is on.
+    pub segments: Option<bool>,
+    /// Whether receive offload is on.
+    pub merges: Option<bool>,
+}
+
+/// How fast one core seals.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CipherSpeed {
+    /// `AES-128-GCM` or `ChaCha20-Poly1305`.
+    pub name: String,
+    /// Bits per second.
+    pub bps: f64,
+}
+
+/// How fast the disk is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DiskFacts {
+    /// A file was written and read there.
+    Measured(DiskSpeed),
+    /// It was not tried, or failed.
+    Unmeasured {
+        /// One sentence.
+        reason: String,
+    },
+}
+
+impl Default for DiskFacts {
+    fn default() -> Self {
+        DiskFacts::Unmeasured { reason: "it was not tried".to_owned() }
+    }
+}
+
+/// Speeds of the disk at a directory.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DiskSpeed {
+    /// The directory, as it was asked for.
+    pub directory: String,
+    /// Bytes written and read.
+    pub bytes: u64,
+    /// Writing with `fdatasync`, bits per second.
+    pub write_bps: f64,
+    /// Reading what the page cache was asked to forget, bits per second.
+    pub read_bps: f64,
+}
+
+impl HostFacts {
+    /// The facts of a peer, bounded and safe to show.
+    pub fn of_a_peer(self) -> HostFacts {
+        let text = |text: String| printable(&text, TEXT_CHARS_MAX);
+        HostFacts {
+            program: text(self.program),
+            features: self.features.into_iter().take(LIST_MAX).map(text).collect(),
+            kernel: text(self.kernel),
+            clock_s: sane(self.clock_s),
+            interface: self
+                .interface
+                .map(|interface| InterfaceFacts { name: text(interface.name), ..interface }),
+            ciphers: self
+                .ciphers
+                .into_iter()
+                .take(LIST_MAX)
+                .map(|speed| CipherSpeed { name: text(speed.name), bps: sane(speed.bps) })
+                .collect(),
+            hash_bps: sane(self.hash_bps),
+            disk: match self.disk {
+                DiskFacts::Measured(speed) => DiskFacts::Measured(DiskSpeed {
+                    directory: text(speed.directory),
+                    bytes: speed.bytes,
+                    write_bps: sane(speed.write_bps),
+                    read_bps: sane(speed.read_bps),
+                }),
+                DiskFacts::Unmeasured { reason } => DiskFacts::Unmeasured { reason: text(reason) },
+            },
+            ..self
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What travels between hosts or is shown to people, as data: no file is opened here, no socket, no thread.
+//!
+//! [`TransferOptions`](options::TransferOptions) is what a caller chooses, [`Message`](message::Message) what
+//! the two ends of a session tell each other, [`Event`](event::Event) what a caller hears, and
+//! [`Error`](error::Error) how anything ends that fails. What comes from outside becomes one of these types
+//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged by
+//! [`rights`].
+//!
+//! ```text
+//!   options      what a caller chooses; location is sources and destinations as text
+//!   message      what a control channel carries; filter_rules, shape, special, steer are parts of it
+//!   rights       what a request does, and what a key may do
+//!   name         names that come from outside, as types
+//!   event        what a caller hears; error, cause, mode, route, listing are parts of it
+//!   sample       what each end measures of itself; measured is one of these, or a judgement
+//!   host_facts   what an end finds out of itself, walls among it
+//!   budget       what a request may make a server keep
+//!   cancel       the token that ends a transfer or a server
+//!   units        bounds of the core that crates above share
+//!   words        figures in sentences
+//!   text         a peer's text and figures, as people may see them
+//! ```
+//!
+//! It must not know how anything is done: by which sockets, files or threads.
+
+#![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod cancel;
+pub mod cause;
+pub mod direction;
+pub mod error;
+pub mod event;
+pub mod filter_rules;
+pub mod host_facts;
+pub mod listing;
+pub mod location;
+pub mod measured;
+pub mod message;
+pub mod mode;
+pub mod name;
+pub mod options;
+pub mod public_key;
+pub mod rights;
+pub mod route;
+pub mod sample;
+pub mod shape;
+pub mod special;
+pub mod steer;
+pub mod text;
+pub mod units;
+pub mod walls;
+pub mod words;

@@ -1,0 +1,176 @@
+//! Which choices are possible, from wherever they come: a program, the library, or a client's request.
+
+use super::sync::{BASES_MAX, Enter, SyncOptions};
+use super::{
+    MEMORY_RANGE, MinRate, PACKET_SIZE_RANGE, STREAMS_MAX, TCP_BUFFER_RANGE, TIMEOUT_RANGE, TransferOptions,
+    Transport,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Open;
+use crate::name::Component;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+impl TransferOptions {
+    /// Refuses what no transfer can have. `Transfer` and `Session` call
+    /// it.
+    ///
+    /// # Errors
+    /// `Usage`, with the option and what is possible.
+    pub fn check(&self) -> Result<()> {
+        let (shortest, longest) = TIMEOUT_RANGE;
+        within("timeout", self.timeout.as_secs(), shortest.as_secs()..=longest.as_secs(), "seconds")?;
+        let (least, most) = MEMORY_RANGE;
+        within("memory", self.memory, least..=most, "bytes")?;
+        packet_size(self.packet_size)?;
+        udp_ports(self.udp_ports)?;
+        tcp_buffer(self.tcp.buffer)?;
+        above_zero("rate", self.rate_limit)?;
+        above_zero("ack-every", self.ack_every)?;
+        above_zero("burst", self.burst)?;
+        above_zero("port", self.port)?;
+        if let Transport::Tcp { count: Some(count) } = self.transport {
+            within("transport", count, 1..=STREAMS_MAX, "connections")?;
+        }
+        if let Some(MinRate { bits_per_second, over }) = self.min_rate {
+            above_zero("min-rate", Some(bits_per_second))?;
+            within("min-rate", over.as_secs(), shortest.as_secs()..=longest.as_secs(), "seconds")?;
+        }
+        self.sync.as_ref().map_or(Ok(()), |sync| sync.check())
+    }
+}
+
+impl SyncOptions {
+    /// Refuses what no sync can do.
+    ///
+    /// # Errors
+    /// `Usage`, with the option and what is possible.
+    pub fn check(&self) -> Result<()> {
+        if self.link_dest.len() > BASES_MAX {
+            return Err(usage(format!("--link-dest names more than {BASES_MAX} directories: give fewer")));
+        }
+        if self.delete.is_some() && self.directories == Enter::None {
+            return Err(usage(
+                "--delete needs -r (or -a) or -d: without, no directory's contents are known".to_owned(),
+            ));
+        }
+        if self.only_delete && self.delete.is_none() {
+            return Err(usage("a sync that only deletes was asked for without --delete".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    /// Refuses a request with choices that no client's own check lets through.
+    ///
+    /// # Errors
+    /// `Usage`, with the option and what is possible; `Protocol` for names that no source can have.
+    pub fn check(&self) -> Result<()> {
+        packet_size(self.payload_size)?;
+        udp_ports(self.udp_ports)?;
+        tcp_buffer(self.sending.tcp_buffer)?;
+        for name in &self.resuming.names {
+            Component::new(name).map_err(|bad| {
+                let message = format!("a source has a name that none can have: {bad}");
+                Error::new(ErrorKind::Protocol, message)
+            })?;
+        }
+        self.sync.as_ref().map_or(Ok(()), |sync| sync.check())
+    }
+}
+
+fn packet_size(size: Option<u16>) -> Result<()> {
+    let (smallest, largest) = PACKET_SIZE_RANGE;
+    size.map_or(Ok(()), |size| within("packet-size", size, smallest..=largest, "bytes"))
+}
+
+fn udp_ports(ports: Option<(u16, u16)>) -> Result<()> {
+    match ports {
+        Some((first, last)) if first == 0 || first > last => Err(usage(format!(
+            "UDP ports {first} to {last} are no range; give two from 1 on, the smaller one first (--udp-ports)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn tcp_buffer(bytes: Option<u32>) -> Result<()> {
+    let (smallest, largest) = TCP_BUFFER_RANGE;
+    bytes.map_or(Ok(()), |bytes| within("tcp-buffer", bytes, smallest..=largest, "bytes"))
+}
+
+fn within<T: PartialOrd + Display>(
+    option: &str,
+    value: T,
+    possible: RangeInclusive<T>,
+    unit: &str,
+) -> Result<()> {
+    match possible.contains(&value) {
+        true => Ok(()),
+        false => Err(usage(format!(
+            "--{option} {value} is not possible; give {} to {} {unit}",
+            possible.start(),
+            possible.end()
+        ))),
+    }
+}
+
+fn above_zero<T: Default + PartialEq>(option: &str, value: Option<T>) -> Result<()> {
+    match value == Some(T::default()) {
+        true => Err(usage(format!("--{option} 0 is not possible; give at least 1, or leave it out"))),
+        false => Ok(()),
+    }
+}
+
+fn usage(message: String) -> Error {
+    Error::new(ErrorKind::Usage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::TcpTuning;
+    use super::*;
+    use crate::options::sync::Delete;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn the_library_has_the_bounds_of_the_program() {
+        let with = |change: &dyn Fn(&mut TransferOptions)| {
+            let mut options = TransferOptions::default();
+            change(&mut options);
+            options.check()
+        };
+        assert_eq!(with(&|_| ()), Ok(()));
+        let min_rate =
+            |bits_per_second, seconds| Some(MinRate { bits_per_second, over: Duration::from_secs(seconds) });
+        let sync = |sync: SyncOptions| Some(Arc::new(sync));
+        type Change<'a> = &'a dyn Fn(&mut TransferOptions);
+        let bad: [(&str, Change<'_>); 16] = [
+            ("timeout", &|it| it.timeout = Duration::ZERO),
+            ("timeout", &|it| it.timeout = Duration::MAX),
+            ("memory", &|it| it.memory = 1),
+            ("packet-size", &|it| it.packet_size = Some(511)),
+            ("packet-size", &|it| it.packet_size = Some(u16::MAX)),
+            ("UDP ports", &|it| it.udp_ports = Some((9, 8))),
+            ("UDP ports", &|it| it.udp_ports = Some((0, 8))),
+            ("tcp-buffer", &|it| it.tcp = TcpTuning { buffer: Some(1), ..TcpTuning::default() }),
+            ("rate", &|it| it.rate_limit = Some(0)),
+            ("ack-every", &|it| it.ack_every = Some(0)),
+            ("burst", &|it| it.burst = Some(0)),
+            ("port", &|it| it.port = Some(0)),
+            ("transport", &|it| it.transport = Transport::Tcp { count: Some(STREAMS_MAX + 1) }),
+            ("min-rate", &|it| it.min_rate = min_rate(0, 30)),
+            ("min-rate", &|it| it.min_rate = min_rate(1, 0)),
+            ("--delete", &|it| {
+                it.sync = sync(SyncOptions { delete: Some(Delete::default()), ..SyncOptions::default() });
+            }),
+        ];
+        for (option, change) in bad {
+            let error = with(change).expect_err(option);
+            assert!(error.kind == ErrorKind::Usage && error.message.contains(option), "{error}");
+        }
+        let bases = SyncOptions { link_dest: vec![b"..".to_vec(); BASES_MAX + 1], ..SyncOptions::default() };
+        assert!(bases.check().is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! What a transfer keeps of its entries beside their content.
+
+use serde::{Deserialize, Serialize};
+
+use super::chmod::Chmod;
+use crate::special::SpecialKind;
+
+/// What is kept, and how. By default what `cp` keeps: permissions less the umask, and symbolic links. Both
+/// sides must have the same, so it travels in the request; a member that is missing there is off.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Preserve {
+    /// Exact modes, setuid, setgid and sticky bits among them (`-p`). Without, a new file gets the source's
+    /// permissions less the receiver's umask, and one that is replaced keeps its own.
+    pub modes: bool,
+    /// Modification times (`-t`).
+    pub times: bool,
+    /// Owners (`-o`). Only a receiver with root's rights can set them; another leaves its own.
+    pub owner: bool,
+    /// Groups (`-g`). A receiver without root's rights sets those that it is a member of.
+    pub group: bool,
+    /// How a user or group is found at the receiver.
+    pub ids: IdMapping,
+    /// Symbolic links (`-l`).
+    pub links: SymbolicLinks,
+    /// Devices (`--devices`). Only a receiver with root's rights can make them.
+    pub devices: bool,
+    /// Fifos and sockets (`--specials`).
+    pub specials: bool,
+    /// What becomes of a device, fifo or socket that is not kept.
+    pub unkept: Unkept,
+    /// Hard links between the entries (`-H`).
+    pub hard_links: bool,
+    /// Extended attributes (`-X`): all but the kernel's own with root's rights, `user.` ones without.
+    pub xattrs: bool,
+    /// POSIX ACLs (`-A`).
+    pub acls: bool,
+    /// Holes of files (`-S`).
+    pub sparse: bool,
+    /// Which file systems are walked (`-x`).
+    pub file_systems: FileSystems,
+    /// Changes to the modes that the sender sends.
+    pub chmod: Chmod,
+}
+
+/// How a user or group is found at the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdMapping {
+    /// By name, else by number; number 0 always stays 0.
+    #[default]
+    Names,
+    /// By number (`--numeric-ids`).
+    Numbers,
+}
+
+/// What becomes of symbolic links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SymbolicLinks {
+    /// They are copied as links.
+    #[default]
+    Kept,
+    /// They are left out without a word.
+    LeftOut,
+}
+
+/// What becomes of something that is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unkept {
+    /// It is reported as failed.
+    #[default]
+    Failed,
+    /// It is left out without a word, as rsync does.
+    LeftOut,
+}
+
+/// Which file systems a walk enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystems {
+    /// All that are mounted in the tree.
+    #[default]
+    All,
+    /// The one of each named source; directories on which another is mounted come empty.
+    One,
+}
+
+impl Preserve {
+    /// What `cp -p` keeps, or `cp` without.
+    pub fn as_cp(preserve: bool) -> Preserve {
+        Preserve { modes: preserve, times: preserve, ..Preserve::default() }
+    }
+
+    /// Whether entries have an `Attributes` record.
+    pub fn has_attributes(&self) -> bool {
+        self.owner || self.group || self.xattrs || self.acls
+    }
+
+    /// Whether such things are kept.
+    pub fn keeps(&self, kind: SpecialKind) -> bool {
+        if kind.is_device() { self.devices } else { self.specials }
+    }
+
+    /// Whether root's rights are needed to keep all of it.
+    pub fn needs_privileges(&self) -> bool {
+        self.owner || self.group || self.devices || self.xattrs
+    }
+
+    /// Whether the peer needs the feature "attributes".
+    pub fn needs_feature(&self) -> bool {
+        self.has_attributes() || self.devices || self.specials || self.hard_links || self.sparse
+    }
+}

@@ -1,0 +1,125 @@
+//! What a caller chooses about a sync.
+
+use serde::{Deserialize, Serialize};
+
+use super::preserve::Preserve;
+pub use super::rules::{Absent, Compare, Present, SyncRules};
+use crate::filter_rules::FilterRules;
+use crate::name::{BackupSuffix, RelPath};
+
+/// Most directories of `--link-dest`: as many as rsync takes.
+pub const BASES_MAX: usize = 20;
+
+/// Everything a caller may choose about `fobs sync` beside the transfer itself. It travels in the request; a
+/// member that is missing there is as by default.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SyncOptions {
+    /// What is kept of entries beside their content.
+    pub preserve: Preserve,
+    /// Which directories are entered.
+    pub directories: Enter,
+    /// Names that are left out, or protected from deletion.
+    pub filter: FilterRules,
+    /// The names to transfer, relative to the one source; all without.
+    pub names: Option<Vec<RelPath>>,
+    /// Which entries are sent.
+    pub rules: SyncRules,
+    /// What is deleted at the destination.
+    pub delete: Option<Delete>,
+    /// The end of a backup's name, if backups are made.
+    pub backup: Option<BackupSuffix>,
+    /// What the destination has, as it was sent or as it was, is removed from the source at the end.
+    pub remove_source_files: bool,
+    /// Directories, relative to the destination, whose unchanged files get one more name there instead of
+    /// being sent; at most [`BASES_MAX`].
+    #[serde(with = "path_list")]
+    pub link_dest: Vec<Vec<u8>>,
+    /// Nothing is changed.
+    pub dry_run: bool,
+    /// Nothing but deletions is carried out: the first part of `--delete-before`.
+    pub only_delete: bool,
+    /// Which entries are reported.
+    pub report: Report,
+}
+
+/// Paths of a request, in base64: they are of any bytes.
+mod path_list {
+    use crate::message::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        paths.iter().map(|path| Bytes(path.clone())).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        let paths = Option::<Vec<Bytes>>::deserialize(from)?.unwrap_or_default();
+        Ok(paths.into_iter().map(|path| path.0).collect())
+    }
+}
+
+impl SyncOptions {
+    /// Whether the top directory is only the place of what `--files-from` names, and stays as it is.
+    pub fn leaves_top(&self) -> bool {
+        self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name.is_empty()))
+    }
+
+    /// Whether directories can be sources.
+    pub fn enters(&self) -> bool {
+        self.directories != Enter::None
+    }
+
+    /// Whether this run removes sources.
+    pub fn removes_sources(&self) -> bool {
+        self.remove_source_files && !self.dry_run && !self.only_delete
+    }
+}
+
+/// Which directories are entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enter {
+    /// None; they are left out.
+    #[default]
+    None,
+    /// None but those named with a slash; the others are made without their contents (`-d`).
+    Made,
+    /// All (`-r`).
+    All,
+}
+
+/// Deletion of what the sources do not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Delete {
+    /// When.
+    pub when: DeleteWhen,
+    /// Most files to delete; the others are left and reported.
+    pub max: Option<u64>,
+}
+
+/// When files are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeleteWhen {
+    /// Before the first byte of data.
+    Before,
+    /// When the listing is complete, while data flows.
+    #[default]
+    During,
+    /// After the last file is stored.
+    After,
+}
+
+/// Which entries are reported as they are decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Report {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that change.
+    Changed,
+    /// All.
+    All,
+}

@@ -1,0 +1,256 @@
+//! What a request needs, member by member: each struct is taken apart whole, so a new member does not compile
+//! until it is said here what it does.
+
+use super::Action;
+use crate::direction::TransferDirection;
+use crate::message::files::FileRequest;
+use crate::message::{Open, PathRole, Resuming, Reuse};
+use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
+
+/// Actions at paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs<'r> {
+    /// Each with the option that asks for it, where leaving that out leaves a request.
+    actions: Vec<(Action, Option<&'static str>)>,
+    /// Where all of them happen.
+    paths: Vec<&'r [u8]>,
+}
+
+impl<'r> Needs<'r> {
+    /// These actions at one path.
+    pub fn at(path: &'r [u8], actions: &[Action]) -> Needs<'r> {
+        Needs { actions: actions.iter().map(|action| (*action, None)).collect(), paths: vec![path] }
+    }
+
+    pub(crate) fn actions(&self) -> &[(Action, Option<&'static str>)] {
+        &self.actions
+    }
+
+    pub(crate) fn paths(&self) -> &[&'r [u8]] {
+        &self.paths
+    }
+
+    fn add(&mut self, action: Action, option: Option<&'static str>) {
+        self.actions.push((action, option));
+    }
+
+    fn if_so(&mut self, is_so: bool, action: Action, option: &'static str) {
+        if is_so {
+            self.add(action, Some(option));
+        }
+    }
+
+    /// Of a transfer. What a plain push would like and can do without is not among them but in
+    /// [`Terms`](crate::options::Terms).
+    pub fn of_transfer(open: &'r Open) -> Needs<'r> {
+        let Open {
+            direction,
+            paths,
+            probe,
+            resuming,
+            sync,
+            reuse,
+            // Which entries of the sources are moved, and how large they are.
+            recursive: _,
+            shape: _,
+            // What is kept of them: `Terms` say what of that holds, and `Privileges`.
+            preserve: _,
+            // How data is carried, and when it counts as stored.
+            compress: _,
+            fsync: _,
+            payload_size: _,
+            ack_every: _,
+            sending: _,
+            udp_ports: _,
+            timeout: _,
+            streams: _,
+        } = open;
+        if probe.is_some() {
+            // Zeros flow, and nothing is looked up.
+            return Needs { actions: vec![(Action::TryPath, None)], paths: Vec::new() };
+        }
+        let mut needs = Needs { actions: Vec::new(), paths: paths.iter().map(Vec::as_slice).collect() };
+        match direction {
+            TransferDirection::Push => needs.add(Action::Create, None),
+            TransferDirection::Pull => {
+                needs.actions =
+                    [Action::List, Action::Look, Action::Read].map(|action| (action, None)).to_vec();
+            }
+        }
+        needs.resume(resuming);
+        needs.reuse(reuse);
+        if let Some(sync) = sync {
+            match direction {
+                TransferDirection::Push => needs.sync_here(sync),
+                TransferDirection::Pull => needs.sync_there(sync),
+            }
+        }
+        needs
+    }
+
+    fn resume(&mut self, resuming: &Resuming) {
+        let Resuming {
+            append_verify,
+            checksum,
+            // Answers come from the journal of the same client.
+            survey: _,
+            transfer_id: _,
+            names: _,
+            no_partial: _,
+        } = resuming;
+        self.if_so(*append_verify, Action::Compare, "--append-verify");
+        self.if_so(*checksum, Action::Compare, "--checksum");
+    }
+
+    fn reuse(&mut self, reuse: &Reuse) {
+        // Parts of what the direction stands for, and whether the channel stays.
+        let Reuse { keep: _, range: _, object: _, room: _ } = reuse;
+    }
+
+    /// Of a sync that this server stores.
+    fn sync_here(&mut self, sync: &SyncOptions) {
+        let SyncOptions {
+            rules,
+            delete,
+            backup,
+            link_dest,
+            dry_run,
+            only_delete,
+            // The client removes what it has, once the server says that it is stored.
+            remove_source_files: _,
+            // `Terms` and `Privileges`, as for a copy.
+            preserve: _,
+            // Which entries the client sends; the server's part of it is about deletion.
+            directories: _,
+            filter: _,
+            names: _,
+            // What the client shows of the server's decisions: of what is sent, where it may not look.
+            report: _,
+        } = sync;
+        let SyncRules {
+            compare,
+            present,
+            absent,
+            makes_way,
+            // Of times that are compared or set.
+            modify_window: _,
+            omit_directory_times: _,
+            omit_link_times: _,
+        } = rules;
+        self.if_so(delete.is_some() || *only_delete || *makes_way, Action::Delete, "--delete");
+        self.if_so(backup.is_some(), Action::Rename, "--backup");
+        self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
+        self.if_so(*dry_run, Action::Look, "--dry-run");
+        match compare {
+            // Without a look at what is there, everything is sent.
+            Compare::Time | Compare::Nothing => {}
+            Compare::Size => self.add(Action::Look, Some("--size-only")),
+            Compare::Content => self.add(Action::Compare, Some("--checksum")),
+        }
+        match present {
+            Present::Updated => {}
+            Present::UpdatedUnlessNewer => self.add(Action::Look, Some("--update")),
+            Present::Left => self.add(Action::Look, Some("--ignore-existing")),
+        }
+        match absent {
+            Absent::Made => {}
+            Absent::LeftOut => self.add(Action::Look, Some("--existing")),
+        }
+    }
+
+    /// Of a sync whose sources are here: nearly all of it is about the client's own files.
+    fn sync_there(&mut self, sync: &SyncOptions) {
+        let SyncOptions {
+            rules,
+            remove_source_files,
+            delete: _,
+            backup: _,
+            link_dest: _,
+            dry_run: _,
+            only_delete: _,
+            preserve: _,
+            directories: _,
+            filter: _,
+            names: _,
+            report: _,
+        } = sync;
+        let SyncRules {
+            compare,
+            present: _,
+            absent: _,
+            makes_way: _,
+            modify_window: _,
+            omit_directory_times: _,
+            omit_link_times: _,
+        } = rules;
+        self.if_so(*remove_source_files, Action::Delete, "--remove-source-files");
+        self.if_so(*compare == Compare::Content, Action::Compare, "--checksum");
+    }
+
+    /// Of something about files by name.
+    pub fn of_files(request: &'r FileRequest) -> Needs<'r> {
+        let all = |paths: &'r [crate::message::Bytes]| paths.iter().map(|path| path.0.as_slice());
+        match request {
+            FileRequest::List { path, links: _ } | FileRequest::Walk { path, depth: _ } => {
+                Needs::at(&path.0, &[Action::List, Action::Look])
+            }
+            FileRequest::Stat { path, links: _ } => Needs::at(&path.0, &[Action::Look]),
+            FileRequest::Rename { path, to, replace } => {
+                // A name goes, and one is made, which shows whether it exists or replaces what has it.
+                let onto = if *replace { Action::Replace } else { Action::Look };
+                let mut needs = Needs::at(&path.0, &[Action::Rename, Action::Delete, Action::Create, onto]);
+                needs.paths.extend([parent_of(&path.0), to.0.as_slice(), parent_of(&to.0)]);
+                needs
+            }
+            FileRequest::Copy { path, to, replace } => {
+                let onto = if *replace { Action::Replace } else { Action::Look };
+                let mut needs = Needs::at(&path.0, &[Action::Read, Action::Create, onto]);
+                needs.paths.push(&to.0);
+                needs
+            }
+            FileRequest::Touch { path } => Needs::at(&path.0, &[Action::SetAttributes]),
+            FileRequest::Remove { path, tree: _ } => {
+                // It also writes to the directory in which the thing lies.
+                let mut needs = Needs::at(&path.0, &[Action::Delete]);
+                needs.paths.push(parent_of(&path.0));
+                needs
+            }
+            // Of those above it, each that is made is judged by itself.
+            FileRequest::MakeDirectory { path, parents: _ } => Needs::at(&path.0, &[Action::Create]),
+            FileRequest::Ticket { paths, size: _, life_s: _, holder: _ } => Needs {
+                actions: [Action::SignTickets, Action::Read].map(|action| (action, None)).to_vec(),
+                paths: all(paths).collect(),
+            },
+            FileRequest::Fetch { path, ticket: _, host: _, port: _, key: _ } => {
+                Needs::at(&path.0, &[Action::Fetch, Action::Create])
+            }
+            FileRequest::Hash { paths, piece: _ } => Needs {
+                actions: [Action::Compare, Action::Read].map(|action| (action, None)).to_vec(),
+                paths: all(paths).collect(),
+            },
+            // It is refused as such.
+            FileRequest::Unknown => Needs::default(),
+        }
+    }
+
+    /// Of a host's examination, as far as it is about the disk at a directory.
+    pub fn of_disk(directory: &'r [u8]) -> Needs<'r> {
+        Needs::at(directory, &[Action::TryDisk])
+    }
+
+    /// Of the expansion of a path.
+    pub fn of_expansion(path: &'r [u8], role: PathRole) -> Needs<'r> {
+        match role {
+            PathRole::Sources => Needs::at(path, &[Action::List, Action::Look]),
+            // Only a home counts.
+            PathRole::Destination => Needs::at(path, &[Action::Create]),
+        }
+    }
+}
+
+/// The directory in which a name lies; empty at the top.
+fn parent_of(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let slash = path[..end].iter().rposition(|&byte| byte == b'/');
+    &path[..slash.unwrap_or(0)]
+}

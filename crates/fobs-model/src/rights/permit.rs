@@ -1,0 +1,105 @@
+//! What the client of a session may do: the one place that judges a request.
+
+use super::{Access, Action, Needs, Rights};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{Overwrite, Privileges, Sight, Stamps, Terms};
+
+/// What the client of a session may do.
+#[derive(Debug, Clone)]
+pub struct Permit {
+    /// Those of its key; `None` where file permissions of the user decide (SSH).
+    rights: Option<Rights>,
+    /// What the server allows at most, whatever the key's rights are.
+    server: Option<Access>,
+}
+
+impl Permit {
+    /// All that the user may do.
+    pub fn of_the_user() -> Permit {
+        Permit { rights: None, server: None }
+    }
+
+    /// What a key may do.
+    pub fn of_key(rights: Rights) -> Permit {
+        Permit { rights: Some(rights), server: None }
+    }
+
+    /// At a server that nobody may write to.
+    pub fn read_only(self) -> Permit {
+        Permit { server: Some(Access::ReadOnly), ..self }
+    }
+
+    /// What the client may have files be given.
+    pub fn privileges(&self) -> Privileges {
+        self.rights.as_ref().map_or(Privileges::OfTheUser, Rights::privileges)
+    }
+
+    /// How a push of the client is stored.
+    pub fn terms(&self) -> Terms {
+        let may = |actions: &[Action]| actions.iter().all(|action| self.allows(*action).is_ok());
+        Terms {
+            overwrite: match may(&[Action::Replace, Action::SetAttributes]) {
+                true => Overwrite::Replace,
+                false => Overwrite::Refuse,
+            },
+            sight: match may(&[Action::List, Action::Look, Action::Compare]) {
+                true => Sight::Whole,
+                false => Sight::Own,
+            },
+            stamps: if may(&[Action::SetStamps]) { Stamps::Senders } else { Stamps::Ours },
+        }
+    }
+
+    /// Refuses what exceeds the rights: by action, then by path.
+    pub fn check(&self, needs: &Needs<'_>) -> Result<()> {
+        for (action, option) in needs.actions() {
+            self.allows(*action).map_err(|whose| refused(&whose, *action, *option))?;
+        }
+        needs.paths().iter().try_for_each(|path| self.check_path(path))
+    }
+
+    /// Refuses a path that the key does not reach.
+    pub fn check_path(&self, path: &[u8]) -> Result<()> {
+        if self.rights.as_ref().is_none_or(|rights| rights.reaches(path)) {
+            return Ok(());
+        }
+        let message = format!(
+            "this key has no right to {:?}: it is outside what the key may see; ask whoever runs the server",
+            String::from_utf8_lossy(path)
+        );
+        Err(Error::new(ErrorKind::Denied, message))
+    }
+
+    fn allows(&self, action: Action) -> std::result::Result<(), Whose> {
+        if self.server.is_some_and(|access| !access.allows(action)) {
+            return Err(Whose::Servers);
+        }
+        match self.rights.as_ref().map(Rights::access) {
+            Some(access) if !access.allows(action) => Err(Whose::Keys(access)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whose rights do not suffice.
+enum Whose {
+    Servers,
+    Keys(Access),
+}
+
+fn refused(whose: &Whose, action: Action, option: Option<&str>) -> Error {
+    let advice = match option {
+        Some(option) => format!("leave out {option}, or ask whoever runs the server"),
+        None => "ask whoever runs the server".to_owned(),
+    };
+    let action = action.name();
+    Error::new(
+        ErrorKind::Denied,
+        match whose {
+            Whose::Servers => format!("this server is read-only: no key may {action} here; {advice}"),
+            Whose::Keys(access) => {
+                format!("this key may not {action}: its rights are {}; {advice}", access.name())
+            }
+        },
+    )
+}

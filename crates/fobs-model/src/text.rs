@@ -1,0 +1,42 @@
+//! Text and figures of a peer, as people may see them.
+
+use std::fmt::Write;
+
+/// A path as one line of text: control characters and bytes that are not UTF-8 are escaped.
+pub fn show(path: &[u8]) -> String {
+    let mut text = String::with_capacity(path.len());
+    for chunk in path.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character.is_control() {
+                true => text.extend(character.escape_default()),
+                false => text.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "\\x{byte:02x}");
+        }
+    }
+    text
+}
+
+/// At most `count` characters of a peer's text, without control characters and other terminal tricks.
+pub fn printable(text: &str, count: usize) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ' || c.is_alphanumeric()).take(count).collect()
+}
+
+/// A figure that may come from the peer, made finite and not negative, so that JSON can carry it.
+pub fn sane(figure: f64) -> f64 {
+    if figure.is_finite() { figure.max(0.0) } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_shown_on_one_line() {
+        assert_eq!(show("é\n\x1b[2J".as_bytes()), "é\\n\\u{1b}[2J");
+        assert_eq!(show(b"a\xffb"), "a\\xffb");
+    }
+}

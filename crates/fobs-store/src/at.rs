@@ -1,0 +1,204 @@
+//! The calls of the kernel that take a name: the only place of this crate that makes them.
+//!
+//! A name is a [`Component`], so it stays in its directory, and no call but [`open_beneath`] resolves a path.
+//! That one stays below its directory whatever the path is. No call follows a link at the name.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timestamps, Uid,
+};
+use rustix::io::Errno;
+
+use super::beneath::Links;
+use fobs_model::name::Component;
+
+/// Opens `path` below `directory`; no `..`, absolute path or symbolic link may leave it. The empty path is
+/// the directory itself.
+pub(super) fn open_beneath(
+    directory: impl AsFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if links == Links::Refuse {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
+    // EAGAIN: a rename raced with a `..`, so the kernel could not check it (openat2(2)).
+    const TRIES: usize = 16;
+    let mut result = Err(Errno::AGAIN);
+    for _ in 0..TRIES {
+        result = fs::openat2(directory.as_fd(), or_dot(path), flags | OFlags::CLOEXEC, mode, resolve);
+        if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
+            break;
+        }
+    }
+    result
+}
+
+/// Opens a path in which no component is a symbolic link.
+///
+/// # Errors
+/// `LOOP` if one is.
+pub(super) fn open_without_links(
+    directory: impl AsFd,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
+    fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, ResolveFlags::NO_SYMLINKS)
+}
+
+/// Opens a path that this process's own user named, relative to the working directory.
+pub(super) fn open_ambient(path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(CWD, or_dot(path), flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Likewise, relative to a directory.
+pub(super) fn open_ambient_in(directory: impl AsFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    fs::openat(directory, path, flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn or_dot(path: &[u8]) -> &[u8] {
+    if path.is_empty() { b"." } else { path }
+}
+
+/// The status of what has the name.
+pub(super) fn stat(directory: impl AsFd, name: Component<'_>) -> Result<Stat, Errno> {
+    fs::statat(directory, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// The target of the link that has the name.
+pub(super) fn read_link(directory: impl AsFd, name: Component<'_>) -> Result<Vec<u8>, Errno> {
+    // Room for most targets; the call makes more where it is needed.
+    let target = fs::readlinkat(directory, name.as_bytes(), Vec::with_capacity(256))?;
+    Ok(target.into_bytes())
+}
+
+/// Removes a name that is no directory's.
+pub(super) fn unlink(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
+    fs::unlinkat(directory, name.as_bytes(), AtFlags::empty())
+}
+
+/// Removes an empty directory.
+pub(super) fn remove_directory(directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
+    fs::unlinkat(directory, name.as_bytes(), AtFlags::REMOVEDIR)
+}
+
+/// Gives an entry another name in its directory, in place of what has that name.
+pub fn rename(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
+    let directory = directory.as_fd();
+    fs::renameat(directory, from.as_bytes(), directory, to.as_bytes())
+}
+
+/// Gives an entry another name in its directory that nothing has.
+///
+/// # Errors
+/// `EXIST` if something has it, `INVAL` or `NOSYS` on a file system without this kind of rename.
+pub(super) fn rename_new(directory: impl AsFd, from: Component<'_>, to: Component<'_>) -> Result<(), Errno> {
+    let directory = directory.as_fd();
+    fs::renameat_with(directory, from.as_bytes(), directory, to.as_bytes(), RenameFlags::NOREPLACE)
+}
+
+/// Moves an entry to another directory of the same file system, in place of what has the name there.
+pub(super) fn move_to(
+    from: impl AsFd,
+    name: Component<'_>,
+    to: impl AsFd,
+    new: Component<'_>,
+) -> Result<(), Errno> {
+    fs::renameat(from, name.as_bytes(), to, new.as_bytes())
+}
+
+/// Moves an entry to a name that nothing has.
+///
+/// # Errors
+/// As [`rename_new`].
+pub(super) fn move_to_new(
+    from: impl AsFd,
+    name: Component<'_>,
+    to: impl AsFd,
+    new: Component<'_>,
+) -> Result<(), Errno> {
+    fs::renameat_with(from, name.as_bytes(), to, new.as_bytes(), RenameFlags::NOREPLACE)
+}
+
+/// Gives what has the name `from` one more name, a link itself and not what it leads to.
+pub(super) fn link(
+    from: impl AsFd,
+    name: Component<'_>,
+    to: impl AsFd,
+    new: Component<'_>,
+) -> Result<(), Errno> {
+    fs::linkat(from, name.as_bytes(), to, new.as_bytes(), AtFlags::empty())
+}
+
+/// Makes a symbolic link to any target, which is not looked at.
+pub(super) fn symlink(target: &[u8], directory: impl AsFd, name: Component<'_>) -> Result<(), Errno> {
+    fs::symlinkat(target, directory, name.as_bytes())
+}
+
+/// Makes a device, fifo or socket.
+pub(super) fn make_node(
+    directory: impl AsFd,
+    name: Component<'_>,
+    kind: FileType,
+    mode: Mode,
+    device: u64,
+) -> Result<(), Errno> {
+    fs::mknodat(directory, name.as_bytes(), kind, mode, device)
+}
+
+/// Makes a directory.
+pub(super) fn make_directory(directory: impl AsFd, name: Component<'_>, mode: Mode) -> Result<(), Errno> {
+    fs::mkdirat(directory, name.as_bytes(), mode)
+}
+
+/// Sets the times of what has the name.
+pub(super) fn set_times(directory: impl AsFd, name: Component<'_>, times: &Timestamps) -> Result<(), Errno> {
+    fs::utimensat(directory, name.as_bytes(), times, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+/// Sets the times of a directory that may be open for lookups only.
+pub(super) fn set_own_times(directory: impl AsFd, times: &Timestamps) -> Result<(), Errno> {
+    fs::utimensat(directory, ".", times, AtFlags::empty())
+}
+
+/// Sets the times of a file that is open for lookups only, whatever became of its name: by way of `/proc`.
+pub(super) fn set_times_of_held(file: BorrowedFd<'_>, times: &Timestamps) -> Result<(), Errno> {
+    fs::utimensat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), times, AtFlags::empty())
+}
+
+/// Whether this process may make names in a directory that may be open for lookups only.
+pub(super) fn may_write(directory: impl AsFd) -> Result<(), Errno> {
+    fs::accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
+}
+
+/// Sets the owner of a file that may be open for lookups only.
+pub(super) fn set_owner(file: BorrowedFd<'_>, user: Option<Uid>, group: Option<Gid>) -> Result<(), Errno> {
+    fs::chownat(file, "", user, group, AtFlags::EMPTY_PATH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn no_path_leads_out_of_its_directory() {
+        let top = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(top.path().join("in")).expect("a directory");
+        std::fs::write(top.path().join("secret"), "s").expect("a file");
+        std::os::unix::fs::symlink("../secret", top.path().join("in/link")).expect("a link");
+        let inside = File::open(top.path().join("in")).expect("own directory");
+        for path in [&b"../secret"[..], b"/etc/passwd", b"link", b"../in/../secret", b"x/../../secret"] {
+            for links in [Links::Inside, Links::Refuse] {
+                let opened = open_beneath(&inside, path, OFlags::RDONLY, Mode::empty(), links);
+                assert!(opened.is_err(), "{}", String::from_utf8_lossy(path));
+            }
+        }
+        assert!(open_beneath(&inside, b"", OFlags::RDONLY, Mode::empty(), Links::Refuse).is_ok());
+    }
+}

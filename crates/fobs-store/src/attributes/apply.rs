@@ -1,0 +1,176 @@
+//! The receiver's side: gives files their owner, extended attributes, mode, ACLs and time.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::accounts::{Accounts, Rights};
+use super::collect::is_preserved;
+use super::handle::Handle;
+use super::{Attributes, MODE_BITS, SET_ID_BITS, Xattr, is_acl};
+use crate::record::Meta;
+use crate::temporary::{Keeping, ModeNow, Modes, timestamps};
+use fobs_model::options::Preserve;
+use fobs_model::options::Privileges;
+
+/// Opens a link, fifo or device itself.
+pub(crate) const HOLD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
+
+/// Gives files what they had at the source.
+#[derive(Debug)]
+pub(crate) struct Applier {
+    pub(crate) preserve: Preserve,
+    pub(crate) keeping: Keeping,
+    pub(crate) rights: Rights,
+    accounts: Accounts,
+}
+
+/// What could not be set, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unset {
+    /// The object of "set".
+    pub(crate) what: String,
+    pub(crate) errno: Errno,
+}
+
+impl Applier {
+    pub(crate) fn new(preserve: Preserve, keeping: Keeping, privileges: Privileges) -> Applier {
+        Applier { preserve, keeping, rights: Rights::new(privileges), accounts: Accounts::default() }
+    }
+
+    /// Sets everything that is kept of a file or directory. Goes on after a failure; the first one is
+    /// returned.
+    pub(crate) fn dress(
+        &self,
+        file: Handle<'_>,
+        now: ModeNow,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Unset> {
+        let result = self.dress_without_time(file, now, meta, attributes);
+        let timed = self.set_times(file, meta);
+        result.and(timed)
+    }
+
+    /// Likewise, and leaves its time.
+    pub(crate) fn dress_without_time(
+        &self,
+        file: Handle<'_>,
+        now: ModeNow,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Result<(), Unset> {
+        let mut result = Ok(());
+        // The owner before the mode: a change of owner clears setuid, and one that fails must not leave it.
+        let owned = attributes.map_or(Ok(()), |attributes| self.set_owner(file, attributes));
+        let meta = match owned {
+            Ok(()) => meta,
+            Err(_) => Meta { mode: meta.mode & !SET_ID_BITS, ..meta },
+        };
+        keep_first(&mut result, owned);
+        // Before the mode, because they can only be set on a file that may be written; ACLs after it, because
+        // a mode changes the ACL.
+        keep_first(&mut result, self.set_xattrs(file, attributes, false));
+        keep_first(&mut result, self.set_mode(file, now, meta));
+        keep_first(&mut result, self.set_xattrs(file, attributes, true));
+        result
+    }
+
+    /// Sets the owner and the extended attributes of a symbolic link, which has no mode.
+    pub(crate) fn dress_link(&self, link: Handle<'_>, attributes: &Attributes) -> Result<(), Unset> {
+        let mut result = self.set_owner(link, attributes);
+        keep_first(&mut result, self.set_xattrs(link, Some(attributes), false));
+        result
+    }
+
+    fn set_owner(&self, file: Handle<'_>, attributes: &Attributes) -> Result<(), Unset> {
+        match self.owner(attributes) {
+            (None, None) => Ok(()),
+            (user, group) => {
+                let what = if user.is_some() { "the owner" } else { "the group" };
+                file.set_owner(user, group).map_err(|errno| Unset { what: what.to_owned(), errno })
+            }
+        }
+    }
+
+    /// The user and group that an entry gets here; none where it keeps what it has.
+    pub(crate) fn owner(&self, attributes: &Attributes) -> (Option<u32>, Option<u32>) {
+        let Attributes { user, group, .. } = attributes;
+        let ids = self.preserve.ids;
+        let user = user.as_ref().filter(|_| self.preserve.owner);
+        let group = group.as_ref().filter(|_| self.preserve.group);
+        self.rights.settable(
+            user.map(|user| self.accounts.user_id(user, ids)),
+            group.map(|group| self.accounts.group_id(group, ids)),
+        )
+    }
+
+    /// Sets the extended attributes that are kept, ACLs or the others, and removes those that the source does
+    /// not have.
+    fn set_xattrs(&self, file: Handle<'_>, attributes: Option<&Attributes>, acls: bool) -> Result<(), Unset> {
+        let asked = if acls { self.preserve.acls } else { self.preserve.xattrs };
+        let Some(wanted) = attributes.and_then(|it| it.xattrs.as_ref()).filter(|_| asked) else {
+            return Ok(());
+        };
+        let is_meant =
+            |name: &[u8]| is_acl(name) == acls && is_preserved(name, &self.preserve, self.rights.is_root);
+        let failed = |name: &[u8], errno| {
+            let name = fobs_filter::path::show(name);
+            Unset { what: format!("the extended attribute '{name}'"), errno }
+        };
+        let present = file.names().map_err(|errno| failed(b"", errno))?;
+        let mut result = Ok(());
+        for name in present.iter().filter(|name| is_meant(name)) {
+            if !wanted.iter().any(|xattr| xattr.name == *name) {
+                keep_first(&mut result, file.remove_value(name).map_err(|errno| failed(name, errno)));
+            }
+        }
+        for Xattr { name, value } in wanted.iter().filter(|xattr| is_meant(&xattr.name)) {
+            keep_first(&mut result, file.set_value(name, value).map_err(|errno| failed(name, errno)));
+        }
+        result
+    }
+
+    fn set_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<(), Unset> {
+        let set = self.wanted_mode(file, now, meta).and_then(|wanted| match now {
+            ModeNow::Stays => Ok(()),
+            ModeNow::Is(mode) if mode == wanted => Ok(()),
+            _ => file.set_mode(wanted),
+        });
+        set.map_err(|errno| Unset { what: "the mode".to_owned(), errno })
+    }
+
+    /// What may not be set stays as it is.
+    fn wanted_mode(&self, file: Handle<'_>, now: ModeNow, meta: Meta) -> Result<u32, Errno> {
+        let settable = self.rights.mode_bits;
+        match (self.keeping.modes, now) {
+            (Modes::Ordinary { umask }, _) => Ok(meta.mode & 0o777 & !umask),
+            (Modes::Exact, ModeNow::Unknown) if settable != MODE_BITS => {
+                Ok(meta.mode & settable | file.mode()? & MODE_BITS & !settable)
+            }
+            (Modes::Exact, _) => Ok(meta.mode & settable),
+        }
+    }
+
+    fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {
+        match self.keeping.times {
+            true => {
+                let set = file.set_times(&timestamps(meta));
+                set.map_err(|errno| Unset { what: "the time".to_owned(), errno })
+            }
+            false => Ok(()),
+        }
+    }
+}
+
+/// A handle of an open file or directory.
+pub(crate) fn open_handle(file: &impl AsFd) -> Handle<'_> {
+    Handle::Open(file.as_fd())
+}
+
+fn keep_first(result: &mut Result<(), Unset>, next: Result<(), Unset>) {
+    if result.is_ok() {
+        *result = next;
+    }
+}

@@ -1,0 +1,110 @@
+//! The sender's side: reads what entries have beside content.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{FileType, Mode, Stat};
+use rustix::io::Errno;
+
+use super::HOLD;
+use super::accounts::{Accounts, Rights};
+use super::handle::Handle;
+use super::{ATTRIBUTES_LEN_MAX, Attributes, NAME_LEN_MAX, Xattr, is_acl, is_kept};
+use crate::at::open_beneath;
+use crate::beneath;
+use crate::beneath::{Links, kind};
+use crate::record::Meta;
+use fobs_model::options::Preserve;
+use fobs_model::options::Privileges;
+
+/// Reads attributes.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    pub(crate) preserve: Preserve,
+    is_root: bool,
+    accounts: Accounts,
+}
+
+impl Collector {
+    pub(crate) fn new(preserve: Preserve, privileges: Privileges) -> Collector {
+        let is_root = Rights::new(privileges).is_root;
+        Collector { preserve, is_root, accounts: Accounts::default() }
+    }
+
+    /// Mode and time as they are sent.
+    pub(crate) fn meta(&self, stat: &Stat) -> Meta {
+        let meta = beneath::meta(stat);
+        match kind(stat) {
+            FileType::Symlink => meta,
+            kind => {
+                let mode = self.preserve.chmod.apply(meta.mode, kind == FileType::Directory);
+                Meta { mode, ..meta }
+            }
+        }
+    }
+
+    /// What the transfer keeps of a file; none if it keeps nothing.
+    pub(crate) fn attributes(&self, file: Handle<'_>, stat: &Stat) -> Result<Option<Box<Attributes>>, Errno> {
+        let preserve = &self.preserve;
+        if !preserve.has_attributes() {
+            return Ok(None);
+        }
+        let xattrs = match preserve.xattrs || preserve.acls {
+            true => Some(self.xattrs(file)?),
+            false => None,
+        };
+        Ok(Some(Box::new(Attributes {
+            user: preserve.owner.then(|| self.accounts.user(stat.st_uid, preserve.ids)),
+            group: preserve.group.then(|| self.accounts.group(stat.st_gid, preserve.ids)),
+            xattrs,
+        })))
+    }
+
+    /// Likewise of a name, whose file is not followed and only held where that is needed.
+    pub(crate) fn attributes_at(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Stat,
+    ) -> Result<Option<Box<Attributes>>, Errno> {
+        if !self.preserve.xattrs && !self.preserve.acls {
+            // The handle is not used.
+            return self.attributes(Handle::Held(directory), stat);
+        }
+        let held = open_beneath(directory, name, HOLD, Mode::empty(), Links::Refuse)?;
+        self.attributes(Handle::Held(held.as_fd()), stat)
+    }
+
+    fn xattrs(&self, file: Handle<'_>) -> Result<Vec<Xattr>, Errno> {
+        read_xattrs(file, &self.preserve, self.is_root)
+    }
+}
+
+/// The extended attributes that are kept, by name. Too many are `E2BIG`.
+pub(super) fn read_xattrs(file: Handle<'_>, preserve: &Preserve, is_root: bool) -> Result<Vec<Xattr>, Errno> {
+    let mut names = file.names()?;
+    names.retain(|name| is_preserved(name, preserve, is_root));
+    names.sort_unstable();
+    let (mut xattrs, mut len) = (Vec::new(), 0);
+    for name in names {
+        // One may vanish in between.
+        let Some(value) = file.value(&name)? else { continue };
+        len += name.len() + value.len();
+        if len > ATTRIBUTES_LEN_MAX {
+            return Err(Errno::TOOBIG);
+        }
+        xattrs.push(Xattr { name, value });
+    }
+    Ok(xattrs)
+}
+
+/// Whether an extended attribute is kept: without root's rights only what any user may see and set, as in
+/// rsync.
+pub(super) fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
+    match is_acl(name) {
+        true => preserve.acls,
+        false => {
+            let allowed = is_root || name.starts_with(b"user.");
+            preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a file has beside its content, mode and time: owner, group, extended attributes (protocol 7.2).
+//! POSIX ACLs are the extended attributes [`ACL_ACCESS`] and [`ACL_DEFAULT`].
+
+mod accounts;
+mod apply;
+mod collect;
+mod handle;
+mod holes;
+mod links;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use apply::{Applier, HOLD, Unset, open_handle};
+pub(super) use collect::Collector;
+pub use fobs_model::options::{FileSystems, Preserve, SymbolicLinks, Unkept};
+pub(super) use handle::Handle;
+pub(super) use holes::{HOLES_MAX, Part, hash_hole, may_have_holes, part_at, write_zeros};
+pub(super) use links::{HardLinks, Seen};
+
+/// Longest encoded [`Attributes`], bytes: with the longest record beside it they fit a chunk's records.
+pub const ATTRIBUTES_LEN_MAX: usize = 192 << 10;
+/// Longest value of an extended attribute, bytes (`XATTR_SIZE_MAX` of `linux/limits.h`).
+pub const VALUE_LEN_MAX: usize = 64 << 10;
+/// Longest name of an extended attribute, bytes (`XATTR_NAME_MAX` of `linux/limits.h`).
+pub const NAME_LEN_MAX: usize = 255;
+/// Longest name of a user or group, bytes (`LOGIN_NAME_MAX` of `linux/limits.h` is less).
+pub const ACCOUNT_NAME_LEN_MAX: usize = 256;
+/// All bits of a mode.
+pub(super) const MODE_BITS: u32 = 0o7777;
+/// Setuid and setgid.
+const SET_ID_BITS: u32 = 0o6000;
+/// The extended attribute that holds an ACL.
+pub const ACL_ACCESS: &[u8] = b"system.posix_acl_access";
+/// The extended attribute that holds the ACL that a directory gives to what is made in it.
+pub const ACL_DEFAULT: &[u8] = b"system.posix_acl_default";
+/// The namespaces of the other extended attributes; `system.` has the kernel's own.
+const NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+/// What the transfer keeps of a file beside content, mode and time. A part that is not kept is empty.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Attributes {
+    /// The owner.
+    pub user: Option<Account>,
+    /// The group.
+    pub group: Option<Account>,
+    /// Extended attributes and ACLs; none if they are not kept. An empty list removes what there is.
+    pub xattrs: Option<Vec<Xattr>>,
+}
+
+/// A user or group of the source's host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Its number, never `u32::MAX`, which the kernel takes for "leave it".
+    pub id: u32,
+    /// Its name; none with `--numeric-ids` or where it has none.
+    pub name: Option<String>,
+}
+
+/// An extended attribute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Xattr {
+    /// Its name with its namespace, raw bytes.
+    #[serde(with = "serde_bytes")]
+    pub name: Vec<u8>,
+    /// Its value.
+    #[serde(with = "serde_bytes")]
+    pub value: Vec<u8>,
+}
+
+impl Attributes {
+    /// The bytes of a record.
+    ///
+    /// # Errors
+    /// They break a rule or are longer than [`ATTRIBUTES_LEN_MAX`].
+    pub fn encode(&self) -> Result<Vec<u8>, &'static str> {
+        self.check()?;
+        let bytes = postcard::to_allocvec(self).map_err(|_| "attributes cannot be encoded")?;
+        match bytes.len() <= ATTRIBUTES_LEN_MAX {
+            true => Ok(bytes),
+            false => Err(TOO_LONG),
+        }
+    }
+
+    /// Reads a record's bytes; allocates no more than they are long.
+    ///
+    /// # Errors
+    /// They are longer than [`ATTRIBUTES_LEN_MAX`], are not attributes or break a rule.
+    pub fn decode(bytes: &[u8]) -> Result<Attributes, &'static str> {
+        if bytes.len() > ATTRIBUTES_LEN_MAX {
+            return Err(TOO_LONG);
+        }
+        match postcard::take_from_bytes::<Attributes>(bytes) {
+            Ok((attributes, [])) => attributes.check().map(|()| attributes),
+            _ => Err("attributes cannot be read"),
+        }
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn memory(&self) -> usize {
+        let xattrs = self.xattrs.iter().flatten();
+        let of_xattr = |xattr: &Xattr| size_of::<Xattr>() + xattr.name.len() + xattr.value.len();
+        size_of::<Attributes>() + 2 * ACCOUNT_NAME_LEN_MAX + xattrs.map(of_xattr).sum::<usize>()
+    }
+
+    /// The rules for attributes, checked by both sides.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        for account in self.user.iter().chain(&self.group) {
+            account.check()?;
+        }
+        self.xattrs.iter().flatten().try_for_each(Xattr::check)
+    }
+}
+
+impl Account {
+    fn check(&self) -> Result<(), &'static str> {
+        if self.id == u32::MAX {
+            return Err("the number of a user or group is 2^32 - 1");
+        }
+        match self.name.as_deref() {
+            Some(name) if name.is_empty() || name.len() > ACCOUNT_NAME_LEN_MAX || name.contains('\0') => {
+                Err("the name of a user or group is empty, too long or has a NUL byte in it")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Xattr {
+    fn check(&self) -> Result<(), &'static str> {
+        if self.name.len() > NAME_LEN_MAX || self.name.contains(&0) {
+            return Err("the name of an extended attribute is too long or has a NUL byte in it");
+        }
+        if !is_kept(&self.name) {
+            return Err("an extended attribute is in a namespace that is not copied");
+        }
+        match self.value.len() <= VALUE_LEN_MAX {
+            true => Ok(()),
+            false => Err("the value of an extended attribute is longer than 64 KiB"),
+        }
+    }
+}
+
+/// Whether an extended attribute of this name is an ACL.
+pub fn is_acl(name: &[u8]) -> bool {
+    name == ACL_ACCESS || name == ACL_DEFAULT
+}
+
+/// Whether an extended attribute of this name can be in [`Attributes`].
+pub fn is_kept(name: &[u8]) -> bool {
+    let in_namespace = |space: &&[u8]| name.len() > space.len() && name.starts_with(space);
+    is_acl(name) || NAMESPACES.iter().any(in_namespace)
+}
+
+const TOO_LONG: &str = "the attributes of a file are longer than 192 KiB";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn xattr(name: &[u8], value: usize) -> Attributes {
+        let xattr = Xattr { name: name.to_vec(), value: vec![7; value] };
+        Attributes { xattrs: Some(vec![xattr]), ..Attributes::default() }
+    }
+
+    fn user(id: u32, name: &str) -> Attributes {
+        let user = Account { id, name: Some(name.to_owned()) };
+        Attributes { user: Some(user), ..Attributes::default() }
+    }
+
+    #[test]
+    fn attributes_read_back_as_written() {
+        for attributes in [
+            Attributes::default(),
+            user(0, "root"),
+            Attributes { group: Some(Account { id: 5, name: None }), ..Attributes::default() },
+            Attributes { xattrs: Some(Vec::new()), ..Attributes::default() },
+            xattr(ACL_ACCESS, 44),
+            xattr(b"user.\xff", VALUE_LEN_MAX),
+        ] {
+            let bytes = attributes.encode().expect("they keep the rules");
+            assert_eq!(Attributes::decode(&bytes), Ok(attributes));
+        }
+    }
+
+    #[test]
+    fn attributes_out_of_bounds_are_refused() {
+        let long_name = [b"user.".to_vec(), vec![b'n'; NAME_LEN_MAX]].concat();
+        for bad in [
+            user(u32::MAX, "root"),
+            user(1, ""),
+            user(1, "a\0"),
+            user(1, &"n".repeat(ACCOUNT_NAME_LEN_MAX + 1)),
+            xattr(b"", 0),
+            xattr(b"user.", 0),
+            xattr(b"system.nfs4_acl", 0),
+            xattr(b"user.a\0", 0),
+            xattr(&long_name, 0),
+            xattr(b"user.a", VALUE_LEN_MAX + 1),
+        ] {
+            assert!(bad.encode().is_err(), "{bad:?}");
+            let bytes = postcard::to_allocvec(&bad).expect("it can be encoded");
+            assert!(Attributes::decode(&bytes).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn attributes_are_bounded_in_all() {
+        let one = Xattr { name: b"user.a".to_vec(), value: vec![7; VALUE_LEN_MAX] };
+        let three = Attributes { xattrs: Some(vec![one; 3]), ..Attributes::default() };
+        assert_eq!(three.encode(), Err(TOO_LONG));
+        let bytes = postcard::to_allocvec(&three).expect("they can be encoded");
+        assert_eq!(Attributes::decode(&bytes), Err(TOO_LONG));
+    }
+
+    #[test]
+    fn bytes_left_over_are_refused() {
+        let mut bytes = user(0, "root").encode().expect("good attributes");
+        bytes.push(0);
+        assert!(Attributes::decode(&bytes).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_attributes_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(attributes) = Attributes::decode(&bytes) {
+                prop_assert!(attributes.encode().is_ok());
+            }
+        }
+    }
+}

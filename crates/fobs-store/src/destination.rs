@@ -1,0 +1,181 @@
+//! Resolving a destination's path, by the rules of scp and cp.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{self, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::at;
+use super::beneath::{Base, kind, reason, sentence};
+use super::journal::is_interrupted;
+use super::source::SourceShape;
+use fobs_filter::path;
+use fobs_filter::path::show;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::name::ours::is_journal;
+use fobs_model::name::{Component, ComponentBuf};
+
+/// Flags for a directory that is used for lookups only.
+pub(super) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+
+/// What the transfer's paths are relative to.
+pub(super) enum Place {
+    /// Into this directory, under their own names.
+    Into(OwnedFd),
+    /// The one source becomes `name` in `directory`.
+    As {
+        /// The directory, open.
+        directory: OwnedFd,
+        /// One component.
+        name: ComponentBuf,
+    },
+    /// A device or fifo that takes one file's bytes, such as `/dev/null`.
+    Device(File),
+}
+
+/// Resolves `destination` and checks, as far as possible now, that it can be written. `names` are those of
+/// the sources, as far as they are known.
+pub(super) fn resolve(
+    base: &Base,
+    destination: &[u8],
+    shape: SourceShape,
+    names: &[Vec<u8>],
+) -> Result<Place> {
+    let place = match base.open_place(destination, OFlags::PATH) {
+        Ok(existing) => existing_place(base, destination, shape, names, existing)?,
+        Err(Errno::NOENT) => new_place(base, destination, shape)?,
+        Err(errno) => return Err(refused(destination, errno)),
+    };
+    let (Place::Into(directory) | Place::As { directory, .. }) = &place else { return Ok(place) };
+    match at::may_write(directory) {
+        Ok(()) => Ok(place),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+/// The place of a destination that nothing is written to; `None` if it does not exist.
+pub(super) fn look(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Option<Place>> {
+    match base.open_place(destination, OFlags::PATH) {
+        Ok(existing) => existing_place(base, destination, shape, &[], existing).map(Some),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+fn existing_place(
+    base: &Base,
+    destination: &[u8],
+    shape: SourceShape,
+    names: &[Vec<u8>],
+    existing: OwnedFd,
+) -> Result<Place> {
+    let stat = fs::fstat(&existing).map_err(|errno| refused(destination, errno))?;
+    let shown = show(destination);
+    match kind(&stat) {
+        FileType::Directory if shape == SourceShape::Stream => Err(unusable(format!(
+            "cannot write to '{shown}': it is a directory; name the file that the input stream shall become"
+        ))),
+        FileType::Directory if needs_directory(destination, shape) => Ok(Place::Into(existing)),
+        FileType::Directory => match split_place(base, destination) {
+            // An earlier run of this transfer made it, under that name: this one goes on there.
+            Ok(Place::As { directory, name }) if is_interrupted(&directory, name.as_bytes(), names) => {
+                Ok(Place::As { directory, name })
+            }
+            _ => Ok(Place::Into(existing)),
+        },
+        _ if needs_directory(destination, shape) => {
+            Err(unusable(format!("cannot copy into '{shown}': it is not a directory; name one")))
+        }
+        FileType::RegularFile => split_place(base, destination),
+        // Not for clients of a daemon, and not where another user would read what is written.
+        FileType::CharacterDevice | FileType::Fifo if matches!(base, Base::Ambient) && is_trusted(&stat) => {
+            let device = base.open_place(destination, OFlags::WRONLY | OFlags::NOCTTY);
+            device.map(|device| Place::Device(device.into())).map_err(|errno| refused(destination, errno))
+        }
+        _ => Err(unusable(format!("cannot replace '{shown}': it is not a regular file; name another path"))),
+    }
+}
+
+/// Whether a device or fifo is root's or this user's.
+fn is_trusted(stat: &fs::Stat) -> bool {
+    stat.st_uid == 0 || stat.st_uid == geteuid().as_raw()
+}
+
+fn new_place(base: &Base, destination: &[u8], shape: SourceShape) -> Result<Place> {
+    let several = matches!(shape, SourceShape::Paths { count: 2.., contents: false })
+        && !is_directory_path(destination);
+    if several {
+        return Err(unusable(format!(
+            "cannot copy several sources to '{}': it does not exist; create that directory or end the path with '/'",
+            show(destination)
+        )));
+    }
+    if !needs_directory(destination, shape) {
+        return split_place(base, destination);
+    }
+    let Place::As { directory, name } = split_place(base, destination)? else {
+        return Err(refused(destination, Errno::NOENT));
+    };
+    // Mode by the umask, as mkdir does: no record has the mode of this directory.
+    let made = match at::make_directory(&directory, name.as_component(), Mode::from_raw_mode(0o777)) {
+        Ok(()) | Err(Errno::EXIST) => base.open_place(destination, HOLD_DIRECTORY),
+        Err(errno) => Err(errno),
+    };
+    made.map(Place::Into).map_err(|errno| refused(destination, errno))
+}
+
+/// The parent directory, which must exist, and the last component.
+fn split_place(base: &Base, destination: &[u8]) -> Result<Place> {
+    let end = destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+    let (parent, name) = path::split(&destination[..end]);
+    if matches!(name, b"" | b"." | b"..") {
+        // Such a path is a directory or does not exist at all.
+        return Err(refused(destination, Errno::NOENT));
+    }
+    let component = Component::new(name).map_err(|bad| refused(destination, bad.into()))?;
+    if is_journal(name) {
+        let shown = show(destination);
+        return Err(unusable(format!(
+            "cannot write '{shown}': fobs gives such names to files of its own; choose another name"
+        )));
+    }
+    let parent = if parent.is_empty() && destination.starts_with(b"/") { b"/" } else { parent };
+    match base.open_place(parent, HOLD_DIRECTORY) {
+        Ok(directory) => Ok(Place::As { directory, name: component.to_buf() }),
+        Err(Errno::NOENT) => Err(unusable(format!(
+            "cannot write '{}': the directory '{}' does not exist; create it first",
+            show(destination),
+            show(parent)
+        ))),
+        Err(errno) => Err(refused(destination, errno)),
+    }
+}
+
+fn needs_directory(destination: &[u8], shape: SourceShape) -> bool {
+    shape.needs_directory() || is_directory_path(destination)
+}
+
+fn is_directory_path(destination: &[u8]) -> bool {
+    destination.ends_with(b"/")
+}
+
+fn unusable(message: String) -> Error {
+    Error::new(ErrorKind::Destination, message)
+}
+
+fn refused(destination: &[u8], errno: Errno) -> Error {
+    match errno {
+        Errno::XDEV => Error::new(
+            ErrorKind::Denied,
+            format!("cannot write '{}': it leads outside the directory that is served", show(destination)),
+        ),
+        Errno::NOTDIR => unusable(format!(
+            "cannot write '{}': {}; a part of the path is not a directory",
+            show(destination),
+            reason(errno)
+        )),
+        _ => unusable(sentence("write to", destination, errno)),
+    }
+}

@@ -1,0 +1,207 @@
+//! The journal's file as the lock of a destination: one transfer at a time. A session that replaces an
+//! earlier one of the same command takes over; so does one of the same client and transfer, if that client is
+//! absent.
+
+use std::os::fd::OwnedFd;
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fobs_model::units::ABSENT_AFTER;
+use rustix::fs::{self, FileType, FlockOperation, OFlags};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use super::format::{
+    Claim, ClientId, Due, HEADER_LEN, Holder, Origin, TransferId, decode_claim, decode_holder, decode_origin,
+    encode_claim,
+};
+use super::store::{FileStore, Store};
+use crate::at;
+use crate::beneath::kind;
+use crate::own::open_own;
+use fobs_filter::path::show;
+use fobs_model::error::{Error, ErrorKind};
+use fobs_model::name::Component;
+pub use fobs_model::options::Sight;
+
+/// How long a session waits for the one that it takes over to end: two of its heartbeats and the last write.
+const TAKEOVER_WAIT: Duration = Duration::from_secs(10);
+/// Between two attempts to lock.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
+/// How long a lock may be held before its journal says by whom.
+const NAMELESS_WAIT: Duration = Duration::from_secs(1);
+
+/// Who wants the lock.
+pub(super) struct Asker<'a> {
+    pub(super) transfer_id: TransferId,
+    /// Who its client is; `None` where no other session of it can be running.
+    pub(super) client: Option<ClientId>,
+    /// A hash of what is copied where.
+    pub(super) key: [u8; 16],
+    /// The destination as the user named it.
+    pub(super) destination: &'a [u8],
+    /// Whether it may know who else is at work there.
+    pub(super) sight: Sight,
+}
+
+/// What the journal of a running transfer says of it.
+struct Running {
+    origin: Origin,
+    holder: Holder,
+    claim: Claim,
+}
+
+/// What was asked of a holder.
+struct Asked {
+    holder: Holder,
+    generation: u64,
+}
+
+impl Asker<'_> {
+    /// When a holder is to give way to this session; `None`: not before it is done.
+    fn due(&self, running: &Running) -> Option<Due> {
+        let Running { origin, holder, .. } = running;
+        if holder.transfer_id == self.transfer_id && self.transfer_id != TransferId::default() {
+            return Some(Due::Now);
+        }
+        let is_same = origin.key == self.key && holder.client == self.client;
+        (is_same && self.client.is_some()).then_some(Due::IfAbsent)
+    }
+}
+
+/// Locks the journal `name` in `directory`, making it if need be. `None`: its file system has no locks or no
+/// room, so the transfer goes without a journal.
+pub(super) fn lock(
+    directory: &OwnedFd,
+    name: Component<'_>,
+    asker: &Asker<'_>,
+) -> Result<Option<FileStore>, Error> {
+    let begin = Instant::now();
+    let mut asked = None;
+    loop {
+        let file = match open(directory, name) {
+            Ok(file) => file,
+            Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::ACCESS | Errno::PERM) => {
+                return Err(not_ours(name));
+            }
+            Err(_) => return Ok(None),
+        };
+        if !is_plain(&file) {
+            return Err(not_ours(name));
+        }
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if has_name(&file, directory, name) => return Ok(Some(FileStore(file))),
+            // Its last holder removed it.
+            Ok(()) | Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let store = FileStore(file);
+                let running = running(&store);
+                let patience = match &running {
+                    None => NAMELESS_WAIT,
+                    Some(running) if running.claim.ending => TAKEOVER_WAIT,
+                    Some(running) => match asker.due(running) {
+                        Some(due) => ask(&store, running, due, &mut asked),
+                        None => Duration::ZERO,
+                    },
+                };
+                if begin.elapsed() >= patience {
+                    let may_know =
+                        |holder: &&Holder| asker.sight == Sight::Whole || holder.client == asker.client;
+                    let holder = running.as_ref().map(|running| &running.holder).filter(may_know);
+                    return Err(in_use(asker.destination, holder));
+                }
+            }
+            Err(_) => return Ok(None),
+        }
+        if begin.elapsed() >= ABSENT_AFTER + TAKEOVER_WAIT {
+            return Err(in_use(asker.destination, None));
+        }
+        sleep(RETRY_EVERY);
+    }
+}
+
+/// Asks the holder to give way, once; how long to wait for that, from the beginning.
+fn ask(store: &FileStore, running: &Running, due: Due, asked: &mut Option<Asked>) -> Duration {
+    let Running { origin, holder, claim } = running;
+    let stands = asked.as_ref().filter(|asked| {
+        // The holder, or another that asks, may have written over it.
+        asked.holder == *holder
+            && claim.generation >= asked.generation
+            && (claim.due == due || due != Due::Now)
+    });
+    match stands {
+        Some(asked) if due == Due::IfAbsent && claim.refused >= asked.generation => return Duration::ZERO,
+        Some(_) => {}
+        None => {
+            let generation = claim.generation.saturating_add(1);
+            let (bytes, at) = encode_claim(&origin.salt, &Claim { generation, due, ..*claim });
+            // Without it the wait ends in the message that the destination is in use.
+            let _ = store.write_at(&bytes, at);
+            *asked = Some(Asked { holder: holder.clone(), generation });
+        }
+    }
+    match due {
+        Due::Now => TAKEOVER_WAIT,
+        Due::IfAbsent => ABSENT_AFTER + TAKEOVER_WAIT,
+    }
+}
+
+/// Opens a journal, without following a link or waiting for a fifo's other end.
+fn open(directory: &OwnedFd, name: Component<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    open_own(directory, name, flags)
+}
+
+/// Whether it is a regular file of ours with one name at most.
+pub(super) fn is_plain(file: &OwnedFd) -> bool {
+    fs::fstat(file).is_ok_and(|stat| {
+        kind(&stat) == FileType::RegularFile && stat.st_uid == geteuid().as_raw() && stat.st_nlink <= 1
+    })
+}
+
+/// Whether `name` still is this file.
+fn has_name(file: &OwnedFd, directory: &OwnedFd, name: Component<'_>) -> bool {
+    let (Ok(open), Ok(named)) = (fs::fstat(file), at::stat(directory, name)) else {
+        return false;
+    };
+    (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino)
+}
+
+fn running(store: &FileStore) -> Option<Running> {
+    let mut header = vec![0; HEADER_LEN];
+    let filled = store.read_at(&mut header, 0).ok()?;
+    let origin = decode_origin(&header[..filled]).ok()?;
+    let holder = decode_holder(&origin.salt, &header)?;
+    let claim = decode_claim(&origin.salt, &header)?;
+    Some(Running { origin, holder, claim })
+}
+
+fn in_use(destination: &[u8], holder: Option<&Holder>) -> Error {
+    let by = holder.map(|holder| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = now.saturating_sub(holder.since);
+        let since = if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds / 60) };
+        let Holder { description, pid, .. } = holder;
+        format!(" ({}, process {pid}, for {since})", show(description.as_bytes()))
+    });
+    // Of a daemon's root and of a home directory the path is empty.
+    let place = match destination {
+        b"" => "the destination".to_owned(),
+        named => format!("'{}'", show(named)),
+    };
+    Error::new(
+        ErrorKind::Destination,
+        format!(
+            "cannot write to {place}: another copy into it is running{}; wait for its end, or end it",
+            by.unwrap_or_default()
+        ),
+    )
+}
+
+fn not_ours(name: Component<'_>) -> Error {
+    let message = format!(
+        "cannot lock the destination: '{}' there is not a regular file of this user; have it moved away",
+        show(name.as_bytes())
+    );
+    Error::new(ErrorKind::Destination, message)
+}

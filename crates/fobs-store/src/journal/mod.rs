@@ -1,0 +1,493 @@
+//! The journal of a transfer, beside its destination: which files are complete, and how far the current one
+//! is stored. The same command goes on from it after an interruption, a kill, or a power cut.
+//!
+//! ```text
+//!   names     the names of journals, and of all files of ours
+//!   format    the bytes: header, slots, log
+//!   store     reading and writing them: a file, or a faulty one in tests
+//!   book      what a journal says, and the order of its writes
+//!   lock      one transfer at a time into a destination; taking over from a session that lost its peer
+//!   sync      the thread that has the device keep the data, and then says so
+//!   history   what earlier runs stored
+//!   inspect   what a journal says that no transfer uses
+//!   unfinished  removing what is not gone on with
+//!   whose       whether a journal is for this transfer
+//! ```
+
+#[cfg(any(test, feature = "testing"))]
+mod any;
+mod book;
+mod format;
+mod history;
+mod inspect;
+mod lock;
+mod names;
+mod store;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod unfinished;
+mod whose;
+
+use std::fs::read_to_string;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Mode, OFlags, Stat, fstat};
+
+use self::book::{Book, LoadError, Loaded};
+use self::format::{
+    Boot, Claim, Completion, Current, Due, Holder, Origin, Salt, Unreadable, decode_claim, decode_origin,
+    encode_claim, encode_holder,
+};
+use self::history::Past;
+use self::lock::Asker;
+use self::store::{FileStore, Store};
+use self::sync::{Finished, Finishing, Syncer, Unfinished};
+use self::whose::{Whose, whose};
+use super::at;
+use super::at::open_beneath;
+use super::beneath::{Links, sentence};
+use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
+use super::temporary::random_suffix;
+use super::tree::open_self;
+use super::view::View;
+use fobs_filter::path::show;
+use fobs_model::budget::{Keeps, MemoryBudget};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::name::ComponentBuf;
+use fobs_model::name::ours::Suffix;
+pub use fobs_model::options::Terms;
+use fobs_sys::confine::{Errand, outside};
+
+#[cfg(any(test, feature = "testing"))]
+pub use self::any::load_any;
+pub(super) use self::format::has_magic;
+pub use self::format::{ClientId, TransferId};
+pub use self::history::{Adoption, Adoptions, Held, History};
+pub(crate) use self::inspect::{Found, inspect};
+pub use self::names::client_id;
+pub(super) use self::names::{Top, journal_name};
+pub(super) use self::sync::NotKept;
+
+/// What stays of a transfer that is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Partial {
+    /// The partial file and the journal, so that the same command goes on.
+    #[default]
+    Keep,
+    /// Nothing.
+    Discard,
+}
+
+/// What was kept of an interrupted transfer, over all of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Suspended {
+    /// Complete files.
+    pub files: u64,
+    /// Bytes of complete files and of the partial one.
+    pub bytes: u64,
+}
+
+/// Tells whether another session takes over this one's destination. Does not hold the lock.
+#[derive(Clone)]
+pub struct TakeoverWatch {
+    book: Weak<Book>,
+    generation: u64,
+}
+
+impl TakeoverWatch {
+    /// What a later session asks of this one.
+    pub fn asked(&self) -> Asked {
+        let Some(claim) = self.claim() else { return Asked::Nothing };
+        match claim.due {
+            _ if claim.generation <= self.generation => Asked::Nothing,
+            Due::Now => Asked::ToEnd,
+            Due::IfAbsent if claim.refused < claim.generation => Asked::ToEndIfAbsent,
+            Due::IfAbsent => Asked::Nothing,
+        }
+    }
+
+    /// Tells the one that asked last that this session's client is here.
+    pub fn refuse(&self) {
+        if let (Some(book), Some(claim)) = (self.book.upgrade(), self.claim()) {
+            let (bytes, at) = encode_claim(book.salt(), &Claim { refused: claim.generation, ..claim });
+            // Without it the other one waits longer before it gives up.
+            let _ = book.store().write_at(&bytes, at);
+        }
+    }
+
+    fn claim(&self) -> Option<Claim> {
+        self.book.upgrade().map(|book| read_claim(book.store(), book.salt()))
+    }
+}
+
+/// What a later session asks of one that holds the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Nothing.
+    Nothing,
+    /// To end: it is of the same command.
+    ToEnd,
+    /// To end if its client is absent: it is of the same client and transfer.
+    ToEndIfAbsent,
+}
+
+/// What a journal is opened for.
+pub(super) struct JournalSpec<'a> {
+    /// The directory that the top-level names land in.
+    pub(super) directory: &'a Arc<OwnedFd>,
+    /// Those names.
+    pub(super) top: Top<'a>,
+    /// The names of the sources.
+    pub(super) sources: &'a [Vec<u8>],
+    pub(super) keep: Partial,
+    pub(super) transfer_id: TransferId,
+    /// Who the client is, where it may come again while this session waits for it.
+    pub(super) client: Option<ClientId>,
+    /// On which terms it is stored.
+    pub(super) terms: Terms,
+    /// The peer, as another user is told while the destination is in use.
+    pub(super) holder: &'a str,
+    /// The destination as the user named it.
+    pub(super) destination: &'a [u8],
+    /// Whether the transfer may name a path twice: the contents of several directories.
+    pub(super) may_repeat: bool,
+    pub(super) budget: &'a MemoryBudget,
+}
+
+/// Whether temporary files may lie at the destination that no state of the journal names: a run that was
+/// killed leaves the file that it had begun since its last state. They have the journal's suffix, so a later
+/// run of the same journal makes them anew or completes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strays {
+    None,
+    Possible,
+}
+
+/// An open and locked journal. Dropped, it stays on disk if it says something that is to be kept.
+pub(super) struct Journal {
+    directory: Arc<OwnedFd>,
+    name: ComponentBuf,
+    book: Arc<Book>,
+    suffix: Suffix,
+    keep: Partial,
+    generation: u64,
+    past: Arc<Past>,
+    syncer: Option<Syncer>,
+    /// An earlier run left files that the device may not have kept.
+    unsynced: bool,
+    strays: Strays,
+    /// Complete files of the current chunk.
+    completions: Vec<Completion>,
+    finished: Finishing,
+    completed_bytes: u64,
+    /// Length of the partial file that the newest slot names; 0 if none.
+    partial_len: u64,
+    /// The partial file of an earlier run is in use, or was replaced.
+    partial_is_gone: bool,
+    over: bool,
+}
+
+/// A file that is partly stored.
+pub(super) struct PartialFile<'a> {
+    /// Path within the transfer.
+    pub(super) path: &'a [u8],
+    /// Its path below the journal's directory, once it is complete.
+    pub(super) place: &'a [u8],
+    pub(super) fingerprint: Fingerprint,
+    pub(super) file: &'a Arc<OwnedFd>,
+    pub(super) directory: &'a Arc<OwnedFd>,
+    pub(super) len: u64,
+    pub(super) stack: Vec<[u8; 32]>,
+}
+
+impl Journal {
+    /// Locks the destination and loads what earlier runs of the same transfer left; what others left is
+    /// removed. `None`: the file system has no locks, or no room for a journal.
+    pub(super) fn open(spec: &JournalSpec<'_>) -> Result<Option<Journal>> {
+        let name = journal_name(spec.top);
+        let key = names::key(spec.top, spec.sources);
+        let (transfer_id, client, destination) = (spec.transfer_id, spec.client, spec.destination);
+        let asker = Asker { transfer_id, client, key, destination, sight: spec.terms.sight };
+        let locked = lock::lock(spec.directory, name.as_component(), &asker)?;
+        let Some(file) = locked else { return Ok(None) };
+        let store: Arc<dyn Store> = Arc::new(file);
+        let boot = boot_id();
+        let loaded = match Book::load(Arc::clone(&store), boot, spec.budget) {
+            Ok(loaded) => Some(loaded),
+            Err(LoadError::Unreadable(Unreadable::Blank)) => None,
+            Err(error) => return Err(unusable(name.as_bytes(), error)),
+        };
+        let same = match loaded.map(|loaded| whose(spec, &key, &*store, loaded)) {
+            Some(Whose::NotForUs) => return Ok(None),
+            Some(Whose::Others(other)) => {
+                unfinished::remove(spec, &other);
+                None
+            }
+            Some(Whose::Ours(loaded)) => Some(loaded),
+            None => None,
+        };
+        let overwrite = spec.terms.overwrite;
+        let opened = match same {
+            Some(loaded) => {
+                let Loaded { completions, kept, current, origin, .. } = loaded;
+                let past = Past::new(completions, kept, current, origin.suffix, overwrite, spec.may_repeat);
+                Ok((loaded.book, origin.suffix, past, loaded.unsynced, Strays::Possible))
+            }
+            None => {
+                let origin = Origin { salt: random(), suffix: random_suffix(), key };
+                Book::create(store, boot, &origin).map(|book| {
+                    let kept = spec.budget.charge(Keeps::Journal);
+                    let past = Past::new(Vec::new(), kept, None, origin.suffix, overwrite, spec.may_repeat);
+                    (book, origin.suffix, past, false, Strays::None)
+                })
+            }
+        };
+        let Ok((book, suffix, past, unsynced, strays)) = opened else { return Ok(None) };
+        let generation = read_claim(book.store(), book.salt()).generation;
+        let journal = Journal {
+            directory: Arc::clone(spec.directory),
+            name,
+            book: Arc::new(book),
+            suffix,
+            keep: spec.keep,
+            generation,
+            partial_len: past.current().map_or(0, |current| current.len),
+            partial_is_gone: false,
+            past: Arc::new(past),
+            syncer: None,
+            unsynced,
+            strays,
+            completions: Vec::new(),
+            finished: Finishing::default(),
+            completed_bytes: 0,
+            over: false,
+        };
+        journal.sign(spec);
+        Ok(Some(journal))
+    }
+
+    /// Says who holds the lock, and that nobody wants it yet.
+    fn sign(&self, spec: &JournalSpec<'_>) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (salt, store) = (self.book.salt(), self.book.store());
+        let (claim, claim_at) =
+            encode_claim(salt, &Claim { generation: self.generation, ..Claim::default() });
+        let holder = Holder::new(spec.transfer_id, since, spec.client, spec.holder);
+        let (holder, holder_at) = encode_holder(salt, &holder);
+        // Without them, others are refused without learning by whom.
+        let _ = store.write_at(&claim, claim_at).and_then(|()| store.write_at(&holder, holder_at));
+    }
+
+    /// The suffix of this transfer's temporary names.
+    pub(super) fn suffix(&self) -> Suffix {
+        self.suffix
+    }
+
+    /// What earlier runs stored; `None` if nothing.
+    pub(super) fn history(&self, view: View) -> Option<History> {
+        (!self.past.is_empty()).then(|| History::new(Arc::clone(&self.past), view))
+    }
+
+    /// The partial file that an earlier run left of this source, up to `len`, to go on with. Returned once.
+    pub(super) fn take_partial(&mut self, source: &Fingerprint, len: u64) -> Option<Current> {
+        let current =
+            self.past.current().filter(|current| current.fingerprint == *source && current.len == len)?;
+        (!std::mem::replace(&mut self.partial_is_gone, true)).then(|| current.clone())
+    }
+
+    /// Whether states are still recorded.
+    pub(super) fn records(&self) -> bool {
+        self.keep == Partial::Keep && !self.book.has_failed()
+    }
+
+    pub(super) fn watch(&self) -> TakeoverWatch {
+        TakeoverWatch { book: Arc::downgrade(&self.book), generation: self.generation }
+    }
+
+    /// A file of `path` is complete and has its name.
+    pub(super) fn completed(
+        &mut self,
+        path: &[u8],
+        source: Fingerprint,
+        file: &Arc<OwnedFd>,
+        directory: &Arc<OwnedFd>,
+    ) {
+        if self.keep == Partial::Discard {
+            return;
+        }
+        // It is stored all the same, only not remembered.
+        let Ok(stat) = fstat(file) else { return };
+        let index = self.completions.len() as u64;
+        self.completions.push(Completion { source, destination: destination_mark(&stat) });
+        self.completed_bytes += u64::try_from(stat.st_size).unwrap_or(0);
+        self.finished.push(Finished {
+            path: path.to_vec(),
+            file: Arc::clone(file),
+            directory: Arc::clone(directory),
+            device: stat.st_dev,
+            index,
+        });
+    }
+
+    /// A link, device, fifo or socket of `path` is made.
+    pub(super) fn made(&mut self, path: &[u8], stat: &Stat) {
+        if self.keep == Partial::Keep {
+            let source = fingerprint(path, &Identity::default());
+            self.completions.push(Completion { source, destination: destination_mark(stat) });
+        }
+    }
+
+    /// Records what was completed since the last call, and the file that is partly stored. Returns the files
+    /// that the device failed to keep.
+    pub(super) fn checkpoint(&mut self, partial: Option<PartialFile<'_>>) -> Vec<NotKept> {
+        if self.keep == Partial::Discard {
+            return Vec::new();
+        }
+        let len = partial.as_ref().map_or(0, |partial| partial.len);
+        if !self.completions.is_empty() || len > 0 || self.partial_len > 0 {
+            self.record(partial);
+            self.partial_len = len;
+        }
+        self.syncer.as_ref().map(Syncer::take_not_kept).unwrap_or_default()
+    }
+
+    fn record(&mut self, partial: Option<PartialFile<'_>>) {
+        let (first, _) = self.book.totals();
+        let unfinished = partial.as_ref().map(|partial| Unfinished {
+            path: partial.path.to_vec(),
+            fingerprint: partial.fingerprint,
+            file: Arc::clone(partial.file),
+            directory: Arc::clone(partial.directory),
+        });
+        let current = partial.and_then(|partial| {
+            Some(Current {
+                fingerprint: partial.fingerprint,
+                place: partial.place.to_vec(),
+                inode: fstat(partial.file).ok()?.st_ino,
+                len: partial.len,
+                stack: partial.stack,
+            })
+        });
+        let snapshot = self.book.record(&self.completions, self.completed_bytes, current);
+        self.completions.clear();
+        self.completed_bytes = 0;
+        let mut finished = std::mem::take(&mut self.finished);
+        let Some(snapshot) = snapshot else { return };
+        finished.count_from(first);
+        if self.syncer.is_none() {
+            // Without the thread, what was stored outlives a kill, but not a power cut.
+            let settle = match self.unsynced {
+                true => open_self(&self.directory).map(Some),
+                false => Ok(None),
+            };
+            self.syncer = settle.ok().and_then(|settle| Syncer::start(Arc::clone(&self.book), settle).ok());
+        }
+        if let Some(syncer) = &self.syncer {
+            syncer.hand_over(snapshot, unfinished, finished);
+        }
+    }
+
+    /// The temporary file of `place` is about to be made anew or removed.
+    pub(super) fn release(&mut self, place: &[u8]) {
+        self.partial_is_gone |= self.past.current().is_some_and(|current| current.place == place);
+        if self.book.release(place).is_err() {
+            // What still names it must not be found.
+            let _ = at::unlink(&self.directory, self.name.as_component());
+        }
+    }
+
+    /// The transfer is complete: nothing stays.
+    pub(super) fn finish(mut self) {
+        self.over = true;
+        self.remove();
+    }
+
+    /// The transfer ends early, its last state recorded: what stays, if anything.
+    pub(super) fn suspend(mut self) -> Option<Suspended> {
+        self.over = true;
+        self.end_early()
+    }
+
+    fn end_early(&mut self) -> Option<Suspended> {
+        let (files, bytes) = self.book.totals();
+        let keeps_nothing = files == 0 && self.partial_len == 0;
+        if self.keep == Partial::Discard || (keeps_nothing && self.strays == Strays::None) {
+            self.remove();
+            return None;
+        }
+        // The thread may hold the lock for one more call: the next run waits for it.
+        let (salt, store) = (self.book.salt(), self.book.store());
+        let claim = Claim { ending: true, ..read_claim(store, salt) };
+        let (bytes_of_claim, at) = encode_claim(salt, &claim);
+        let _ = store.write_at(&bytes_of_claim, at);
+        (!keeps_nothing).then_some(Suspended { files, bytes: bytes + self.partial_len })
+    }
+
+    fn remove(&mut self) {
+        // Before the lock ends. If it stays, it is found by the next run, or by `fobs clean`.
+        let _ = at::unlink(&self.directory, self.name.as_component());
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end_early();
+        }
+    }
+}
+
+fn read_claim(store: &dyn Store, salt: &Salt) -> Claim {
+    let mut header = [0; format::HEADER_LEN];
+    let filled = store.read_at(&mut header, 0).unwrap_or(0);
+    decode_claim(salt, &header[..filled]).unwrap_or_default()
+}
+
+/// Whether the journal of `name` in `directory` is of an interrupted (or running) transfer of the one source
+/// in `sources` to that name.
+pub(super) fn is_interrupted(directory: &OwnedFd, name: &[u8], sources: &[Vec<u8>]) -> bool {
+    let top = Top::As(name);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_beneath(directory, journal_name(top).as_bytes(), flags, Mode::empty(), Links::Refuse);
+    let Ok(file) = file else { return false };
+    if !lock::is_plain(&file) {
+        return false;
+    }
+    let mut header = [0; format::HEADER_LEN];
+    let filled = FileStore(file).read_at(&mut header, 0).unwrap_or(0);
+    decode_origin(&header[..filled]).is_ok_and(|origin| origin.key == names::key(top, sources))
+}
+
+fn unusable(name: &[u8], error: LoadError) -> Error {
+    let shown = show(name);
+    let message = match error {
+        LoadError::Unreadable(Unreadable::Version(version)) => format!(
+            "cannot go on from '{shown}': it is of version {version}, from another version of fobs; use that one, or remove it with 'fobs clean'"
+        ),
+        LoadError::Unreadable(_) => {
+            format!(
+                "cannot use '{shown}': it is not a journal of fobs, but has the name of one; move it away"
+            )
+        }
+        LoadError::Io(errno) => sentence("read the journal", name, errno),
+    };
+    Error::new(ErrorKind::Destination, message)
+}
+
+/// The id of this boot of the kernel; zeros if unknown.
+fn boot_id() -> Boot {
+    let text =
+        outside(Errand::Counters, || read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default());
+    let digits = text.trim().replace('-', "");
+    u128::from_str_radix(&digits, 16).map_or([0; 16], u128::to_be_bytes)
+}
+
+fn random() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    // Only so that parts of two journals differ.
+    let _ = getrandom::fill(&mut bytes);
+    bytes
+}

@@ -1,0 +1,101 @@
+//! Storage (protocol 7): files to chunks and chunks to files.
+//!
+//! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
+//! stores verified chunks in order. It uses no packets, sessions or threads.
+
+#![forbid(unsafe_code)]
+
+pub mod anchor;
+mod at;
+mod attributes;
+mod backups;
+mod basis;
+mod beneath;
+mod chunk;
+pub mod clean;
+mod compression;
+mod destination;
+pub mod expand;
+mod identity;
+mod journal;
+mod leftovers;
+pub mod names;
+mod open_file;
+mod own;
+pub mod pieces;
+pub mod record;
+mod scratch;
+#[cfg(any(test, feature = "testing"))]
+pub mod seal;
+mod select;
+mod sink;
+mod source;
+pub mod survey;
+mod temporary;
+pub mod transfer_root;
+mod tree;
+mod tree_hash;
+mod trusted;
+mod verify;
+mod view;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+pub use anchor::{Purpose, anchor};
+#[cfg(any(test, feature = "testing"))]
+pub use attributes::Attributes;
+pub use beneath::{Base, Links};
+#[cfg(any(test, feature = "testing"))]
+pub use chunk::CHUNK_DATA_MAX;
+pub use chunk::CHUNK_LEN_MAX;
+pub use expand::expand_here;
+pub use expand::{Expanded, at_home, expand, may_stand_for, needs_expansion};
+pub use fobs_model::text::show as show_path;
+#[cfg(any(test, feature = "testing"))]
+pub use identity::Identity;
+#[cfg(any(test, feature = "testing"))]
+pub use journal::Adoption;
+#[cfg(any(test, feature = "testing"))]
+pub use journal::load_any as load_any_journal;
+pub use journal::{Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
+pub(crate) use leftovers::search;
+pub use leftovers::{Fate, Leftover, LeftoverKind};
+#[cfg(any(test, feature = "testing"))]
+pub use record::UNKNOWN_KIND;
+pub use scratch::scratch_file;
+#[cfg(any(test, feature = "testing"))]
+pub use seal::{open_chunk, seal};
+pub use select::filter_of;
+pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
+pub use source::changed;
+pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
+pub use trusted::{create_named, open_named};
+pub use verify::{Verified, VerifyError, needs_scratch, verify};
+pub use walk::means_contents;
+pub use walk::{same_name, shape_of};
+
+/// An entry of a sync and what changes about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// What it is.
+    pub kind: survey::ItemKind,
+    /// What changes.
+    pub changes: survey::Changes,
+    /// Of a symbolic link.
+    pub target: Option<Vec<u8>>,
+}
+
+/// A file that was read to its end, or stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileDone {
+    /// Path within the transfer, raw bytes.
+    pub path: Vec<u8>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the content.
+    pub root: [u8; 32],
+}

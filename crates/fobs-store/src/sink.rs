@@ -1,0 +1,435 @@
+//! The receiving side's storage: stores verified chunks in order (protocol 7.6).
+
+use std::io::Write;
+use std::sync::{Arc, PoisonError};
+
+use blake3::hazmat::ChainingValue;
+
+use super::FileDone;
+use super::attributes::{Applier, Attributes, Preserve};
+use super::basis::{Basis, Links};
+use super::beneath::{meta, sentence};
+use super::chunk::{Item, Items};
+use super::destination::{Place, resolve};
+use super::identity::{Fingerprint, Identity, fingerprint};
+use super::journal::{Adoptions, Journal, NotKept, PartialFile, Suspended};
+use super::record::{Meta, Record};
+use super::temporary::{Keeping, Modes};
+use super::transfer_root::TransferRoot;
+use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
+use super::tree_hash::{FileTree, Tail};
+use super::verify::Verified;
+use super::view::View;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::{FileError, OtherEntries};
+use fobs_model::name::Component;
+pub use fobs_model::options::Terms;
+
+mod access;
+mod checkpoint;
+mod closing;
+mod kept;
+mod linked;
+mod opening;
+mod outcome;
+mod spec;
+
+pub use closing::Closing;
+use kept::Linkable;
+use outcome::{
+    Naming, current_umask, mixed_up, names_not_synced, not_agreed, nothing_wanted, one_file_only, settle,
+    stream_failed, synced, unseen,
+};
+use spec::open_journal;
+pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
+
+/// Stores verified chunks.
+pub struct Sink {
+    target: Target,
+    /// What the sender may send beside content.
+    agreed: Preserve,
+    /// On which terms it is stored.
+    terms: Terms,
+    /// What the next record's entry has.
+    attributes: Option<Attributes>,
+    linkable: Linkable,
+    file: Option<CurrentFile>,
+    /// Of the file that begins next: modification time and inode; its size comes later.
+    identity: Option<Identity>,
+    adoptions: Adoptions,
+    /// What is deleted at the end.
+    later: Later,
+    /// The directories of `--link-dest`, and what of them gets a name at the destination.
+    bases: Vec<Basis>,
+    links: Links,
+    budget: MemoryBudget,
+    over: bool,
+    root: TransferRoot,
+    files: u64,
+    bytes: u64,
+    others: OtherEntries,
+    naming: Naming,
+}
+
+enum Target {
+    Tree(Box<Tree>),
+    /// Of a dry run: nothing comes. What stands at the destination, if it exists.
+    Nothing(Option<View>),
+    Stream(Stream),
+}
+
+/// Standard output, or a device: takes one file.
+struct Stream {
+    writer: Box<dyn Write + Send>,
+    used: bool,
+}
+
+struct CurrentFile {
+    path: Vec<u8>,
+    meta: Meta,
+    attributes: Option<Attributes>,
+    /// `None`: the sender does not say what identifies it, so it is not recorded.
+    fingerprint: Option<Fingerprint>,
+    tree: FileTree,
+    storing: Storing,
+}
+
+enum Storing {
+    File(Placing),
+    Stream,
+    /// It failed: its data is verified and dropped.
+    Discarded,
+}
+
+impl Sink {
+    /// Resolves the destination and checks, as far as possible now, that it can be written; locks it, and
+    /// loads what earlier runs of the same transfer left.
+    ///
+    /// # Errors
+    /// `Destination` also where another transfer into it is running, which the message names. Waits up to
+    /// 10 s for a session of the same `transfer_id` to end, and 13 s for one of the same client and transfer
+    /// whose client is absent.
+    pub fn open(spec: SinkSpec) -> Result<Sink> {
+        let given = spec.given();
+        let modes = match given.modes {
+            true => Modes::Exact,
+            false => Modes::Ordinary { umask: current_umask() },
+        };
+        let keeping = Keeping { modes, times: given.times, overwrite: spec.terms.overwrite };
+        let applier = Applier::new(given, keeping, spec.privileges);
+        for name in &spec.names {
+            if Component::new(name).is_err() {
+                return Err(protocol("a source has a name that none can have"));
+            }
+        }
+        let place = resolve(&spec.base, &spec.destination, spec.shape, &spec.names);
+        let (directory, name) = match place.map_err(|error| unseen(&spec, error))? {
+            Place::Into(directory) => (Arc::new(directory), None),
+            Place::As { directory, name } => (Arc::new(directory), Some(name.into_bytes())),
+            Place::Device(device) => {
+                let stream = Stream { writer: Box::new(device), used: false };
+                return Ok(Sink::new(Target::Stream(stream), spec.preserve, &spec.budget));
+            }
+        };
+        let bases = spec.open_bases(name.as_deref())?;
+        let before = rustix::fs::fstat(&directory).ok().map(|stat| meta(&stat));
+        let journal = open_journal(&spec, &directory, name.as_deref())?;
+        let naming = Naming::new(&spec.destination, name.is_some());
+        let mut tree = Tree::new(directory, name, applier, spec.fsync, journal).under(spec.terms);
+        tree.begin_from(before);
+        let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
+        sink.naming = naming;
+        sink.terms = spec.terms;
+        sink.linkable = Linkable::under(spec.terms, &spec.budget);
+        Ok(sink)
+    }
+
+    fn new(target: Target, agreed: Preserve, budget: &MemoryBudget) -> Sink {
+        Sink {
+            target,
+            agreed,
+            terms: Terms::default(),
+            attributes: None,
+            linkable: Linkable::under(Terms::default(), budget),
+            file: None,
+            identity: None,
+            adoptions: Adoptions::within(budget),
+            later: Later::default(),
+            bases: Vec::new(),
+            links: Links::within(budget),
+            budget: budget.clone(),
+            over: false,
+            root: TransferRoot::default(),
+            files: 0,
+            bytes: 0,
+            others: OtherEntries::default(),
+            naming: Naming::default(),
+        }
+    }
+
+    /// Ends the transfer early and says what of it is kept, if anything.
+    pub fn suspend(mut self) -> Option<Suspended> {
+        self.end_early()
+    }
+
+    /// For a client that pulls: refuses every name that the requested sources cannot contain, so that a
+    /// hostile server cannot add other files.
+    pub fn expect_sources(&mut self, sources: &[Vec<u8>]) {
+        if let Target::Tree(tree) = &mut self.target {
+            tree.expect_sources(sources);
+        }
+    }
+
+    /// Stores the next chunk in order; `scratch` is the one that the chunk was verified with. Failures of
+    /// single files are events; an error ends the transfer.
+    pub fn apply(
+        &mut self,
+        chunk: &[u8],
+        verified: Verified,
+        scratch: &[u8],
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let naming = self.naming.clone();
+        let events = &mut |event| events(naming.named(event));
+        let Some((data, records)) = verified.body(chunk, scratch) else {
+            return Err(mixed_up());
+        };
+        let mut values = verified.values.iter().copied();
+        for item in Items::new(data, records) {
+            match item.map_err(protocol)? {
+                Item::Extent { offset, data, tail } => {
+                    self.extent(offset, data, tail, &mut values, events)?
+                }
+                Item::Hole { offset, len, tail } => self.hole(offset, len, tail, &mut values, events)?,
+                Item::Other(record) => self.record(record, events)?,
+            }
+        }
+        if self.attributes.is_some() {
+            return Err(protocol("attributes come without an entry"));
+        }
+        if values.next().is_some() {
+            return Err(mixed_up());
+        }
+        self.checkpoint(events);
+        Ok(())
+    }
+
+    /// Completes the transfer after the final chunk.
+    pub fn finish(mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<(SinkSummary, Closing)> {
+        if self.file.is_some() {
+            return Err(protocol("the transfer ends in the middle of a file"));
+        }
+        let naming = self.naming.clone();
+        let events: &mut dyn FnMut(SinkEvent) = &mut |event| events(naming.named(event));
+        self.link_rest(events)?;
+        let later = self.later.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(extraneous) = later {
+            extraneous.carry_out(&mut |deleted| events(SinkEvent::Deleted(deleted)));
+        }
+        let mut closing = Closing::default();
+        if let Target::Tree(tree) = &mut self.target {
+            if !tree.is_complete() {
+                return Err(protocol("the transfer ends in the middle of a directory"));
+            }
+            if tree.syncs() {
+                synced(events, || tree.sync_names())
+                    .map_err(|errno| Error::new(ErrorKind::FileIo, names_not_synced(errno)))?;
+            }
+            closing = Closing::new(tree.take_journal(), tree.end_of_top());
+        }
+        self.over = true;
+        let root = std::mem::take(&mut self.root).finish();
+        Ok((SinkSummary { root, files: self.files, bytes: self.bytes, others: self.others }, closing))
+    }
+
+    fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        match (record, self.file.take()) {
+            (Record::End, Some(file)) => return self.end(file, events),
+            (Record::End, None) => return Err(protocol("an end comes without a file")),
+            (Record::Failed { path, reason }, file) => {
+                if let Some(file) = file {
+                    if file.path != path {
+                        return Err(protocol("another path is given up in the middle of a file"));
+                    }
+                    self.target.discard(file.storing);
+                }
+                self.forget(path);
+                events(SinkEvent::SourceFailed(FileError {
+                    path: path.to_vec(),
+                    message: reason.to_owned(),
+                }));
+                return Ok(());
+            }
+            (_, Some(_)) => return Err(protocol("something begins in the middle of a file")),
+            (_, None) => {}
+        }
+        let attributes = self.attributes_of(&record)?;
+        match record {
+            Record::Directory { path } => {
+                self.root.directory(path);
+                let made = self.target.tree().and_then(|tree| tree.directory(path));
+                settle(made, path, events).map(|_| ())
+            }
+            Record::DirectoryEnd { path, meta } => {
+                self.link_in(path, events)?;
+                let set =
+                    self.target.tree().and_then(|tree| tree.directory_end(path, meta, attributes.as_ref()));
+                self.others.directories += settle(set, path, events)?.iter().len() as u64;
+                Ok(())
+            }
+            Record::Symlink { .. } | Record::Hardlink { .. } | Record::Special { .. } => {
+                self.one_record(record, attributes.as_ref(), events)
+            }
+            Record::Attributes { attributes } => self.expect_attributes(attributes),
+            Record::Identity { mtime_s, mtime_ns, inode } => {
+                self.identity = Some(Identity { size: 0, mtime_s, mtime_ns, inode });
+                Ok(())
+            }
+            Record::File { path, meta, size } => {
+                let begun = self.target.begin(path, size);
+                self.begin(path, meta, size, FileTree::default(), begun, events)?;
+                self.dress_file(attributes)
+            }
+            Record::Resume { path, meta, size, from } => {
+                let (tree, begun) = self.resume(path, size, from)?;
+                if begun.is_ok() {
+                    events(SinkEvent::Resumed(from));
+                }
+                self.begin(path, meta, size, tree, begun, events)?;
+                self.dress_file(attributes)
+            }
+            // Handled above, and in `apply`.
+            Record::End | Record::Failed { .. } | Record::Extent { .. } | Record::Hole { .. } => Ok(()),
+        }
+    }
+
+    /// A file begins; what follows is verified even if it cannot be stored.
+    fn begin(
+        &mut self,
+        path: &[u8],
+        meta: Meta,
+        size: u64,
+        tree: FileTree,
+        begun: Attempt<Storing>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let storing = settle(begun, path, events)?.unwrap_or(Storing::Discarded);
+        let identity = self.identity.take().map(|identity| Identity { size, ..identity });
+        let fingerprint = identity.map(|identity| fingerprint(path, &identity));
+        self.file =
+            Some(CurrentFile { path: path.to_vec(), meta, attributes: None, fingerprint, tree, storing });
+        Ok(())
+    }
+
+    fn extent(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        tail: Tail,
+        values: &mut impl Iterator<Item = ChainingValue>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
+        let Some(file) = &mut self.file else { return Err(protocol("data comes without a file")) };
+        if offset != file.tree.len() {
+            return Err(protocol("a file's data comes out of order"));
+        }
+        file.tree.extend(data.len() as u64, tail, values).ok_or_else(mixed_up)?;
+        let written = match (&file.storing, &mut self.target) {
+            (Storing::File(placing), _) => placing
+                .file
+                .write(data, offset)
+                .map_err(|errno| Trouble::Path(sentence("write", &file.path, errno))),
+            (Storing::Stream, Target::Stream(stream)) => {
+                stream.writer.write_all(data).map_err(|error| stream_failed(&error).into())
+            }
+            _ => Ok(()),
+        };
+        if settle(written, &file.path, events)?.is_none() {
+            let failed = std::mem::replace(&mut file.storing, Storing::Discarded);
+            self.target.discard(failed);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, file: CurrentFile, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        let CurrentFile { path, meta, attributes, fingerprint, tree, mut storing } = file;
+        let (bytes, root) = (tree.len(), tree.root());
+        self.root.file(&path, &root);
+        let stored = match (&mut storing, &mut self.target) {
+            (Storing::File(placing), Target::Tree(tree)) => {
+                let synced = match tree.syncs() {
+                    true => synced(events, || tree.sync_file(placing, &path)),
+                    false => Ok(()),
+                };
+                synced.and_then(|()| tree.commit(placing, &path, bytes, meta, attributes.as_ref()))
+            }
+            (Storing::Stream, Target::Stream(stream)) => {
+                stream.writer.flush().map_err(|error| stream_failed(&error).into())
+            }
+            _ => Err(Trouble::Skipped),
+        };
+        if settle(stored, &path, events)?.is_none() {
+            self.target.discard(storing);
+            self.forget(&path);
+            return Ok(());
+        }
+        if let (Storing::File(placing), Target::Tree(tree), Some(source)) =
+            (&storing, &mut self.target, fingerprint)
+            && let Some(journal) = tree.journal()
+        {
+            journal.completed(&path, source, placing.file.file(), placing.file.directory());
+        }
+        self.linkable.stored(&path);
+        self.files += 1;
+        self.bytes += bytes;
+        events(SinkEvent::FileDone(FileDone { path, bytes, root }));
+        Ok(())
+    }
+}
+
+impl CurrentFile {
+    /// As the journal records it; `None` while there is nothing to record.
+    fn partial(&self) -> Option<PartialFile<'_>> {
+        let Storing::File(placing) = &self.storing else { return None };
+        Some(PartialFile {
+            path: &self.path,
+            place: &placing.place,
+            fingerprint: self.fingerprint?,
+            file: placing.file.file(),
+            directory: placing.file.directory(),
+            len: self.tree.len(),
+            stack: self.tree.stack()?,
+        })
+    }
+}
+
+impl Target {
+    /// The tree; an error for records that a stream cannot store.
+    fn tree(&mut self) -> Attempt<&mut Tree> {
+        match self {
+            Target::Tree(tree) => Ok(tree),
+            Target::Nothing(_) => Err(nothing_wanted().into()),
+            Target::Stream(_) => Err(one_file_only().into()),
+        }
+    }
+
+    /// Gives up a file that failed.
+    fn discard(&mut self, storing: Storing) {
+        if let (Target::Tree(tree), Storing::File(placing)) = (self, storing) {
+            tree.discard(placing);
+        }
+    }
+
+    fn begin(&mut self, path: &[u8], size: u64) -> Attempt<Storing> {
+        match self {
+            Target::Tree(tree) => tree.create(path, size).map(Storing::File),
+            Target::Nothing(_) => Err(nothing_wanted().into()),
+            Target::Stream(stream) if stream.used => Err(one_file_only().into()),
+            Target::Stream(stream) => {
+                stream.used = true;
+                Ok(Storing::Stream)
+            }
+        }
+    }
+}

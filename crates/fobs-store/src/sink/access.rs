@@ -1,0 +1,87 @@
+//! What others may know of a sink, and share with it.
+
+use std::sync::Arc;
+
+use super::{Later, Sink, Target};
+use crate::backups::Backups;
+use crate::journal::{Adoptions, History, TakeoverWatch};
+use crate::survey::Durability;
+use crate::view::View;
+use fobs_model::budget::MemoryBudget;
+pub use fobs_model::options::Terms;
+use fobs_model::options::sync::SyncOptions;
+
+impl Sink {
+    /// What earlier runs of the same transfer stored; `None` if nothing.
+    pub fn history(&mut self) -> Option<History> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        let view = tree.view();
+        tree.journal()?.history(view)
+    }
+
+    /// Whether the one source gets a name of its own here, instead of landing in a directory.
+    pub fn is_one_name(&self) -> bool {
+        matches!(&self.target, Target::Tree(tree) if tree.is_one_name())
+    }
+
+    /// Where to offer files of other programs that are to be continued; `None` where none can be.
+    pub fn adoptions(&mut self) -> Option<Adoptions> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        // What stands there is compared and gone on with.
+        let may = self.terms == Terms::default();
+        tree.journal().filter(|_| may).map(|_| self.adoptions.clone())
+    }
+
+    /// On which terms it stores.
+    pub(crate) fn terms(&self) -> Terms {
+        self.terms
+    }
+
+    /// Stores as a sync does.
+    pub fn follow(&mut self, sync: &SyncOptions) {
+        if let Target::Tree(tree) = &mut self.target {
+            tree.follow(sync, &self.budget);
+        }
+    }
+
+    /// The backups that a sync makes, if it makes any.
+    pub(crate) fn backups(&self) -> Option<Backups> {
+        match &self.target {
+            Target::Tree(tree) => tree.backups(),
+            Target::Nothing(_) | Target::Stream(_) => None,
+        }
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// When something counts as stored.
+    pub(crate) fn durability(&self) -> Durability {
+        match &self.target {
+            Target::Tree(tree) if tree.syncs() => Durability::Device,
+            _ => Durability::Kernel,
+        }
+    }
+
+    /// Where to put what is to be deleted at the end.
+    pub fn later(&self) -> Later {
+        Arc::clone(&self.later)
+    }
+
+    /// What another thread may look at; `None` for a stream.
+    pub fn view(&self) -> Option<View> {
+        match &self.target {
+            Target::Tree(tree) => Some(tree.view()),
+            Target::Nothing(view) => view.clone(),
+            Target::Stream(_) => None,
+        }
+    }
+
+    /// Tells other threads when a later session of the same command wants the destination.
+    pub fn watch(&mut self) -> Option<TakeoverWatch> {
+        let Target::Tree(tree) = &mut self.target else { return None };
+        tree.journal().map(|journal| journal.watch())
+    }
+}

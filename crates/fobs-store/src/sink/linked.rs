@@ -1,0 +1,43 @@
+//! Names for unchanged entries of `--link-dest`, made when what they lie in is there.
+
+use super::{Sink, SinkEvent};
+use crate::basis::{Basis, Link, Links};
+use fobs_model::error::Result;
+
+impl Sink {
+    pub(super) fn with(mut self, bases: Vec<Basis>) -> Sink {
+        self.bases = bases;
+        self
+    }
+
+    /// The directories of `--link-dest`.
+    pub fn bases(&self) -> &[Basis] {
+        &self.bases
+    }
+
+    /// Where to put what is to be linked.
+    pub(crate) fn links(&self) -> Links {
+        self.links.clone()
+    }
+
+    /// A directory is complete but for what is linked in it.
+    pub(super) fn link_in(&mut self, directory: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        let links = self.links.take_in(directory);
+        links.into_iter().try_for_each(|link| self.link(&link, events))
+    }
+
+    /// A further name of the entry with this path comes, which may be still to be linked.
+    pub(super) fn link_first(&mut self, path: &[u8], events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        self.links.take(path).map_or(Ok(()), |link| self.link(&link, events))
+    }
+
+    /// Everything has come.
+    pub(super) fn link_rest(&mut self, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        self.links.take_all().into_iter().try_for_each(|link| self.link(&link, events))
+    }
+
+    fn link(&mut self, link: &Link, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        let made = self.target.tree().and_then(|tree| tree.link_from(link));
+        self.made(made, &link.path, events).map(|_| ())
+    }
+}

@@ -1,0 +1,60 @@
+//! Sinks that store nothing, or a stream.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::{Sink, SinkSpec, Stream, Target, one_file_only};
+use crate::attributes::Preserve;
+use crate::destination::{Place, look};
+use crate::source::SourceShape;
+use crate::view::View;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::name::ComponentBuf;
+
+impl Sink {
+    /// Stores nothing: for a dry run, which only looks at the destination.
+    ///
+    /// # Errors
+    /// `Destination` where nothing could be stored.
+    pub fn dry_run(spec: &SinkSpec) -> Result<Sink> {
+        let (view, name) = match look(&spec.base, &spec.destination, spec.shape)? {
+            Some(Place::Into(directory)) => (Some(View::new(Arc::new(directory), None)), None),
+            Some(Place::As { directory, name }) => {
+                (Some(View::new(Arc::new(directory), Some(name.as_bytes().to_vec()))), Some(name))
+            }
+            Some(Place::Device(_)) | None => (None, None),
+        };
+        let bases = spec.open_bases(name.as_ref().map(ComponentBuf::as_bytes))?;
+        Ok(Sink::new(Target::Nothing(view), Preserve::default(), &spec.budget).with(bases))
+    }
+
+    /// The directories below which it writes; those of `--link-dest` are among them, because a file's name in
+    /// one becomes a name of the same file in another.
+    ///
+    /// # Errors
+    /// That of the kernel where there are too many open files.
+    pub fn writes_below(&self) -> Result<Vec<OwnedFd>> {
+        let Target::Tree(tree) = &self.target else { return Ok(Vec::new()) };
+        let bases = self.bases.iter().filter_map(|basis| basis.view().ok().flatten());
+        let views = std::iter::once(tree.view()).chain(bases);
+        let again = views.map(|view| view.top().try_clone()).collect::<std::io::Result<_>>();
+        again.map_err(|error| {
+            let message = format!("cannot open the destination once more: {error}; raise ulimit -n");
+            Error::new(ErrorKind::FileIo, message)
+        })
+    }
+
+    /// Writes exactly one file to `writer`, such as standard output.
+    pub fn to_stream(writer: Box<dyn Write + Send>, shape: SourceShape) -> Result<Sink> {
+        if shape.needs_directory() {
+            return Err(one_file_only());
+        }
+        Ok(Sink::new(
+            Target::Stream(Stream { writer, used: false }),
+            Preserve::default(),
+            &MemoryBudget::default(),
+        ))
+    }
+}

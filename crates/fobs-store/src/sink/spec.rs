@@ -1,0 +1,153 @@
+//! What a sink is told, and what it tells.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use crate::FileDone;
+use crate::attributes::Preserve;
+use crate::basis::{Basis, open_all};
+use crate::beneath::Base;
+use crate::journal::{ClientId, Journal, JournalSpec, Partial, Top, TransferId};
+use crate::source::SourceShape;
+use crate::survey::{Deleted, Extraneous};
+use crate::walk::name_in_transfer;
+use fobs_filter::path;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::Result;
+use fobs_model::event::{FileError, OtherEntries};
+pub use fobs_model::options::{Privileges, Stamps, Terms};
+
+/// Where to store.
+#[derive(Debug)]
+pub struct SinkSpec {
+    /// Where `destination` is looked up.
+    pub base: Base,
+    /// The destination, raw bytes; empty means the base itself.
+    pub destination: Vec<u8>,
+    /// The sources.
+    pub shape: SourceShape,
+    /// What to keep beside content.
+    pub preserve: Preserve,
+    /// What of that files may get here.
+    pub privileges: Privileges,
+    /// On which terms what comes is stored.
+    pub terms: Terms,
+    /// Fsync each file before renaming it, then its directory.
+    pub fsync: bool,
+    /// What stays if the transfer is interrupted.
+    pub keep: Partial,
+    /// Directories of `--link-dest`.
+    pub link_dest: Vec<Vec<u8>>,
+    /// The random id of the client's command; one that reconnects has the same. Zeros: none.
+    pub transfer_id: TransferId,
+    /// Who the client is ([`client_id`](crate::client_id)); `None` at the client itself.
+    pub client: Option<ClientId>,
+    /// The names of the sources in the transfer ([`top_names`]); none where contents are copied, or where the
+    /// sender did not say.
+    pub names: Vec<Vec<u8>>,
+    /// The peer as others shall read it who find the destination in use: `user@host`.
+    pub holder: String,
+    /// What the session may keep.
+    pub budget: MemoryBudget,
+}
+
+impl SinkSpec {
+    /// What of `preserve` is given to what is stored.
+    pub(super) fn given(&self) -> Preserve {
+        match self.terms.stamps {
+            Stamps::Senders => self.preserve.clone(),
+            Stamps::Ours => Preserve {
+                modes: false,
+                times: false,
+                owner: false,
+                group: false,
+                acls: false,
+                ..self.preserve.clone()
+            },
+        }
+    }
+
+    /// Opens the directories of `--link-dest`; a single source has this name.
+    pub(super) fn open_bases(&self, name: Option<&[u8]>) -> Result<Vec<Basis>> {
+        let end = self.destination.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
+        let into = match name {
+            None => &self.destination[..],
+            Some(_) => path::split(&self.destination[..end]).0,
+        };
+        let into = if into.is_empty() && self.destination.starts_with(b"/") { b"/" } else { into };
+        open_all(&self.base, into, name, &self.link_dest)
+    }
+}
+
+/// The names that these sources have in a transfer, without those whose contents are meant.
+pub fn top_names(sources: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    sources.iter().map(|source| name_in_transfer(source)).filter(|name| !name.is_empty()).collect()
+}
+
+/// An event while storing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SinkEvent {
+    /// A file is verified and stored under its name.
+    FileDone(FileDone),
+    /// This side could not store a file; the others go on.
+    FileFailed(FileError),
+    /// The sender reported a file as failed; the others go on.
+    SourceFailed(FileError),
+    /// A file goes on after this many bytes that an earlier run stored.
+    Resumed(u64),
+    /// A wait for the device begins.
+    SyncBegins,
+    /// The wait for the device is over.
+    SyncEnds,
+    /// Something that the sources do not have was deleted, or should have been.
+    Deleted(Deleted),
+}
+
+/// What another thread has found to delete once everything is stored.
+pub type Later = Arc<Mutex<Option<Extraneous>>>;
+
+/// The result of storing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkSummary {
+    /// The transfer's root (protocol 7.6), over everything that the sender completed and this side verified,
+    /// even if it could not be stored.
+    pub root: [u8; 32],
+    /// Files stored.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What else was stored.
+    pub others: OtherEntries,
+}
+
+/// The journal of a transfer into `directory`, where its one source gets this `name`.
+pub(super) fn open_journal(
+    spec: &SinkSpec,
+    directory: &Arc<OwnedFd>,
+    name: Option<&[u8]>,
+) -> Result<Option<Journal>> {
+    let (count, contents) = match spec.shape {
+        SourceShape::Paths { count, contents } => (count, contents),
+        SourceShape::Stream => (1, false),
+    };
+    let top = match name {
+        Some(name) => Top::As(name),
+        None if !spec.names.is_empty() => Top::Names(&spec.names),
+        None if contents => Top::Contents,
+        // A sender that does not name its sources does not go on with them either.
+        None => return Ok(None),
+    };
+    Journal::open(&JournalSpec {
+        directory,
+        top,
+        sources: &spec.names,
+        keep: if spec.shape == SourceShape::Stream { Partial::Discard } else { spec.keep },
+        transfer_id: spec.transfer_id,
+        client: spec.client,
+        terms: spec.terms,
+        holder: &spec.holder,
+        destination: &spec.destination,
+        may_repeat: contents && count > 1,
+        budget: &spec.budget,
+    })
+}

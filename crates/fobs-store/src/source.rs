@@ -1,0 +1,493 @@
+//! The sending side's storage: reads the sources and fills chunks with them (protocol 7).
+
+mod range;
+mod reading;
+mod removal;
+mod sealing;
+mod spec;
+mod surveyed;
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use blake3::hazmat::ChainingValue;
+
+pub use self::range::Part;
+pub use self::range::changed;
+pub use self::removal::Removal;
+pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec, StartOverReason, StartedOver};
+use super::Item;
+use super::attributes::{ATTRIBUTES_LEN_MAX, Collector, HOLES_MAX, Preserve};
+use super::chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX, Encoding, Layout, RECORDS_MAX, digest};
+use super::compression::Compression;
+use super::identity::Identity;
+use super::open_file::{Input, OpenFile};
+use super::record::{ATTRIBUTES_RECORD_LEN_MAX, Meta, RECORD_LEN_MAX, Record, bounded_reason};
+use super::select::Selection;
+use super::survey::{Choice, Decided, Listed};
+use super::transfer_root::TransferRoot;
+use super::tree_hash::{FileTree, GROUP};
+use super::walk::{Entry, MaybeOrigin, Named, NamedLinks, PassedOver, Unusable, Walk, shape_of};
+use fobs_filter::path::show;
+use fobs_model::budget::{Charge, Keeps, MemoryBudget};
+use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::event::FileError;
+use fobs_model::options::Privileges;
+use fobs_model::options::sync::Report;
+
+/// What a source takes beside four copies of its path, bytes: as asked for, as looked at, and where it cannot
+/// be used the sentence that says so.
+const SOURCE_COST: usize = 400;
+/// The name that a stream has in the transfer; the destination gives it another.
+const STREAM_NAME: &[u8] = b"-";
+
+/// Room for a record and the `Attributes` record before it beside the attributes themselves, bytes.
+const ATTRIBUTES_ROOM: usize = RECORD_LEN_MAX + ATTRIBUTES_RECORD_LEN_MAX - ATTRIBUTES_LEN_MAX;
+
+/// Reads sources into chunks, lazily: the first chunk is filled before the scan ends.
+pub struct Source {
+    shape: SourceShape,
+    feed: Feed,
+    /// Sources that failed before the first entry.
+    early_failures: std::vec::IntoIter<FileError>,
+    file: Option<OpenFile>,
+    /// The next entry to send, where the receiver decides.
+    next: Option<(Listed, Choice)>,
+    /// What was resumed since the last chunk, bytes.
+    resumed: u64,
+    /// Of a sync: what is reported, and what waits for the next chunk.
+    report: Report,
+    items: Vec<Item>,
+    /// Bytes of their paths.
+    items_bytes: usize,
+    /// What is removed at the end, if anything is, and where the file is that is read.
+    removal: Option<Removal>,
+    origin: MaybeOrigin,
+    /// Whether the receiver is told what identifies a file.
+    identities: Identities,
+    /// Where in `records` the current file begins, while it can be read once more: its first record is in
+    /// this chunk, and it has not been read a second time.
+    begun_at: Option<usize>,
+    collector: Arc<Collector>,
+    /// An entry that did not fit into the chunk before.
+    postponed: Option<(Entry, Option<FileTree>)>,
+    /// Bytes of holes in the current chunk.
+    holes: u64,
+    compression: Option<Compression>,
+    records: Vec<u8>,
+    values: Vec<ChainingValue>,
+    root: TransferRoot,
+    /// Files begun.
+    files: u64,
+    /// Bytes of complete files.
+    bytes: u64,
+    finished: bool,
+    /// File bytes that may still be sent, if there is a limit.
+    left: Option<u64>,
+    /// What the walk leaves out.
+    passed_over: PassedOver,
+    budget: MemoryBudget,
+    /// The paths of the request.
+    _kept: Option<Charge>,
+}
+
+/// Whether the object says what identifies the content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Identities {
+    Told,
+    /// The receiver is too old to know the record.
+    Untold,
+}
+
+/// The beginning of the next entry.
+enum Begun {
+    Entry,
+    /// The receiver has not decided on it yet.
+    NotYet,
+    /// There is none.
+    End,
+}
+
+enum Feed {
+    Walk(Box<Walk>),
+    /// The walk is elsewhere, and the receiver says what to send.
+    Surveyed(Box<dyn Decided>),
+    /// `None` once its only entry is made.
+    Stream(Option<Box<dyn Read + Send>>),
+}
+
+impl Feed {
+    /// Whether no further file can come. The length of a stream is unknown until its end.
+    fn is_exhausted(&self) -> bool {
+        match self {
+            Feed::Walk(walk) => walk.is_exhausted(),
+            Feed::Surveyed(decided) => decided.is_exhausted(),
+            Feed::Stream(_) => false,
+        }
+    }
+}
+
+impl Source {
+    /// Lets it fail once it has sent more file bytes than this.
+    pub fn limit_to(&mut self, bytes: u64) {
+        self.left = Some(bytes);
+    }
+
+    /// Checks every source. Those that cannot be used are reported with the first chunk; it fails if none can
+    /// be used.
+    pub fn open(spec: SourceSpec) -> Result<Source> {
+        let shape = shape_of(&spec.paths);
+        let mut kept = spec.budget.charge(Keeps::Sources);
+        kept.grow(spec.paths.iter().map(|path| SOURCE_COST + 4 * path.len()).sum())?;
+        let mut usable = Vec::new();
+        let mut failures = Vec::new();
+        let mut first_kind = ErrorKind::NoSource;
+        let links = if spec.sync.is_some() { NamedLinks::Themselves } else { NamedLinks::Followed };
+        for path in spec.paths {
+            match Named::look(&spec.base, path, spec.recursive, links) {
+                Ok(named) => usable.push(named),
+                Err((why, failure)) => {
+                    if failures.is_empty() {
+                        first_kind = match why {
+                            Unusable::NeedsRecursive => ErrorKind::Usage,
+                            Unusable::Outside => ErrorKind::Denied,
+                            Unusable::Other => ErrorKind::NoSource,
+                        };
+                    }
+                    failures.push(failure);
+                }
+            }
+        }
+        if usable.is_empty() {
+            let message = match &failures[..] {
+                [] => "no source was named; name at least one".to_owned(),
+                [only] => only.message.clone(),
+                [first, rest @ ..] => format!("{} (nor can {} more be read)", first.message, rest.len()),
+            };
+            return Err(Error::new(first_kind, message));
+        }
+        // A directory of a sync lands in the destination, whether that exists or not.
+        let has_directory = spec.sync.is_some() && usable.iter().any(Named::is_directory);
+        let shape = match shape {
+            SourceShape::Paths { count, .. } if has_directory => SourceShape::Paths { count, contents: true },
+            shape => shape,
+        };
+        let top = spec.base.absolute(usable.first().map_or(b"", Named::above));
+        let collector = Arc::new(Collector::new(spec.preserve, spec.privileges));
+        let mut walk = Walk::new(spec.base, usable, collector.clone(), &spec.budget);
+        if let Some(options) = &spec.sync {
+            // In the listing, so that the receiver deletes nothing.
+            walk.begin_with(std::mem::take(&mut failures));
+            walk.select(Selection::new(options, &top, &spec.budget)?);
+        }
+        let passed_over = walk.passed_over();
+        let removes = spec.sync.as_ref().is_some_and(|options| options.removes_sources());
+        if removes {
+            walk.keep_origins();
+        }
+        let source = Source::new(shape, Feed::Walk(Box::new(walk)), failures, collector, spec.compress)?;
+        Ok(Source {
+            report: spec.sync.map_or(Report::Nothing, |options| options.report),
+            removal: removes.then(|| Removal::new(&spec.budget)),
+            passed_over,
+            budget: spec.budget,
+            _kept: Some(kept),
+            ..source
+        })
+    }
+
+    /// One file of unknown length from `reader`, such as standard input.
+    pub fn from_stream(reader: Box<dyn Read + Send>, compress: bool) -> Result<Source> {
+        Source::new(
+            SourceShape::Stream,
+            Feed::Stream(Some(reader)),
+            Vec::new(),
+            Arc::new(Collector::new(Preserve::as_cp(true), Privileges::OfTheUser)),
+            compress,
+        )
+    }
+
+    fn new(
+        shape: SourceShape,
+        feed: Feed,
+        failures: Vec<FileError>,
+        collector: Arc<Collector>,
+        compress: bool,
+    ) -> Result<Source> {
+        let compression = match compress {
+            true => Some(Compression::new()?),
+            false => None,
+        };
+        Ok(Source {
+            shape,
+            feed,
+            early_failures: failures.into_iter(),
+            file: None,
+            next: None,
+            resumed: 0,
+            report: Report::Nothing,
+            items: Vec::new(),
+            items_bytes: 0,
+            removal: None,
+            origin: None,
+            identities: Identities::Untold,
+            begun_at: None,
+            collector,
+            postponed: None,
+            holes: 0,
+            compression,
+            records: Vec::new(),
+            values: Vec::new(),
+            root: TransferRoot::default(),
+            files: 0,
+            bytes: 0,
+            finished: false,
+            left: None,
+            passed_over: PassedOver::default(),
+            budget: MemoryBudget::default(),
+            _kept: None,
+        })
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// What the receiver must know before the first record.
+    pub fn shape(&self) -> SourceShape {
+        self.shape
+    }
+
+    /// Tells the receiver what identifies each file, so that its journal can record it.
+    pub fn tell_identities(&mut self) {
+        self.identities = Identities::Told;
+    }
+
+    /// What is known of the object so far.
+    pub fn known(&self) -> Known {
+        let in_work = self.file.as_ref().map_or(0, |file| file.size.max(file.tree.len()));
+        Known {
+            bytes: self.bytes.saturating_add(in_work),
+            files: self.files,
+            scan_complete: self.finished
+                || (self.postponed.is_none() && self.next.is_none() && self.feed.is_exhausted()),
+        }
+    }
+
+    /// The transfer's root (protocol 7.6), once the final chunk has been filled.
+    pub fn root(&self) -> [u8; 32] {
+        self.root.finish()
+    }
+
+    /// Fills the next chunk into `buf`, of at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of
+    /// file data, from [`GROUP`] to [`CHUNK_DATA_MAX`]. Must not be called again after the final one.
+    pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
+        if self.finished || buf.len() < CHUNK_LEN_MAX {
+            let message =
+                "next_chunk was called after the final chunk or with a small buffer; report this bug";
+            return Err(Error::new(ErrorKind::Internal, message));
+        }
+        self.records.clear();
+        self.holes = 0;
+        self.begun_at = None;
+        self.values.clear();
+        let data_max = data_max.clamp(GROUP as usize, CHUNK_DATA_MAX);
+
+        let mut filled = FilledChunk::default();
+        let mut data_len = 0;
+        // Each iteration writes one record beside its attributes, or an `Extent` and its `End`: less than the
+        // longest record.
+        while self.records.len() + RECORD_LEN_MAX <= RECORDS_MAX {
+            match self.file.take() {
+                // Data comes in whole groups or up to a file's end, so at least one group must fit.
+                // The same is true of holes.
+                Some(file) if data_max - data_len < GROUP as usize || HOLES_MAX - self.holes < GROUP => {
+                    self.file = Some(file);
+                    break;
+                }
+                Some(file) => data_len += self.read_on(file, &mut buf[data_len..data_max], &mut filled),
+                None => match self.begin_next(&mut filled)? {
+                    // It goes into the next chunk.
+                    Begun::Entry if self.postponed.is_some() => break,
+                    Begun::Entry => {}
+                    Begun::NotYet => break,
+                    Begun::End => {
+                        self.finished = true;
+                        break;
+                    }
+                },
+            }
+        }
+        filled.items = std::mem::take(&mut self.items);
+        self.items_bytes = 0;
+        filled.resumed_bytes += std::mem::take(&mut self.resumed);
+        filled.is_final = self.finished;
+        filled.notice = self.passed_over.sentence().filter(|_| self.finished);
+        filled.data_bytes = data_len as u64 + self.holes;
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(filled.data_bytes).ok_or_else(beyond_the_limit)?;
+        }
+        filled.len = self.seal(buf, data_len);
+        Ok(filled)
+    }
+
+    /// Advances to the next entry and writes its first record.
+    fn begin_next(&mut self, filled: &mut FilledChunk) -> Result<Begun> {
+        if let Some(failure) = self.early_failures.next() {
+            self.fail(failure, filled);
+            return Ok(Begun::Entry);
+        }
+        if let Some((entry, tree)) = self.postponed.take() {
+            self.begin_with(entry, tree, filled);
+            return Ok(Begun::Entry);
+        }
+        let entry = match &mut self.feed {
+            Feed::Walk(walk) => walk.next(),
+            Feed::Surveyed(_) => return self.begin_decided(filled),
+            Feed::Stream(reader) => {
+                let Some(reader) = reader.take() else { return Ok(Begun::End) };
+                self.begin_file(STREAM_NAME.to_vec(), stream_meta(), 0, Input::Stream(reader));
+                return Ok(Begun::Entry);
+            }
+        };
+        if let Feed::Walk(walk) = &mut self.feed
+            && let Some(error) = walk.take_broken()
+        {
+            return Err(error);
+        }
+        let Some(entry) = entry else { return Ok(Begun::End) };
+        self.begin(entry, filled);
+        Ok(Begun::Entry)
+    }
+
+    /// Writes an entry's first record.
+    fn begin(&mut self, entry: Entry, filled: &mut FilledChunk) {
+        self.begin_with(entry, None, filled);
+    }
+
+    /// Writes an entry's first record, after its attributes; postpones it if they do not fit. Of a file, the
+    /// receiver has the part that `tree` stands for.
+    fn begin_with(&mut self, entry: Entry, tree: Option<FileTree>, filled: &mut FilledChunk) {
+        if let Entry::Found { path, unopened, origin, .. } = entry {
+            self.origin = origin;
+            return self.begin(unopened.open(path, &self.collector), filled);
+        }
+        let begins_at = self.records.len();
+        let removable = entry.origin().map(|origin| (entry.path().to_vec(), origin.clone()));
+        if let Some(attributes) = entry.attributes() {
+            match attributes.encode() {
+                Ok(bytes) if begins_at + bytes.len() + ATTRIBUTES_ROOM > RECORDS_MAX => {
+                    self.postponed = Some((entry, tree));
+                    return;
+                }
+                Ok(bytes) => Record::Attributes { attributes: &bytes }.encode(&mut self.records),
+                Err(why) => return self.fail_attributes(entry, why, filled),
+            }
+        }
+        match entry {
+            Entry::Directory { path } => {
+                Record::Directory { path: &path }.encode(&mut self.records);
+                self.root.directory(&path);
+            }
+            Entry::DirectoryEnd { path, meta, .. } => {
+                let meta = self.told(meta);
+                Record::DirectoryEnd { path: &path, meta }.encode(&mut self.records);
+            }
+            Entry::Symlink { path, target, meta, .. } => {
+                let meta = self.told(meta);
+                Record::Symlink { path: &path, target: &target, meta }.encode(&mut self.records);
+                self.root.symlink(&path, &target);
+            }
+            Entry::Special { path, kind, device, meta, .. } => {
+                let meta = self.told(meta);
+                Record::Special { path: &path, kind, device, meta }.encode(&mut self.records);
+                self.root.special(&path, kind as u8, device);
+            }
+            Entry::Hardlink { path, first, .. } => {
+                Record::Hardlink { path: &path, target: &first }.encode(&mut self.records);
+                self.root.hard_link(&path, &first);
+            }
+            Entry::File { path, meta, size, input, .. } => {
+                match tree {
+                    Some(tree) => self.go_on(path, meta, size, input, tree),
+                    None => self.begin_file(path, meta, size, input),
+                }
+                self.begun_at = Some(begins_at);
+            }
+            Entry::Failed(failure) => self.fail(failure, filled),
+            // Opened above.
+            Entry::Found { .. } => {}
+        }
+        if let Some((path, origin)) = removable {
+            self.leaves(&path, &origin);
+        }
+    }
+
+    /// Reports attributes that cannot be sent. A directory ends without them.
+    fn fail_attributes(&mut self, entry: Entry, why: &str, filled: &mut FilledChunk) {
+        let (Entry::DirectoryEnd { path, .. }
+        | Entry::Symlink { path, .. }
+        | Entry::File { path, .. }
+        | Entry::Special { path, .. }) = &entry
+        else {
+            return;
+        };
+        let message = format!("cannot copy '{}': {why}; copy it without them", show(path));
+        let failure = FileError { path: path.clone(), message };
+        self.fail(failure, filled);
+        if let Entry::DirectoryEnd { path, meta, .. } = entry {
+            self.postponed = Some((Entry::DirectoryEnd { path, meta, attributes: None }, None));
+        }
+    }
+
+    fn begin_file(&mut self, path: Vec<u8>, meta: Meta, size: u64, input: Input) {
+        let meta = self.told(meta);
+        self.begin_records(&input);
+        Record::File { path: &path, meta, size }.encode(&mut self.records);
+        self.file = Some(OpenFile::new(path, input, size, self.collector.preserve.sparse));
+    }
+
+    /// Begins the records of a file.
+    fn begin_records(&mut self, input: &Input) {
+        self.files += 1;
+        if self.identities == Identities::Told
+            && let Some(Identity { mtime_s, mtime_ns, inode, .. }) = input.identity()
+        {
+            Record::Identity { mtime_s, mtime_ns, inode }.encode(&mut self.records);
+        }
+    }
+
+    /// Mode and time for the receiver; without `times` no time, which saves eight bytes per file.
+    fn told(&self, meta: Meta) -> Meta {
+        match self.collector.preserve.times {
+            true => meta,
+            false => Meta { mode: meta.mode, ..Meta::default() },
+        }
+    }
+
+    fn fail(&mut self, failure: FileError, filled: &mut FilledChunk) {
+        let reason = bounded_reason(&failure.message);
+        Record::Failed { path: &failure.path, reason }.encode(&mut self.records);
+        filled.failures.push(failure);
+    }
+}
+
+/// Mode and time of a stream: those of a file written now.
+fn stream_meta() -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Meta {
+        mode: 0o666,
+        mtime_s: i64::try_from(since_1970.as_secs()).unwrap_or(0),
+        mtime_ns: since_1970.subsec_nanos(),
+    }
+}
+
+fn beyond_the_limit() -> Error {
+    let message = "the sources hold more bytes than were permitted; ask for a ticket of their size";
+    Error::new(ErrorKind::Denied, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! What a source is made of, and what it makes.
+
+use std::sync::Arc;
+
+use crate::attributes::Preserve;
+use crate::beneath::Base;
+use crate::{FileDone, Item};
+use fobs_model::budget::MemoryBudget;
+use fobs_model::event::FileError;
+use fobs_model::options::Privileges;
+use fobs_model::options::sync::SyncOptions;
+pub use fobs_model::shape::SourceShape;
+
+/// What to read, and how.
+#[derive(Debug)]
+pub struct SourceSpec {
+    /// What `paths` are relative to.
+    pub base: Base,
+    /// The sources, raw bytes. `dir/` and `dir/.` mean the directory's contents.
+    pub paths: Vec<Vec<u8>>,
+    /// Copy directories too.
+    pub recursive: bool,
+    /// What to keep beside content. Modes are always sent.
+    pub preserve: Preserve,
+    /// What of it only root sees may leave.
+    pub privileges: Privileges,
+    /// Compress each chunk with zstd where it becomes smaller.
+    pub compress: bool,
+    /// Of a sync: which entries are listed and reported.
+    pub sync: Option<Arc<SyncOptions>>,
+    /// What the session may keep.
+    pub budget: MemoryBudget,
+}
+
+/// A chunk that [`Source::next_chunk`] made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilledChunk {
+    /// Length of the chunk in the buffer, bytes.
+    pub len: usize,
+    /// Whether it is the object's last.
+    pub is_final: bool,
+    /// Files whose end is in it.
+    pub files: Vec<FileDone>,
+    /// Files that failed while it was filled; its records say so too.
+    pub failures: Vec<FileError>,
+    /// File data in it, bytes, before compression, holes among them.
+    pub data_bytes: u64,
+    /// The first file with data in it, for messages about the chunk.
+    pub first_file: Option<Vec<u8>>,
+    /// File data that the receiver has from an earlier run, bytes, of the files decided on since the last
+    /// chunk.
+    pub resumed_bytes: u64,
+    /// Files of which the receiver has something, and that are sent anew.
+    pub started_over: Vec<StartedOver>,
+    /// Of a sync: what is reported of the entries that were decided on since the last chunk.
+    pub items: Vec<Item>,
+    /// With the final chunk: a sentence for the users of both ends.
+    pub notice: Option<String>,
+}
+
+/// A file of which the receiver has something, and that is sent anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedOver {
+    /// Its path.
+    pub path: Vec<u8>,
+    /// Why.
+    pub why: StartOverReason,
+}
+
+/// Why a file is sent anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartOverReason {
+    /// It changed since an earlier run had begun it.
+    Changed,
+    /// It does not begin with what the receiver has of it.
+    OtherBeginning,
+}
+
+/// The extent of the object, as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Sizes of all files that have been opened, bytes.
+    pub bytes: u64,
+    /// Files that have been opened.
+    pub files: u64,
+    /// Whether all files have been found.
+    pub scan_complete: bool,
+}

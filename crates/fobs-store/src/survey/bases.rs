@@ -1,0 +1,141 @@
+//! `--link-dest` in a sync's decisions: which entries get one more name instead of being sent.
+
+use rustix::fs::Stat;
+
+use super::choice::{Changes, Decision};
+use super::look::{checksum_in, look};
+use super::row::{Row, RowKind};
+use super::sync::{Decide, Fit, There, Wanted, same_type};
+use super::target::{Target, wanted};
+use crate::basis::{Link, Links};
+use crate::identity::Identity;
+use crate::sink::Sink;
+use crate::view::View;
+use fobs_filter::path;
+use fobs_filter::path::show;
+
+/// The directories that exist, and where links wait.
+pub(super) struct Bases {
+    views: Vec<View>,
+    links: Links,
+}
+
+impl Bases {
+    pub(super) fn of(sink: &Sink) -> Bases {
+        // One that cannot be used has ended the session before.
+        let views = sink.bases().iter().filter_map(|basis| basis.view().ok().flatten());
+        Bases { views: views.collect(), links: sink.links() }
+    }
+}
+
+/// A sentence for each directory that does not exist: as before the first of many backups.
+pub(super) fn missing_bases(sink: &Sink) -> Vec<String> {
+    let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
+    let sentence = |path: &[u8]| {
+        format!(
+            "'{}' for --link-dest does not exist at the destination: nothing is linked from it",
+            show(path)
+        )
+    };
+    missing.map(|basis| sentence(&basis.path)).collect()
+}
+
+/// What the directories have of an entry.
+pub(super) enum FromBasis {
+    /// All of it: it is linked.
+    Linked,
+    /// Nothing of that name is at the destination, and this is what differs from one of theirs.
+    Begins(Changes),
+    /// Nothing that counts.
+    No,
+}
+
+impl Target {
+    /// Looks for an entry that is no directory, and has it linked if it is there whole.
+    pub(super) fn in_basis(&mut self, row: &Row, wanted: &Wanted<'_>, there: Option<&There>) -> FromBasis {
+        let is_file = row.kind == RowKind::File;
+        // As rsync: a file is looked for even if there is something, anything else is not.
+        if self.bases.views.is_empty() || (there.is_some() && !is_file) {
+            return FromBasis::No;
+        }
+        // What is of another type makes way.
+        let there = there.filter(|there| same_type(wanted.kind, &there.kind));
+        let here = self.view.as_mut().and_then(|view| view.stat(&row.path).ok());
+        let mut best = (Fit::Nothing, Changes::default());
+        for index in 0..self.bases.views.len() {
+            let Some((basis, stat)) = self.look_in(index, row, wanted) else { continue };
+            let (fit, changes) = self.options.rules.compare_basis(wanted, &basis, self.kept());
+            if fit == Fit::Whole {
+                if here.as_ref().is_some_and(|here| (here.st_dev, here.st_ino) == (stat.st_dev, stat.st_ino))
+                {
+                    // It is linked already.
+                    return FromBasis::No;
+                }
+                if self.link(index, row, &stat) {
+                    return FromBasis::Linked;
+                }
+            }
+            if fit > best.0 {
+                best = (fit, changes);
+            }
+        }
+        match best {
+            (Fit::Type | Fit::Content, changes) if there.is_none() => FromBasis::Begins(changes),
+            _ => FromBasis::No,
+        }
+    }
+
+    /// What differs from the directory of that name which fits best; `None` without any.
+    pub(super) fn directory_in_basis(&mut self, row: &Row) -> Option<Changes> {
+        let mut best = (Fit::Nothing, Changes::default());
+        for index in 0..self.bases.views.len() {
+            let wanted = wanted(row, &self.applier);
+            let Some((basis, _)) = self.look_in(index, row, &wanted) else { continue };
+            let (fit, changes) = self.options.rules.compare_basis(&wanted, &basis, self.kept());
+            if fit > best.0 {
+                best = (fit, changes);
+            }
+        }
+        match best.0 {
+            Fit::Nothing => None,
+            // It is made like that: there is nothing to tell.
+            Fit::Whole => Some(Changes::default()),
+            Fit::Type | Fit::Content => Some(best.1),
+        }
+    }
+
+    /// The decision on an entry that will be linked.
+    pub(super) fn linked(&self) -> Decision {
+        // The source goes only if no failure is reported until the end.
+        if self.options.removes_sources() { Decision::Same } else { Decision::Skip }
+    }
+
+    fn look_in(&mut self, index: usize, row: &Row, wanted: &Wanted<'_>) -> Option<(There, Stat)> {
+        let view = self.bases.views.get_mut(index)?;
+        let stat = view.stat(&row.path).ok()?;
+        let mut basis = look(view, &self.collector, &row.path, row.attributes.as_ref())?;
+        if self.options.rules.compares_content(wanted, &basis) {
+            basis.checksum = checksum_in(view, &row.path);
+        }
+        Some((basis, stat))
+    }
+
+    /// Has an entry linked; false where that is not possible.
+    fn link(&mut self, index: usize, row: &Row, stat: &Stat) -> bool {
+        if self.options.dry_run {
+            return true;
+        }
+        let top = self.view.as_mut().and_then(|view| view.stat_at(b"").ok());
+        if top.is_none_or(|top| top.st_dev != stat.st_dev) {
+            // No link leads to another file system.
+            return false;
+        }
+        let Some(view) = self.bases.views.get_mut(index) else { return false };
+        let place = view.place(&row.path).into_owned();
+        let Ok((parent, name)) = path::split_name(&place) else { return false };
+        let Ok(directory) = view.hold(parent) else { return false };
+        let name = name.to_buf();
+        let identity = Identity::of(stat);
+        self.bases.links.add(Link { path: row.path.clone(), directory, name, identity })
+    }
+}

@@ -1,0 +1,225 @@
+//! The receiver's part: what stands at the destination, and the decisions that follow.
+
+use std::sync::{Arc, PoisonError};
+
+use rustix::fs::{FileType, OFlags, fstat};
+
+use super::bases::missing_bases;
+use super::choice::{Changes, Choice, Decision};
+use super::extraneous::Deleted;
+use super::lister::checksum;
+use super::prefix::hash_prefix;
+use super::row::{Row, RowKind};
+use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
+use super::target::Target;
+use crate::beneath::{kind, meta};
+use crate::identity::Identity;
+use crate::journal::{Adoption, Adoptions, Held, History};
+use crate::sink::Sink;
+use crate::tree_hash::GROUP;
+use crate::view::View;
+use crate::{Item, Later};
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::Result;
+use fobs_model::options::sync::{DeleteWhen, SyncOptions};
+pub use fobs_model::options::{Overwrite, Privileges, Sight, Terms};
+
+/// For reading what stands at the destination: a fifo there must not be waited for.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// What the user of a sync is told whose key may not look at the destination.
+const UNSEEN: &str = "nothing is compared with what is there, which this key may not see: everything is sent";
+
+/// Compares rows with the destination, beside the thread that stores there.
+pub struct Compare {
+    history: Option<History>,
+    adoptions: Option<Adoptions>,
+    /// `None` for a stream.
+    view: Option<View>,
+    rules: Rules,
+    /// For a sync.
+    target: Option<Target>,
+    later: Later,
+    /// For the user.
+    notices: Vec<String>,
+    terms: Terms,
+    budget: MemoryBudget,
+}
+
+impl Compare {
+    /// For what `sink` stores.
+    pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
+        let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
+        let (later, terms, budget) = (sink.later(), sink.terms(), sink.budget().clone());
+        Compare { history, adoptions, view, rules, target: None, later, notices: Vec::new(), terms, budget }
+    }
+
+    /// For what `sink` stores in a sync.
+    /// `sources` are those that were asked for, if this side asked: nothing else is touched.
+    ///
+    /// # Errors
+    /// Names or rules that are not possible, or that the budget has no room for.
+    pub fn for_sync(
+        sink: &mut Sink,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+    ) -> Result<Compare> {
+        let notices = match sink.terms().sight {
+            Sight::Own => vec![UNSEEN.to_owned()],
+            Sight::Whole if options.only_delete => Vec::new(),
+            Sight::Whole => missing_bases(sink),
+        };
+        let target = Target::new(sink, options, sources, privileges)?;
+        Ok(Compare { target: Some(target), notices, ..Compare::new(sink, Rules::default()) })
+    }
+
+    /// What the session may keep.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// What the user should know before anything else.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// What a sync reports of a row.
+    pub fn item(&self, row: &Row, choice: &Choice) -> Option<Item> {
+        self.target.as_ref()?.item(row, choice)
+    }
+
+    /// What made way for something else since the last call.
+    pub fn take_deleted(&mut self) -> Vec<Deleted> {
+        self.target.as_mut().map(Target::take_deleted).unwrap_or_default()
+    }
+
+    /// Deletes what the sources do not have, now or at the end; every row was answered.
+    pub fn delete(&mut self, report: &mut dyn FnMut(Deleted)) {
+        if self.terms.sight == Sight::Own {
+            return;
+        }
+        let Some(extraneous) = self.target.as_mut().and_then(Target::take_extraneous) else { return };
+        match extraneous.when() {
+            None => {}
+            Some(DeleteWhen::Before | DeleteWhen::During) => extraneous.carry_out(report),
+            Some(DeleteWhen::After) => {
+                *self.later.lock().unwrap_or_else(PoisonError::into_inner) = Some(extraneous);
+            }
+        }
+    }
+
+    /// What is to happen to an entry, by what is known without reading files.
+    pub fn rule(&mut self, row: &Row) -> Ruling {
+        if self.target.is_some() {
+            return Ruling { plan: Plan::Sync, changes: Changes::default() };
+        }
+        if self.is_made(row) {
+            return Ruling { plan: Plan::Skip, changes: Changes::default() };
+        }
+        let standing = self.standing(row);
+        let mut ruling = decide(row, &standing, &self.rules);
+        if standing.held == Held::Changed && ruling.plan == Plan::Send {
+            ruling.changes.insert(Changes::STARTS_OVER);
+        }
+        ruling
+    }
+
+    /// Whether an earlier run made a link or the like, where making it again would fail.
+    fn is_made(&mut self, row: &Row) -> bool {
+        let is_one =
+            matches!(row.kind, RowKind::Symlink { .. } | RowKind::Hardlink { .. } | RowKind::Special { .. });
+        let past = self.history.as_mut().filter(|_| is_one && self.terms.overwrite == Overwrite::Refuse);
+        past.is_some_and(|past| past.has_stored(&row.path))
+    }
+
+    fn standing(&mut self, row: &Row) -> Standing {
+        if row.kind != RowKind::File {
+            return Standing { held: Held::Nothing, existing: None };
+        }
+        let lookup = |history: &mut History| history.lookup(&row.path, &row.identity);
+        let held = self.history.as_mut().map_or(Held::Nothing, lookup);
+        let wanted = self.rules.append == Append::IfEqual && held == Held::Nothing;
+        let existing = match &mut self.view {
+            Some(view) if wanted => view.stat(&row.path).ok().map(|stat| Existing {
+                kind: match kind(&stat) {
+                    FileType::RegularFile => ExistingKind::File,
+                    FileType::Directory => ExistingKind::Directory,
+                    FileType::Symlink => ExistingKind::Symlink,
+                    _ => ExistingKind::Special,
+                },
+                size: u64::try_from(stat.st_size).unwrap_or(0),
+                meta: meta(&stat),
+            }),
+            _ => None,
+        };
+        Standing { held, existing }
+    }
+
+    /// Whether [`carry_out`](Self::carry_out) has to read a whole file for it.
+    pub fn is_slow(&self, ruling: &Ruling) -> bool {
+        match ruling.plan {
+            Plan::Append => true,
+            Plan::Sync => {
+                self.terms.sight == Sight::Whole && self.target.as_ref().is_some_and(Target::reads_contents)
+            }
+            Plan::Done => self.rules.compare == CompareBy::Content,
+            _ => false,
+        }
+    }
+
+    /// The answer to a row; reads what has to be compared. Gives up once `stop` says that nobody waits.
+    pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Choice {
+        let Ruling { plan, mut changes } = ruling;
+        if let (Plan::Sync, Some(target)) = (&plan, &mut self.target) {
+            let lookup = |history: &mut History| history.lookup(&row.path, &row.identity);
+            let held = match row.kind {
+                RowKind::File => self.history.as_mut().map_or(Held::Nothing, lookup),
+                _ => Held::Nothing,
+            };
+            return match self.terms.sight {
+                Sight::Whole => target.answer(row, held),
+                Sight::Own => target.answer_unseen(row, held, self.history.as_mut()),
+            };
+        }
+        let decision = match plan {
+            Plan::Send => Decision::Send,
+            Plan::Skip | Plan::Sync => Decision::Skip,
+            Plan::Done if self.rules.compare == CompareBy::Content && !self.is_equal(row) => {
+                changes.insert(Changes::STARTS_OVER);
+                Decision::Send
+            }
+            Plan::Done => Decision::Done,
+            Plan::GoOn { len, stack } => {
+                Decision::Resume { len, stack, check: self.rules.compare == CompareBy::Content }
+            }
+            Plan::Append => self.append(row, stop).unwrap_or(Decision::Send),
+            Plan::Failed(reason) => Decision::Failed(reason),
+        };
+        Choice { decision, changes }
+    }
+
+    /// Whether the file at the destination has the content of the source.
+    fn is_equal(&mut self, row: &Row) -> bool {
+        let (Some(view), Some(expected)) = (&mut self.view, row.checksum) else { return false };
+        view.open(&row.path, READ)
+            .ok()
+            .and_then(|file| checksum(file).ok())
+            .is_some_and(|found| found == expected)
+    }
+
+    /// Goes on after the file that stands there; `None` if that is not possible.
+    fn append(&mut self, row: &Row, stop: &dyn Fn() -> bool) -> Option<Decision> {
+        let file = self.view.as_mut()?.open(&row.path, READ).ok()?;
+        let stat = fstat(&file).ok().filter(|stat| kind(stat) == FileType::RegularFile)?;
+        let destination = Identity::of(&stat);
+        let len = destination.size.min(row.identity.size) / GROUP * GROUP;
+        if len == 0 {
+            return None;
+        }
+        let stack = hash_prefix(&file, len, stop).ok()??.stack()?;
+        let adoption = Adoption { source: row.identity, destination, len, stack: stack.clone() };
+        let offered = self.adoptions.as_ref()?.offer(&row.path, adoption);
+        offered.then_some(Decision::Resume { len, stack, check: true })
+    }
+}

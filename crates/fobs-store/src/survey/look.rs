@@ -1,0 +1,82 @@
+//! What stands at a path, as the rules of a sync see it.
+
+use std::os::fd::AsFd;
+
+use rustix::fs::{self, FileType};
+
+use super::lister::checksum;
+use super::sync::{There, ThereKind};
+use super::target::READ;
+use crate::at;
+use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
+use crate::beneath::kind;
+use crate::record::{Device, SpecialKind};
+use crate::view::View;
+use fobs_filter::path;
+
+/// What stands at a path, compared with what an entry is to have beside mode and time.
+pub(super) fn look(
+    view: &mut View,
+    collector: &Collector,
+    path: &[u8],
+    wanted: Option<&Attributes>,
+) -> Option<There> {
+    let stat = view.stat(path).ok()?;
+    let place = view.place(path).into_owned();
+    let kind = match kind(&stat) {
+        FileType::RegularFile => ThereKind::File,
+        FileType::Directory => ThereKind::Directory,
+        FileType::Symlink => {
+            let (parent, name) = path::split_name(&place).ok()?;
+            ThereKind::Symlink(at::read_link(&*view.hold(parent).ok()?, name).ok()?)
+        }
+        file_type => ThereKind::Special(
+            special(file_type)?,
+            Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
+        ),
+    };
+    let mut there = There {
+        kind,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        meta: view.meta_before(path, &stat),
+        owner: stat.st_uid,
+        group: stat.st_gid,
+        checksum: None,
+        acl_differs: false,
+        xattrs_differ: false,
+    };
+    if let Some(wanted) = wanted.and_then(|wanted| wanted.xattrs.as_ref()) {
+        let held = view.open(path, HOLD).ok();
+        let found =
+            held.and_then(|held| collector.attributes(Handle::Held(held.as_fd()), &stat).ok().flatten());
+        let found = found.and_then(|found| found.xattrs).unwrap_or_default();
+        there.acl_differs = differ(wanted, &found, true);
+        there.xattrs_differ = differ(wanted, &found, false);
+    }
+    Some(there)
+}
+
+/// Whether the ACLs differ, or the other extended attributes.
+fn differ(wanted: &[Xattr], found: &[Xattr], acls: bool) -> bool {
+    let of = |all: &[Xattr]| {
+        let mut some: Vec<Xattr> = all.iter().filter(|xattr| is_acl(&xattr.name) == acls).cloned().collect();
+        some.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        some
+    };
+    of(wanted) != of(found)
+}
+
+fn special(file_type: FileType) -> Option<SpecialKind> {
+    match file_type {
+        FileType::Fifo => Some(SpecialKind::Fifo),
+        FileType::Socket => Some(SpecialKind::Socket),
+        FileType::CharacterDevice => Some(SpecialKind::CharacterDevice),
+        FileType::BlockDevice => Some(SpecialKind::BlockDevice),
+        _ => None,
+    }
+}
+
+/// The content of a file.
+pub(super) fn checksum_in(view: &mut View, path: &[u8]) -> Option<[u8; 32]> {
+    checksum(view.open(path, READ).ok()?).ok()
+}

@@ -1,0 +1,60 @@
+//! What stays at the destination because it is what the source has: may the source go?
+
+use rustix::fs::{Mode, OFlags, fsync};
+use rustix::io::Errno;
+
+use super::choice::Decision;
+use super::row::{Row, RowKind};
+use super::target::{READ, Target};
+use crate::at::open_beneath;
+use crate::beneath::{Links, sentence};
+use crate::identity::Identity;
+use crate::view::View;
+use fobs_filter::path;
+use fobs_filter::path::show;
+
+/// When something counts as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Once the kernel has it.
+    Kernel,
+    /// Once the device has it (`--fsync`).
+    Device,
+}
+
+impl Target {
+    /// The answer to a row that is not sent. With `--remove-source-files` it lets the source be removed.
+    pub(super) fn stays(&mut self, row: &Row) -> Decision {
+        if !self.options.removes_sources() {
+            return Decision::Skip;
+        }
+        let durability = self.durability;
+        let Some(view) = &mut self.view else { return Decision::Skip };
+        let is_own = view.stat(&row.path).is_ok_and(|stat| Identity::of(&stat) == row.identity);
+        if is_own {
+            // Size, inode and time to the nanosecond: source and destination are one directory.
+            return Decision::Failed(format!(
+                "'{}' at the destination is the source itself, so it is not removed; name another destination",
+                show(&row.path)
+            ));
+        }
+        match durability {
+            Durability::Kernel => Decision::Same,
+            Durability::Device => match have_kept(view, row) {
+                Ok(()) => Decision::Same,
+                Err(errno) => Decision::Failed(sentence("have the device keep", &row.path, errno)),
+            },
+        }
+    }
+}
+
+/// Has the device keep an entry that an earlier run may have left to the kernel.
+fn have_kept(view: &mut View, row: &Row) -> Result<(), Errno> {
+    if row.kind == RowKind::File {
+        fsync(view.open(&row.path, READ)?)?;
+    }
+    let place = view.place(&row.path).into_owned();
+    let directory = view.hold(path::split(&place).0)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    fsync(open_beneath(&*directory, b"", flags, Mode::empty(), Links::Refuse)?)
+}

@@ -1,0 +1,264 @@
+//! What `fobs sync` does with an entry: rsync's rules, decided from what is known of both sides, without I/O.
+
+use super::choice::Changes;
+use super::itemize::Update;
+use crate::record::{Device, Meta, SpecialKind};
+use fobs_model::options::sync::{Absent, Compare, Present, SyncRules};
+
+/// What of an entry's metadata is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kept {
+    /// `-p`: the bits of the mode that are kept.
+    pub modes: u32,
+    /// `-t`
+    pub times: bool,
+}
+
+/// What an entry of the source is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// What it is.
+    pub kind: WantedKind<'a>,
+    /// Bytes of a file.
+    pub size: u64,
+    /// Mode, as the source's side changed it, and modification time.
+    pub meta: Meta,
+    /// Number of its owner at the destination, if that is kept and can be set.
+    pub owner: Option<u32>,
+    /// Number of its group at the destination, if that is kept and can be set.
+    pub group: Option<u32>,
+    /// BLAKE3 of a file's content, with [`Compare::Content`].
+    pub checksum: Option<[u8; 32]>,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WantedKind<'a> {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with this target.
+    Symlink(&'a [u8]),
+    /// A device, fifo or socket.
+    Special(SpecialKind, Device),
+}
+
+/// What has an entry's name at the destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct There {
+    /// What it is.
+    pub kind: ThereKind,
+    /// Bytes.
+    pub size: u64,
+    /// Mode and modification time.
+    pub meta: Meta,
+    /// Number of its owner.
+    pub owner: u32,
+    /// Number of its group.
+    pub group: u32,
+    /// BLAKE3 of a file's content, if it was compared.
+    pub checksum: Option<[u8; 32]>,
+    /// Whether its ACL differs from the entry's, if that is kept.
+    pub acl_differs: bool,
+    /// Whether its extended attributes differ from the entry's, if those are kept.
+    pub xattrs_differ: bool,
+}
+
+/// What a name at the destination is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThereKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with this target.
+    Symlink(Vec<u8>),
+    /// A device, fifo or socket.
+    Special(SpecialKind, Device),
+}
+
+/// What is to happen to an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// It is sent and replaces what is there.
+    Send,
+    /// What is there stays; its metadata is set as far as the changes say.
+    Keep,
+    /// It is left out, a directory with all that is in it.
+    LeaveOut,
+    /// What is there must be removed for it, which the rules do not allow if it is a directory with entries.
+    SendInPlaceOf,
+}
+
+/// How well an entry of `--link-dest` fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fit {
+    /// It is something else.
+    Nothing,
+    /// It is of the same type.
+    Type,
+    /// It has the same content too.
+    Content,
+    /// It has all that is kept: it can have one more name.
+    Whole,
+}
+
+/// Decides by the rules of a sync.
+pub trait Decide {
+    /// Whether `decide` needs the contents of both files.
+    fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool;
+
+    /// Decides on an entry.
+    fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes);
+
+    /// What differs from an entry of the same name in a directory of `--link-dest`, by how well it fits.
+    fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes);
+}
+
+impl Decide for SyncRules {
+    fn compares_content(&self, wanted: &Wanted<'_>, there: &There) -> bool {
+        self.compare == Compare::Content
+            && wanted.kind == WantedKind::File
+            && there.kind == ThereKind::File
+            && wanted.size == there.size
+    }
+
+    fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
+        let is_directory = wanted.kind == WantedKind::Directory;
+        let there = match there {
+            None if self.absent == Absent::LeftOut => return (Action::LeaveOut, Changes::default()),
+            None => return (Action::Send, made(wanted, Changes::NEW)),
+            Some(there) => there,
+        };
+        if self.present == Present::Left && !(is_directory && there.kind == ThereKind::Directory) {
+            return (Action::LeaveOut, Changes::default());
+        }
+        if !same_type(wanted.kind, &there.kind) {
+            let action = match there.kind {
+                ThereKind::Directory => Action::SendInPlaceOf,
+                _ => Action::Send,
+            };
+            return (action, made(wanted, Changes::NEW));
+        }
+        if wanted.kind == WantedKind::File {
+            if self.present == Present::UpdatedUnlessNewer && is_newer(self, wanted, there) {
+                return (Action::LeaveOut, Changes::default());
+            }
+            if !is_same_file(self, wanted, there) {
+                let changes = differences(self, wanted, there, kept, Update::Transfer);
+                let compared = self.compare == Compare::Content;
+                return (Action::Send, changes.and(Changes::CONTENT, compared));
+            }
+        } else if !same_value(wanted.kind, &there.kind) {
+            let changes = differences(self, wanted, there, kept, Update::Local);
+            return (Action::Send, changes.with(Changes::CONTENT));
+        }
+        (Action::Keep, differences(self, wanted, there, kept, Update::None))
+    }
+
+    fn compare_basis(&self, wanted: &Wanted<'_>, basis: &There, kept: Kept) -> (Fit, Changes) {
+        if !same_type(wanted.kind, &basis.kind) {
+            return (Fit::Nothing, Changes::default());
+        }
+        let changes = |update| differences(self, wanted, basis, kept, update);
+        let is_same = match wanted.kind {
+            WantedKind::File => is_same_file(self, wanted, basis),
+            _ => same_value(wanted.kind, &basis.kind),
+        };
+        // As rsync: of a directory the time counts here, even if it is not kept (`-O`).
+        let is_directory = wanted.kind == WantedKind::Directory;
+        let is_timed = !is_directory || !kept.times || is_same_time(self, wanted, basis);
+        if is_same && is_timed && !changes(Update::None).is_significant() {
+            return (Fit::Whole, Changes::BASIS.by(Update::Hardlink));
+        }
+        let fit = if is_same { Fit::Content } else { Fit::Type };
+        match wanted.kind {
+            WantedKind::File => {
+                let compared = self.compare == Compare::Content && !is_same;
+                (fit, changes(Update::Transfer).and(Changes::CONTENT, compared))
+            }
+            _ => (fit, changes(Update::Local).and(Changes::CONTENT, !is_same)),
+        }
+    }
+}
+
+/// The changes of an entry that is made.
+fn made(wanted: &Wanted<'_>, changes: Changes) -> Changes {
+    changes.by(match wanted.kind {
+        WantedKind::File => Update::Transfer,
+        _ => Update::Local,
+    })
+}
+
+fn differences(rules: &SyncRules, wanted: &Wanted<'_>, there: &There, kept: Kept, update: Update) -> Changes {
+    let is_link = matches!(wanted.kind, WantedKind::Symlink(_));
+    let keeps_time = kept.times
+        && match wanted.kind {
+            WantedKind::Directory => !rules.omit_directory_times,
+            WantedKind::Symlink(_) => !rules.omit_link_times,
+            _ => true,
+        };
+    let time = match (keeps_time, update) {
+        (true, _) if is_same_time(rules, wanted, there) => Changes::default(),
+        (true, _) => Changes::TIME,
+        (false, Update::None) => Changes::default(),
+        (false, _) if kept.times => Changes::TIME,
+        (false, _) => Changes::TIME_NOW,
+    };
+    let is_file = wanted.kind == WantedKind::File;
+    let mode_differs = (wanted.meta.mode ^ there.meta.mode) & kept.modes != 0;
+    Changes::default()
+        .with(time)
+        .and(Changes::SIZE, is_file && wanted.size != there.size)
+        .and(Changes::PERMISSIONS, !is_link && mode_differs)
+        .and(Changes::OWNER, wanted.owner.is_some_and(|owner| owner != there.owner))
+        .and(Changes::GROUP, wanted.group.is_some_and(|group| group != there.group))
+        .and(Changes::ACL, there.acl_differs)
+        .and(Changes::XATTRS, there.xattrs_differ)
+        .by(update)
+}
+
+/// rsync's quick check, or what stands in its place.
+fn is_same_file(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    wanted.size == there.size
+        && match rules.compare {
+            Compare::Content => wanted.checksum.is_some() && wanted.checksum == there.checksum,
+            Compare::Size => true,
+            Compare::Nothing => false,
+            Compare::Time => is_same_time(rules, wanted, there),
+        }
+}
+
+/// As rsync compares times: whole seconds.
+fn is_same_time(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    wanted.meta.mtime_s.abs_diff(there.meta.mtime_s) <= u64::from(rules.modify_window)
+}
+
+fn is_newer(rules: &SyncRules, wanted: &Wanted<'_>, there: &There) -> bool {
+    let ahead = wanted.meta.mtime_s.saturating_sub(there.meta.mtime_s);
+    ahead < i64::from(rules.modify_window)
+}
+
+/// Whether both are files, directories and so on.
+pub(super) fn same_type(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
+    match (wanted, there) {
+        (WantedKind::File, ThereKind::File)
+        | (WantedKind::Directory, ThereKind::Directory)
+        | (WantedKind::Symlink(_), ThereKind::Symlink(_)) => true,
+        (WantedKind::Special(wanted, _), ThereKind::Special(there, _)) => wanted == *there,
+        _ => false,
+    }
+}
+
+/// Whether two entries of one type are the same apart from content and metadata.
+fn same_value(wanted: WantedKind<'_>, there: &ThereKind) -> bool {
+    match (wanted, there) {
+        (WantedKind::Symlink(wanted), ThereKind::Symlink(there)) => wanted == there.as_slice(),
+        (WantedKind::Special(_, wanted), ThereKind::Special(_, there)) => wanted == *there,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,492 @@
+//! The receiver's part of `sync`: looks at what stands at the destination, decides by the rules, sets
+//! metadata of what stays, and removes what is in the way.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::bases::{Bases, FromBasis};
+use super::choice::{Changes, Choice, Decision};
+use super::extraneous::{Deleted, Extraneous};
+use super::itemize::{ItemKind, Update};
+use super::look::{checksum_in, look};
+use super::row::{Row, RowKind};
+use super::stays::Durability;
+use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
+use crate::Item;
+use crate::at;
+use crate::at::open_beneath;
+use crate::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
+use crate::backups::Backups;
+use crate::beneath::{Links, kind, sentence};
+use crate::journal::Held;
+use crate::own::without_mark;
+use crate::record::Meta;
+use crate::sink::Sink;
+use crate::temporary::{Keeping, ModeNow, Modes, timestamps};
+use crate::view::View;
+use crate::walk::{means_contents, name_in_transfer};
+use fobs_filter::path;
+use fobs_filter::path::show;
+use fobs_model::budget::{Charge, Keeps, MemoryBudget};
+use fobs_model::error::Error;
+use fobs_model::name::Component;
+use fobs_model::name::ours::is_journal;
+use fobs_model::options::sync::{Absent, Compare, Present, SyncOptions};
+pub use fobs_model::options::{Overwrite, Privileges};
+
+/// For reading what stands at the destination: a fifo there must not be waited for.
+pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+/// The destination of a sync.
+pub(super) struct Target {
+    /// `None`: it does not exist, and nothing is made.
+    pub(super) view: Option<View>,
+    pub(super) options: Arc<SyncOptions>,
+    directories: Vec<Open>,
+    /// `None`: nothing is deleted.
+    extraneous: Option<Extraneous>,
+    /// First components that are accepted; `None` accepts any.
+    expected: Option<HashSet<Vec<u8>>>,
+    /// Reads what is kept beside mode and time, and sets it.
+    pub(super) collector: Collector,
+    pub(super) applier: Applier,
+    /// What made way and is not reported yet.
+    deleted: Vec<Deleted>,
+    pub(super) durability: Durability,
+    /// Of `--link-dest`.
+    pub(super) bases: Bases,
+    backups: Option<Backups>,
+    resent: Resent,
+}
+
+/// Files of the destination that had several names, of which the first is sent again.
+#[derive(Debug)]
+struct Resent {
+    files: HashSet<(u64, u64)>,
+    is_full: bool,
+    kept: Charge,
+}
+
+impl Resent {
+    /// Most files that are remembered, 16 bytes each. Beyond that, every further name is made anew.
+    const FILES_MAX: usize = 2 << 20;
+
+    fn within(budget: &MemoryBudget) -> Resent {
+        Resent { files: HashSet::new(), is_full: false, kept: budget.charge(Keeps::Resent) }
+    }
+
+    fn add(&mut self, stat: &Stat) {
+        if stat.st_nlink < 2 {
+            return;
+        }
+        let Resent { files, is_full, kept } = self;
+        let file = (stat.st_dev, stat.st_ino);
+        *is_full |= files.len() >= Resent::FILES_MAX || kept.insert(files, file).is_err();
+    }
+
+    fn has(&self, stat: &Stat) -> bool {
+        self.is_full || self.files.contains(&(stat.st_dev, stat.st_ino))
+    }
+}
+
+/// A directory whose rows are coming.
+struct Open {
+    path: Vec<u8>,
+    before: Option<There>,
+    left_out: bool,
+}
+
+impl Target {
+    pub(super) fn new(
+        sink: &Sink,
+        options: Arc<SyncOptions>,
+        sources: Option<&[Vec<u8>]>,
+        privileges: Privileges,
+    ) -> Result<Target, Error> {
+        let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
+        let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
+        let expected = sources.filter(|_| !any_name);
+        let expected =
+            expected.map(|sources| sources.iter().map(|source| name_in_transfer(source)).collect());
+        let extraneous =
+            options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone(), budget));
+        let extraneous = extraneous.transpose()?;
+        let preserve = options.preserve.clone();
+        let modes = if preserve.modes { Modes::Exact } else { Modes::Ordinary { umask: 0 } };
+        let keeping = Keeping { modes, times: preserve.times, overwrite: Overwrite::Replace };
+        Ok(Target {
+            view,
+            options,
+            directories: Vec::new(),
+            extraneous,
+            expected,
+            collector: Collector::new(preserve.clone(), privileges),
+            applier: Applier::new(preserve, keeping, privileges),
+            deleted: Vec::new(),
+            durability: sink.durability(),
+            bases: Bases::of(sink),
+            backups,
+            resent: Resent::within(budget),
+        })
+    }
+
+    /// Whether contents are compared.
+    pub(super) fn reads_contents(&self) -> bool {
+        self.options.rules.compare == Compare::Content
+    }
+
+    /// What made way since the last call.
+    pub(super) fn take_deleted(&mut self) -> Vec<Deleted> {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.forget_reported();
+        }
+        std::mem::take(&mut self.deleted)
+    }
+
+    /// What is to be deleted, once every row was answered.
+    pub(super) fn take_extraneous(&mut self) -> Option<Extraneous> {
+        self.extraneous.take()
+    }
+
+    /// The answer to a row, and what of it is carried out at once. `held` is what the journal says of a file.
+    pub(super) fn answer(&mut self, row: &Row, held: Held) -> Choice {
+        if !self.accepts(row) {
+            return Decision::Failed(format!("'{}' was not asked for", show(&row.path))).into();
+        }
+        match row.kind {
+            RowKind::Directory => self.directory(row),
+            RowKind::DirectoryEnd => self.directory_end(row),
+            RowKind::Failed => {
+                if let Some(extraneous) = &mut self.extraneous {
+                    extraneous.see(&row.path);
+                    extraneous.scan_failed();
+                }
+                Decision::Send.into()
+            }
+            _ => self.entry(row, held),
+        }
+    }
+
+    /// Whether a row may touch anything: those of a hostile sender may name what was not asked for.
+    fn accepts(&self, row: &Row) -> bool {
+        let first = path::split_first(&row.path).0;
+        let named = self.expected.as_ref().is_none_or(|expected| expected.contains(first));
+        let ours = row.path.split(|&byte| byte == b'/').any(is_journal);
+        row.kind == RowKind::Failed || (named && !ours)
+    }
+
+    /// The item to report for a row, if the report wants it.
+    pub(super) fn item(&self, row: &Row, choice: &Choice) -> Option<Item> {
+        choice.changes.is_reported(self.options.report).then(|| item(row, choice.changes))?
+    }
+
+    fn left_out(&self) -> bool {
+        self.directories.last().is_some_and(|open| open.left_out)
+    }
+
+    /// Whether nothing but deletions is carried out.
+    fn is_dry(&self) -> bool {
+        self.options.dry_run || self.options.only_delete
+    }
+
+    fn directory(&mut self, row: &Row) -> Choice {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.see(&row.path);
+        }
+        let outside = self.left_out();
+        let before = if outside { None } else { self.look(&row.path, None) };
+        let (action, _) =
+            self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        let left_out = outside || action == Action::LeaveOut;
+        let is_there = before.as_ref().is_some_and(|there| there.kind == ThereKind::Directory);
+        let mut decision = if left_out || self.is_dry() { Decision::Skip } else { Decision::Send };
+        if decision == Decision::Send && before.is_some() && !is_there {
+            // A directory cannot replace anything: it makes way first.
+            if let Err(errno) = self.unlink(&row.path) {
+                decision = Decision::Failed(sentence("make way for", &row.path, errno));
+            }
+        }
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.enter(&row.path, is_there && !left_out);
+        }
+        self.directories.push(Open { path: row.path.clone(), before, left_out });
+        decision.into()
+    }
+
+    fn directory_end(&mut self, row: &Row) -> Choice {
+        let open = self.directories.pop().filter(|open| open.path == row.path);
+        if let Some(extraneous) = &mut self.extraneous {
+            let before = open.as_ref().and_then(|open| open.before.as_ref());
+            // By itself, a deletion leaves no trace in the times that are compared next.
+            let before = before.filter(|_| self.options.only_delete);
+            extraneous.leave(&row.path, before.map_or(row.meta, |before| before.meta));
+        }
+        let Some(Open { before, left_out: false, .. }) = open else { return Decision::Skip.into() };
+        if self.options.only_delete {
+            return Decision::Skip.into();
+        }
+        let (_, mut changes) =
+            self.options.rules.decide(&wanted(row, &self.applier), before.as_ref(), self.kept());
+        if before.as_ref().is_none_or(|before| before.kind != ThereKind::Directory)
+            && let Some(from_basis) = self.directory_in_basis(row)
+        {
+            changes = from_basis;
+        }
+        if row.path.is_empty() && self.options.leaves_top() {
+            changes = Changes::default();
+        }
+        let decision = if self.is_dry() { Decision::Skip } else { Decision::Send };
+        Choice { decision, changes }
+    }
+
+    fn entry(&mut self, row: &Row, held: Held) -> Choice {
+        if let Some(extraneous) = &mut self.extraneous {
+            extraneous.see(&row.path);
+        }
+        if self.left_out() || self.options.only_delete || !self.keeps(row) {
+            return Decision::Skip.into();
+        }
+        if let RowKind::Hardlink { first } = &row.kind {
+            return self.hard_link(row, first);
+        }
+        let mut there = self.look(&row.path, row.attributes.as_ref());
+        let wanted = wanted(row, &self.applier);
+        if let Some(there) = &mut there
+            && self.options.rules.compares_content(&wanted, there)
+        {
+            there.checksum = self.checksum(&row.path);
+        }
+        let (action, mut changes) = self.options.rules.decide(&wanted, there.as_ref(), self.kept());
+        if action == Action::LeaveOut {
+            return Decision::Skip.into();
+        }
+        if action == Action::SendInPlaceOf
+            && let Err(why) = self.make_way(&row.path)
+        {
+            return Decision::Failed(why).into();
+        }
+        match self.in_basis(row, &wanted, there.as_ref()) {
+            FromBasis::Linked => {
+                let changes = Changes::BASIS.by(Update::Hardlink);
+                return Choice { decision: self.linked(), changes };
+            }
+            FromBasis::Begins(from_basis) => changes = from_basis,
+            FromBasis::No => {}
+        }
+        let decision = match action {
+            _ if self.options.dry_run => Decision::Skip,
+            Action::Keep => match self.set(row, changes) {
+                Ok(()) => self.stays(row),
+                Err(why) => Decision::Failed(why),
+            },
+            Action::Send | Action::SendInPlaceOf | Action::LeaveOut => {
+                self.replace(row);
+                send(row, held)
+            }
+        };
+        match decision {
+            // It says why, and nothing changes.
+            Decision::Failed(_) => decision.into(),
+            _ => Choice { decision, changes },
+        }
+    }
+
+    /// Remembers that a file with several names gives up this one: the others have to follow.
+    fn replace(&mut self, row: &Row) {
+        if !self.options.preserve.hard_links || row.kind != RowKind::File {
+            return;
+        }
+        if let Some(stat) = self.view.as_mut().and_then(|view| view.stat(&row.path).ok()) {
+            self.resent.add(&stat);
+        }
+    }
+
+    /// Whether entries of its kind are kept: others are only listed so that what has their name stays.
+    pub(super) fn keeps(&self, row: &Row) -> bool {
+        match &row.kind {
+            RowKind::Symlink { .. } => self.options.preserve.links == SymbolicLinks::Kept,
+            RowKind::Special { kind, .. } => {
+                self.options.preserve.keeps(*kind) && (!kind.is_device() || self.applier.rights.is_root)
+            }
+            _ => true,
+        }
+    }
+
+    /// One more name of a file: it is made unless it leads there already.
+    fn hard_link(&mut self, row: &Row, first: &[u8]) -> Choice {
+        let Some(view) = &mut self.view else {
+            return Choice { decision: Decision::Skip, changes: Changes::NEW.by(Update::Hardlink) };
+        };
+        let (there, leads_to) = (view.stat(&row.path).ok(), view.stat(first).ok());
+        let same = |one: &Stat, other: &Stat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
+        if let (Some(there), Some(leads_to)) = (&there, &leads_to)
+            && same(there, leads_to)
+            && !self.resent.has(there)
+        {
+            return self.stays(row).into();
+        }
+        let changes = Changes::default().and(Changes::NEW, there.is_none()).by(Update::Hardlink);
+        let decision = match there {
+            _ if self.options.dry_run => Decision::Skip,
+            None if self.options.rules.absent == Absent::LeftOut => return Decision::Skip.into(),
+            Some(_) if self.options.rules.present == Present::Left => return Decision::Skip.into(),
+            Some(stat) if kind(&stat) == FileType::Directory => match self.make_way(&row.path) {
+                Ok(()) => Decision::Send,
+                Err(why) => Decision::Failed(why),
+            },
+            _ => Decision::Send,
+        };
+        Choice { decision, changes }
+    }
+
+    pub(super) fn kept(&self) -> Kept {
+        let preserve = &self.options.preserve;
+        let modes = if preserve.modes { self.applier.rights.mode_bits } else { 0 };
+        Kept { modes, times: preserve.times }
+    }
+
+    /// What stands at a path, compared with what an entry is to have beside mode and time.
+    fn look(&mut self, path: &[u8], wanted: Option<&Attributes>) -> Option<There> {
+        look(self.view.as_mut()?, &self.collector, path, wanted)
+    }
+
+    fn checksum(&mut self, path: &[u8]) -> Option<[u8; 32]> {
+        checksum_in(self.view.as_mut()?, path)
+    }
+
+    /// Sets the metadata of what stays.
+    fn set(&mut self, row: &Row, changes: Changes) -> Result<(), String> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        if changes.update() != Update::None || !changes.is_significant() {
+            return Ok(());
+        }
+        let failed = |errno| sentence("set the mode or time of", &row.path, errno);
+        let file = view.open(&row.path, OFlags::PATH).map_err(failed)?;
+        let held = Handle::Held(file.as_fd());
+        let is_link = matches!(row.kind, RowKind::Symlink { .. });
+        let set = match (&row.attributes, is_link) {
+            (Some(attributes), true) => self.applier.dress_link(held, attributes),
+            (None, true) => Ok(()),
+            (attributes, false) => {
+                let now = match changes.contains(Changes::PERMISSIONS) {
+                    true => ModeNow::Unknown,
+                    false => ModeNow::Stays,
+                };
+                let meta = without_mark(path::split(&row.path).1, row.meta);
+                self.applier.dress_without_time(held, now, meta, attributes.as_ref())
+            }
+        };
+        set.map_err(|unset| sentence(&format!("set {} of", unset.what), &row.path, unset.errno))?;
+        // Without it, a change of the mode alone would set a time that only differs by less than a second.
+        if changes.contains(Changes::TIME) {
+            let place = view.place(&row.path).into_owned();
+            let times = timestamps(row.meta);
+            let set = match place.is_empty() {
+                true => view.hold(&place).and_then(|top| at::set_own_times(&*top, &times)),
+                false => path::split_name(&place)
+                    .map_err(Errno::from)
+                    .and_then(|(parent, name)| at::set_times(&*view.hold(parent)?, name, &times)),
+            };
+            set.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is no directory, or makes it its own backup.
+    fn unlink(&mut self, path: &[u8]) -> Result<(), Errno> {
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let place = view.place(path).into_owned();
+        let (parent, name) = path::split_name(&place)?;
+        let directory = view.hold(parent)?;
+        match &self.backups {
+            Some(backups) if backups.take(path, &directory, name)? => Ok(()),
+            _ => at::unlink(&*directory, name),
+        }
+    }
+
+    /// Removes a directory for something else: with entries only where `--delete` says so.
+    fn make_way(&mut self, path: &[u8]) -> Result<(), String> {
+        let deleted = &mut self.deleted;
+        let emptied = self.extraneous.as_mut().map(|it| it.empty(path, &mut |gone| deleted.push(gone)));
+        let Some(view) = &mut self.view else { return Ok(()) };
+        let place = view.place(path).into_owned();
+        let removed = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+            match (emptied, self.options.dry_run) {
+                (Some(false), _) => Err(Errno::NOTEMPTY),
+                (Some(true), true) => Ok(()),
+                (None, true) => is_empty(&*view.hold(parent)?, name),
+                (_, false) => at::remove_directory(&*view.hold(parent)?, name),
+            }
+        });
+        // The held directory may be the removed one.
+        view.forget();
+        removed.map_err(|errno| match errno {
+            Errno::NOTEMPTY => format!(
+                "cannot make way for '{}': there is a directory with entries that are not to be deleted",
+                show(path)
+            ),
+            errno => sentence("make way for", path, errno),
+        })
+    }
+}
+
+/// `NOTEMPTY` if a directory has entries.
+fn is_empty(parent: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let directory = open_beneath(parent, name.as_bytes(), flags, Mode::empty(), Links::Refuse)?;
+    for entry in fs::Dir::new(directory)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Err(Errno::NOTEMPTY);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn wanted<'a>(row: &'a Row, applier: &Applier) -> Wanted<'a> {
+    let (owner, group) = row.attributes.as_ref().map_or((None, None), |attributes| applier.owner(attributes));
+    let meta = match row.kind {
+        // Where times are not kept, they are compared all the same.
+        RowKind::File => Meta { mtime_s: row.identity.mtime_s, mtime_ns: row.identity.mtime_ns, ..row.meta },
+        _ => row.meta,
+    };
+    Wanted {
+        kind: match &row.kind {
+            RowKind::Directory | RowKind::DirectoryEnd => WantedKind::Directory,
+            RowKind::Symlink { target } => WantedKind::Symlink(target),
+            RowKind::Special { kind, device } => WantedKind::Special(*kind, *device),
+            _ => WantedKind::File,
+        },
+        size: row.identity.size,
+        meta,
+        owner,
+        group,
+        checksum: row.checksum,
+    }
+}
+
+/// Sends an entry, unless an earlier run stored it or a part of it.
+fn send(row: &Row, held: Held) -> Decision {
+    match (&row.kind, held) {
+        (RowKind::File, Held::Partial { len, stack }) if len <= row.identity.size => {
+            Decision::Resume { len, stack, check: false }
+        }
+        _ => Decision::Send,
+    }
+}
+
+/// The item to report for an entry.
+fn item(row: &Row, changes: Changes) -> Option<Item> {
+    let (kind, target) = match &row.kind {
+        RowKind::DirectoryEnd => (ItemKind::Directory, None),
+        RowKind::File => (ItemKind::File, None),
+        RowKind::Hardlink { first } => (ItemKind::File, Some(first.clone())),
+        RowKind::Symlink { target } => (ItemKind::Symlink, Some(target.clone())),
+        RowKind::Special { kind, .. } => (ItemKind::of_special(*kind), None),
+        RowKind::Directory | RowKind::Failed => return None,
+    };
+    Some(Item { path: row.path.clone(), kind, changes, target })
+}

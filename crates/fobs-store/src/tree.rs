@@ -1,0 +1,497 @@
+//! The destination tree: directories, links and files, all opened below one directory.
+
+mod files;
+mod terms;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{self, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use self::terms::veiled;
+use super::at;
+use super::at::open_beneath;
+use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
+use super::backups::Backups;
+use super::beneath::{Links, sentence};
+use super::destination::HOLD_DIRECTORY;
+use super::journal::Journal;
+use super::record::{Device, Meta, SpecialKind};
+use super::temporary::{ModeNow, Modes, Names, TemporaryFile, Thing, place};
+use super::view::View;
+use super::walk::{means_contents, name_in_transfer};
+use fobs_filter::path;
+use fobs_filter::path::show;
+use fobs_model::budget::MemoryBudget;
+use fobs_model::error::{Error, ErrorKind};
+use fobs_model::name::Component;
+use fobs_model::name::ours::{is_journal, suffix_in};
+use fobs_model::options::sync::SyncOptions;
+pub use fobs_model::options::{Overwrite, Sight, Terms};
+
+/// Only the owner may access directories until they are complete.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// Why something was not stored.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// This path failed, the others go on. One sentence.
+    Path(String),
+    /// It is in a directory that failed, which has been reported.
+    Skipped,
+    /// The whole transfer failed.
+    Transfer(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Trouble::Transfer(error)
+    }
+}
+
+pub(super) type Attempt<T> = Result<T, Trouble>;
+
+/// A file under its temporary name.
+pub(super) struct Placing {
+    pub(super) file: TemporaryFile,
+    /// Its path below the tree's top, once it is complete.
+    pub(super) place: Vec<u8>,
+}
+
+/// The destination's tree.
+pub(super) struct Tree {
+    /// The directory that no path may leave.
+    top: Arc<OwnedFd>,
+    naming: Naming,
+    applier: Applier,
+    names: Names,
+    /// First components that are accepted; empty accepts any.
+    expected: Option<HashSet<Vec<u8>>>,
+    /// The directory used last, with its path at the destination.
+    held: Option<(Vec<u8>, Arc<OwnedFd>)>,
+    /// Whether files and directories are fsynced.
+    fsync: bool,
+    /// The directory that was written last and is not fsynced yet.
+    unsynced: Option<Arc<OwnedFd>>,
+    /// The directories that have not ended, each below the one before: at most one per two bytes of path.
+    levels: Vec<Level>,
+    /// What is recorded of it, and the lock.
+    journal: Option<Journal>,
+    /// What is replaced is kept under another name.
+    backups: Option<Backups>,
+    /// Times of directories are left.
+    leaves_directory_times: bool,
+    /// Times of links are left.
+    leaves_link_times: bool,
+    /// Whether the top directory stays as it is.
+    leaves_top: bool,
+    /// What the top directory was given, which the end of the journal changes again.
+    top_meta: Option<Meta>,
+    /// The top directory before the journal was made in it.
+    before: Option<Meta>,
+    /// On which terms it is stored.
+    terms: Terms,
+}
+
+/// How paths in the transfer map to paths at the destination.
+enum Naming {
+    /// Unchanged.
+    Kept,
+    /// The first component, which all have in common, becomes `name`.
+    First { seen: Option<Vec<u8>>, name: Vec<u8> },
+}
+
+struct Level {
+    path: Vec<u8>,
+    state: LevelState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LevelState {
+    Created,
+    Existing,
+    Skipped,
+}
+
+impl Tree {
+    /// A tree below `top`; `name` is the new name of a single source.
+    pub(super) fn new(
+        top: Arc<OwnedFd>,
+        name: Option<Vec<u8>>,
+        applier: Applier,
+        fsync: bool,
+        journal: Option<Journal>,
+    ) -> Tree {
+        let names = journal.as_ref().map_or_else(Names::distinct, |it| Names::Journalled(it.suffix()));
+        Tree {
+            top,
+            naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
+            applier,
+            names,
+            expected: None,
+            held: None,
+            fsync,
+            unsynced: None,
+            levels: Vec::new(),
+            journal,
+            backups: None,
+            leaves_directory_times: false,
+            leaves_link_times: false,
+            leaves_top: false,
+            top_meta: None,
+            before: None,
+            terms: Terms::default(),
+        }
+    }
+
+    /// The same on these terms.
+    pub(super) fn under(self, terms: Terms) -> Tree {
+        Tree { terms, ..self }
+    }
+
+    /// Tells what the top directory was before the journal was made in it.
+    pub(super) fn begin_from(&mut self, before: Option<Meta>) {
+        self.before = before;
+    }
+
+    /// Stores as a sync does.
+    pub(super) fn follow(&mut self, sync: &SyncOptions, budget: &MemoryBudget) {
+        let may_rename = self.terms == Terms::default();
+        let suffix = sync.backup.clone().filter(|_| may_rename);
+        self.backups = suffix.map(|suffix| Backups::new(suffix, budget));
+        if sync.only_delete {
+            self.top_meta = self.before;
+        }
+        self.leaves_directory_times = sync.rules.omit_directory_times;
+        self.leaves_link_times = sync.rules.omit_link_times;
+        self.leaves_top = sync.leaves_top();
+    }
+
+    /// Whether the one source gets a name of its own.
+    pub(super) fn is_one_name(&self) -> bool {
+        matches!(self.naming, Naming::First { .. })
+    }
+
+    /// The backups that are made, if any are.
+    pub(super) fn backups(&self) -> Option<Backups> {
+        self.backups.clone()
+    }
+
+    /// Keeps what is about to be replaced under its backup's name.
+    fn keep_backup(&self, path: &[u8], directory: &OwnedFd, name: Component<'_>) -> Result<(), Errno> {
+        self.backups.as_ref().map_or(Ok(()), |backups| backups.keep(path, directory, name))
+    }
+
+    /// What is recorded of it.
+    pub(super) fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_mut()
+    }
+
+    /// Hands out the journal, for the end.
+    pub(super) fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.take()
+    }
+
+    /// The top directory and the time that it is to have once the journal is gone.
+    pub(super) fn end_of_top(&self) -> Option<(Arc<OwnedFd>, Meta)> {
+        self.top_meta.map(|meta| (Arc::clone(&self.top), meta))
+    }
+
+    /// What another thread may look at.
+    pub(super) fn view(&self) -> View {
+        let name = match &self.naming {
+            Naming::Kept => None,
+            Naming::First { name, .. } => Some(name.clone()),
+        };
+        View::new(Arc::clone(&self.top), name).before(self.before)
+    }
+
+    /// Refuses every name that these sources cannot contain.
+    pub(super) fn expect_sources(&mut self, sources: &[Vec<u8>]) {
+        let any_name = sources.iter().any(|source| means_contents(source));
+        self.expected = (!any_name).then(|| sources.iter().map(|source| name_in_transfer(source)).collect());
+    }
+
+    /// A directory begins.
+    pub(super) fn directory(&mut self, path: &[u8]) -> Attempt<()> {
+        if self.levels.last().is_some_and(|outer| !path::is_inside(path, &outer.path)) {
+            return Err(protocol("a directory begins outside the one that is open").into());
+        }
+        let made = self.check_skipped(path).and_then(|()| self.make_directory(path));
+        let state = *made.as_ref().unwrap_or(&LevelState::Skipped);
+        self.levels.push(Level { path: path.to_vec(), state });
+        made.map(|_| ())
+    }
+
+    fn make_directory(&mut self, path: &[u8]) -> Attempt<LevelState> {
+        let place = self.place(path)?.into_owned();
+        let give_up = |message| Err(Trouble::Path(format!("{message}; what lies in it is left out")));
+        if !place.is_empty() {
+            let made = path::split_name(&place).map_err(Errno::from).and_then(|(parent, name)| {
+                let parent = self.hold(parent)?;
+                self.names_in(&parent)?;
+                at::make_directory(parent, name, Mode::from_raw_mode(DIRECTORY_MODE))
+            });
+            match made {
+                Ok(()) => return Ok(LevelState::Created),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return give_up(veiled(self.terms, "make the directory", path, errno)),
+            }
+        }
+        match self.hold(&place) {
+            Ok(existing) => {
+                if !(self.leaves_top && place.is_empty()) {
+                    self.make_writable(&existing);
+                }
+                Ok(LevelState::Existing)
+            }
+            Err(errno @ Errno::NOTDIR) => {
+                let shown = show(&place);
+                let message = match self.terms.sight {
+                    Sight::Own => veiled(self.terms, "make the directory", path, errno),
+                    Sight::Whole => format!(
+                        "cannot make the directory '{shown}': there is something else of that name; move it away"
+                    ),
+                };
+                match self.naming {
+                    // The destination itself: nothing can be stored.
+                    Naming::First { .. } if !place.contains(&b'/') => {
+                        Err(Error::new(ErrorKind::Destination, message).into())
+                    }
+                    _ => give_up(message),
+                }
+            }
+            Err(errno) => give_up(veiled(self.terms, "enter the directory", path, errno)),
+        }
+    }
+
+    /// With `-p`, makes a directory writable that an earlier copy left read-only; its mode is set at its end.
+    fn make_writable(&self, directory: &OwnedFd) {
+        let Modes::Exact = self.applier.keeping.modes else { return };
+        let Ok(stat) = fs::fstat(directory) else { return };
+        let mode = stat.st_mode & 0o7777;
+        if mode & DIRECTORY_MODE != DIRECTORY_MODE {
+            // If that fails, so do the writes in it, with a reason.
+            let _ = open_self(directory)
+                .and_then(|it| fs::fchmod(it, Mode::from_raw_mode(mode | DIRECTORY_MODE)));
+        }
+    }
+
+    /// Ends the innermost directory.
+    pub(super) fn directory_end(
+        &mut self,
+        path: &[u8],
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let level = self.levels.pop().filter(|level| level.path == path);
+        let Some(level) = level else {
+            return Err(protocol("a directory ends that is not the one open").into());
+        };
+        if self.leaves_top && path.is_empty() {
+            return Ok(());
+        }
+        let mode_now = match (level.state, self.applier.keeping.modes) {
+            (LevelState::Skipped, _) => return Err(Trouble::Skipped),
+            (LevelState::Existing, _) if self.terms.overwrite == Overwrite::Refuse => return Ok(()),
+            (LevelState::Existing, Modes::Ordinary { .. })
+                if !self.applier.keeping.times && attributes.is_none() =>
+            {
+                return Ok(());
+            }
+            (LevelState::Existing, Modes::Ordinary { .. }) => ModeNow::Stays,
+            (LevelState::Existing, Modes::Exact) => ModeNow::Unknown,
+            (LevelState::Created, _) => ModeNow::Is(DIRECTORY_MODE),
+        };
+        let place = self.place(path)?.into_owned();
+        let directory = self
+            .hold(&place)
+            .and_then(|directory| open_self(&directory))
+            .map_err(|errno| Trouble::Path(sentence("set the mode or time of", path, errno)))?;
+        if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
+            self.top_meta = Some(meta);
+        }
+        let set = match self.leaves_directory_times {
+            true => self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes),
+            false => self.applier.dress(open_handle(&directory), mode_now, meta, attributes),
+        };
+        set.map_err(|unset| not_set(&unset, path))
+    }
+
+    /// Makes a symbolic link.
+    pub(super) fn symlink(
+        &mut self,
+        path: &[u8],
+        target: &[u8],
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let meta = if self.leaves_link_times { written_now(meta) } else { meta };
+        self.make(path, "make the symbolic link", &Thing::Symlink(target), meta, attributes)
+    }
+
+    /// Makes a device, fifo or socket. One that only root can make is left out, as rsync does, or reported.
+    pub(super) fn special(
+        &mut self,
+        path: &[u8],
+        kind: SpecialKind,
+        device: Device,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let file_type = match kind {
+            SpecialKind::Fifo => FileType::Fifo,
+            SpecialKind::Socket => FileType::Socket,
+            SpecialKind::CharacterDevice => FileType::CharacterDevice,
+            SpecialKind::BlockDevice => FileType::BlockDevice,
+        };
+        if kind.is_device() && !self.applier.rights.is_root {
+            return match self.applier.preserve.unkept {
+                Unkept::LeftOut => Err(Trouble::Skipped),
+                Unkept::Failed => Err(Trouble::Path(format!(
+                    "cannot make the device '{}': only root can, and through a daemon only for a key that is privileged; ask whoever runs the receiving side",
+                    show(path)
+                ))),
+            };
+        }
+        let number = fs::makedev(device.major, device.minor);
+        self.make(path, "make the special file", &Thing::Special(file_type, number), meta, attributes)
+    }
+
+    /// Gives a file that is there, or was stored before, one more name.
+    pub(super) fn hard_link(&mut self, path: &[u8], target: &[u8]) -> Attempt<()> {
+        self.check_skipped(target)?;
+        let from = self.place_of_file(target)?.into_owned();
+        let found = path::split_name(&from)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| self.hold(parent).map(|parent| (parent, name)));
+        let (parent, name) = found
+            .map_err(|errno| Trouble::Path(veiled(self.terms, "find the first name of", path, errno)))?;
+        // A directory's names are not files; the kernel refuses other links to one by itself.
+        self.make(path, "make the hard link", &Thing::Name(&parent, name), Meta::default(), None)
+    }
+
+    fn make(
+        &mut self,
+        path: &[u8],
+        what: &str,
+        thing: &Thing<'_>,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        self.check_skipped(path)?;
+        let at = self.place_of_file(path)?.into_owned();
+        let made = path::split_name(&at).map_err(Errno::from).and_then(|(parent, name)| {
+            let parent = self.hold(parent)?;
+            self.names_in(&parent)?;
+            self.keep_backup(path, &parent, name)?;
+            place(&mut self.names, &parent, name, thing, meta, attributes, &self.applier)
+        });
+        match made {
+            Ok(set) => {
+                if self.terms.overwrite == Overwrite::Refuse {
+                    self.remember(path, &at);
+                }
+                set.map_err(|unset| not_set(&unset, path))
+            }
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, what, path, errno))),
+        }
+    }
+
+    /// Whether every directory has ended.
+    pub(super) fn is_complete(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Likewise, of a file or link: not under a name that this transfer's own unfinished files have.
+    fn place_of_file<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
+        let place = self.place(path)?;
+        match (&self.names, suffix_in(path::split(&place).1)) {
+            (Names::Journalled(ours), Some(suffix)) if *ours == suffix => Err(named_as_ours(path)),
+            _ => Ok(place),
+        }
+    }
+
+    /// The path at the destination, relative to `top`, of a path in the transfer.
+    fn place<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
+        let (first, rest) = path::split_first(path);
+        if self.expected.as_ref().is_some_and(|expected| !expected.contains(first)) {
+            return Err(protocol(&format!("'{}' was not asked for", show(path))).into());
+        }
+        if path.split(|&byte| byte == b'/').any(is_journal) {
+            return Err(named_as_ours(path));
+        }
+        let Naming::First { seen, name } = &mut self.naming else { return Ok(Cow::Borrowed(path)) };
+        match seen {
+            _ if first.is_empty() => Err(protocol("contents come where one source was announced").into()),
+            Some(seen) if seen != first => {
+                Err(protocol("several sources come where one was announced").into())
+            }
+            _ => {
+                seen.get_or_insert_with(|| first.to_vec());
+                Ok(Cow::Owned([&name[..], rest].concat()))
+            }
+        }
+    }
+
+    /// The directory at `place`, cached or opened now; it must exist. No link is followed, because one of
+    /// this transfer could lead out of the requested tree.
+    fn hold(&mut self, place: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
+        match &self.held {
+            _ if place.is_empty() => Ok(Arc::clone(&self.top)),
+            Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
+            _ => {
+                let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                let directory = Arc::new(directory);
+                self.held = Some((place.to_vec(), Arc::clone(&directory)));
+                Ok(directory)
+            }
+        }
+    }
+
+    fn check_skipped(&self, path: &[u8]) -> Attempt<()> {
+        match self.levels.last() {
+            Some(Level { path: outer, state: LevelState::Skipped }) if path::is_inside(path, outer) => {
+                Err(Trouble::Skipped)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn named_as_ours(path: &[u8]) -> Trouble {
+    let shown = show(path);
+    Trouble::Path(format!(
+        "cannot write '{shown}': fobs gives such names to files of its own; rename it at the source"
+    ))
+}
+
+/// Something of a path that is complete could not be set.
+fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
+    let what = format!("set {} of (its content is complete)", unset.what);
+    Trouble::Path(sentence(&what, path, unset.errno))
+}
+
+/// A directory reopened so that its mode and time can be set.
+pub(super) fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_beneath(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
+}
+
+/// With the time of something written now.
+fn written_now(meta: Meta) -> Meta {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
+    Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
+}
+
+/// The sender violated the protocol.
+pub(super) fn protocol(what: &str) -> Error {
+    Error::new(
+        ErrorKind::Protocol,
+        format!("the sender's records make no sense: {what}; use the same version of fobs on both sides"),
+    )
+}

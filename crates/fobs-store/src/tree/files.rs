@@ -1,0 +1,127 @@
+//! Files of the destination tree: under a temporary name, synced, and under their own.
+
+use super::*;
+use crate::basis::Link;
+use crate::beneath::kind;
+use crate::identity::Identity;
+use crate::own::without_mark;
+
+impl Tree {
+    /// Makes a file under a temporary name.
+    pub(crate) fn create(&mut self, path: &[u8], size: u64) -> Attempt<Placing> {
+        self.check_skipped(path)?;
+        // What is preallocated is no hole.
+        let size = if self.applier.preserve.sparse { 0 } else { size };
+        let place = self.place_of_file(path)?.into_owned();
+        if let Some(journal) = &mut self.journal {
+            journal.release(&place);
+        }
+        path::split_name(&place)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
+            .and_then(|(parent, name)| TemporaryFile::create(&mut self.names, parent, name, size))
+            .map(|file| Placing { file, place })
+            .map_err(|errno| Trouble::Path(veiled(self.terms, "write", path, errno)))
+    }
+
+    /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
+    pub(crate) fn resume(&mut self, path: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Attempt<Placing> {
+        self.check_skipped(path)?;
+        let place = self.place_of_file(path)?.into_owned();
+        let Names::Journalled(suffix) = self.names else {
+            return Err(protocol("a file goes on, and there is no journal").into());
+        };
+        let overwrite = self.terms.overwrite;
+        let resumed = path::split_name(&place)
+            .map_err(Errno::from)
+            .and_then(|(parent, name)| Ok((self.hold(parent)?, name)))
+            .and_then(|(parent, name)| TemporaryFile::resume(&suffix, parent, name, overwrite, is_meant));
+        match resumed {
+            Ok(Some(file)) => Ok(Placing { file, place }),
+            Ok(None) => {
+                let shown = show(path);
+                let message = format!(
+                    "cannot go on with '{shown}': what was stored of it changed during the copy; copy it again"
+                );
+                Err(Trouble::Path(message))
+            }
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, "go on with", path, errno))),
+        }
+    }
+
+    /// Gives an unchanged entry of another directory a name in this tree.
+    pub(crate) fn link_from(&mut self, link: &Link) -> Attempt<()> {
+        let failed = |errno| Trouble::Path(sentence("link from --link-dest", &link.path, errno));
+        let name = link.name.as_component();
+        let stat = at::stat(&link.directory, name).map_err(failed)?;
+        if Identity::of(&stat) != link.identity {
+            let shown = show(&link.path);
+            let message =
+                format!("cannot link '{shown}': it changed in the directory of --link-dest; sync it again");
+            return Err(Trouble::Path(message));
+        }
+        if self.fsync && kind(&stat) == FileType::RegularFile {
+            // Whoever made it may have left it to the kernel.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            open_beneath(&link.directory, name.as_bytes(), flags, Mode::empty(), Links::Refuse)
+                .and_then(fs::fsync)
+                .map_err(failed)?;
+        }
+        let thing = Thing::Name(&link.directory, name);
+        self.make(&link.path, "link from --link-dest", &thing, Meta::default(), None)
+    }
+
+    /// Removes a file that failed.
+    pub(crate) fn discard(&mut self, placing: Placing) {
+        if let Some(journal) = &mut self.journal {
+            journal.release(&placing.place);
+        }
+    }
+
+    /// Fsyncs a file, and the directory written before if it is another one.
+    pub(crate) fn sync_file(&mut self, placing: &Placing, path: &[u8]) -> Attempt<()> {
+        self.names_in(placing.file.directory())
+            .and_then(|()| placing.file.sync())
+            .map_err(|errno| Trouble::Path(sentence("have the device keep", path, errno)))
+    }
+
+    /// Records that `directory` is written; fsyncs the one written before if it is another one.
+    pub(super) fn names_in(&mut self, directory: &Arc<OwnedFd>) -> Result<(), Errno> {
+        if !self.fsync || self.unsynced.as_ref().is_some_and(|last| Arc::ptr_eq(last, directory)) {
+            return Ok(());
+        }
+        let synced = self.sync_names();
+        self.unsynced = Some(Arc::clone(directory));
+        synced
+    }
+
+    /// Fsyncs the directory that was written last.
+    pub(crate) fn sync_names(&mut self) -> Result<(), Errno> {
+        self.unsynced.take().map_or(Ok(()), |directory| fs::fsync(open_self(&directory)?))
+    }
+
+    /// Renames a complete file of `len` bytes to its name.
+    pub(crate) fn commit(
+        &self,
+        placing: &mut Placing,
+        path: &[u8],
+        len: u64,
+        meta: Meta,
+        attributes: Option<&Attributes>,
+    ) -> Attempt<()> {
+        let (_, name) = path::split_name(&placing.place)
+            .map_err(|bad| Trouble::Path(sentence("write", path, bad.into())))?;
+        self.keep_backup(path, placing.file.directory(), name)
+            .map_err(|errno| Trouble::Path(sentence("keep a backup of", path, errno)))?;
+        let meta = without_mark(name.as_bytes(), meta);
+        match placing.file.commit(name, len, meta, attributes, &self.applier) {
+            Ok(set) => set.map_err(|unset| not_set(&unset, path)),
+            Err(errno) => Err(Trouble::Path(veiled(self.terms, "write", path, errno))),
+        }
+    }
+
+    /// Whether files and directories are fsynced.
+    pub(crate) fn syncs(&self) -> bool {
+        self.fsync
+    }
+}

@@ -1,0 +1,46 @@
+//! What follows from the terms of storing: what is remembered as the transfer's own, and what its sender is
+//! told.
+
+use super::*;
+
+impl Tree {
+    /// Has the journal know what was made: a later run of the transfer does not take it for another's.
+    pub(super) fn remember(&mut self, path: &[u8], at: &[u8]) {
+        let Ok((parent, name)) = path::split_name(at) else { return };
+        let made = self.hold(parent).and_then(|parent| at::stat(&parent, name));
+        if let (Ok(stat), Some(journal)) = (made, &mut self.journal) {
+            journal.made(path, &stat);
+        }
+    }
+
+    /// Whether an earlier run of the same transfer stored what has this path.
+    pub(crate) fn has_stored(&mut self, path: &[u8]) -> bool {
+        let view = self.view();
+        self.journal().and_then(|journal| journal.history(view)).is_some_and(|mut past| past.has_stored(path))
+    }
+}
+
+/// Why a path could not be stored. Where the sender may not look, nothing is said of what is in the way.
+pub(super) fn veiled(terms: Terms, what: &str, path: &[u8], errno: Errno) -> String {
+    let shown = show(path);
+    match (terms.overwrite, terms.sight, errno) {
+        (Overwrite::Refuse, _, Errno::EXIST | Errno::ISDIR | Errno::NOTEMPTY) => format!(
+            "cannot store '{shown}': its name was taken before, and this key replaces nothing; give it a new name"
+        ),
+        (
+            _,
+            Sight::Own,
+            Errno::EXIST
+            | Errno::ISDIR
+            | Errno::NOTEMPTY
+            | Errno::NOTDIR
+            | Errno::NOENT
+            | Errno::LOOP
+            | Errno::XDEV,
+        ) => format!(
+            "cannot store '{shown}': something else has its name or that of its directory, which is not for this \
+             key to know; give it a new name, or ask whoever runs the server"
+        ),
+        _ => sentence(what, path, errno),
+    }
+}

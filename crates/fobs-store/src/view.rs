@@ -1,0 +1,99 @@
+//! Looking at what stands at the destination, beside the thread that writes there.
+
+use std::borrow::Cow;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, Stat, fstat};
+use rustix::io::Errno;
+
+use super::at;
+use super::at::open_beneath;
+use super::beneath::{Links, meta};
+use super::destination::HOLD_DIRECTORY;
+use super::record::Meta;
+use fobs_filter::path;
+
+/// The destination's tree, by paths within the transfer. No link in it is followed.
+#[derive(Debug, Clone)]
+pub struct View {
+    top: Arc<OwnedFd>,
+    /// The name that the single source gets.
+    name: Option<Vec<u8>>,
+    /// The directory used last, with its path at the destination.
+    held: Option<(Vec<u8>, Arc<OwnedFd>)>,
+    /// The top directory before this transfer.
+    before: Option<Meta>,
+}
+
+impl View {
+    pub(super) fn new(top: Arc<OwnedFd>, name: Option<Vec<u8>>) -> View {
+        View { top, name, held: None, before: None }
+    }
+
+    /// The top directory as it was before the journal was made in it.
+    pub(super) fn before(mut self, before: Option<Meta>) -> View {
+        self.before = before;
+        self
+    }
+
+    /// The directory that it does not leave.
+    pub(super) fn top(&self) -> &OwnedFd {
+        &self.top
+    }
+
+    /// Mode and time of what stands at a path, as they were before this transfer.
+    pub(super) fn meta_before(&self, path: &[u8], stat: &Stat) -> Meta {
+        let is_top = self.place(path).is_empty();
+        self.before.filter(|_| is_top).unwrap_or_else(|| meta(stat))
+    }
+
+    /// Where a path within the transfer is at the destination, relative to its top directory.
+    pub(super) fn place<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.name {
+            Some(name) => Cow::Owned([name, path::split_first(path).1].concat()),
+            None => Cow::Borrowed(path),
+        }
+    }
+
+    /// The status of what stands at a path within the transfer.
+    pub(super) fn stat(&mut self, path: &[u8]) -> Result<Stat, Errno> {
+        let place = self.place(path);
+        self.stat_at(&place)
+    }
+
+    /// The status of what stands at a path below the destination's top directory.
+    pub(super) fn stat_at(&mut self, place: &[u8]) -> Result<Stat, Errno> {
+        if place.is_empty() {
+            return fstat(&self.top);
+        }
+        let (parent, name) = path::split_name(place)?;
+        at::stat(self.hold(parent)?, name)
+    }
+
+    /// Opens what stands at a path within the transfer.
+    pub(super) fn open(&mut self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let place = self.place(path);
+        let (parent, name) = path::split(&place);
+        open_beneath(&*self.hold(parent)?, name, flags | OFlags::NOFOLLOW, Mode::empty(), Links::Refuse)
+    }
+
+    /// Forgets the directory used last, which may be gone.
+    pub(super) fn forget(&mut self) {
+        self.held = None;
+    }
+
+    /// The directory at `place`: the one used last, or opened now.
+    pub(super) fn hold(&mut self, place: &[u8]) -> Result<Arc<OwnedFd>, Errno> {
+        match &self.held {
+            _ if place.is_empty() => Ok(Arc::clone(&self.top)),
+            Some((held, directory)) if held == place => Ok(Arc::clone(directory)),
+            _ => {
+                let directory = open_beneath(&self.top, place, HOLD_DIRECTORY, Mode::empty(), Links::Refuse)?;
+                let directory = Arc::new(directory);
+                self.held = Some((place.to_vec(), Arc::clone(&directory)));
+                Ok(directory)
+            }
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! The walk over the sources: one entry at a time, with at most two directories and one file open, and only
+//! the names of directories still to be entered in memory.
+
+mod entry;
+mod named;
+mod passed_over;
+mod search;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{self, Dir, DirEntry, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::at;
+use super::at::open_beneath;
+use super::attributes::{Collector, FileSystems, HardLinks, SymbolicLinks, Unkept, open_handle};
+use super::beneath::{Base, Links, kind, sentence};
+use super::open_file::Stamp;
+use super::own::is_own;
+use super::record::{Device, Meta};
+use super::select::Selection;
+use entry::{failed, found, no_attributes, not_regular, read_link, special_kind};
+use fobs_filter::NameKind;
+use fobs_filter::path;
+use fobs_filter::path::{PATH_LEN_MAX, show};
+use fobs_model::budget::{Charge, Keeps, MemoryBudget};
+use fobs_model::error::Error;
+use fobs_model::event::FileError;
+use fobs_model::name::Component;
+use named::{NamedKind, in_parent, name_for_messages};
+
+pub(super) use entry::{Entry, Kept, MaybeOrigin, Origin, Unopened, opened};
+pub(super) use named::{Named, NamedLinks, Unusable, name_in_transfer};
+pub use named::{means_contents, same_name, shape_of};
+pub(super) use passed_over::PassedOver;
+use search::Search;
+
+/// When the walk opens files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    AtOnce,
+    Later,
+}
+
+/// Whether entries say where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origins {
+    Kept,
+    Dropped,
+}
+
+impl Origins {
+    fn of(self, stat: &fs::Stat, place: Option<&Unopened>) -> MaybeOrigin {
+        let place = place.filter(|_| self == Origins::Kept)?;
+        Some(Box::new(Origin { stamp: Stamp::of(stat), place: place.clone() }))
+    }
+}
+
+/// Flags for reading a file: do not wait for the writer of a fifo, do not acquire a terminal.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+/// Likewise below a source directory, where no link is followed.
+const READ_ONE: OFlags = READ.union(OFlags::NOFOLLOW);
+/// What an allocation takes beside its bytes.
+const ALLOCATION: usize = 16;
+/// Flags for reading a directory.
+const READ_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// The walk.
+pub(super) struct Walk {
+    base: Arc<Base>,
+    opening: Opening,
+    collector: Arc<Collector>,
+    links: HardLinks,
+    /// What is ours, and so no part of the sources.
+    passed_over: PassedOver,
+    /// An entry that comes next.
+    queued: Option<Entry>,
+    /// Of a sync: which entries are listed.
+    selection: Option<Selection>,
+    /// Whether entries say where they are, so that they can be removed.
+    origins: Origins,
+    /// Failures that come next.
+    failures: VecDeque<FileError>,
+    /// Why the walk has ended early: what it said since does not count.
+    broken: Option<Error>,
+    budget: MemoryBudget,
+    /// The file system of the source directory.
+    file_system: u64,
+    /// The remaining sources, next first.
+    named: std::vec::IntoIter<Named>,
+    /// The source directory, while it is walked.
+    root: Option<Arc<OwnedFd>>,
+    /// Length of the prefix of [`Level::path`] before the path below `root`.
+    prefix_len: usize,
+    /// From the source directory down to the current one.
+    levels: Vec<Level>,
+}
+
+struct Level {
+    path: Vec<u8>,
+    meta: Meta,
+    attributes: Result<Kept, Errno>,
+    /// Open while its entries are read; closed before a subdirectory is entered.
+    reading: Option<Dir>,
+    /// Names of the subdirectories found.
+    subdirectories: Vec<Vec<u8>>,
+    kept: Charge,
+}
+
+impl Walk {
+    pub(super) fn new(
+        base: Base,
+        named: Vec<Named>,
+        collector: Arc<Collector>,
+        budget: &MemoryBudget,
+    ) -> Walk {
+        Walk {
+            base: Arc::new(base),
+            opening: Opening::AtOnce,
+            collector,
+            links: HardLinks::within(budget),
+            passed_over: PassedOver::default(),
+            queued: None,
+            selection: None,
+            origins: Origins::Dropped,
+            failures: VecDeque::new(),
+            broken: None,
+            budget: budget.clone(),
+            file_system: 0,
+            named: named.into_iter(),
+            root: None,
+            prefix_len: 0,
+            levels: Vec::new(),
+        }
+    }
+
+    /// From now on lists only what is selected.
+    pub(super) fn select(&mut self, selection: Selection) {
+        self.selection = Some(selection);
+    }
+
+    /// Has the walk begin with failures of sources.
+    pub(super) fn begin_with(&mut self, failures: impl IntoIterator<Item = FileError>) {
+        self.failures.extend(failures);
+    }
+
+    /// From now on files are found and not opened.
+    pub(super) fn postpone_opening(&mut self) {
+        self.opening = Opening::Later;
+    }
+
+    /// From now on entries say where they are.
+    pub(super) fn keep_origins(&mut self) {
+        self.origins = Origins::Kept;
+    }
+
+    /// What it leaves out, also while it goes on.
+    pub(super) fn passed_over(&self) -> PassedOver {
+        self.passed_over.clone()
+    }
+
+    /// Why the walk has ended early, once.
+    pub(super) fn take_broken(&mut self) -> Option<Error> {
+        self.broken.take()
+    }
+
+    /// What reads the attributes.
+    pub(super) fn collector(&self) -> &Collector {
+        &self.collector
+    }
+
+    /// Whether the walk is at its end.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let is_walked = self.levels.is_empty() && self.named.len() == 0;
+        is_walked && self.queued.is_none() && self.failures.is_empty()
+    }
+
+    /// The next source: a file, or a directory to walk.
+    fn next_named(&mut self, named: Named) -> Entry {
+        let Named { path, name, kind } = named;
+        let failed = |errno| {
+            let message = sentence("read", &path, errno);
+            Entry::Failed(FileError { path: name_for_messages(&path), message })
+        };
+        if kind == NamedKind::Link {
+            return self.named_link(&path, name).unwrap_or_else(failed);
+        }
+        if kind == NamedKind::File {
+            let found_file = |file: OwnedFd| Ok((fs::fstat(&file)?, file));
+            let (stat, file) = match self.base.open(&path, READ).and_then(found_file) {
+                Ok(found) => found,
+                Err(errno) => return failed(errno),
+            };
+            let place = Unopened::Named(self.base.clone(), path);
+            let origin = self.origins.of(&stat, Some(&place));
+            if let Some(first) = self.search().first_name(&stat, &name) {
+                return Entry::Hardlink { path: name, first, origin };
+            }
+            let entry = match self.opening {
+                Opening::AtOnce => opened(name, file, &self.collector),
+                Opening::Later => {
+                    let kept = self.collector.attributes(open_handle(&file), &stat);
+                    found(name, &stat, kept, place, origin, &self.collector)
+                }
+            };
+            self.search().forget_failed(&entry, &stat);
+            return entry;
+        }
+        match self.base.open(&path, READ_DIRECTORY) {
+            Ok(root) => {
+                self.prefix_len = if name.is_empty() { 0 } else { name.len() + 1 };
+                self.root = Some(Arc::new(root));
+                self.enter(name)
+            }
+            Err(errno) => failed(errno),
+        }
+    }
+
+    /// A symbolic link that is a source itself.
+    fn named_link(&mut self, path: &[u8], name: Vec<u8>) -> Result<Entry, Errno> {
+        let (directory, link) = in_parent(&self.base, path)?;
+        let place = Unopened::Named(self.base.clone(), path.to_vec());
+        Ok(look(directory.as_fd(), link.as_bytes(), name, FileType::Symlink, Some(&place), &self.search()))
+    }
+
+    /// Opens a directory and begins to read it.
+    fn enter(&mut self, path: Vec<u8>) -> Entry {
+        let Some(root) = &self.root else {
+            return failed(&path, "read", Errno::BADF);
+        };
+        let below = path.get(self.prefix_len..).unwrap_or_default();
+        let opened =
+            open_beneath(root, below, READ_DIRECTORY, Mode::empty(), Links::Refuse).and_then(|directory| {
+                let stat = fs::fstat(&directory)?;
+                let attributes = self.collector.attributes(open_handle(&directory), &stat);
+                Ok((stat, attributes, Dir::new(directory)?))
+            });
+        match opened {
+            Ok((stat, attributes, directory)) => {
+                if self.levels.is_empty() {
+                    self.file_system = stat.st_dev;
+                }
+                let all = self.collector.preserve.file_systems == FileSystems::All;
+                let is_selected = self.selection.as_mut().is_none_or(|selection| {
+                    if let Ok(descriptor) = directory.fd() {
+                        let why = selection.enter(&path, descriptor);
+                        let failure = |message| FileError { path: path.clone(), message };
+                        self.failures.extend(why.into_iter().map(failure));
+                    }
+                    selection.enters(&path)
+                });
+                let is_entered = is_selected && (all || stat.st_dev == self.file_system);
+                self.levels.push(Level {
+                    path: path.clone(),
+                    meta: self.collector.meta(&stat),
+                    attributes,
+                    reading: is_entered.then_some(directory),
+                    subdirectories: Vec::new(),
+                    kept: self.budget.charge(Keeps::Subdirectories),
+                });
+                Entry::Directory { path }
+            }
+            Err(errno) => failed(&path, "read", errno),
+        }
+    }
+
+    /// Ends the innermost directory.
+    fn leave(&mut self, level: Level) -> Entry {
+        let Level { path, meta, attributes, .. } = level;
+        match attributes {
+            Ok(attributes) => Entry::DirectoryEnd { path, meta, attributes },
+            Err(errno) => {
+                let failure = no_attributes(&path, errno);
+                self.queued = Some(Entry::DirectoryEnd { path, meta, attributes: None });
+                failure
+            }
+        }
+    }
+
+    fn search(&mut self) -> Search<'_> {
+        Search {
+            collector: &self.collector,
+            links: &mut self.links,
+            passed_over: &self.passed_over,
+            queued: &mut self.queued,
+            lists_all: self.selection.is_some(),
+            origins: self.origins,
+        }
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        if let Some(entry) = self.queued.take() {
+            return Some(entry);
+        }
+        if let Some(failure) = self.failures.pop_front() {
+            return Some(Entry::Failed(failure));
+        }
+        let later = match (self.opening, &self.root) {
+            (Opening::Later, Some(root)) => Some(Unopened::Below(root.clone(), self.prefix_len)),
+            _ => None,
+        };
+        while let Some(level) = self.levels.last_mut() {
+            match level.reading.as_mut().map(Dir::read) {
+                Some(Some(Ok(entry))) => {
+                    let mut search = Search {
+                        collector: &self.collector,
+                        links: &mut self.links,
+                        passed_over: &self.passed_over,
+                        queued: &mut self.queued,
+                        lists_all: self.selection.is_some(),
+                        origins: self.origins,
+                    };
+                    let selection = self.selection.as_mut();
+                    let child = level.child(&entry, later.as_ref(), &mut search, selection);
+                    self.broken = self.selection.as_ref().and_then(Selection::failure);
+                    if child.is_some() || self.broken.is_some() {
+                        return child;
+                    }
+                }
+                Some(Some(Err(errno))) => {
+                    level.reading = None;
+                    return Some(failed(&level.path, "read all of", errno));
+                }
+                Some(None) => level.reading = None,
+                None => {
+                    if let Some(name) = level.subdirectories.pop() {
+                        let path = path::join(&level.path, &name);
+                        return Some(self.enter(path));
+                    }
+                    let level = self.levels.pop()?;
+                    if let Some(selection) = &mut self.selection {
+                        selection.leave();
+                    }
+                    return Some(self.leave(level));
+                }
+            }
+        }
+        self.root = None;
+        while let Some(named) = self.named.next() {
+            let kind = match named.kind {
+                NamedKind::Directory => NameKind::Directory,
+                NamedKind::File | NamedKind::Link => NameKind::Other,
+            };
+            let selection = self.selection.as_mut().filter(|_| !named.name.is_empty());
+            if selection.is_none_or(|selection| selection.takes(&named.name, kind)) {
+                return Some(self.next_named(named));
+            }
+        }
+        let missing = self.selection.as_mut().and_then(Selection::pop_missing)?;
+        Some(failed(&missing, "read", Errno::NOENT))
+    }
+}
+
+impl Level {
+    /// Keeps the name of a subdirectory until it is entered. Where there is no room for it, nothing more of
+    /// this directory is listed.
+    fn keep(&mut self, name: &[u8]) -> Option<Entry> {
+        let kept = self.kept.grow(name.len() + ALLOCATION);
+        let kept = kept.and_then(|()| self.kept.push(&mut self.subdirectories, name.to_vec()));
+        let message = format!("cannot read all of '{}': {}", show(&self.path), kept.err()?);
+        self.reading = None;
+        Some(Entry::Failed(FileError { path: self.path.clone(), message }))
+    }
+
+    /// The entry for a name in the current directory; none for a subdirectory, which is entered later, and
+    /// for a file under a temporary name of a copy. With `later` a file is not opened.
+    fn child(
+        &mut self,
+        entry: &DirEntry,
+        later: Option<&Unopened>,
+        search: &mut Search<'_>,
+        selection: Option<&mut Selection>,
+    ) -> Option<Entry> {
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            return None;
+        }
+        let path = path::join(&self.path, name);
+        if path.len() > PATH_LEN_MAX {
+            let message =
+                format!("cannot read '{}': its path is longer than {PATH_LEN_MAX} bytes", show(&path));
+            return Some(Entry::Failed(FileError { path: self.path.clone(), message }));
+        }
+        let directory = self.reading.as_ref()?.fd().ok()?;
+        let stat = || at::stat(directory, Component::new(name)?);
+        let file_type = match entry.file_type() {
+            // Some file systems do not report the type.
+            FileType::Unknown => match stat() {
+                Ok(stat) => kind(&stat),
+                Err(errno) => return Some(failed(&path, "read", errno)),
+            },
+            file_type => file_type,
+        };
+        let name_kind = match file_type {
+            FileType::Directory => NameKind::Directory,
+            _ => NameKind::Other,
+        };
+        if selection.is_some_and(|selection| !selection.takes(&path, name_kind)) {
+            return None;
+        }
+        let preserve = &search.collector.preserve;
+        match file_type {
+            FileType::Directory => {
+                return self.keep(name);
+            }
+            // What an interrupted copy left, or one that runs has not completed.
+            FileType::RegularFile if is_own(directory, name) => {
+                search.passed_over.add(&path);
+                return None;
+            }
+            FileType::Symlink if preserve.links == SymbolicLinks::LeftOut && !search.lists_all => {
+                return None;
+            }
+            FileType::RegularFile | FileType::Symlink => {}
+            file_type
+                if special_kind(file_type).is_some_and(|kind| search.lists_all || preserve.keeps(kind)) => {}
+            _ if preserve.unkept == Unkept::LeftOut => return None,
+            _ => return Some(Entry::Failed(FileError { message: not_regular(&path), path })),
+        }
+        if !preserve.hard_links {
+            return Some(look(directory, name, path, file_type, later, search));
+        }
+        let stat = match stat() {
+            Ok(stat) => stat,
+            Err(errno) => return Some(failed(&path, "read", errno)),
+        };
+        if let Some(first) = search.first_name(&stat, &path) {
+            let origin = search.origins.of(&stat, later);
+            return Some(Entry::Hardlink { path, first, origin });
+        }
+        let entry = look(directory, name, path, file_type, later, search);
+        search.forget_failed(&entry, &stat);
+        Some(entry)
+    }
+}
+
+/// The entry of a name that is no directory. With `later` a file is not opened.
+fn look(
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    path: Vec<u8>,
+    file_type: FileType,
+    later: Option<&Unopened>,
+    search: &Search<'_>,
+) -> Entry {
+    let collector = search.collector;
+    if let (FileType::RegularFile, None) = (file_type, later) {
+        return match open_beneath(directory, name, READ_ONE, Mode::empty(), Links::Refuse) {
+            Ok(file) => opened(path, file, collector),
+            Err(errno) => failed(&path, "read", errno),
+        };
+    }
+    let stat = match Component::new(name).map_err(Errno::from).and_then(|name| at::stat(directory, name)) {
+        Ok(stat) => stat,
+        Err(errno) => return failed(&path, "read", errno),
+    };
+    let kept = collector.attributes_at(directory, name, &stat);
+    let origin = search.origins.of(&stat, later);
+    if let (FileType::RegularFile, Some(later)) = (file_type, later) {
+        return found(path, &stat, kept, later.clone(), origin, collector);
+    }
+    let (meta, attributes) = match kept {
+        Ok(attributes) => (collector.meta(&stat), attributes),
+        Err(errno) => return no_attributes(&path, errno),
+    };
+    match (kind(&stat), special_kind(kind(&stat))) {
+        (FileType::Symlink, _) => match read_link(directory, name) {
+            Ok(target) => Entry::Symlink { path, target, meta, attributes, origin },
+            Err(errno) => failed(&path, "read", errno),
+        },
+        (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
+            let device = match kind.is_device() {
+                true => Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
+                false => Device::default(),
+            };
+            Entry::Special { path, kind, device, meta, attributes, origin }
+        }
+        // It was replaced since its name was read.
+        _ => Entry::Failed(FileError { message: not_regular(&path), path }),
+    }
+}

@@ -1,0 +1,236 @@
+//! What a walk finds, and how it is opened.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{self, FileType, Mode};
+use rustix::io::Errno;
+
+use super::{READ, READ_ONE};
+use crate::at;
+use crate::at::open_beneath;
+use crate::attributes::{Attributes, Collector, open_handle};
+use crate::beneath::{Base, Links, kind, sentence};
+use crate::identity::Identity;
+use crate::open_file::{Input, Stamp};
+use crate::record::{Device, Meta, SpecialKind};
+use fobs_filter::path::{PATH_LEN_MAX, show};
+use fobs_model::event::FileError;
+use fobs_model::name::Component;
+
+/// An entry of the walk. Paths are within the transfer.
+pub(crate) enum Entry {
+    Directory {
+        path: Vec<u8>,
+    },
+    DirectoryEnd {
+        path: Vec<u8>,
+        meta: Meta,
+        attributes: Kept,
+    },
+    Symlink {
+        path: Vec<u8>,
+        target: Vec<u8>,
+        meta: Meta,
+        attributes: Kept,
+        origin: MaybeOrigin,
+    },
+    File {
+        path: Vec<u8>,
+        meta: Meta,
+        attributes: Kept,
+        size: u64,
+        input: Input,
+    },
+    /// A file that a walk with [`Walk::postpone_opening`] left closed.
+    Found {
+        path: Vec<u8>,
+        meta: Meta,
+        attributes: Kept,
+        identity: Identity,
+        unopened: Unopened,
+        origin: MaybeOrigin,
+    },
+    Special {
+        path: Vec<u8>,
+        kind: SpecialKind,
+        device: Device,
+        meta: Meta,
+        attributes: Kept,
+        origin: MaybeOrigin,
+    },
+    /// One more name of the entry that has the path `first`.
+    Hardlink {
+        path: Vec<u8>,
+        first: Vec<u8>,
+        origin: MaybeOrigin,
+    },
+    Failed(FileError),
+}
+
+impl Entry {
+    /// What is kept of it beside mode and time.
+    pub(crate) fn attributes(&self) -> Option<&Attributes> {
+        match self {
+            Entry::DirectoryEnd { attributes, .. }
+            | Entry::Symlink { attributes, .. }
+            | Entry::File { attributes, .. }
+            | Entry::Found { attributes, .. }
+            | Entry::Special { attributes, .. } => attributes.as_deref(),
+            Entry::Directory { .. } | Entry::Hardlink { .. } | Entry::Failed(_) => None,
+        }
+    }
+
+    /// Its path within the transfer.
+    pub(crate) fn path(&self) -> &[u8] {
+        match self {
+            Entry::Directory { path }
+            | Entry::DirectoryEnd { path, .. }
+            | Entry::Symlink { path, .. }
+            | Entry::File { path, .. }
+            | Entry::Found { path, .. }
+            | Entry::Special { path, .. }
+            | Entry::Hardlink { path, .. } => path,
+            Entry::Failed(failure) => &failure.path,
+        }
+    }
+
+    /// Where it is, if the walk keeps that; of anything but directories and open files.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Entry::Symlink { origin, .. }
+            | Entry::Found { origin, .. }
+            | Entry::Special { origin, .. }
+            | Entry::Hardlink { origin, .. } => origin.as_deref(),
+            Entry::Directory { .. } | Entry::DirectoryEnd { .. } | Entry::File { .. } | Entry::Failed(_) => {
+                None
+            }
+        }
+    }
+}
+
+/// Where an entry is, and what it was when it was listed: what its removal needs.
+#[derive(Clone)]
+pub(crate) struct Origin {
+    pub(crate) stamp: Stamp,
+    pub(crate) place: Unopened,
+}
+
+/// Kept only where sources are removed.
+pub(crate) type MaybeOrigin = Option<Box<Origin>>;
+
+/// What the transfer keeps of an entry beside mode and time.
+pub(crate) type Kept = Option<Box<Attributes>>;
+
+/// How a file that was found is opened later.
+#[derive(Clone)]
+pub(crate) enum Unopened {
+    /// A source by itself, and its path in the request.
+    Named(Arc<Base>, Vec<u8>),
+    /// Below a source directory: what is left of the path in the transfer after this many bytes.
+    Below(Arc<OwnedFd>, usize),
+}
+
+impl Unopened {
+    /// Whether both are of the same source.
+    pub(crate) fn is_same(&self, other: &Unopened) -> bool {
+        match (self, other) {
+            (Unopened::Below(one, _), Unopened::Below(other, _)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Opens the file; `path` is its path within the transfer. The entry is a `File` or `Failed`.
+    pub(crate) fn open(&self, path: Vec<u8>, collector: &Collector) -> Entry {
+        let file = match self {
+            Unopened::Named(base, named) => base.open(named, READ),
+            Unopened::Below(root, prefix_len) => {
+                let below = path.get(*prefix_len..).unwrap_or_default();
+                open_beneath(root, below, READ_ONE, Mode::empty(), Links::Refuse)
+            }
+        };
+        match file {
+            Ok(file) => opened(path, file, collector),
+            Err(errno) => failed(&path, "read", errno),
+        }
+    }
+}
+
+pub(super) fn not_regular(path: &[u8]) -> String {
+    format!("'{}' is not a regular file, directory or symbolic link and is left out", show(path))
+}
+
+pub(super) fn special_kind(file_type: FileType) -> Option<SpecialKind> {
+    match file_type {
+        FileType::Fifo => Some(SpecialKind::Fifo),
+        FileType::Socket => Some(SpecialKind::Socket),
+        FileType::CharacterDevice => Some(SpecialKind::CharacterDevice),
+        FileType::BlockDevice => Some(SpecialKind::BlockDevice),
+        _ => None,
+    }
+}
+
+pub(super) fn read_link(directory: BorrowedFd<'_>, name: &[u8]) -> Result<Vec<u8>, Errno> {
+    let target = at::read_link(directory, Component::new(name)?)?;
+    match target.len() {
+        1..=PATH_LEN_MAX => Ok(target),
+        _ => Err(Errno::NAMETOOLONG),
+    }
+}
+
+/// The entry of a file that is left closed.
+pub(super) fn found(
+    path: Vec<u8>,
+    stat: &fs::Stat,
+    kept: Result<Kept, Errno>,
+    unopened: Unopened,
+    origin: MaybeOrigin,
+    collector: &Collector,
+) -> Entry {
+    match (kind(stat), kept) {
+        (FileType::RegularFile, Ok(attributes)) => {
+            let (meta, identity) = (collector.meta(stat), Identity::of(stat));
+            Entry::Found { path, meta, attributes, identity, unopened, origin }
+        }
+        (FileType::RegularFile, Err(errno)) => no_attributes(&path, errno),
+        // It may have been replaced since it was checked.
+        _ => Entry::Failed(FileError { message: not_regular(&path), path }),
+    }
+}
+
+/// The entry of a newly opened file.
+pub(crate) fn opened(path: Vec<u8>, file: OwnedFd, collector: &Collector) -> Entry {
+    let stat = match fs::fstat(&file) {
+        // It may have been replaced since it was checked.
+        Ok(stat) if kind(&stat) != FileType::RegularFile => {
+            return Entry::Failed(FileError { message: not_regular(&path), path });
+        }
+        Ok(stat) => stat,
+        Err(errno) => return failed(&path, "read", errno),
+    };
+    match collector.attributes(open_handle(&file), &stat) {
+        Ok(attributes) => {
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            let (meta, input) = (collector.meta(&stat), Input::File(file, Stamp::of(&stat)));
+            Entry::File { path, meta, attributes, size, input }
+        }
+        Err(errno) => no_attributes(&path, errno),
+    }
+}
+
+pub(super) fn no_attributes(path: &[u8], errno: Errno) -> Entry {
+    match errno {
+        Errno::TOOBIG => {
+            let message = format!(
+                "cannot copy '{}': its extended attributes are longer than 192 KiB; copy it without them",
+                show(path)
+            );
+            Entry::Failed(FileError { path: path.to_vec(), message })
+        }
+        _ => failed(path, "read the attributes of", errno),
+    }
+}
+
+pub(super) fn failed(path: &[u8], what: &str, errno: Errno) -> Entry {
+    Entry::Failed(FileError { path: path.to_vec(), message: sentence(what, path, errno) })
+}

@@ -1,0 +1,162 @@
+//! The sources as a request names them.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{self, FileType, OFlags};
+use rustix::io::Errno;
+
+use super::entry::not_regular;
+use super::{READ, READ_DIRECTORY};
+use crate::at;
+use crate::beneath::{Base, kind, sentence};
+use crate::destination::HOLD_DIRECTORY;
+use fobs_filter::path;
+use fobs_filter::path::show;
+use fobs_model::event::FileError;
+use fobs_model::name::Component;
+use fobs_model::shape::SourceShape;
+
+/// A source that exists and could be read when it was checked.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// Its path in the request.
+    pub(super) path: Vec<u8>,
+    /// Its name in the transfer; empty for a directory's contents.
+    pub(super) name: Vec<u8>,
+    pub(super) kind: NamedKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NamedKind {
+    File,
+    Directory,
+    /// A symbolic link that is a source itself, not what it leads to.
+    Link,
+}
+
+/// What a symbolic link stands for that is named as a source without a slash at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamedLinks {
+    /// What it leads to: of a copy, as of cp and scp.
+    Followed,
+    /// Itself: of a sync, as of rsync.
+    Themselves,
+}
+
+/// Why a source cannot be used.
+pub(crate) enum Unusable {
+    /// It is a directory and `-r` was not given.
+    NeedsRecursive,
+    /// It leads out of the served root.
+    Outside,
+    /// Anything else.
+    Other,
+}
+
+impl Named {
+    /// Checks a source without opening a fifo or device, and that it can be read.
+    pub(crate) fn look(
+        base: &Base,
+        path: Vec<u8>,
+        recursive: bool,
+        links: NamedLinks,
+    ) -> Result<Named, (Unusable, FileError)> {
+        let name = name_in_transfer(&path);
+        let fail = |why, message| Err((why, FileError { path: name_for_messages(&path), message }));
+        let failed = |errno| {
+            let why = if errno == Errno::XDEV { Unusable::Outside } else { Unusable::Other };
+            fail(why, sentence("read", &path, errno))
+        };
+        if links == NamedLinks::Themselves && is_link(base, &path) && path::check(&name).is_ok() {
+            return Ok(Named { name, path, kind: NamedKind::Link });
+        }
+        let stat = match base.open(&path, OFlags::PATH).and_then(|file| fs::fstat(&file)) {
+            Ok(stat) => stat,
+            Err(errno) => return failed(errno),
+        };
+        let kind = match kind(&stat) {
+            FileType::RegularFile => NamedKind::File,
+            FileType::Directory if recursive => NamedKind::Directory,
+            FileType::Directory => {
+                let message = format!("'{}' is a directory; give -r to copy it", show(&path));
+                return fail(Unusable::NeedsRecursive, message);
+            }
+            _ => return fail(Unusable::Other, not_regular(&path)),
+        };
+        let flags = if kind == NamedKind::File { READ } else { READ_DIRECTORY };
+        if let Err(errno) = base.open(&path, flags) {
+            return failed(errno);
+        }
+        if path::check(&name).is_err() {
+            // Only its length can be wrong, which the kernel excludes; but the name comes from a client.
+            return fail(Unusable::Other, format!("cannot read '{}': its name is too long", show(&path)));
+        }
+        Ok(Named { name, path, kind })
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.kind == NamedKind::Directory
+    }
+
+    /// The directory that its paths in the transfer are relative to, as a path of the request.
+    pub(crate) fn above(&self) -> &[u8] {
+        match self.name.is_empty() {
+            true => &self.path,
+            false => path::split(&self.path).0,
+        }
+    }
+}
+
+/// Whether a path is a symbolic link by itself.
+fn is_link(base: &Base, path: &[u8]) -> bool {
+    in_parent(base, path)
+        .and_then(|(parent, name)| at::stat(&parent, name))
+        .is_ok_and(|stat| kind(&stat) == FileType::Symlink)
+}
+
+/// The directory in which a path of the request lies, and its last component.
+pub(super) fn in_parent<'p>(base: &Base, path: &'p [u8]) -> Result<(OwnedFd, Component<'p>), Errno> {
+    let (parent, name) = path::split_name(path)?;
+    let parent = if parent.is_empty() && path.starts_with(b"/") { b"/" } else { parent };
+    Ok((base.open(parent, HOLD_DIRECTORY)?, name))
+}
+
+/// The last component of a source's path; empty where its contents are meant: `dir/`, `dir/.`, `.`, `..`,
+/// `/`.
+pub(crate) fn name_in_transfer(path: &[u8]) -> Vec<u8> {
+    match path::split(path).1 {
+        b"" | b"." | b".." => Vec::new(),
+        name => name.to_vec(),
+    }
+}
+
+/// Whether a source's path means a directory's contents.
+pub fn means_contents(path: &[u8]) -> bool {
+    name_in_transfer(path).is_empty()
+}
+
+/// What these sources look like.
+pub fn shape_of(paths: &[Vec<u8>]) -> SourceShape {
+    SourceShape::Paths {
+        count: u32::try_from(paths.len()).unwrap_or(u32::MAX),
+        contents: paths.iter().any(|path| means_contents(path)),
+    }
+}
+
+/// The first two of `sources` that would have the same name in the transfer, earlier one first. The contents
+/// of directories are not compared.
+pub fn same_name(sources: &[Vec<u8>]) -> Option<(&[u8], &[u8])> {
+    let mut named: HashMap<Vec<u8>, &[u8]> = HashMap::new();
+    sources.iter().filter(|source| !means_contents(source)).find_map(|source| {
+        let earlier = named.insert(name_in_transfer(source), source)?;
+        Some((earlier, &source[..]))
+    })
+}
+
+/// A path that fits a record and by which a user recognises the source.
+pub(super) fn name_for_messages(path: &[u8]) -> Vec<u8> {
+    let mut components = path.split(|&byte| byte == b'/').rev();
+    let name = components.find(|component| !matches!(*component, b"" | b"." | b".."));
+    name.filter(|name| path::check(name).is_ok()).unwrap_or_default().to_vec()
+}

@@ -1,0 +1,49 @@
+//! What looking at a name needs beside its directory: the names of files with several, and what is told.
+
+use rustix::fs;
+
+use super::{Entry, Origins, PassedOver};
+use crate::attributes::{Collector, HardLinks, Seen};
+use fobs_filter::path::show;
+use fobs_model::event::FileError;
+
+/// What looking at a name needs beside its directory.
+pub(super) struct Search<'a> {
+    pub(super) collector: &'a Collector,
+    pub(super) links: &'a mut HardLinks,
+    pub(super) passed_over: &'a PassedOver,
+    pub(super) queued: &'a mut Option<Entry>,
+    /// Lists what is not kept too: of a sync, whose receiver must not delete what has its name.
+    pub(super) lists_all: bool,
+    pub(super) origins: Origins,
+}
+
+impl Search<'_> {
+    /// The path of the file's first name, if this is another one and hard links are kept.
+    pub(super) fn first_name(&mut self, stat: &fs::Stat, path: &[u8]) -> Option<Vec<u8>> {
+        if !self.collector.preserve.hard_links {
+            return None;
+        }
+        match self.links.see(stat, path) {
+            Seen::First => None,
+            Seen::Again(first) => Some(first),
+            Seen::NotRemembered => {
+                if !self.links.is_told() {
+                    let message = format!(
+                        "cannot remember more hard links: '{}' and later ones become files of their own; copy parts of the tree one by one",
+                        show(path)
+                    );
+                    *self.queued = Some(Entry::Failed(FileError { path: path.to_vec(), message }));
+                }
+                None
+            }
+        }
+    }
+
+    /// No later name leads to one that failed.
+    pub(super) fn forget_failed(&mut self, entry: &Entry, stat: &fs::Stat) {
+        if let Entry::Failed(_) = entry {
+            self.links.forget(stat);
+        }
+    }
+}

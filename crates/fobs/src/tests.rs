@@ -1,8 +1,0 @@
-//! Whole transfers of the public API against peers that break the rules, or are older.
-
-mod hostile_client;
-mod hostile_server;
-mod key_schedules;
-mod memory;
-mod replay;
-mod secrets;

@@ -1,0 +1,181 @@
+//! What a program did, to the limit that is named; and real programs that cannot be explained.
+
+use super::account::{Account, Carrier};
+use super::processes::Worked;
+use super::tally::Moved;
+use super::*;
+use fobs_explain::{Limit, explain};
+use std::io::Read;
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
+
+const STEP: Duration = Duration::from_millis(100);
+
+/// Three seconds of a program that sends 100 Mbit/s over a path of 20 ms, changed by `scene`.
+fn trace_of(carrier: Carrier, scene: impl Fn(u64, &mut Worked, &mut Moved)) -> Trace {
+    let (mut account, mut journal) = (Account::default(), Journal::new());
+    for step in 0..30 {
+        let mut worked = Worked { run_us: 10_000, ..Worked::default() };
+        let ms = Duration::from_millis;
+        let mut moved = Moved {
+            acked: 1_250_000,
+            sent: 860,
+            busy: STEP,
+            rtt: ms(20),
+            rtt_low: ms(20),
+            rtt_high: ms(20),
+            rtt_min: ms(20),
+            congestion_window: 250_000,
+            peer_window: 3_000_000,
+            window_left: 1.0,
+            open: 1,
+            ..Moved::default()
+        };
+        scene(step, &mut worked, &mut moved);
+        account.add(STEP, &worked, &moved, carrier);
+        let at_us = step * 100_000;
+        journal.push(At { at_us, what: Measured::Sender(account.sender().clone()) });
+        journal.push(At { at_us, what: Measured::Receiver(account.receiver().clone()) });
+    }
+    let control = if carrier == Carrier::Ssh { "ssh" } else { "tcp" }.to_owned();
+    let head = Head { control, transport: "tcp".to_owned(), cc: "rsync".to_owned(), ..Head::default() };
+    let end = End::Done { bytes: account.moved(), seconds: 3.0, packet_size: 0, deadline_margin_s: None };
+    Trace { head, journal, end }
+}
+
+/// What a program did in a step, by its number.
+type Scene<'a> = &'a dyn Fn(u64, &mut Worked, &mut Moved);
+
+#[test]
+fn what_holds_a_program_back_is_named() {
+    let queue = Duration::from_millis(30);
+    let named = |carrier, scene: Scene<'_>| {
+        let why = explain(&trace_of(carrier, scene));
+        (why.limit, why)
+    };
+    let table: [(&str, Carrier, Scene<'_>, Limit); 10] = [
+        ("its disk", Carrier::Ssh, &|_, w, m| (m.idle, w.blocked) = (0.9, 0.8), Limit::Source),
+        ("ssh computes", Carrier::Ssh, &|_, w, m| (m.idle, w.run_us) = (0.9, 98_000), Limit::SenderCpu),
+        (
+            "the far program does not read",
+            Carrier::Tcp,
+            &|_, _, m| {
+                (m.window_limited, m.window_left) = (STEP * 8 / 10, 0.0);
+            },
+            Limit::Destination,
+        ),
+        ("the far disk behind ssh", Carrier::Ssh, &|_, _, m| m.idle = 0.9, Limit::Destination),
+        (
+            "the channel's window",
+            Carrier::Ssh,
+            &|_, _, m| {
+                (m.idle, m.rtt, m.rtt_low) = (0.9, Duration::from_millis(150), Duration::from_millis(150));
+                m.rtt_min = m.rtt;
+            },
+            Limit::ChannelWindow,
+        ),
+        ("a clamped window", Carrier::Tcp, &|_, _, m| m.window_limited = STEP * 9 / 10, Limit::StreamWindow),
+        (
+            "a small send buffer",
+            Carrier::Tcp,
+            &|_, _, m| m.buffer_limited = STEP * 9 / 10,
+            Limit::StreamBuffer,
+        ),
+        ("a queue", Carrier::Tcp, &|_, _, m| (m.rtt, m.rtt_low) = (queue, queue), Limit::NarrowPath),
+        (
+            "random loss",
+            Carrier::Tcp,
+            &|step, _, m| m.retransmitted = [9, 6, 11, 8][step as usize % 4],
+            Limit::RandomLoss,
+        ),
+        (
+            "others",
+            Carrier::Tcp,
+            &|step, _, m| {
+                (m.rtt, m.rtt_low) = (queue, queue);
+                m.acked = m.acked * [2, 9, 4, 7, 12][step as usize % 5] / 10;
+            },
+            Limit::CompetingTraffic,
+        ),
+    ];
+    for (case, carrier, scene, expected) in table {
+        let (limit, why) = named(carrier, scene);
+        assert_eq!(limit, Some(expected), "{case}: {why:#?}");
+        assert!(why.share > 0.5 && !why.evidence.is_empty(), "{case}: {why:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_receives_is_told_apart_only_by_what_is_here() {
+    let receive = |m: &mut Moved| (m.received, m.acked) = (m.acked, 0);
+    let disk = explain(&trace_of(Carrier::Ssh, |_, w, m| {
+        receive(m);
+        w.blocked = 0.7;
+    }));
+    assert_eq!(disk.limit, Some(Limit::Destination), "{disk:#?}");
+    let far = explain(&trace_of(Carrier::Ssh, |_, _, m| receive(m)));
+    assert_eq!(far.limit, Some(Limit::FarSide), "{far:#?}");
+    assert!(far.text().contains("cannot be told apart"), "{}", far.text());
+}
+
+/// Watches a program until it ends.
+fn watched(program: &mut Command) -> Result<Trace, WatchError> {
+    let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a shell");
+    let outcome = watched_by(child.id());
+    child.wait().expect("it ended");
+    outcome
+}
+
+fn watched_by(process: u32) -> Result<Trace, WatchError> {
+    let mut watch = Watch::new(process)?;
+    while watch.look()? {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    watch.finish()
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", script]);
+    command
+}
+
+#[test]
+fn programs_that_cannot_be_explained_say_why() {
+    let error = watched(&mut shell("sleep 0.3")).unwrap_err().to_string();
+    assert!(error.contains("no TCP connection"), "{error}");
+    let error = watched(&mut shell("true")).unwrap_err().to_string();
+    assert!(error.contains("was over before") || error.contains("no TCP connection"), "{error}");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = socket.local_addr().expect("bound").port();
+    let error = watched(&mut shell(&format!("exec 3<>/dev/udp/127.0.0.1/{port}; sleep 0.4"))).unwrap_err();
+    assert!(matches!(error, WatchError::Udp), "{error}");
+    let none = u32::try_from(rustix::process::getpid().as_raw_nonzero().get()).expect("positive");
+    assert!(matches!(Watch::new(none + 4_000_000), Err(WatchError::NoProcess(_))));
+}
+
+#[test]
+fn a_child_with_many_connections_is_followed() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let taker = std::thread::spawn(move || {
+        let streams: Vec<_> = listener.incoming().take(20).flatten().collect();
+        let mut total = 0;
+        for mut stream in streams {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                total += read;
+            }
+        }
+        total
+    });
+    // A child of a child opens twenty and writes to each.
+    let script = format!(
+        "bash -c 'for i in {{1..20}}; do exec {{fd}}<>/dev/tcp/127.0.0.1/{port}; fds+=($fd); done; sleep 0.3; \
+         for fd in \"${{fds[@]}}\"; do head -c 50000 /dev/zero >&$fd; done; sleep 0.3' & wait"
+    );
+    let trace = watched(&mut shell(&script)).expect("it moved data");
+    let End::Done { bytes, .. } = trace.end else { panic!("{:?}", trace.end) };
+    assert_eq!(taker.join().expect("it took all"), 1_000_000);
+    assert!(bytes >= 900_000, "{bytes}");
+}
