@@ -10,8 +10,16 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::beneath::Links;
 use fobs_model::name::Component;
+
+/// Which symbolic links may be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Those that stay below the root.
+    Inside,
+    /// None.
+    Refuse,
+}
 
 /// Opens `path` below `directory`; no `..`, absolute path or symbolic link may leave it. The empty path is
 /// the directory itself.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
+use super::beneath::HOLD_DIRECTORY;
 use super::beneath::{Base, sentence};
-use super::destination::HOLD_DIRECTORY;
 use super::identity::Identity;
 use super::view::View;
 use fobs_filter::path;

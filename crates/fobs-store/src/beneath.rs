@@ -1,15 +1,19 @@
-//! Opening paths below a directory that they must not leave, and the errors of failed attempts.
+//! Opening paths below a directory that they must not leave.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+pub use super::at::Links;
 use super::at::{open_ambient, open_beneath};
-use super::record::{Meta, NANOSECONDS};
+pub(crate) use super::errno::{reason, sentence};
+pub(crate) use super::stat::{kind, meta};
 use super::trusted::open_trusted;
-use fobs_filter::path;
+
+/// Flags for a directory that is used for lookups only.
+pub(crate) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// What the paths of a request are relative to.
 #[derive(Debug)]
@@ -24,15 +28,6 @@ pub enum Base {
         /// elsewhere.
         links: Links,
     },
-}
-
-/// Which symbolic links may be followed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
-    /// Those that stay below the root.
-    Inside,
-    /// None.
-    Refuse,
 }
 
 impl Base {
@@ -78,49 +73,7 @@ impl Base {
     }
 }
 
-/// The mode and time of a file.
-pub(super) fn meta(stat: &Stat) -> Meta {
-    // A file system in user space may return any value.
-    let mtime_ns = u32::try_from(stat.st_mtime_nsec).unwrap_or(0).min(NANOSECONDS - 1);
-    Meta { mode: stat.st_mode & 0o7777, mtime_s: stat.st_mtime, mtime_ns }
-}
-
-/// The file type.
-pub(super) fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
-/// One sentence: `cannot <what> '<path>': <why>; <what to do>`.
-pub(super) fn sentence(what: &str, path: &[u8], errno: Errno) -> String {
-    let shown = path::show(path);
-    let advice = match errno {
-        Errno::ACCESS | Errno::PERM => "change its permissions or its directory's",
-        Errno::NOENT => "check the path",
-        Errno::NOSPC => "make room and copy it again",
-        Errno::DQUOT => "the quota is used up: make room and copy it again",
-        Errno::FBIG => "raise the limit of file sizes (ulimit -f), or choose a file system for larger files",
-        Errno::ROFS => "choose a place that can be written",
-        Errno::NAMETOOLONG => "give it a shorter name",
-        Errno::XDEV | Errno::LOOP => {
-            return format!(
-                "cannot {what} '{shown}': it leads through a symbolic link (of another user, or one that leads \
-                 out) or a '..' that is not followed"
-            );
-        }
-        Errno::NOTDIR => "a part of the path is not a directory",
-        Errno::IO => "check the disk",
-        Errno::MFILE | Errno::NFILE => "raise the limit of open files (ulimit -n)",
-        Errno::NOSYS => "FOBS needs Linux 5.6 or newer",
-        _ => return format!("cannot {what} '{shown}': {}", reason(errno)),
-    };
-    format!("cannot {what} '{shown}': {}; {advice}", reason(errno))
-}
-
-/// The system's text for an error, without the number.
-pub(super) fn reason(errno: Errno) -> String {
-    let text = io::Error::from(errno).to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
-    }
+/// A directory reopened so that its mode and time can be set.
+pub(crate) fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+    open_beneath(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::at;
-use super::beneath::{Base, kind, reason, sentence};
+use super::beneath::{Base, HOLD_DIRECTORY, kind, reason, sentence};
 use super::journal::is_interrupted;
 use super::source::SourceShape;
 use fobs_filter::path;
@@ -16,9 +16,6 @@ use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::name::ours::is_journal;
 use fobs_model::name::{Component, ComponentBuf};
-
-/// Flags for a directory that is used for lookups only.
-pub(super) const HOLD_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// What the transfer's paths are relative to.
 pub(super) enum Place {

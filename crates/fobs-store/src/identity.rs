@@ -7,7 +7,7 @@ use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
 use rustix::fs::Stat;
 use serde::{Deserialize, Serialize};
 
-use super::beneath::meta;
+use super::stat::meta;
 
 /// A source file as its sender saw it when it opened (or listed) it. The same path with the same identity has
 /// the same content, unless the user asks for a comparison of contents.

@@ -10,6 +10,8 @@ use rustix::io::{Errno, pread};
 use super::attributes::{Collector, Part, hash_hole, may_have_holes, part_at};
 use super::beneath::sentence;
 use super::identity::Identity;
+use super::input::Input;
+use super::stamp::Stamp;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};
 use super::walk;
 use super::walk::Entry;
@@ -17,9 +19,6 @@ use super::walk::Entry;
 /// Smallest file for which sequential reading is announced to the kernel, bytes: below, the call costs more
 /// than read-ahead saves.
 const SEQUENTIAL_MIN: u64 = 4 << 20;
-
-/// The bits of a mode that are the file's type (`S_IFMT`, inode(7)).
-const FORMAT_MASK: u32 = 0o170_000;
 
 /// Most bytes read before they are hashed: less than a CPU's own cache. Measured over a veth pair, a sender
 /// that reads whole chunks first uses 8% more CPU time.
@@ -55,98 +54,6 @@ enum Holes {
     Read,
     /// They are; up to this place the file has data, bytes.
     Found { data_until: u64 },
-}
-
-/// The origin of a file's bytes.
-pub(super) enum Input {
-    /// A regular file, and what identified its content when it was opened.
-    File(OwnedFd, Stamp),
-    /// Anything without offsets.
-    Stream(Box<dyn Read + Send>),
-}
-
-impl Input {
-    /// What the receiver's journal knows the file by; `None` for a stream.
-    pub(super) fn identity(&self) -> Option<Identity> {
-        match self {
-            Input::File(_, stamp) => Some(stamp.identity),
-            Input::Stream(_) => None,
-        }
-    }
-}
-
-/// What identifies a file's content without reading it. The inode is that of the open file, so it cannot
-/// change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
-    pub(super) identity: Identity,
-    /// The file's type, and the device that it is on.
-    kind: (u32, u64),
-    size: i64,
-    modified: (i64, u64),
-    /// Unlike the time of modification, no program can set it.
-    changed: (i64, u64),
-    links: u64,
-}
-
-/// How many names a file has.
-#[allow(clippy::useless_conversion, reason = "it has 32 bits on aarch64")]
-pub(super) fn name_count(stat: &Stat) -> u64 {
-    stat.st_nlink.into()
-}
-
-impl Stamp {
-    pub(super) fn of(stat: &Stat) -> Stamp {
-        Stamp {
-            identity: Identity::of(stat),
-            kind: (stat.st_mode & FORMAT_MASK, stat.st_dev),
-            size: stat.st_size,
-            modified: (stat.st_mtime, stat.st_mtime_nsec),
-            changed: (stat.st_ctime, stat.st_ctime_nsec),
-            links: name_count(stat),
-        }
-    }
-
-    /// What identifies the content, and what a write changes in any case, as 8 bytes of a hash each; and the
-    /// number of names.
-    pub(super) fn marks(&self) -> Marks {
-        let Identity { size, mtime_s, mtime_ns, inode } = self.identity;
-        let mut content = blake3::Hasher::new();
-        for number in [u64::from(self.kind.0), self.kind.1, size, mtime_s as u64, u64::from(mtime_ns), inode]
-        {
-            content.update(&number.to_le_bytes());
-        }
-        let mut changed = blake3::Hasher::new();
-        changed.update(&self.changed.0.to_le_bytes()).update(&self.changed.1.to_le_bytes());
-        let first = |hasher: blake3::Hasher| {
-            hasher.finalize().as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
-        };
-        Marks { content: first(content), changed: first(changed), links: self.links }
-    }
-
-    /// Whether the content is the same, as far as can be seen.
-    pub(super) fn is_same_content(&self, now: &Stamp) -> bool {
-        // A name that was added or removed changes the last time too: a file that another one replaced under
-        // its name is still read whole.
-        let untouched = self.changed == now.changed || self.links != now.links;
-        (self.size, self.modified) == (now.size, now.modified) && untouched
-    }
-}
-
-/// A [`Stamp`] as it is kept for a removal, of very many files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Marks {
-    pub(super) content: u64,
-    pub(super) changed: u64,
-    pub(super) links: u64,
-}
-
-impl Marks {
-    /// Whether the content is the same, as far as can be seen.
-    pub(super) fn is_same_content(&self, now: &Marks) -> bool {
-        // The removal of one of its names changes the last time too.
-        self.content == now.content && (self.changed == now.changed || self.links != now.links)
-    }
 }
 
 /// Why a file was not read on.

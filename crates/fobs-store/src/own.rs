@@ -4,15 +4,18 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, pread};
 
 use super::at;
+use super::at::Links;
 use super::at::open_beneath;
-use super::beneath::{Links, kind};
-use super::journal::has_magic;
-use super::record::Meta;
+use super::stat::Meta;
+use super::stat::kind;
 use fobs_model::name::Component;
 use fobs_model::name::ours::{is_journal, suffix_in};
+
+/// The first bytes of a journal.
+pub(crate) const MAGIC: [u8; 8] = *b"FOBSJRNL";
 
 /// Mode of journals and of files until they are complete: for their owner only. The sticky bit is the mark;
 /// no program sets it on a file, the kernel ignores it there, and it costs no call.
@@ -60,6 +63,12 @@ pub(super) fn is_own(directory: impl AsFd, name: &[u8]) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a file begins as journals do.
+fn has_magic(file: &OwnedFd) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    pread(file, &mut magic, 0).is_ok_and(|filled| magic[..filled] == MAGIC)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attributes::{ATTRIBUTES_LEN_MAX, Attributes};
+pub use super::stat::{Device, Meta, NANOSECONDS};
 use super::tree_hash::GROUP;
 use fobs_filter::path;
 use fobs_filter::path::PATH_LEN_MAX;
@@ -20,29 +21,6 @@ const FILE_LEN_MAX: u64 = i64::MAX as u64;
 const KINDS: u8 = 13;
 /// What is wrong with a record of a newer version. Only with a feature that both sides have may one come.
 pub const UNKNOWN_KIND: &str = "it has a record of a kind that this version does not know";
-/// Nanoseconds in a second: a record's are below. Linux gives larger values a meaning of their own.
-pub(super) const NANOSECONDS: u32 = 1_000_000_000;
-
-/// The mode and time of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Meta {
-    /// Permission bits, setuid, setgid and sticky among them (`st_mode & 0o7777`).
-    pub mode: u32,
-    /// Modification time, seconds since 1970.
-    pub mtime_s: i64,
-    /// Nanoseconds of the modification time.
-    pub mtime_ns: u32,
-}
-
-/// The number of a device; 0, 0 for a fifo or socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Device {
-    /// Major number.
-    pub major: u32,
-    /// Minor number.
-    pub minor: u32,
-}
-
 /// One record. Paths are borrowed from the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {

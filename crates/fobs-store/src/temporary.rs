@@ -9,10 +9,12 @@ use rustix::io::{Errno, pwrite};
 
 use super::at;
 use super::at::open_beneath;
-use super::attributes::{Applier, Attributes, HOLD, Handle, Unkept, Unset, open_handle};
+use super::attributes::{
+    Applier, Attributes, HOLD, Handle, Keeping, ModeNow, Modes, Unkept, Unset, open_handle, timestamps,
+};
 use super::beneath::{Links, kind};
 use super::own::{OWN_MODE, is_marked, open_own};
-use super::record::Meta;
+use super::stat::Meta;
 pub use fobs_model::options::Overwrite;
 
 #[cfg(test)]
@@ -28,37 +30,6 @@ use fobs_model::name::{Component, ComponentBuf};
 const PREALLOCATE_MIN: u64 = 1 << 20;
 /// File system type of tmpfs in `statfs` (`linux/magic.h`).
 const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
-
-/// How modes and times are set, and names taken.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Keeping {
-    pub(super) modes: Modes,
-    /// As at the source; else the time of writing.
-    pub(super) times: bool,
-    /// What becomes of a name that is taken.
-    pub(super) overwrite: Overwrite,
-}
-
-/// How modes are set.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Modes {
-    /// As at the source.
-    Exact,
-    /// Permissions reduced by this umask, no setuid or setgid; those of a file that is replaced.
-    Ordinary {
-        /// The process's umask.
-        umask: u32,
-    },
-}
-
-/// The mode of something that gets its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ModeNow {
-    Is(u32),
-    Unknown,
-    /// It is not to change.
-    Stays,
-}
 
 /// A name in a directory that is removed on drop, unless it was renamed.
 struct Temporary {
@@ -432,12 +403,4 @@ pub(super) fn place(
 
 fn set_mode(file: Handle<'_>, mode: u32) -> Result<(), Unset> {
     file.set_mode(mode).map_err(|errno| Unset { what: "the mode".to_owned(), errno })
-}
-
-/// Sets the modification time, not the access time.
-pub(super) fn timestamps(meta: Meta) -> Timestamps {
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: meta.mtime_s, tv_nsec: meta.mtime_ns.into() },
-    }
 }

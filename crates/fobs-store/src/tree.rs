@@ -16,12 +16,13 @@ use self::terms::veiled;
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, Unkept, Unset, open_handle};
+use super::attributes::{ModeNow, Modes};
 use super::backups::Backups;
+use super::beneath::{HOLD_DIRECTORY, open_self};
 use super::beneath::{Links, sentence};
-use super::destination::HOLD_DIRECTORY;
 use super::journal::Journal;
 use super::record::{Device, Meta, SpecialKind};
-use super::temporary::{ModeNow, Modes, Names, TemporaryFile, Thing, place};
+use super::temporary::{Names, TemporaryFile, Thing, place};
 use super::view::View;
 use super::walk::{means_contents, name_in_transfer};
 use fobs_filter::path;
@@ -474,11 +475,6 @@ fn named_as_ours(path: &[u8]) -> Trouble {
 fn not_set(unset: &Unset, path: &[u8]) -> Trouble {
     let what = format!("set {} of (its content is complete)", unset.what);
     Trouble::Path(sentence(&what, path, unset.errno))
-}
-
-/// A directory reopened so that its mode and time can be set.
-pub(super) fn open_self(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
-    open_beneath(directory, b"", OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty(), Links::Refuse)
 }
 
 /// With the time of something written now.

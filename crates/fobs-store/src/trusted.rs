@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::at;
-use super::beneath::kind;
+use super::stat::kind;
 use fobs_model::name::Component;
 
 /// Most links that are followed, as the kernel's limit (path_resolution(7)).

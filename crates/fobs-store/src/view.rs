@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::at;
 use super::at::open_beneath;
+use super::beneath::HOLD_DIRECTORY;
 use super::beneath::{Links, meta};
-use super::destination::HOLD_DIRECTORY;
 use super::record::Meta;
 use fobs_filter::path;
 

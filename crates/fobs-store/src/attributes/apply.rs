@@ -9,8 +9,8 @@ use super::accounts::{Accounts, Rights};
 use super::collect::is_preserved;
 use super::handle::Handle;
 use super::{Attributes, MODE_BITS, SET_ID_BITS, Xattr, is_acl};
-use crate::record::Meta;
-use crate::temporary::{Keeping, ModeNow, Modes, timestamps};
+use super::{Keeping, ModeNow, Modes, timestamps};
+use crate::stat::Meta;
 use fobs_model::options::Preserve;
 use fobs_model::options::Privileges;
 

@@ -12,7 +12,7 @@ use super::{ATTRIBUTES_LEN_MAX, Attributes, NAME_LEN_MAX, Xattr, is_acl, is_kept
 use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
-use crate::record::Meta;
+use crate::stat::Meta;
 use fobs_model::options::Preserve;
 use fobs_model::options::Privileges;
 

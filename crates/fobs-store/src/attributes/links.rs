@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rustix::fs::Stat;
 
-use crate::open_file::name_count;
+use crate::stamp::name_count;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 
 /// Most memory for files that have more names, bytes: a million files of ordinary paths at either end's

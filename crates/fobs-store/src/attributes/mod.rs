@@ -7,6 +7,7 @@ mod collect;
 mod handle;
 mod holes;
 mod links;
+mod modes;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ pub use fobs_model::options::{FileSystems, Preserve, SymbolicLinks, Unkept};
 pub(super) use handle::Handle;
 pub(super) use holes::{HOLES_MAX, Part, hash_hole, may_have_holes, part_at, write_zeros};
 pub(super) use links::{HardLinks, Seen};
+pub(super) use modes::{Keeping, ModeNow, Modes, timestamps};
 
 /// Longest encoded [`Attributes`], bytes: with the longest record beside it they fit a chunk's records.
 pub const ATTRIBUTES_LEN_MAX: usize = 192 << 10;

@@ -10,17 +10,13 @@
 //!  36864  log: 32 bytes for each complete file
 //! ```
 
-use std::os::fd::OwnedFd;
-
 use rustix::fs::{FileType, Stat};
-use rustix::io::pread;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::beneath::kind;
 use crate::identity::Fingerprint;
+use crate::own::MAGIC;
 
-/// The first bytes of a journal.
-pub(super) const MAGIC: [u8; 8] = *b"FOBSJRNL";
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
 /// Where the origin is, bytes: behind magic and version.
@@ -196,12 +192,6 @@ pub(super) fn slot_at(index: usize) -> u64 {
 /// Offset of a record.
 pub(super) fn record_at(index: u64) -> u64 {
     LOG_AT + index * RECORD_LEN as u64
-}
-
-/// Whether a file begins as journals do.
-pub(crate) fn has_magic(file: &OwnedFd) -> bool {
-    let mut magic = [0; MAGIC.len()];
-    pread(file, &mut magic, 0).is_ok_and(|filled| magic[..filled] == MAGIC)
 }
 
 /// Magic, version and origin.

@@ -48,10 +48,10 @@ use self::sync::{Finished, Finishing, Syncer, Unfinished};
 use self::whose::{Whose, whose};
 use super::at;
 use super::at::open_beneath;
+use super::beneath::open_self;
 use super::beneath::{Links, sentence};
 use super::identity::{Fingerprint, Identity, destination_mark, fingerprint};
 use super::temporary::random_suffix;
-use super::tree::open_self;
 use super::view::View;
 use fobs_filter::path::show;
 use fobs_model::budget::{Keeps, MemoryBudget};
@@ -63,7 +63,6 @@ use fobs_sys::confine::{Errand, outside};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::any::load_any;
-pub(super) use self::format::has_magic;
 pub use self::format::{ClientId, TransferId};
 pub use self::history::{Adoption, Adoptions, Held, History};
 pub(crate) use self::inspect::{Found, inspect};

@@ -9,8 +9,8 @@ use rustix::fs;
 use rustix::io::Errno;
 
 use super::book::{Book, Snapshot};
+use crate::beneath::open_self;
 use crate::identity::Fingerprint;
-use crate::tree::open_self;
 use fobs_sys::confine;
 
 /// How often the device is asked to keep what was stored: what a power cut can cost. Not by bytes: a copy of

@@ -5,9 +5,17 @@ use std::sync::Arc;
 use super::{Later, Sink, Target};
 use crate::backups::Backups;
 use crate::journal::{Adoptions, History, TakeoverWatch};
-use crate::survey::Durability;
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
+/// When something counts as stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Once the kernel has it.
+    Kernel,
+    /// Once the device has it (`--fsync`).
+    Device,
+}
+
 pub use fobs_model::options::Terms;
 use fobs_model::options::sync::SyncOptions;
 

@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::at;
+use crate::attributes::timestamps;
 use crate::journal::Journal;
 use crate::record::Meta;
-use crate::temporary::timestamps;
 
 /// A complete transfer whose sender may not know that yet. Dropped, the journal stays, so that a sender that
 /// missed the completion signal finds everything there.

@@ -8,7 +8,7 @@ use rustix::io::{Errno, pread};
 
 use super::Source;
 use crate::beneath::{Base, kind, meta, sentence};
-use crate::open_file::Stamp;
+use crate::stamp::Stamp;
 use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::listing::FileStamp;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{Begun, Feed, FilledChunk, Source, StartOverReason, StartedOver};
 use crate::Item;
-use crate::open_file::{Input, OpenFile};
+use crate::input::Input;
+use crate::open_file::OpenFile;
 use crate::record::{Meta, Record};
 use crate::survey::{
     Changes, Checksums, Choice, Decided, Decision, ItemKind, Listed, Lister, Next, hash_prefix,

@@ -4,15 +4,14 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, OFlags, fstat};
 
-use super::bases::missing_bases;
 use super::choice::{Changes, Choice, Decision};
-use super::extraneous::Deleted;
 use super::lister::checksum;
 use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
-use super::target::Target;
+use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
+use crate::extraneous::Deleted;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
 use crate::sink::Sink;

@@ -8,7 +8,7 @@ use super::choice::Choice;
 use super::row::{BatchWriter, Row, RowKind};
 use crate::attributes::{Attributes, Collector};
 use crate::identity::Identity;
-use crate::open_file::Input;
+use crate::input::Input;
 use crate::record::Meta;
 use crate::walk::{Entry, Walk};
 use fobs_model::error::Result;

@@ -4,24 +4,19 @@
 //! choices: [`rules`] decides for `cp` and [`sync`] for `sync` from what is known, without I/O; [`target`]
 //! does the I/O around `sync`, and [`unseen`] answers who may not learn what is there.
 
-mod bases;
 mod choice;
 mod compare;
-mod extraneous;
 mod itemize;
 mod lister;
-mod look;
 mod prefix;
 mod row;
 mod rules;
-mod stays;
 pub(crate) mod sync;
 mod target;
 mod unseen;
 
 pub use choice::{CHOICES_LEN, Changes, Choice, Decision};
 pub use compare::Compare;
-pub use extraneous::{Deleted, Extraneous, Found};
 pub use itemize::{ItemKind, Way};
 pub use lister::{Batch, Checksums, Decided, Listed, Lister, Next};
 pub(super) use prefix::hash_prefix;
@@ -29,4 +24,3 @@ pub(super) use prefix::hash_prefix;
 pub use row::{BATCH_ROWS_MAX, BatchWriter};
 pub use row::{Row, decode_batch};
 pub use rules::{Append, CompareBy, Rules};
-pub(crate) use stays::Durability;

@@ -1,6 +1,10 @@
 //! The receiver's part of `sync`: looks at what stands at the destination, decides by the rules, sets
 //! metadata of what stays, and removes what is in the way.
 
+mod bases;
+mod look;
+mod stays;
+
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -8,27 +12,27 @@ use std::sync::Arc;
 use rustix::fs::{self, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::bases::{Bases, FromBasis};
 use super::choice::{Changes, Choice, Decision};
-use super::extraneous::{Deleted, Extraneous};
 use super::itemize::{ItemKind, Update};
-use super::look::{checksum_in, look};
 use super::row::{Row, RowKind};
-use super::stays::Durability;
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
 use crate::Item;
 use crate::at;
 use crate::at::open_beneath;
 use crate::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
+use crate::attributes::{Keeping, ModeNow, Modes, timestamps};
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
+use crate::extraneous::{Deleted, Extraneous};
 use crate::journal::Held;
 use crate::own::without_mark;
 use crate::record::Meta;
+use crate::sink::Durability;
 use crate::sink::Sink;
-use crate::temporary::{Keeping, ModeNow, Modes, timestamps};
 use crate::view::View;
 use crate::walk::{means_contents, name_in_transfer};
+pub(super) use bases::missing_bases;
+use bases::{Bases, FromBasis};
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
@@ -37,6 +41,7 @@ use fobs_model::name::Component;
 use fobs_model::name::ours::is_journal;
 use fobs_model::options::sync::{Absent, Compare, Present, SyncOptions};
 pub use fobs_model::options::{Overwrite, Privileges};
+use look::{checksum_in, look};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
 pub(super) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::basis::Link;
-use crate::beneath::kind;
+use crate::beneath::{kind, open_self};
 use crate::identity::Identity;
 use crate::own::without_mark;
 

@@ -3,28 +3,20 @@
 use rustix::fs::{Mode, OFlags, fsync};
 use rustix::io::Errno;
 
-use super::choice::Decision;
-use super::row::{Row, RowKind};
-use super::target::{READ, Target};
+use crate::sink::Durability;
+use super::{READ, Target};
 use crate::at::open_beneath;
 use crate::beneath::{Links, sentence};
 use crate::identity::Identity;
+use crate::survey::choice::Decision;
+use crate::survey::row::{Row, RowKind};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
 
-/// When something counts as stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
-    /// Once the kernel has it.
-    Kernel,
-    /// Once the device has it (`--fsync`).
-    Device,
-}
-
 impl Target {
     /// The answer to a row that is not sent. With `--remove-source-files` it lets the source be removed.
-    pub(super) fn stays(&mut self, row: &Row) -> Decision {
+    pub fn stays(&mut self, row: &Row) -> Decision {
         if !self.options.removes_sources() {
             return Decision::Skip;
         }

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 
 use crate::at;
 use crate::at::open_beneath;
+use crate::attributes::timestamps;
 use crate::backups::Backups;
 use crate::beneath::{Links, sentence};
 use crate::own::is_own;
 use crate::record::Meta;
 use crate::select::filter_of;
-use crate::temporary::timestamps;
 use crate::view::View;
 use fobs_filter::names_from::NamesFrom;
 use fobs_filter::path;

@@ -2,14 +2,14 @@
 
 use rustix::fs::Stat;
 
-use super::choice::{Changes, Decision};
 use super::look::{checksum_in, look};
-use super::row::{Row, RowKind};
-use super::sync::{Decide, Fit, There, Wanted, same_type};
-use super::target::{Target, wanted};
+use super::{Target, wanted};
 use crate::basis::{Link, Links};
 use crate::identity::Identity;
 use crate::sink::Sink;
+use crate::survey::choice::{Changes, Decision};
+use crate::survey::row::{Row, RowKind};
+use crate::survey::sync::{Decide, Fit, There, Wanted, same_type};
 use crate::view::View;
 use fobs_filter::path;
 use fobs_filter::path::show;
@@ -29,7 +29,7 @@ impl Bases {
 }
 
 /// A sentence for each directory that does not exist: as before the first of many backups.
-pub(super) fn missing_bases(sink: &Sink) -> Vec<String> {
+pub(in crate::survey) fn missing_bases(sink: &Sink) -> Vec<String> {
     let missing = sink.bases().iter().filter(|basis| basis.exists() == Ok(false));
     let sentence = |path: &[u8]| {
         format!(

@@ -4,13 +4,13 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{self, FileType};
 
-use super::lister::checksum;
-use super::sync::{There, ThereKind};
-use super::target::READ;
+use super::READ;
 use crate::at;
 use crate::attributes::{Attributes, Collector, HOLD, Handle, Xattr, is_acl};
 use crate::beneath::kind;
 use crate::record::{Device, SpecialKind};
+use crate::survey::lister::checksum;
+use crate::survey::sync::{There, ThereKind};
 use crate::view::View;
 use fobs_filter::path;
 
