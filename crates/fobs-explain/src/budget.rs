@@ -5,8 +5,9 @@
 //! wants to run. A wait for the pacer or the window is the network's unless an end was too slow at that time:
 //! to the sender, a slow end looks like a slow path.
 
-use super::interval::{Brake, Interval, seconds, share};
-use super::limits::{Limit, Stage};
+use super::figures::{seconds, share};
+use super::interval::{Brake, Interval};
+use super::names::Stage;
 use fobs_model::sample::Work;
 use fobs_model::units::Wait;
 
@@ -74,7 +75,7 @@ impl Budget {
         }
     }
 
-    /// Assigns the time of one wait: to the stage that a limit's row names, or by what both ends measured.
+    /// Assigns the time of one wait: to its stage, or by what both ends measured.
     fn put_wait(&mut self, wait: Wait, time: f64, interval: &Interval) {
         let receiver = interval.receiver.as_ref();
         match (wait, interval.brake) {
@@ -105,10 +106,11 @@ impl Budget {
             (Wait::Pacer | Wait::Window, Brake::Host(stage)) => self.put(stage, time),
             (Wait::Pacer, Brake::Network) => self.put(Stage::Pacing, time),
             (Wait::Window, Brake::Network) => self.put(Stage::CongestionWindow, time),
-            (wait, _) => {
-                let rows = Limit::ALL.iter().flat_map(|limit| limit.row().waits);
-                rows.filter(|row| row.0 == wait).for_each(|row| self.put(row.1, time));
-            }
+            (Wait::Cap, _) => self.put(Stage::RateCap, time),
+            (Wait::Deadline, _) => self.put(Stage::Deadline, time),
+            (Wait::Socket, _) => self.put(Stage::LocalSocket, time),
+            (Wait::Drain, _) => self.put(Stage::ReceiverDrain, time),
+            (Wait::Streams, _) => self.put(Stage::Streams, time),
         }
     }
 

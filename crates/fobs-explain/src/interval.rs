@@ -1,8 +1,8 @@
 //! A record as intervals between samples, each with what held the controller's rate down in it.
 
+use super::figures::{around, ratio_of, seconds, share};
 use super::journal::{At, Journal};
-use super::limits::Stage;
-use super::path::packet_time_us;
+use super::names::Stage;
 use super::silence;
 use fobs_model::sample::{ReceiverSample, SenderSample};
 use fobs_model::units::Wait;
@@ -30,6 +30,9 @@ const DELAY_DOUBTFUL: f64 = 0.1;
 pub(super) const STOOD_FELT: f64 = 0.05;
 /// How long after a drop a controller still sends slower because of it, microseconds.
 const DROPS_LINGER_US: u64 = 1_000_000;
+
+/// Shorter intervals are too short to measure a rate, microseconds.
+const INTERVAL_MIN_US: u64 = 50_000;
 
 /// What holds the controller's rate down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,20 +162,39 @@ fn back_share(sender: &SenderSample) -> f64 {
     share(sender.rtt_low_us.saturating_sub(there), sender.rtt_low_us)
 }
 
-/// What the receiver did from its last sample before `from_us` to its first one after `to_us`.
-pub(super) fn around(samples: &[At<ReceiverSample>], from_us: u64, to_us: u64) -> Option<ReceiverSample> {
-    let first = samples.partition_point(|s| s.at_us <= from_us).saturating_sub(1);
-    let last = samples.partition_point(|s| s.at_us < to_us).min(samples.len().checked_sub(1)?);
-    // At the ends of the record: the nearest two samples.
-    let (first, last) = if first < last { (first, last) } else { (last.checked_sub(1)?, last) };
-    Some(samples[last].what.since(&samples[first].what))
+/// Time of a full packet at the highest rate of a record, microseconds.
+pub(super) fn packet_time_us(samples: &[At<SenderSample>]) -> f64 {
+    let per_us = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).map(|step| {
+        let long = step.time_us >= INTERVAL_MIN_US;
+        if long { step.bytes_delivered() as f64 / step.time_us as f64 } else { 0.0 }
+    });
+    let best = per_us.fold(0.0, f64::max);
+    let bytes =
+        samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
+    ratio_of(bytes, best)
 }
 
-pub(super) fn seconds(us: u64) -> f64 {
-    us as f64 / 1e6
+/// Smallest round trip of the interval, microseconds; the newest in traces of older programs.
+pub(super) fn low_rtt(interval: &Interval) -> u64 {
+    if interval.sender.rtt_low_us > 0 { interval.sender.rtt_low_us } else { interval.sender.rtt_us }
 }
 
-/// A part of a whole, 0 to 1.
-pub(super) fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { (part as f64 / whole as f64).min(1.0) }
+/// Whether an interval is long enough to measure a rate.
+pub(super) fn is_whole(interval: &Interval) -> bool {
+    interval.sender.time_us >= INTERVAL_MIN_US
+}
+
+pub(super) fn delivered(interval: &Interval) -> f64 {
+    interval.sender.bytes_delivered() as f64 * 8e6 / interval.sender.time_us.max(1) as f64
+}
+
+/// Why a segment began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Began {
+    /// The transfer began, or another party limits it.
+    Otherwise,
+    /// The path took a step for the worse.
+    WorsePath,
+    /// The path took a step for the better.
+    BetterPath,
 }

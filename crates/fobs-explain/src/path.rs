@@ -2,10 +2,9 @@
 //!
 //! Without a queue, bursts of loss that do not depend on the rate (a radio link) look like a policer's.
 
-use super::interval::{Interval, share};
-use super::journal::At;
+use super::figures::{median, ratio, ratio_of, share};
+use super::interval::{Began, Interval, delivered, is_whole, low_rtt};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
-use super::segment::{Began, median};
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_model::sample::SenderSample;
 use fobs_model::units::ACK_DELAY_MAX;
@@ -75,10 +74,9 @@ impl PathProfile {
             rates.sort_by(f64::total_cmp);
             rates
         };
-        let whole: Vec<&Interval> = all.iter().filter(|i| i.sender.time_us >= INTERVAL_MIN_US).collect();
+        let whole: Vec<&Interval> = all.iter().filter(|i| is_whole(i)).collect();
         let best_bps = rates(&whole).last().copied().unwrap_or(0.0);
-        let charge: Vec<&Interval> =
-            charge.iter().copied().filter(|i| i.sender.time_us >= INTERVAL_MIN_US).collect();
+        let charge: Vec<&Interval> = charge.iter().copied().filter(|i| is_whole(i)).collect();
         // The ramp-up overshoots, and loses accordingly.
         let steady = &charge[(charge.len() / 4).min(OPENING)..];
         let sorted = rates(steady);
@@ -146,6 +144,8 @@ impl PathProfile {
     }
 }
 
+/// Intervals of the ramp-up.
+const OPENING: usize = 2;
 /// A queue that stands for this share of the time, and a delivery rate that varies by less than that: the
 /// path's own rate.
 const QUEUE_OWN: f64 = 0.4;
@@ -243,33 +243,6 @@ fn spread(figures: &[f64]) -> f64 {
     if at(2) > 0.0 { (at(3) - at(1)) / 2.0 / at(2) } else { 0.0 }
 }
 
-/// Smallest round trip of the interval, microseconds; the newest in traces of older programs.
-pub(super) fn low_rtt(interval: &Interval) -> u64 {
-    if interval.sender.rtt_low_us > 0 { interval.sender.rtt_low_us } else { interval.sender.rtt_us }
-}
-
-/// Whether an interval is long enough to measure a rate.
-pub(super) fn is_whole(interval: &Interval) -> bool {
-    interval.sender.time_us >= INTERVAL_MIN_US
-}
-
-/// Intervals of the ramp-up.
-const OPENING: usize = 2;
-/// Time of a full packet at the highest rate of a record, microseconds.
-pub(super) fn packet_time_us(samples: &[At<SenderSample>]) -> f64 {
-    let per_us = samples.windows(2).map(|pair| pair[1].what.since(&pair[0].what)).map(|step| {
-        let long = step.time_us >= INTERVAL_MIN_US;
-        if long { step.bytes_delivered() as f64 / step.time_us as f64 } else { 0.0 }
-    });
-    let best = per_us.fold(0.0, f64::max);
-    let bytes =
-        samples.last().map_or(0.0, |s| ratio_of(s.what.bytes_sent as f64, s.what.packets_sent as f64));
-    ratio_of(bytes, best)
-}
-
-/// Shorter intervals are too short to measure a rate, microseconds.
-const INTERVAL_MIN_US: u64 = 50_000;
-
 impl Interval {
     /// Whether a queue stood.
     pub(super) fn queued(&self) -> bool {
@@ -307,10 +280,6 @@ impl Interval {
         let felt = self.sender.packets_lost.saturating_add(self.sender.packets_marked);
         felt > 0 && ratio(felt as f64, self.sender.packets_sent as f64) >= LOSS_FELT
     }
-}
-
-pub(super) fn delivered(interval: &Interval) -> f64 {
-    interval.sender.bytes_delivered() as f64 * 8e6 / interval.sender.time_us.max(1) as f64
 }
 
 /// Losses and packets sent.
@@ -383,13 +352,4 @@ fn capped(intervals: &[&Interval], typical_bps: f64) -> bool {
             && delivered(i) <= NO_MORE * typical_bps
             && lost >= (1.0 - typical_bps / sent) / 2.0
     })
-}
-
-/// Not bounded, and 0 without a whole.
-pub(super) fn ratio_of(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

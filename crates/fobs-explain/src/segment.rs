@@ -5,9 +5,9 @@
 //! cut: that is what unsteady paths do.
 
 use super::budget::Budget;
-use super::interval::{Brake, Interval};
-use super::limits::Stage;
-use super::path::{delivered, is_whole, low_rtt};
+use super::figures::median;
+use super::interval::{Began, Brake, Interval, delivered, is_whole, low_rtt};
+use super::names::Stage;
 use std::ops::Range;
 
 /// Shortest segment, seconds and share of the transfer.
@@ -33,17 +33,6 @@ const SEGMENTS_MAX: usize = 8;
 pub(super) struct Segment {
     pub(super) intervals: Range<usize>,
     pub(super) began: Began,
-}
-
-/// Why a segment began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Began {
-    /// The transfer began, or another party limits it.
-    Otherwise,
-    /// The path took a step for the worse.
-    WorsePath,
-    /// The path took a step for the better.
-    BetterPath,
 }
 
 /// Cuts a transfer.
@@ -230,11 +219,4 @@ fn step_of(
         }
     }
     best.map(|(place, before, after, _)| (place, before, after))
-}
-
-/// The median of the finite figures.
-pub(super) fn median(figures: &[f64]) -> Option<f64> {
-    let mut sorted: Vec<f64> = figures.iter().copied().filter(|figure| figure.is_finite()).collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
 }

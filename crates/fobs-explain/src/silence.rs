@@ -1,8 +1,8 @@
 //! Stretches in which nothing came back: an outage of the path, or a receiver that stood still.
 
-use super::interval::{around, share};
+use super::figures::{around, share};
 use super::journal::Journal;
-use super::limits::Stage;
+use super::names::Stage;
 use fobs_model::sample::SenderSample;
 use fobs_model::units::Wait;
 

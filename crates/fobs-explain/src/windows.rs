@@ -1,8 +1,7 @@
 //! Stretches in which the path had all that it carries, and what they show of others at its bottleneck.
 
-use super::interval::{Interval, share};
-use super::path::{low_rtt, ratio_of};
-use super::segment::median;
+use super::figures::{median, ratio_of, share};
+use super::interval::{Interval, low_rtt};
 use fobs_model::units::Wait;
 
 /// Share of an interval for which the sender waits for the path, so that the path had what it carries.

@@ -5,7 +5,6 @@ use super::{Place, Row};
 use fobs_model::words::rate;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| streamed(facts, StreamBrake::ChannelWindow),
     place: Place::Network,
     phrase: |_| "the window of the ssh channel was the limit: it lets 2 MiB a round trip pass".to_owned(),

@@ -14,7 +14,6 @@ fn equal_flows(best_bps: f64, typical_bps: f64) -> Option<f64> {
 }
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Competing),
     place: Place::Network,
     phrase: |facts| {

@@ -2,10 +2,8 @@
 
 use super::facts::unknown;
 use super::{Place, Row, Stage};
-use fobs_model::units::Wait;
 
 pub(super) const ROW: Row = Row {
-    waits: &[(Wait::Deadline, Stage::Deadline)],
     stages: |_| &[Stage::Deadline],
     place: Place::Ends,
     phrase: |_| "the rate was no higher than --deadline needed".to_owned(),

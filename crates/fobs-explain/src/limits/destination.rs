@@ -2,13 +2,12 @@
 
 use super::facts::time_for_data;
 use super::{Place, Row, Stage};
-use crate::interval::seconds;
+use crate::figures::seconds;
 
 /// What helps against a slow destination.
 pub const FASTER_DESTINATION: &str = "write to a faster disk, or end what else uses it";
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Writing, Stage::Syncing],
     place: Place::Ends,
     phrase: |_| "the receiver's disk (or what reads from the stream) was the limit".to_owned(),

@@ -2,12 +2,14 @@
 
 use super::{Limit, Stage};
 use crate::budget::Budget;
+use crate::figures::{around, seconds, share};
+use crate::interval::Began;
 #[cfg(test)]
 use crate::interval::intervals;
-use crate::interval::{Brake, Interval, STOOD_FELT, around, seconds, share};
+use crate::interval::{Brake, Interval, STOOD_FELT};
 use crate::kind::PathKind;
 use crate::path::PathProfile;
-use crate::segment::{Began, Segment};
+use crate::segment::Segment;
 use crate::trace::{End, Trace};
 use fobs_model::options::CongestionControl;
 use fobs_model::sample::{Cpu, ReceiverSample, SenderSample, Work};

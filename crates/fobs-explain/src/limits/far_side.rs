@@ -2,10 +2,9 @@
 
 use super::facts::unknown;
 use super::{Place, Row, Stage};
-use crate::interval::seconds;
+use crate::figures::seconds;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Unseen],
     place: Place::Network,
     phrase: |_| {

@@ -2,10 +2,8 @@
 
 use super::facts::unknown;
 use super::{Place, Row, Stage};
-use fobs_model::units::Wait;
 
 pub(super) const ROW: Row = Row {
-    waits: &[(Wait::Socket, Stage::LocalSocket)],
     stages: |_| &[Stage::LocalSocket],
     place: Place::Network,
     phrase: |_| "the sender's own network interface was the limit".to_owned(),

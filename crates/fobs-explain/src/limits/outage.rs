@@ -4,7 +4,6 @@ use super::facts::time_for_data;
 use super::{Place, Row, Stage};
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Outage],
     place: Place::Network,
     phrase: |facts| match facts.outages.len() {

@@ -9,7 +9,6 @@ use fobs_model::words::{rate, word};
 const BELOW_POLICER: f64 = 0.97;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Policed),
     place: Place::Network,
     phrase: |facts| {

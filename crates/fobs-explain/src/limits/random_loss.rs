@@ -7,7 +7,6 @@ use fobs_model::options::CongestionControl;
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Lossy),
     place: Place::Network,
     phrase: |facts| {

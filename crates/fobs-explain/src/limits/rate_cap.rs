@@ -2,11 +2,9 @@
 
 use super::facts::unknown;
 use super::{Place, Row, Stage};
-use fobs_model::units::Wait;
 use fobs_model::words::rate;
 
 pub(super) const ROW: Row = Row {
-    waits: &[(Wait::Cap, Stage::RateCap)],
     stages: |_| &[Stage::RateCap],
     place: Place::Ends,
     phrase: |facts| {

@@ -8,7 +8,6 @@ use fobs_model::words::bytes;
 pub const LARGER: &str = "sysctl -w net.core.rmem_max=8388608";
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| match facts.receiver_supply() {
         CpuSupply::Short => &[Stage::ReceiverSocket],
         CpuSupply::Enough => &[Stage::ReceiverDrain, Stage::ReceiverSocket],

@@ -2,12 +2,10 @@
 
 use super::facts::{CpuSupply, whole_cpu};
 use super::{Place, Row, Stage};
-use crate::interval::{seconds, share};
-use fobs_model::units::Wait;
+use crate::figures::{seconds, share};
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[(Wait::Drain, Stage::ReceiverDrain)],
     // A receiver with CPU to spare that drains slowly has too small a buffer.
     stages: |facts| match facts.receiver_supply() {
         CpuSupply::Short => &[Stage::ReceiverDrain, Stage::ReceiverCpu],

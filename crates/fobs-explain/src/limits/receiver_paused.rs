@@ -2,11 +2,10 @@
 
 use super::facts::time_for_data;
 use super::{Place, Row, Stage};
-use crate::interval::{seconds, share};
+use crate::figures::{seconds, share};
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::ReceiverPaused],
     place: Place::Ends,
     phrase: |_| "the receiver stood still: it was the limit".to_owned(),

@@ -2,11 +2,10 @@
 
 use super::facts::unknown;
 use super::{Place, Row, Stage};
-use crate::interval::seconds;
+use crate::figures::seconds;
 use fobs_model::words::rate;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::RemoteLimit],
     place: Place::Ends,
     phrase: |facts| match facts.sender().map_or(0, |s| s.cap_far_bps) {

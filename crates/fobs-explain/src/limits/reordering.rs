@@ -6,7 +6,6 @@ use crate::kind::PathKind;
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Reordering),
     place: Place::Network,
     phrase: |facts| {

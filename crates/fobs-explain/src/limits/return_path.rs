@@ -6,7 +6,6 @@ use crate::kind::PathKind;
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| match facts.path.kind {
         PathKind::ReturnPath => &[Stage::Pacing, Stage::CongestionWindow, Stage::LateAnswers],
         _ => &[Stage::LateAnswers],

@@ -4,7 +4,6 @@ use super::facts::unknown;
 use super::{Place, Row, Stage};
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Control],
     place: Place::Ends,
     phrase: |_| "was spent on round trips before and after the data".to_owned(),

@@ -6,7 +6,6 @@ use crate::kind::PathKind;
 use fobs_model::words::rate;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Changed),
     place: Place::Network,
     phrase: |facts| {

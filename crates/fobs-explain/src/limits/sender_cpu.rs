@@ -2,11 +2,10 @@
 
 use super::facts::{CpuSupply, whole_cpu};
 use super::{Place, Row, Stage};
-use crate::interval::share;
+use crate::figures::share;
 use fobs_model::words::percent;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Hashing, Stage::Sealing, Stage::SenderCpu],
     place: Place::Ends,
     phrase: |facts| match facts.sender_supply() {

@@ -2,13 +2,12 @@
 
 use super::facts::time_for_data;
 use super::{Place, Row, Stage};
-use crate::interval::seconds;
+use crate::figures::seconds;
 
 /// What helps against a slow source.
 pub const FASTER_SOURCE: &str = "read from a faster disk, or end what else uses it";
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |_| &[Stage::Reading],
     place: Place::Ends,
     phrase: |_| "the sender's source (its disk, or what writes into the stream) was the limit".to_owned(),

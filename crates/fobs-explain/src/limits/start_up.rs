@@ -5,7 +5,6 @@ use super::{Place, Row};
 use crate::kind::PathKind;
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| paced(facts, PathKind::Untried),
     place: Place::Network,
     phrase: |_| {

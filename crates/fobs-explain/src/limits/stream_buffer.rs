@@ -4,7 +4,6 @@ use super::facts::{StreamBrake, stream_evidence, streamed, unknown};
 use super::{Place, Row};
 
 pub(super) const ROW: Row = Row {
-    waits: &[],
     stages: |facts| streamed(facts, StreamBrake::SendBuffer),
     // What the path carries beyond that nobody has tried.
     place: Place::Network,

@@ -1,11 +1,9 @@
 //! Only streams carried data, and their congestion windows were the limit.
 
 use super::facts::{StreamBrake, stream_evidence, streamed, unknown};
-use super::{Place, Row, Stage};
-use fobs_model::units::Wait;
+use super::{Place, Row};
 
 pub(super) const ROW: Row = Row {
-    waits: &[(Wait::Streams, Stage::Streams)],
     stages: |facts| streamed(facts, StreamBrake::Path),
     place: Place::Network,
     phrase: |_| "the congestion windows of the TCP streams were the limit".to_owned(),

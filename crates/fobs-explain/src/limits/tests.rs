@@ -6,7 +6,7 @@ use crate::interval::intervals;
 use crate::kind::PathKind;
 use crate::tests::{STEP_US, trace_of};
 use crate::{Trace, explain};
-use std::collections::BTreeSet;
+use fobs_model::units::Wait;
 
 /// A transfer whose sender waits for one thing; the receiver wants a CPU for a share of the time, in percent.
 fn waiting(wait: Wait, delayed: u64) -> Trace {
@@ -24,16 +24,6 @@ fn every_wait_reaches_a_limit() {
         assert!((budget.total() - 3.0).abs() < 1e-6, "{wait:?} is lost: {} of 3 s", budget.total());
         let why = explain(&trace);
         assert!(why.limit.is_some() && why.share > 0.99, "{wait:?}: {why:?}");
-    }
-}
-
-#[test]
-fn no_wait_belongs_to_two_rows() {
-    let mut seen = BTreeSet::new();
-    for (wait, stage) in Limit::ALL.iter().flat_map(|limit| limit.row().waits) {
-        assert!(seen.insert(wait.name()), "{wait:?}");
-        let divided = [Wait::Source, Wait::Storage, Wait::Answers, Wait::Pacer, Wait::Window];
-        assert!(!divided.contains(wait), "the budget divides {wait:?}: {stage:?} would not get it");
     }
 }
 
