@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::control::Peer;
 use crate::secure::make_private_parent;
 use fobs_sys::confine::{Errand, outside};
 
@@ -30,11 +29,6 @@ pub(crate) fn data_directory() -> Option<PathBuf> {
     let base = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let base = base.or_else(|| std::env::home_dir().map(|home| home.join(".local/share")));
     base.map(|base| base.join("fobs"))
-}
-
-/// A peer's name in the files: its address, or over ssh the host name of the command line.
-pub fn name_of(peer: &Peer) -> String {
-    peer.address.map_or_else(|| peer.description.clone(), |address| address.to_string())
 }
 
 /// Replaces a file atomically. Of two transfers that end at the same time, the last one's content stays.

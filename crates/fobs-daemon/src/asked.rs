@@ -1,11 +1,9 @@
 //! Who asks, and what for, as the log and the counters know it.
 
-use super::visit::Visit;
 use fobs::server::{Wanted, Work};
 use fobs_model::direction::TransferDirection;
 use fobs_model::message::Open;
 use fobs_store::means_contents;
-use std::net::SocketAddr;
 
 /// What a client has asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,31 +29,6 @@ pub(super) fn work_name(work: Work) -> &'static str {
     }
 }
 
-/// Who asks, for lines of the log that are written while the transfer runs.
-pub(super) struct Person {
-    pub(super) session: u64,
-    pub(super) peer: SocketAddr,
-    /// The whole fingerprint of the key.
-    pub(super) key: Option<String>,
-    pub(super) key_name: Option<String>,
-    pub(super) request: Option<String>,
-    /// How lines of the log begin.
-    pub(super) line: String,
-}
-
-impl Person {
-    pub(super) fn of(visit: &Visit) -> Person {
-        Person {
-            session: visit.number,
-            peer: visit.from,
-            key: visit.fingerprint(),
-            key_name: visit.key_name().map(str::to_owned),
-            request: visit.request.clone(),
-            line: visit.to_string(),
-        }
-    }
-}
-
 /// What the paths within a transfer are below, on this side; empty where several sources make that unknown.
 pub(super) fn top_of(wanted: Wanted<'_>) -> Vec<u8> {
     let Wanted::Transfer { open: Open { paths, direction, .. }, .. } = wanted else { return Vec::new() };
@@ -68,4 +41,12 @@ pub(super) fn top_of(wanted: Wanted<'_>) -> Vec<u8> {
         }
         _ => Vec::new(),
     }
+}
+
+/// How many names a transfer has deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) all: u64,
+    /// Those that have no line in the log.
+    pub(super) unnamed: u64,
 }

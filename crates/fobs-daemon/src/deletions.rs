@@ -1,8 +1,9 @@
 //! What a transfer deletes at this end, for the log: who did it is in each line. The lines are bounded, for
 //! each transfer and for the daemon; what is not named is counted.
 
-use super::asked::Person;
+use super::asked::Count;
 use super::log::Log;
+use super::who::Person;
 use fobs_store::show_path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,14 +59,6 @@ impl By {
             By::Request => "request",
         }
     }
-}
-
-/// How many names a transfer has deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) all: u64,
-    /// Those that have no line in the log.
-    pub(super) unnamed: u64,
 }
 
 /// Writes the deletions of one transfer.

@@ -22,6 +22,7 @@ mod streams;
 mod tally;
 pub(crate) mod tickets;
 mod visit;
+mod who;
 
 use self::admission::{Admission, WAITING_MAX};
 use self::attempts::Attempts;
@@ -37,7 +38,7 @@ use self::strangers::{STRANGERS_MAX, Stranger, strangers};
 use self::streams::Register;
 use self::tally::Tally;
 use self::tickets::Tickets;
-use self::visit::Visit;
+use self::who::Visit;
 use fobs::examine::walls_here;
 use fobs::restrict::open_root;
 use fobs_channel::control::tls::HANDSHAKE_WAIT;

@@ -3,12 +3,10 @@
 //! A record is a sentence for people, which holds everything, and fields for programs. It goes to the
 //! `tracing` subscriber that was current where the server was bound.
 
-use super::asked::Person;
-use super::deletions::Count;
+use super::asked::Count;
 use super::tally::Counted;
-use super::visit::Visit;
+use super::who::{Person, Visit};
 use fobs::server::{SessionFigures, Wanted, Work};
-use fobs_channel::secure::identity::PublicKey;
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::Error;
 use fobs_model::options::sync::SyncOptions;
@@ -21,8 +19,6 @@ use tracing::{Dispatch, dispatcher, info, warn};
 /// Most paths of one request in the log, and most bytes of each (`PATH_MAX`).
 const PATHS_LOGGED_MAX: usize = 3;
 const PATH_LOGGED_MAX: usize = 4096;
-/// Characters of a key's fingerprint in the log: `SHA256:` and 72 bits, enough to distinguish keys.
-const FINGERPRINT_CHARS: usize = 7 + 12;
 
 /// Where a server's records go. Clones are the same.
 #[derive(Clone)]
@@ -167,11 +163,6 @@ fn verb(direction: TransferDirection) -> &'static str {
         TransferDirection::Push => "push",
         TransferDirection::Pull => "pull",
     }
-}
-
-/// The start of a key's fingerprint.
-pub(super) fn short_fingerprint(key: &PublicKey) -> String {
-    key.fingerprint().chars().take(FINGERPRINT_CHARS).collect()
 }
 
 /// What a session did. A receiving client reports the duration itself, so it is capped by ours.

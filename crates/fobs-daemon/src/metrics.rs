@@ -3,8 +3,8 @@
 mod http;
 
 pub(super) use self::http::Exporter;
-use super::asked::Asked;
-use super::deletions::{By, Count, Deletions};
+use super::asked::{Asked, Count};
+use super::deletions::{By, Deletions};
 use fobs::server::{Answered, SessionFigures, Work};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::Error;

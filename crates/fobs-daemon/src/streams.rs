@@ -2,7 +2,7 @@
 //! one, or a client's TLS.
 
 use super::Daemon;
-use super::visit::Visit;
+use super::who::Visit;
 use fobs::server::{SharedPort, StreamEntrance};
 use fobs_channel::control::tls::HANDSHAKE_WAIT;
 use fobs_channel::secure::authorized_keys::KeyLimits;

@@ -1,15 +1,15 @@
 //! One client's connection, from its handshake to the end of its session.
 
 use super::admission::{Arrival, Full, Seat};
-use super::asked::{Asked, Person, top_of, work_name};
+use super::asked::{Asked, Count, top_of};
 use super::attempts::{AttemptGuard, SessionStop};
-use super::deletions::{By, Count, Deletions};
-use super::fetch;
-use super::log::{expansion, request, short_fingerprint};
+use super::deletions::{By, Deletions};
+use super::log::{expansion, request};
 use super::metrics::SessionMeter;
 use super::strangers::Stranger;
 use super::streams::First;
-use super::{CLOSED_FOR_NEWER, Daemon};
+use super::who::{Person, Visit};
+use super::{CLOSED_FOR_NEWER, Daemon, fetch};
 use fobs::restrict::beneath;
 use fobs::server::{
     Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,
@@ -25,75 +25,14 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::EventSink;
 use fobs_model::message::PathRole;
 use fobs_model::message::files::WireEntry;
-use fobs_model::rights::{Access, Permit, Rights};
+use fobs_model::permit::Permit;
+use fobs_model::rights::{Access, Rights};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Errand, Tcp, outside};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-
-/// One client's connection. Its text names it in the log.
-pub(super) struct Visit {
-    /// Counts from 1, for each server.
-    pub(super) number: u64,
-    pub(super) from: SocketAddr,
-    /// Its place among the strangers, until its key is known.
-    stranger: Option<Stranger>,
-    key: Option<PublicKey>,
-    key_name: String,
-    /// How the keys of its TLS were exchanged.
-    pub(super) key_exchange: Option<&'static str>,
-    pub(super) request: Option<String>,
-    pub(super) asked: Option<Asked>,
-    /// What its transfer has deleted.
-    pub(super) deleted: Count,
-}
-
-impl Visit {
-    pub(super) fn new(number: u64, from: SocketAddr, stranger: Stranger) -> Visit {
-        Visit {
-            number,
-            from,
-            stranger: Some(stranger),
-            key: None,
-            key_name: String::new(),
-            key_exchange: None,
-            request: None,
-            asked: None,
-            deleted: Count::default(),
-        }
-    }
-
-    /// What is done for it.
-    pub(super) fn work(&self) -> Option<&'static str> {
-        self.asked.map(|asked| work_name(asked.work))
-    }
-
-    /// The whole fingerprint of its key.
-    pub(super) fn fingerprint(&self) -> Option<String> {
-        self.key.map(|key| key.fingerprint())
-    }
-
-    /// The comment of its key, where the key is known and has one.
-    pub(super) fn key_name(&self) -> Option<&str> {
-        Some(self.key_name.as_str()).filter(|name| !name.is_empty())
-    }
-}
-
-impl fmt::Display for Visit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.from)?;
-        if let Some(key) = &self.key {
-            write!(f, " {}", short_fingerprint(key))?;
-        }
-        if let Some(name) = self.key_name() {
-            write!(f, " ({name})")?;
-        }
-        self.request.as_ref().map_or(Ok(()), |request| write!(f, ": {request}"))
-    }
-}
 
 /// What a client with a known key may do, and the place that it has.
 struct Known {

@@ -1,7 +1,6 @@
 //! The letters that the engine's threads exchange, and the mailboxes that they wait in. Threads know letters,
 //! not each other.
 
-use super::survey::Routed;
 use super::thread::spawn;
 use fobs_channel::control::ControlReader;
 use fobs_model::error::{Error, ErrorKind};
@@ -15,6 +14,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 /// Letters waiting for an engine thread. The thread that reads the control channel waits when the mailbox is
 /// full, and so, in the end, does the peer.
 pub(super) const MAILBOX_MAX: usize = 256;
+
+/// Where a message of the control channel goes.
+pub(super) enum Routed {
+    /// To the session's thread.
+    Deliver(Message),
+    /// It has arrived.
+    Taken,
+    /// It breaks a rule: the session ends.
+    Broken(Error),
+}
 
 /// An empty buffer, and how much file data to read into it, bytes. To the reader.
 pub(super) struct Grant {

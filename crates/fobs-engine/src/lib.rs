@@ -41,9 +41,7 @@ pub use clock::Clock;
 pub use endurance::{DeadControl, Endurance};
 pub use failure::{aborted, refused, tell_abort};
 pub use fobs_proto::session::CHUNKS_MAX;
-#[cfg(any(test, feature = "testing"))]
-pub use link::Incoming;
-pub use link::{Link, LinkSetup, PathValidation};
+pub use link::{Incoming, Link, LinkSetup, PathValidation};
 pub use receive::{ReceiveJob, receive};
 pub use remedy::RemedyPolicy;
 pub use report::{Counted, Crawls, Reporter};

@@ -7,8 +7,7 @@ use super::interval::{Began, Interval, delivered, is_whole, low_rtt};
 use super::kind::{PathKind, Signs, likeliest, probabilities};
 use super::windows::{PACKETS_MEASURED, QUEUED_MIN, drift, follows, measured};
 use fobs_model::sample::SenderSample;
-use fobs_model::units::ACK_DELAY_MAX;
-use fobs_model::units::Wait;
+use fobs_model::units::{ACK_DELAY_MAX, Wait};
 
 /// A queue stands if the newest round trip exceeds the smallest by this much, microseconds, and by one part
 /// in [`QUEUE_SHARE`] of it. On emulated paths the two differ by 0.1 to 0.3 ms without a queue, by 2 ms or

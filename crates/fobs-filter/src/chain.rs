@@ -1,9 +1,8 @@
 //! The rules that hold in the directory of a walk.
 
 use std::hash::RandomState;
-use std::io;
-use std::mem;
 use std::sync::Arc;
+use std::{io, mem};
 
 use super::glob::mask_of;
 use super::pattern::NameKind;

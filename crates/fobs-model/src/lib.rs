@@ -3,13 +3,14 @@
 //! [`TransferOptions`](options::TransferOptions) is what a caller chooses, [`Message`](message::Message) what
 //! the two ends of a session tell each other, [`Event`](event::Event) what a caller hears, and
 //! [`Error`](error::Error) how anything ends that fails. What comes from outside becomes one of these types
-//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged by
-//! [`rights`].
+//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged by a
+//! [`Permit`](permit::Permit).
 //!
 //! ```text
 //!   options      what a caller chooses; location is sources and destinations as text
 //!   message      what a control channel carries; filter_rules, shape, special, steer are parts of it
-//!   rights       what a request does, and what a key may do
+//!   rights       what a key may do
+//!   permit       what a request does, and whether its client may do that
 //!   name         names that come from outside, as types
 //!   event        what a caller hears; error, cause, mode, route, listing are parts of it
 //!   sample       what each end measures of itself; measured is one of these, or a judgement
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 pub mod budget;
+pub mod bytes;
 pub mod cancel;
 pub mod cause;
 pub mod direction;
@@ -40,6 +42,7 @@ pub mod message;
 pub mod mode;
 pub mod name;
 pub mod options;
+pub mod permit;
 pub mod public_key;
 pub mod rights;
 pub mod route;

@@ -1,7 +1,7 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
 //! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
-mod bytes;
+mod check;
 pub mod files;
 mod wire;
 
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use bytes::{Bytes, SecretBytes, SecretText};
+pub use crate::bytes::{Bytes, SecretBytes, SecretText};
 
 /// The oldest protocol version that we speak.
 pub const PROTOCOL: u32 = 1;

@@ -1,6 +1,6 @@
 //! What a caller chooses about a transfer or a server.
 
-mod bounds;
+pub(crate) mod bounds;
 mod chmod;
 mod named;
 mod preserve;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::public_key::PublicKey;
-pub use crate::rights::{Access, Rights};
+pub use crate::rights::{Access, Privileges, Rights};
 pub use fobs_proto::congestion::{CongestionControl, Priority};
 pub use fobs_proto::loss_cause::JudgeMethod;
 use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
@@ -332,17 +332,6 @@ impl fmt::Debug for SignedTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SignedTicket({} port {}, {:?})", self.host, self.port, self.key)
     }
-}
-
-/// What a receiving process may give files that could hurt its host: owners, groups, set-id bits, devices,
-/// and extended attributes beside `user.` ones and ACLs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Privileges {
-    /// What its user may give.
-    #[default]
-    OfTheUser,
-    /// None of it, whatever its user may: it is left out.
-    Withheld,
 }
 
 /// What `fobs server --restrict` allows a session over ssh.

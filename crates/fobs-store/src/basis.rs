@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-use super::beneath::HOLD_DIRECTORY;
-use super::beneath::{Base, sentence};
+use super::beneath::{Base, HOLD_DIRECTORY, sentence};
 use super::identity::Identity;
 use super::view::View;
 use fobs_filter::path;

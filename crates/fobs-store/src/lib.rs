@@ -49,37 +49,30 @@ mod walk;
 mod tests;
 
 pub use anchor::{Purpose, anchor};
-#[cfg(any(test, feature = "testing"))]
 pub use attributes::Attributes;
 pub use beneath::{Base, Links};
-#[cfg(any(test, feature = "testing"))]
-pub use chunk::CHUNK_DATA_MAX;
-pub use chunk::CHUNK_LEN_MAX;
-pub use expand::expand_here;
-pub use expand::{Expanded, at_home, expand, may_stand_for, needs_expansion};
+pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
+pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
+pub use extraneous::{Deleted, Found};
 pub use fobs_model::text::show as show_path;
-#[cfg(any(test, feature = "testing"))]
 pub use identity::Identity;
 #[cfg(any(test, feature = "testing"))]
-pub use journal::Adoption;
-#[cfg(any(test, feature = "testing"))]
 pub use journal::load_any as load_any_journal;
-pub use journal::{Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
+pub use journal::{Adoption, Asked, Partial, Suspended, TakeoverWatch, TransferId, client_id};
 pub(crate) use leftovers::search;
 pub use leftovers::{Fate, Leftover, LeftoverKind};
-#[cfg(any(test, feature = "testing"))]
 pub use record::UNKNOWN_KIND;
 pub use scratch::scratch_file;
 #[cfg(any(test, feature = "testing"))]
 pub use seal::{open_chunk, seal};
 pub use select::filter_of;
 pub use sink::{Closing, Later, Sink, SinkEvent, SinkSpec, SinkSummary, top_names};
-pub use source::changed;
-pub use source::{FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason};
+pub use source::{
+    FilledChunk, Known, Part, Removal, Source, SourceShape, SourceSpec, StartOverReason, changed,
+};
 pub use trusted::{create_named, open_named};
 pub use verify::{Verified, VerifyError, needs_scratch, verify};
-pub use walk::means_contents;
-pub use walk::{same_name, shape_of};
+pub use walk::{means_contents, same_name, shape_of};
 
 /// An entry of a sync and what changes about it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,10 @@ mod walking;
 pub use moving::{Taken, copy, rename, touch};
 pub use walking::{Leads, walk};
 
-use super::Base;
-use super::at;
 use super::at::open_beneath;
 use super::beneath::{Links, kind, meta, sentence};
 use super::own::is_own;
+use super::{Base, at};
 use fobs_filter::path;
 use fobs_model::budget::{Keeps, MemoryBudget};
 use fobs_model::error::{Error, ErrorKind, Result};

@@ -4,12 +4,11 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
 use blake3::hazmat::ChainingValue;
-use rustix::fs::{Advice, Stat, fadvise, fstat};
+use rustix::fs::{Advice, fadvise, fstat};
 use rustix::io::{Errno, pread};
 
 use super::attributes::{Collector, Part, hash_hole, may_have_holes, part_at};
 use super::beneath::sentence;
-use super::identity::Identity;
 use super::input::Input;
 use super::stamp::Stamp;
 use super::tree_hash::{ExtentHasher, FileTree, Tail, hash_extent};

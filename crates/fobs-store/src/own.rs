@@ -7,10 +7,8 @@ use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, pread};
 
 use super::at;
-use super::at::Links;
-use super::at::open_beneath;
-use super::stat::Meta;
-use super::stat::kind;
+use super::at::{Links, open_beneath};
+use super::stat::{Meta, kind};
 use fobs_model::name::Component;
 use fobs_model::name::ours::{is_journal, suffix_in};
 

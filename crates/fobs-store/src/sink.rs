@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError};
 use blake3::hazmat::ChainingValue;
 
 use super::FileDone;
-use super::attributes::{Applier, Attributes, Preserve};
-use super::attributes::{Keeping, Modes};
+use super::attributes::{Applier, Attributes, Keeping, Modes, Preserve};
 use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};

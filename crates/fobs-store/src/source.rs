@@ -13,8 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use blake3::hazmat::ChainingValue;
 
-pub use self::range::Part;
-pub use self::range::changed;
+pub use self::range::{Part, changed};
 pub use self::removal::Removal;
 pub use self::spec::{FilledChunk, Known, SourceShape, SourceSpec, StartOverReason, StartedOver};
 use super::Item;

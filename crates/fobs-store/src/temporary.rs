@@ -4,13 +4,13 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{self, FallocateFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, pwrite};
 
 use super::at;
 use super::at::open_beneath;
 use super::attributes::{
-    Applier, Attributes, HOLD, Handle, Keeping, ModeNow, Modes, Unkept, Unset, open_handle, timestamps,
+    Applier, Attributes, HOLD, Handle, ModeNow, Modes, Unkept, Unset, open_handle, timestamps,
 };
 use super::beneath::{Links, kind};
 use super::own::{OWN_MODE, is_marked, open_own};

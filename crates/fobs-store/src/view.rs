@@ -9,8 +9,7 @@ use rustix::io::Errno;
 
 use super::at;
 use super::at::open_beneath;
-use super::beneath::HOLD_DIRECTORY;
-use super::beneath::{Links, meta};
+use super::beneath::{HOLD_DIRECTORY, Links, meta};
 use super::record::Meta;
 use fobs_filter::path;
 

@@ -1,8 +1,7 @@
 //! CPU, priority and scheduler hints of the calling thread.
 
-use std::fs;
-use std::io;
 use std::mem::size_of;
+use std::{fs, io};
 
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};

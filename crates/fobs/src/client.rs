@@ -8,6 +8,7 @@ mod ends;
 mod files;
 pub mod line;
 mod link;
+pub mod manner;
 mod persist;
 pub(crate) mod probe;
 mod request;

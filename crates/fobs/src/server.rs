@@ -11,17 +11,17 @@ mod reach;
 mod request;
 mod stores;
 mod streams;
+mod wanted;
 
-pub use files::Answered;
 use grant::{Granted, accept, grant};
-pub use host::{Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
+pub use host::{Answered, Fetch, Host, Leave, SessionFigures, StillThere, no_patterns};
 pub use login::{StdioError, serve_stdio};
 pub use opened::{Opened, open_session};
 pub use reach::Reach;
 use request::{Heard, OPEN_WAIT, Request, hear_request};
-pub use request::{Wanted, Work};
 use stores::{push_sink, source_of};
 pub use streams::{PORT_OF_THE_CHANNEL, SharedPort, StreamEntrance};
+pub use wanted::{Wanted, Work};
 
 use crate::examine::{DiskProbe, Zeros, examine};
 use crate::session::{
@@ -39,7 +39,7 @@ use fobs_model::event::EventSink;
 use fobs_model::host_facts::HostFacts;
 use fobs_model::message::{Accept, Hello, Message, Open, Sending};
 use fobs_model::options::{Privileges, Stamps};
-use fobs_model::rights::{Needs, Permit};
+use fobs_model::permit::{Needs, Permit};
 use fobs_model::text::sane;
 use fobs_store::survey::Compare;
 use fobs_store::{Base, Source};

@@ -7,10 +7,9 @@ pub use fobs_engine::{
 };
 use fobs_model::error::Result;
 use fobs_model::message::{Hello, PATH_VALIDATION, Sending};
-use fobs_model::options::Preserve;
 use fobs_model::options::sync::{Compare, SyncOptions};
-use fobs_model::options::{CongestionControl, Priority, TransferOptions, Transport};
-use fobs_model::rights::Permit;
+use fobs_model::options::{CongestionControl, Preserve, Priority, TransferOptions, Transport};
+use fobs_model::permit::Permit;
 use fobs_store::survey::{Append, Checksums, CompareBy, Rules};
 use fobs_store::{Sink, SinkSpec};
 use std::net::IpAddr;

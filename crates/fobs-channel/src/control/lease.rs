@@ -8,13 +8,12 @@ use super::{ControlChannel, ControlReader, ControlWriter, Foretold, Frames, Peer
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Message;
 use fobs_model::options::Carrier;
-use std::io;
-use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use std::{io, mem};
 
 /// How long the peer may take to end a transfer that is over here: its own clean-up may take 10 s
 /// (`CLEAN_UP_WAIT` of the engine), and the rest is the path.

@@ -87,6 +87,13 @@ pub struct Peer {
     pub key: Option<PublicKey>,
 }
 
+impl Peer {
+    /// Its name in what is remembered: its address, or over ssh the host name of the command line.
+    pub fn remembered_as(&self) -> String {
+        self.address.map_or_else(|| self.description.clone(), |address| address.to_string())
+    }
+}
+
 impl ControlChannel {
     /// A channel over any byte stream that is private and authenticated by other means.
     /// [`ControlWriter::close`] drops `write`.

@@ -5,9 +5,11 @@
 //! It uses no sockets and no sessions. Its files are small and are read whole, with a bound.
 
 pub mod authorized_keys;
+pub mod cipher;
 pub mod datagram;
 pub mod identity;
 pub mod known_hosts;
+mod labels;
 pub mod replay;
 pub mod schedule;
 pub mod stream;

@@ -4,13 +4,14 @@
 //! later epochs, and what streams need ([`StreamKeys`]).
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, Prk};
 use zeroize::Zeroizing;
 
-use super::datagram::{Cipher, Direction, Opener, Ratchet, Sealer};
+use super::cipher::{Cipher, Direction};
+use super::datagram::{Opener, Ratchet, Sealer};
+pub use super::labels::KeySchedule;
+use super::labels::{Failures, Labels};
 use super::stream::StreamPass;
 use super::stream_keys::StreamKeys;
 
@@ -67,16 +68,6 @@ impl fmt::Debug for SessionSecret {
     }
 }
 
-/// How keys follow from the secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeySchedule {
-    /// That of programs without the feature `keys2`: labels name neither cipher nor version, and what keys of
-    /// streams come from yields every key of the session.
-    First,
-    /// Labels name both, and the keys of a stream that was used cannot be derived again.
-    Second,
-}
-
 impl KeySchedule {
     /// The number in `accept`.
     pub fn number(self) -> u8 {
@@ -98,47 +89,6 @@ impl KeySchedule {
         };
         hkdf::Salt::new(HKDF_SHA256, salt).extract(secret.as_bytes())
     }
-}
-
-/// The info strings of one session.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Labels {
-    schedule: KeySchedule,
-    pub(super) cipher: Cipher,
-}
-
-impl Labels {
-    fn info(self, what: &'static str) -> [&'static [u8]; 4] {
-        match self.schedule {
-            KeySchedule::First => [b"fobs ", what.as_bytes(), b"", b""],
-            KeySchedule::Second => [b"fobs/1 ", self.cipher.name().as_bytes(), b" ", what.as_bytes()],
-        }
-    }
-
-    /// Bytes that follow from a secret.
-    pub(super) fn fill(self, secret: &Prk, what: &'static str, output: &mut [u8]) {
-        secret
-            .expand(&self.info(what), OutputLen(output.len()))
-            .and_then(|material| material.fill(output))
-            .expect("the output is far shorter than 255 hashes");
-    }
-
-    /// A secret that follows from a secret.
-    pub(super) fn next(self, secret: &Prk, what: &'static str) -> Prk {
-        next_secret(secret, &self.info(what))
-    }
-}
-
-struct OutputLen(usize);
-
-impl hkdf::KeyType for OutputLen {
-    fn len(&self) -> usize {
-        self.0
-    }
-}
-
-pub(super) fn next_secret(secret: &Prk, info: &[&[u8]]) -> Prk {
-    secret.expand(info, HKDF_SHA256).expect("one hash of output is always allowed").into()
 }
 
 /// Every key of a session, before it is given to its users.
@@ -165,8 +115,8 @@ impl SessionKeys {
     ) -> SessionKeys {
         let extracted = schedule.extract(&secret);
         drop(secret);
-        let labels = Labels { schedule, cipher };
-        let failures = Failures { count: Arc::default(), max: failures_max };
+        let labels = Labels::new(schedule, cipher);
+        let failures = Failures::at_most(failures_max);
         let traffic = |direction: Direction| Ratchet::of(labels, labels.next(&extracted, direction.label()));
         let datagrams = DatagramKeys {
             sender: traffic(Direction::Sender),
@@ -203,22 +153,11 @@ impl DatagramKeys {
     }
 }
 
-/// How many packets and records of a session have failed to open. Clones count together.
-#[derive(Debug, Clone)]
-pub(super) struct Failures {
-    count: Arc<AtomicU64>,
-    max: u64,
-}
-
-impl Failures {
-    pub(super) fn add(&self) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The limit, once it is reached.
-    pub(super) fn spent(&self) -> Option<u64> {
-        (self.count.load(Ordering::Relaxed) >= self.max).then_some(self.max)
-    }
+/// That of a session with this secret.
+#[cfg(any(test, feature = "testing"))]
+pub fn pass_of(secret: [u8; 32]) -> StreamPass {
+    let (secret, cipher) = (SessionSecret::new(secret), Cipher::Aes128Gcm);
+    SessionKeys::derive(secret, KeySchedule::Second, cipher).streams.pass().clone()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The first bytes of a stream (protocol 11.3). They prove that it belongs to a session; the keys of its
 //! records are in [`stream_keys`](super::stream_keys).
 
-use super::schedule::Labels;
+use super::labels::Labels;
 use aws_lc_rs::hkdf::Prk;
 use aws_lc_rs::hmac::{self, HMAC_SHA256};
 use std::fmt;
@@ -93,14 +93,6 @@ impl fmt::Debug for StreamPass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StreamPass({:?}, ..)", self.tag)
     }
-}
-
-/// That of a session with this secret.
-#[cfg(any(test, feature = "testing"))]
-pub fn pass_of(secret: [u8; 32]) -> StreamPass {
-    use super::schedule::{KeySchedule, SessionKeys, SessionSecret};
-    let (secret, cipher) = (SessionSecret::new(secret), super::datagram::Cipher::Aes128Gcm);
-    SessionKeys::derive(secret, KeySchedule::Second, cipher).streams.pass().clone()
 }
 
 #[cfg(test)]

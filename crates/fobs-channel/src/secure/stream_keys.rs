@@ -6,8 +6,9 @@ use std::fmt;
 
 use aws_lc_rs::hkdf::Prk;
 
-use super::datagram::{Direction, Opener, Ratchet, Sealer};
-use super::schedule::{Failures, Labels, next_secret};
+use super::cipher::Direction;
+use super::datagram::{Opener, Ratchet, Sealer};
+use super::labels::{Failures, Labels, next_secret};
 use super::stream::StreamPass;
 
 /// Indices that were passed over and may still come. A client opens streams in the order of their indices,

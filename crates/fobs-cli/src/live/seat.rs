@@ -1,11 +1,10 @@
 //! The socket of a running copy.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;

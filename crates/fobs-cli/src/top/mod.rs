@@ -9,9 +9,9 @@ use fobs::{Error, ErrorKind, Result};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::args::TopArgs;
-use crate::live;
+use crate::live::Snapshot;
 use crate::output::printable;
-use crate::{ctl, live::Snapshot};
+use crate::{ctl, live};
 use view::{Action, View};
 
 /// Time between two looks at the copies.

@@ -9,7 +9,8 @@ use fobs_channel::secure::authorized_keys;
 use fobs_channel::secure::identity::{Identity, PublicKey};
 use fobs_channel::secure::known_hosts::KnownHosts;
 use fobs_channel::secure::ticket::{Ticket, seal};
-use fobs_model::rights::{Action, Needs, Permit};
+use fobs_model::permit::{Needs, Permit};
+use fobs_model::rights::Action;
 
 const NAME: &str = "[data.example.org]:45600";
 

@@ -1,10 +1,9 @@
 //! What a directory tree is, entry by entry, so that any change to it is seen.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Files of at most this length are hashed; longer ones differ by time and length.
 const HASHED_MAX: u64 = 1 << 20;

@@ -1,10 +1,9 @@
 //! Plays many cases beside each other.
 
-use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use super::arena::Arena;
 use super::cases::Catalogue;

@@ -1,7 +1,7 @@
 use super::*;
-use crate::asked::Person;
 use crate::deletions::LineBudget;
 use crate::log::Log;
+use crate::who::Person;
 use fobs_model::error::ErrorKind;
 use fobs_model::event::{FileError, OtherEntries, Progress};
 use std::collections::HashSet;

@@ -9,17 +9,14 @@ use std::time::Duration;
 
 use fobs_proto::wire::Header;
 
-use fobs::Transfer;
-use fobs::keygen;
+use fobs::{Transfer, keygen};
 use fobs_channel::control::{ControlChannel, hello, tls};
 use fobs_channel::secure::identity::Identity;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind};
-use fobs_model::event::Outcome;
-use fobs_model::event::{Event, EventSink};
+use fobs_model::event::{Event, EventSink, Outcome};
 use fobs_model::message::{Accept, Hello, HostPort, Message, SecretBytes};
-use fobs_model::options::Transport;
-use fobs_model::options::{Carrier, Location, Remote, TransferOptions};
+use fobs_model::options::{Carrier, Location, Remote, TransferOptions, Transport};
 use fobs_store::SourceShape;
 
 /// Which way the client copies.

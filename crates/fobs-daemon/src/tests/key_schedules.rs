@@ -12,9 +12,8 @@ use fobs_sys::{Ecn, Interest, UdpSocket, Waker};
 
 use super::secrets::Needle;
 use crate::served::Served;
-use fobs::keygen;
 use fobs::session::{path_validation, udp_options};
-use fobs::{Transfer, TransferBuilder};
+use fobs::{Transfer, TransferBuilder, keygen};
 use fobs_channel::control::{ControlChannel, tls};
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_channel::secure::identity::Identity;
@@ -23,10 +22,10 @@ use fobs_engine::{Clock, Incoming, Link, LinkSetup};
 use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::event::{Event, EventSink};
-use fobs_model::message::{Accept, FEATURES, Hello, HostPort, KEYS2, LEVEL, Message, Open, SecretBytes};
-use fobs_model::message::{Resuming, Reuse, Sending};
-use fobs_model::options::AddressFamily;
-use fobs_model::options::{Carrier, Location, Remote, TransferOptions};
+use fobs_model::message::{
+    Accept, FEATURES, Hello, HostPort, KEYS2, LEVEL, Message, Open, Resuming, Reuse, SecretBytes, Sending,
+};
+use fobs_model::options::{AddressFamily, Carrier, Location, Remote, TransferOptions};
 
 /// Longest wait; only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(30);

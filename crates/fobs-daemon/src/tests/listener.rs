@@ -2,10 +2,9 @@
 
 mod streams;
 
-use std::fs;
 use std::net::TcpStream;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::served::{Served, wait_for};
 use fobs_channel::control::{ControlChannel, hello, tls};

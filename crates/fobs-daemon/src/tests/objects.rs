@@ -13,8 +13,7 @@ use crate::served::{Served, content};
 use fobs::{Session, SessionBuilder};
 use fobs_model::error::ErrorKind;
 use fobs_model::event::Event;
-use fobs_model::options::TransferOptions;
-use fobs_model::options::{TcpTuning, Transport};
+use fobs_model::options::{TcpTuning, TransferOptions, Transport};
 use std::fs;
 use std::sync::Arc;
 

@@ -8,13 +8,12 @@
 mod scene;
 mod tree;
 
-use std::fs;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
+use std::{fs, thread};
 
 use serde_json::Value;
 
@@ -28,7 +27,7 @@ use fobs_model::error::Result;
 use fobs_model::event::{Event, EventSink};
 use fobs_model::message::PathRole;
 use fobs_model::options::{Carrier, Location, Remote, TransferOptions};
-use fobs_model::rights::Permit;
+use fobs_model::permit::Permit;
 use fobs_store::{Base, expand_here};
 
 /// Where the transcripts lie, a directory for each release.

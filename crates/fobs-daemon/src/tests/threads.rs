@@ -1,9 +1,8 @@
 //! Every thread of a session is in its domain.
 
 use crate::served::{Served, content};
-use fobs_model::options::TransferOptions;
-use fobs_model::options::Transport;
 use fobs_model::options::sync::SyncOptions;
+use fobs_model::options::{TransferOptions, Transport};
 use fobs_sys::confine::{Domain, Errand, drill, landlock_here, outside, spawn, within};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,10 +1,9 @@
 //! Who may open a stream of a session: a peer that knows its secret, and each index once.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::fmt;
-use std::io;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use fobs_sys::Waker;
 
@@ -125,7 +124,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fobs_channel::secure::stream::pass_of;
+    use fobs_channel::secure::schedule::pass_of;
     use std::net::TcpListener;
 
     fn pass(byte: u8) -> StreamPass {

@@ -67,7 +67,7 @@ impl RememberedPath {
     pub fn of_the_user(peer: &Peer) -> RememberedPath {
         RememberedPath::new(
             state::directory().map(|directory| directory.join("paths.json")),
-            &state::name_of(peer),
+            &peer.remembered_as(),
         )
     }
 

@@ -64,7 +64,7 @@ impl Lessons {
     /// In the user's state directory.
     pub fn of_the_user(peer: &Peer) -> Lessons {
         match state::directory() {
-            Some(directory) => Lessons::in_directory(&directory.join("losses"), &state::name_of(peer)),
+            Some(directory) => Lessons::in_directory(&directory.join("losses"), &peer.remembered_as()),
             None => Lessons { stem: None },
         }
     }

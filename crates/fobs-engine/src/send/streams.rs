@@ -1,8 +1,7 @@
 //! The sending thread and its streams: frames out, news in, and which way data takes.
 
-use super::Sending;
-use super::figures;
 use super::held::HeldChunks;
+use super::{Sending, figures};
 use crate::Link;
 use crate::failure::{StreamsTried, chunk_not_held};
 use crate::letters::{Post, ToSender};

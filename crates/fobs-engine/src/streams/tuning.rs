@@ -4,9 +4,8 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::TcpTuning;
 use fobs_sys::confine::{Errand, outside};
 use rustix::net::{AddressFamily, SocketType, socket, sockopt};
-use std::fs;
-use std::io;
 use std::net::TcpStream;
+use std::{fs, io};
 
 /// The congestion controls that the kernel has loaded. A name that is not among them is not tried: for a
 /// privileged process the kernel would load a module of that name, and a peer may have chosen it.

@@ -1,8 +1,8 @@
 //! The thread that compares the sender's listing with the destination and sends the decisions.
 
-use super::{BATCHES_MAX, Routed, violation};
+use super::{BATCHES_MAX, violation};
 use crate::Reporter;
-use crate::letters::{Post, ToReceiver};
+use crate::letters::{Post, Routed, ToReceiver};
 use crate::thread::spawn;
 use fobs_channel::control::ControlWriter;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};

@@ -6,7 +6,6 @@ mod docket;
 mod list;
 
 use fobs_model::error::{Error, ErrorKind};
-use fobs_model::message::Message;
 
 pub(super) use answer::Answering;
 pub(super) use docket::Docket;
@@ -15,16 +14,6 @@ pub(super) use list::Listing;
 /// Most batches that are listed and not decided (protocol 7.8): enough for the longest path, few enough that
 /// a receiver which does not decide costs the sender no memory worth speaking of.
 const BATCHES_MAX: usize = 32;
-
-/// Where a message of the control channel goes.
-pub(super) enum Routed {
-    /// To the session's thread.
-    Deliver(Message),
-    /// It has arrived.
-    Taken,
-    /// It breaks a rule: the session ends.
-    Broken(Error),
-}
 
 /// The peer violated the protocol.
 fn violation(what: &str) -> Error {

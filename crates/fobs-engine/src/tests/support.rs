@@ -23,9 +23,11 @@ use crate::memory::lessons::Lessons;
 use crate::receive::{ReceiveJob, ReceiveOutcome, receive};
 use crate::send::{SendJob, SendOutcome, send};
 use crate::streams::StreamSetup;
-use crate::{CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle, tell_abort};
+use crate::{
+    CHUNKS_MAX, Clock, LinkSetup, RemedyPolicy, Reporter, Steering, Throttle, receiver_config, sender_config,
+    tell_abort, udp_options,
+};
 pub use crate::{Endurance, PathValidation};
-use crate::{receiver_config, sender_config, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::{Cipher, Direction};
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};

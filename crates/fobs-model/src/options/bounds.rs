@@ -6,8 +6,6 @@ use super::{
     Transport,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::Open;
-use crate::name::Component;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
@@ -61,31 +59,12 @@ impl SyncOptions {
     }
 }
 
-impl Open {
-    /// Refuses a request with choices that no client's own check lets through.
-    ///
-    /// # Errors
-    /// `Usage`, with the option and what is possible; `Protocol` for names that no source can have.
-    pub fn check(&self) -> Result<()> {
-        packet_size(self.payload_size)?;
-        udp_ports(self.udp_ports)?;
-        tcp_buffer(self.sending.tcp_buffer)?;
-        for name in &self.resuming.names {
-            Component::new(name).map_err(|bad| {
-                let message = format!("a source has a name that none can have: {bad}");
-                Error::new(ErrorKind::Protocol, message)
-            })?;
-        }
-        self.sync.as_ref().map_or(Ok(()), |sync| sync.check())
-    }
-}
-
-fn packet_size(size: Option<u16>) -> Result<()> {
+pub(crate) fn packet_size(size: Option<u16>) -> Result<()> {
     let (smallest, largest) = PACKET_SIZE_RANGE;
     size.map_or(Ok(()), |size| within("packet-size", size, smallest..=largest, "bytes"))
 }
 
-fn udp_ports(ports: Option<(u16, u16)>) -> Result<()> {
+pub(crate) fn udp_ports(ports: Option<(u16, u16)>) -> Result<()> {
     match ports {
         Some((first, last)) if first == 0 || first > last => Err(usage(format!(
             "UDP ports {first} to {last} are no range; give two from 1 on, the smaller one first (--udp-ports)"
@@ -94,7 +73,7 @@ fn udp_ports(ports: Option<(u16, u16)>) -> Result<()> {
     }
 }
 
-fn tcp_buffer(bytes: Option<u32>) -> Result<()> {
+pub(crate) fn tcp_buffer(bytes: Option<u32>) -> Result<()> {
     let (smallest, largest) = TCP_BUFFER_RANGE;
     bytes.map_or(Ok(()), |bytes| within("tcp-buffer", bytes, smallest..=largest, "bytes"))
 }

@@ -45,7 +45,7 @@ pub struct SyncOptions {
 
 /// Paths of a request, in base64: they are of any bytes.
 mod path_list {
-    use crate::message::Bytes;
+    use crate::bytes::Bytes;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {

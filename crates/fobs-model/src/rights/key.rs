@@ -1,8 +1,7 @@
 //! The rights of one key.
 
-use super::{Access, Action};
+use super::{Access, Action, Privileges};
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::Privileges;
 
 /// What the client of a key may do, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 use rustix::process::{getegid, geteuid, getgroups};
 
 use super::{ACCOUNT_NAME_LEN_MAX, Account, MODE_BITS, SET_ID_BITS};
-use fobs_model::options::IdMapping;
-use fobs_model::options::Privileges;
+use fobs_model::options::{IdMapping, Privileges};
 use fobs_sys::confine::{Errand, outside};
 
 /// Most bytes of answers that are remembered of each kind, 16,384 of ordinary names; others are asked for

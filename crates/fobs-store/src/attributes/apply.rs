@@ -6,13 +6,12 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::accounts::{Accounts, Rights};
-use super::collect::is_preserved;
 use super::handle::Handle;
-use super::{Attributes, MODE_BITS, SET_ID_BITS, Xattr, is_acl};
-use super::{Keeping, ModeNow, Modes, timestamps};
+use super::{
+    Attributes, Keeping, MODE_BITS, ModeNow, Modes, SET_ID_BITS, Xattr, is_acl, is_preserved, timestamps,
+};
 use crate::stat::Meta;
-use fobs_model::options::Preserve;
-use fobs_model::options::Privileges;
+use fobs_model::options::{Preserve, Privileges};
 
 /// Opens a link, fifo or device itself.
 pub(crate) const HOLD: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);

@@ -5,16 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{FileType, Mode, Stat};
 use rustix::io::Errno;
 
-use super::HOLD;
 use super::accounts::{Accounts, Rights};
 use super::handle::Handle;
-use super::{ATTRIBUTES_LEN_MAX, Attributes, NAME_LEN_MAX, Xattr, is_acl, is_kept};
+use super::{ATTRIBUTES_LEN_MAX, Attributes, HOLD, Xattr, is_preserved};
 use crate::at::open_beneath;
 use crate::beneath;
 use crate::beneath::{Links, kind};
 use crate::stat::Meta;
-use fobs_model::options::Preserve;
-use fobs_model::options::Privileges;
+use fobs_model::options::{Preserve, Privileges};
 
 /// Reads attributes.
 #[derive(Debug)]
@@ -95,16 +93,4 @@ pub(super) fn read_xattrs(file: Handle<'_>, preserve: &Preserve, is_root: bool) 
         xattrs.push(Xattr { name, value });
     }
     Ok(xattrs)
-}
-
-/// Whether an extended attribute is kept: without root's rights only what any user may see and set, as in
-/// rsync.
-pub(super) fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
-    match is_acl(name) {
-        true => preserve.acls,
-        false => {
-            let allowed = is_root || name.starts_with(b"user.");
-            preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
-        }
-    }
 }

@@ -155,6 +155,18 @@ pub fn is_kept(name: &[u8]) -> bool {
 
 const TOO_LONG: &str = "the attributes of a file are longer than 192 KiB";
 
+/// Whether an extended attribute is kept: without root's rights only what any user may see and set, as in
+/// rsync.
+fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
+    match is_acl(name) {
+        true => preserve.acls,
+        false => {
+            let allowed = is_root || name.starts_with(b"user.");
+            preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

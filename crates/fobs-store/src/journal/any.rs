@@ -1,7 +1,6 @@
 //! Journals of any content, for fuzzing: an own file in a directory that others may write to.
 
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 

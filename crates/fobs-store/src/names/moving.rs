@@ -1,11 +1,10 @@
 //! Another name for what has one, and a copy under another name: neither sends a byte anywhere.
 
 use super::{entry, place, refused};
-use crate::Base;
-use crate::at;
 use crate::beneath::{kind, sentence};
 use crate::own::is_own;
 use crate::temporary::{Names, TemporaryFile};
+use crate::{Base, at};
 use fobs_filter::path;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::listing::Entry;

@@ -1,11 +1,10 @@
 //! Everything below a directory, and what links lead to.
 
 use super::{entry, refused};
-use crate::Base;
-use crate::at;
 use crate::at::open_beneath;
 use crate::beneath::{Links, kind};
 use crate::own::is_own;
+use crate::{Base, at};
 use fobs_filter::path;
 use fobs_model::budget::{Keeps, MemoryBudget};
 use fobs_model::error::Result;

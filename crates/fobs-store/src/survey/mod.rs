@@ -20,7 +20,5 @@ pub use compare::Compare;
 pub use itemize::{ItemKind, Way};
 pub use lister::{Batch, Checksums, Decided, Listed, Lister, Next};
 pub(super) use prefix::hash_prefix;
-#[cfg(any(test, feature = "testing"))]
-pub use row::{BATCH_ROWS_MAX, BatchWriter};
-pub use row::{Row, decode_batch};
+pub use row::{BATCH_ROWS_MAX, BatchWriter, Row, decode_batch};
 pub use rules::{Append, CompareBy, Rules};

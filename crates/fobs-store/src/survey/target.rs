@@ -16,21 +16,20 @@ use super::choice::{Changes, Choice, Decision};
 use super::itemize::{ItemKind, Update};
 use super::row::{Row, RowKind};
 use super::sync::{Action, Decide, Kept, There, ThereKind, Wanted, WantedKind};
-use crate::Item;
-use crate::at;
 use crate::at::open_beneath;
-use crate::attributes::{Applier, Attributes, Collector, Handle, SymbolicLinks};
-use crate::attributes::{Keeping, ModeNow, Modes, timestamps};
+use crate::attributes::{
+    Applier, Attributes, Collector, Handle, Keeping, ModeNow, Modes, SymbolicLinks, timestamps,
+};
 use crate::backups::Backups;
 use crate::beneath::{Links, kind, sentence};
 use crate::extraneous::{Deleted, Extraneous};
 use crate::journal::Held;
 use crate::own::without_mark;
 use crate::record::Meta;
-use crate::sink::Durability;
-use crate::sink::Sink;
+use crate::sink::{Durability, Sink};
 use crate::view::View;
 use crate::walk::{means_contents, name_in_transfer};
+use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
 use fobs_filter::path;

@@ -1,10 +1,8 @@
 //! Sending bursts of datagrams.
 
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
+use std::{fmt, io, ptr};
 
 use libc::{iovec, mmsghdr, msghdr};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Trying again where a server had no room for a connection: it ended that before it said a word, or said
 //! that it is full. Nothing has happened at either end then.
 
-use super::line::Manner;
+use super::manner::Manner;
 use super::persist::{reason, rest};
 use fobs_model::error::{Busy, Error, Result};
 use fobs_model::event::Event;

@@ -4,7 +4,8 @@
 use super::busy::outlast;
 use super::direct::small_object;
 use super::ends::{LocalSources, distinct, local_sources, open_source, remote_sources};
-use super::line::{Caller, Manner};
+use super::line::Caller;
+use super::manner::Manner;
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::{directory_to_make, open_sink, transfer_id};
 use super::{Client, Done};

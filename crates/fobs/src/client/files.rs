@@ -2,7 +2,8 @@
 
 use super::busy::outlast;
 use super::hang_up;
-use super::line::{Caller, Line, Manner, Reached, leaves_sound};
+use super::line::{Caller, Line, Reached, leaves_sound};
+use super::manner::Manner;
 use fobs_engine::refused;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::listing::Entry;

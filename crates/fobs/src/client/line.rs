@@ -2,21 +2,20 @@
 
 use super::busy::outlast;
 use super::direct::{ROOM, may_be_direct};
+use super::manner::Manner;
 use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
 use super::{Client, Done, hang_up};
 use crate::direct::Filled;
 use fobs_channel::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
 use fobs_channel::secure::identity::PublicKey;
-use fobs_engine::Steering;
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::{ByteRange, Hello, Message, REUSE, Reuse};
-use fobs_model::options::{Remote, TransferOptions};
+use fobs_model::options::Remote;
 use fobs_store::{Sink, Source, TransferId};
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a connection may rest before a new one is made instead: less than what a server allows
@@ -108,15 +107,6 @@ pub(super) struct Line {
     /// Whether that is only what the handshake told.
     is_foretold: bool,
     since: Instant,
-}
-
-/// How a transfer is made.
-#[derive(Clone, Copy)]
-pub struct Manner<'m> {
-    pub options: &'m TransferOptions,
-    pub events: &'m Arc<dyn EventSink>,
-    pub cancel: &'m CancelToken,
-    pub steering: &'m Steering,
 }
 
 impl Caller {

@@ -1,7 +1,7 @@
 //! Sessions that examine the other end and try the path, without files.
 
 use super::busy::outlast;
-use super::line::Manner;
+use super::manner::Manner;
 use super::persist::{Course, Remedy};
 use super::{Client, blame, hang_up, link};
 use crate::examine::{Nowhere, Zeros, clock_s};

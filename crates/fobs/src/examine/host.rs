@@ -7,13 +7,11 @@ use fobs_channel::control::{features, program};
 use fobs_model::cancel::CancelToken;
 use fobs_model::host_facts::{HostFacts, InterfaceFacts, SocketFacts};
 use fobs_model::walls::Walls;
-use fobs_sys::confine;
 use fobs_sys::confine::{Errand, outside};
-use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, wait};
-use std::fs;
-use std::io;
+use fobs_sys::{Burst, Ecn, Interest, Interface, RecvBatch, UdpSocket, Waker, confine, wait};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 /// Datagrams of the burst that shows segmentation, bytes of each: fewer than any kernel takes at once.
 const BURST: usize = 16;

@@ -3,7 +3,8 @@
 use super::Session;
 use super::memory::{Bounded, Buffer, drain, feed, spawn, too_long};
 use super::turn::{Purpose, Turn};
-use crate::client::line::{Attempted, Caller, Manner, Task};
+use crate::client::line::{Attempted, Caller, Task};
+use crate::client::manner::Manner;
 use crate::client::{make_sink, make_source, sender_options};
 use crate::direct::DIRECT_DATA_MAX;
 use fobs_engine::Steering;

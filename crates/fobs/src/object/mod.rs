@@ -16,7 +16,8 @@ mod names;
 mod tickets;
 mod turn;
 
-use crate::client::line::{Caller, Manner};
+use crate::client::line::Caller;
+use crate::client::manner::Manner;
 use fobs_engine::Steering;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::Result;

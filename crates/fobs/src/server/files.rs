@@ -2,7 +2,7 @@
 
 mod hashes;
 
-use super::{Fetch, Host, Policy, Wanted};
+use super::{Answered, Fetch, Host, Policy, Wanted};
 use fobs_channel::control::ControlChannel;
 use fobs_channel::secure::ticket::Ticket;
 use fobs_model::budget::MemoryBudget;
@@ -12,22 +12,15 @@ use fobs_model::listing::Entry;
 use fobs_model::message::files::{ENTRIES_MAX, FileRequest, WireEntry};
 use fobs_model::message::{Bytes, Message};
 use fobs_model::options::{Sight, SignedTicket};
+use fobs_model::permit::Needs;
 use fobs_model::public_key::PublicKey;
-use fobs_model::rights::{Action, Needs};
-use fobs_store::Base;
-use fobs_store::names;
+use fobs_model::rights::Action;
 pub use fobs_store::names::{Extent, Leads, Taken};
+use fobs_store::{Base, names};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a request may be worked on without a sign to the client: far below its `--timeout`.
 const SIGN_EVERY: Duration = Duration::from_secs(1);
-
-/// What a request did, for the server's log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Answered {
-    /// Names that are gone.
-    pub removed: u64,
-}
 
 /// Answers one request.
 pub(super) fn serve(

@@ -1,8 +1,7 @@
 //! What a request that is granted gets: the data plane, its keys, and the answer.
 
-use super::Policy;
-use super::streams;
 use super::streams::StreamEntrance;
+use super::{Policy, streams};
 use crate::session::{choose_cipher, path_validation, udp_options};
 use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;

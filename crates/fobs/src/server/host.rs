@@ -1,6 +1,5 @@
 //! What a server does around the transfers of a connection.
 
-use super::files::Answered;
 use super::{Policy, Wanted};
 use fobs_channel::secure::ticket::Ticket;
 use fobs_model::cancel::CancelToken;
@@ -11,6 +10,13 @@ use fobs_model::message::PathRole;
 use fobs_model::message::files::WireEntry;
 use fobs_model::options::SignedTicket;
 use fobs_model::public_key::PublicKey;
+
+/// What a request did, for the server's log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Names that are gone.
+    pub removed: u64,
+}
 
 /// The figures of a session, for the server's log.
 #[derive(Debug, Clone, Copy, PartialEq)]

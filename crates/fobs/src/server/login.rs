@@ -2,15 +2,14 @@
 
 use super::{Host, Leave, Policy, Reach, SessionFigures, StillThere, StreamEntrance, Wanted, open_session};
 use crate::restrict::restricted;
-use fobs_channel::control::ControlChannel;
-use fobs_channel::control::ssh;
+use fobs_channel::control::{ControlChannel, ssh};
 use fobs_engine::Throttle;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::PathRole;
 use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
-use fobs_model::rights::{Needs, Permit};
+use fobs_model::permit::{Needs, Permit};
 pub use fobs_store::{Base, Expanded, at_home, expand};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};

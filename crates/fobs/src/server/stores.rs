@@ -8,7 +8,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
 use fobs_model::message::Open;
 use fobs_model::options::Privileges;
-use fobs_model::rights::Permit;
+use fobs_model::permit::Permit;
 use fobs_store::{Base, Part, Partial, Sink, SinkSpec, Source, SourceShape, SourceSpec, client_id};
 
 /// Where a push is stored, and how.

@@ -1,7 +1,6 @@
 //! `--backup --suffix`: the end of a name that comes from the client.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
 //! Small requests that make a server work or remember much.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,6 @@
 //! What a key that only writes must not do: remove, list, read, compare.
 
-use std::fs;
-use std::io;
+use std::{fs, io};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -3,7 +3,8 @@
 use super::{call, pull_of_file};
 use crate::served::{Served, wait_for};
 use fobs_channel::control::ControlChannel;
-use fobs_channel::secure::stream::{STREAM_HELLO_LEN, StreamPass, pass_of};
+use fobs_channel::secure::schedule::pass_of;
+use fobs_channel::secure::stream::{STREAM_HELLO_LEN, StreamPass};
 use fobs_model::message::{Accept, Message, Open};
 use std::fs;
 use std::io::{Read, Write};

@@ -8,9 +8,8 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::error::ErrorKind;
 use fobs_model::event::Event;
 use fobs_model::options::{ServeOptions, TransferOptions};
-use std::fs;
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::{fs, thread};
 
 /// Slow enough that [`LARGE`] bytes take half a minute, fast enough that some arrive soon, bits per second.
 const SLOW: u64 = 20_000_000;

@@ -1,9 +1,8 @@
 //! A server that has the expected key, keeps its channel, and lies.
 
 use crate::served::content;
-use fobs::Session;
 use fobs::direct::{DIRECT_LEN_MAX, Filled};
-use fobs::keygen;
+use fobs::{Session, keygen};
 use fobs_channel::control::{ControlChannel, hello, tls};
 use fobs_channel::secure::identity::Identity;
 use fobs_model::cancel::CancelToken;

@@ -1,9 +1,8 @@
 //! The tree that transcripts are about: the same wherever it is made, so that its root is.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::{fs, io};
 
 /// Files and their lengths: one of fifty packets, one that shares its chunk, and an empty one.
 const FILES: [(&str, usize); 3] = [("tree/large", 60_000), ("tree/sub/small", 1_000), ("tree/sub/empty", 0)];

@@ -3,12 +3,10 @@
 
 use super::stage::{BASE, Stage, Standing, standing};
 use crate::served::content;
-use fobs::Transfer;
-use fobs::keygen;
+use fobs::{Transfer, keygen};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::ErrorKind;
-use fobs_model::event::Summary;
-use fobs_model::event::{Event, EventSink};
+use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::options::{Location, TransferOptions};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

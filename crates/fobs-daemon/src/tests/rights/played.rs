@@ -10,7 +10,8 @@ use fobs_model::message::PathRole;
 use fobs_model::name::{BackupSuffix, RelPath};
 use fobs_model::options::sync::{Absent, Compare, Delete, DeleteWhen, Present, Report, SyncOptions};
 use fobs_model::options::{Location, TransferOptions};
-use fobs_model::rights::{Access, Needs, Permit, Rights};
+use fobs_model::permit::{Needs, Permit};
+use fobs_model::rights::{Access, Rights};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,12 +1,10 @@
 //! A daemon with something that no client may learn of, and a client's files.
 
 use crate::served::{Served, content};
-use fobs::Session;
-use fobs::Transfer;
+use fobs::{Session, Transfer};
 use fobs_model::event::{Event, EventSink, Outcome};
-use fobs_model::options::Preserve;
 use fobs_model::options::sync::{Enter, SyncOptions};
-use fobs_model::options::{Location, SignedTicket, TransferOptions};
+use fobs_model::options::{Location, Preserve, SignedTicket, TransferOptions};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -1,6 +1,6 @@
 use super::super::{Gate, Listening};
 use super::*;
-use fobs_channel::secure::stream::pass_of;
+use fobs_channel::secure::schedule::pass_of;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 

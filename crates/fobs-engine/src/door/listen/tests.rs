@@ -1,6 +1,7 @@
 use super::*;
 use crate::streams::STREAMS_MAX;
-use fobs_channel::secure::stream::{StreamPass, pass_of};
+use fobs_channel::secure::schedule::pass_of;
+use fobs_channel::secure::stream::StreamPass;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use fobs_model::error::ErrorKind;
-use fobs_model::options::Preserve;
-use fobs_model::options::Privileges;
+use fobs_model::options::{Preserve, Privileges};
 use fobs_store::survey::{Changes, Checksums, Decision};
 use fobs_store::{Base, Source, SourceSpec};
 

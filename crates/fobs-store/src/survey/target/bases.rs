@@ -15,7 +15,7 @@ use fobs_filter::path;
 use fobs_filter::path::show;
 
 /// The directories that exist, and where links wait.
-pub(super) struct Bases {
+pub(in crate::survey) struct Bases {
     views: Vec<View>,
     links: Links,
 }

@@ -3,11 +3,11 @@
 use rustix::fs::{Mode, OFlags, fsync};
 use rustix::io::Errno;
 
-use crate::sink::Durability;
 use super::{READ, Target};
 use crate::at::open_beneath;
 use crate::beneath::{Links, sentence};
 use crate::identity::Identity;
+use crate::sink::Durability;
 use crate::survey::choice::Decision;
 use crate::survey::row::{Row, RowKind};
 use crate::view::View;

@@ -4,9 +4,8 @@
 //! would see a wall that is not there.
 
 use super::*;
-use rustix::fs::FileType;
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, linkat, mkdirat, mknodat, openat, renameat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, linkat, mkdirat, mknodat, openat, renameat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeMap;

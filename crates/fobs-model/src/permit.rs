@@ -1,8 +1,12 @@
 //! What the client of a session may do: the one place that judges a request.
 
-use super::{Access, Action, Needs, Rights};
+mod needs;
+
+pub use needs::Needs;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{Overwrite, Privileges, Sight, Stamps, Terms};
+use crate::rights::{Access, Action, Rights};
 
 /// What the client of a session may do.
 #[derive(Debug, Clone)]

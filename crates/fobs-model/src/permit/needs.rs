@@ -1,11 +1,11 @@
 //! What a request needs, member by member: each struct is taken apart whole, so a new member does not compile
 //! until it is said here what it does.
 
-use super::Action;
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
 use crate::message::{Open, PathRole, Resuming, Reuse};
 use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
+use crate::rights::Action;
 
 /// Actions at paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
