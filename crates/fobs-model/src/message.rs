@@ -2,6 +2,7 @@
 //! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
 
 mod check;
+pub mod features;
 pub mod files;
 mod wire;
 
@@ -16,7 +17,8 @@ use crate::route::WayChange;
 use crate::sample::{ReceiverSample, SenderSample};
 use crate::shape::SourceShape;
 use crate::steer::Wanted;
-pub use files::{FILES, FileRequest, NAMES, TICKETS, WireEntry};
+pub use features::*;
+pub use files::{FileRequest, WireEntry};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,32 +29,6 @@ pub use crate::bytes::{Bytes, SecretBytes, SecretText};
 pub const PROTOCOL: u32 = 1;
 /// The newest one.
 pub const PROTOCOL_NEWEST: u32 = 1;
-
-/// The feature of a program that lists and decides (protocol 7.8).
-pub const SURVEY: &str = "survey";
-/// The feature of a program that answers challenges at a new address (protocol 5.11).
-pub const PATH_VALIDATION: &str = "path-validation";
-/// The feature of a program that examines its host and answers probes of the path (protocol 2.7).
-pub const DOCTOR: &str = "doctor";
-/// The feature of a program that brings a tree up to date (protocol 7.7).
-pub const SYNC: &str = "sync";
-/// The feature of a program that carries data over TCP too, and inside the control channel (protocol 11).
-pub const STREAMS: &str = "streams";
-/// The feature of a program that serves several transfers on one channel, and ranges (protocol 2.8).
-pub const REUSE: &str = "reuse";
-/// The feature of a program that expands patterns and homes in paths (protocol 2.9).
-pub const EXPAND: &str = "expand";
-/// The feature of a program whose sending can be changed while it runs (protocol 2.10).
-pub const STEER: &str = "steer";
-/// The feature of a program that derives keys by the second schedule (protocol 3.2).
-pub const KEYS2: &str = "keys2";
-/// What this program can do beyond the first version.
-pub const FEATURES: [&str; 12] =
-    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS, KEYS2, NAMES];
-
-/// What a server that answers to `ALPN_LEVEL` can do at least: the features of 0.2.
-pub const LEVEL: [&str; 10] =
-    [SURVEY, PATH_VALIDATION, DOCTOR, SYNC, REUSE, STREAMS, EXPAND, STEER, FILES, TICKETS];
 
 /// What paths are in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,9 +204,9 @@ impl Hello {
         (common >= PROTOCOL.max(self.protocol)).then_some(common)
     }
 
-    /// Whether it is one that a client may go by before it comes.
-    pub fn keeps_level(&self) -> bool {
-        self.common_version().is_some() && LEVEL.iter().all(|feature| self.has(feature))
+    /// Whether it is as the handshake of a server of this level told.
+    pub fn keeps(&self, level: Level) -> bool {
+        self.common_version().is_some() && level.features.iter().all(|feature| self.has(feature))
     }
 
     /// Whether the program can do something.
@@ -277,6 +253,9 @@ pub struct Open {
     pub streams: bool,
     /// What is asked of a server that keeps the channel.
     pub reuse: Reuse,
+    /// Features that the server must have for what is asked; it refuses those that it does not know (protocol
+    /// 2.16). Those of 0.2 are not among them: its servers know no such member.
+    pub must: Vec<String>,
 }
 
 /// What a client may ask of a server with the feature [`REUSE`] (protocol 2.8).

@@ -90,7 +90,6 @@ impl Client<'_> {
         course: &mut Course,
     ) -> Result<Done> {
         let knows_survey = self.knows_survey();
-        self.require_sync()?;
         if knows_survey {
             source.tell_identities();
         }
@@ -157,7 +156,6 @@ impl Client<'_> {
         let knows_survey = self.knows_survey();
         let wants_survey = sink.history().is_some() || self.options.append_verify;
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
-        self.require_sync()?;
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
             Some(sync) => {

@@ -2,14 +2,13 @@
 //! record of the stream inside the channel.
 
 use std::io::{self, Read};
-use std::mem;
 use std::sync::{Arc, OnceLock};
 
 use zeroize::Zeroize;
 
 use crate::secure::ticket::TICKET_LEN_MAX;
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::message::Message;
+use fobs_model::message::{Level, Message};
 
 /// Largest frame, bytes of JSON (protocol 2.1).
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -118,7 +117,7 @@ pub struct FrameReader<R> {
     frame: Vec<u8>,
     length: Length,
     /// The first message is a hello that was foretold.
-    hello_is_due: bool,
+    hello_is_due: Option<Level>,
     /// What the peer can do, once such a hello has come.
     late_features: Arc<OnceLock<Vec<String>>>,
 }
@@ -127,7 +126,7 @@ impl<R: Read> FrameReader<R> {
     /// Reads from `stream`, which is best buffered.
     pub fn new(stream: R) -> FrameReader<R> {
         let late_features = Arc::default();
-        FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: false, late_features }
+        FrameReader { stream, frame: Vec::new(), length: Length::Full, hello_is_due: None, late_features }
     }
 
     /// The stream below the frames.
@@ -158,8 +157,8 @@ impl<R: Read> FrameReader<R> {
     }
 
     /// From now on a hello is due, which must be as it was foretold.
-    pub(super) fn expect_hello(&mut self) {
-        self.hello_is_due = true;
+    pub(super) fn expect_hello(&mut self, level: Level) {
+        self.hello_is_due = Some(level);
     }
 
     /// What the peer can do, where its hello was due and has come.
@@ -170,9 +169,9 @@ impl<R: Read> FrameReader<R> {
     /// The next frame, but for a hello that was due; `None` where the stream ends between frames.
     pub(super) fn read_frame(&mut self, data: DataFrames) -> Result<Option<Frame>> {
         let frame = self.read_any(data)?;
+        let Some(level) = self.hello_is_due.take() else { return Ok(frame) };
         match frame {
-            _ if !mem::replace(&mut self.hello_is_due, false) => Ok(frame),
-            Some(Frame::Message(Message::Hello(hello))) if hello.keeps_level() => {
+            Some(Frame::Message(Message::Hello(hello))) if hello.keeps(level) => {
                 // There is one hello of a stream.
                 let _ = self.late_features.set(hello.features);
                 self.read_any(data)

@@ -33,7 +33,7 @@ use crate::secure::datagram::Cipher;
 use crate::secure::identity::PublicKey;
 use crate::secure::schedule::SessionSecret;
 use fobs_model::error::{Busy, Error, ErrorKind, Result};
-use fobs_model::message::{FEATURES, Hello, LEVEL, Message, PROTOCOL, PROTOCOL_NEWEST};
+use fobs_model::message::{FEATURES, Hello, Level, Message, PROTOCOL, PROTOCOL_NEWEST};
 use fobs_model::options::Carrier;
 use fobs_model::text::printable;
 
@@ -72,8 +72,8 @@ pub struct ControlChannel {
 pub enum Foretold {
     /// Nothing.
     Nothing,
-    /// A version that we speak, and the features of [`LEVEL`].
-    Level,
+    /// A version that we speak, and the features of this level.
+    Level(Level),
 }
 
 /// The other end of a control channel.
@@ -336,12 +336,17 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         fast_aes: Cipher::best_here() == Cipher::Aes128Gcm,
         features: features(),
     };
-    channel.reader.unheard.set(channel.foretold == Foretold::Level);
+    let level = match channel.foretold {
+        Foretold::Level(level) => Some(level),
+        Foretold::Nothing => None,
+    };
+    channel.reader.unheard.set(level.is_some());
     let sent = channel.writer.send(&Message::Hello(ours.clone()));
-    if sent.is_ok() && channel.foretold == Foretold::Level {
+    if let (Ok(()), Some(level)) = (&sent, level) {
         // Ours and the request go together; the reader checks that it was true.
-        channel.reader.frames.expect_hello();
-        return Ok(Hello { newest: None, features: LEVEL.map(str::to_owned).to_vec(), ..ours });
+        channel.reader.frames.expect_hello(level);
+        let features = level.features.iter().map(|feature| (*feature).to_owned()).collect();
+        return Ok(Hello { newest: None, features, ..ours });
     }
     // A reason that the peer sent before it closed explains more than the failed write.
     channel.set_read_deadline(Some(Instant::now() + HELLO_WAIT));
@@ -386,7 +391,7 @@ pub fn program() -> String {
 
 /// What this program can do beyond the first version.
 pub fn features() -> Vec<String> {
-    FEATURES.map(str::to_owned).to_vec()
+    FEATURES.iter().map(|feature| (*feature).to_owned()).collect()
 }
 
 /// Adds the peer's name to an error.

@@ -30,13 +30,15 @@ use crate::secure::identity::{Identity, PublicKey};
 use crate::secure::schedule::SessionSecret;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Busy, Error, ErrorKind, Result};
+use fobs_model::message::{LEVEL_2, LEVEL_3, LEVELS};
 use fobs_model::options::{AddressFamily, Carrier};
 
 /// The application protocol that both sides insist on (protocol 2.6).
 pub const ALPN: &[u8] = b"fobs/1";
-/// The same with the promise that the server's hello names version 1 and the features of 0.2 (protocol 2.6):
-/// a client sends its request with its own hello, a round trip earlier.
-pub const ALPN_LEVEL: &[u8] = b"fobs/1+0.2";
+/// Those that are offered, the preferred one first: a level is the promise that the server's hello names
+/// version 1 and the level's features (protocol 2.6), so a client sends its request with its own hello, a
+/// round trip earlier.
+pub const ALPNS: [&[u8]; 3] = [LEVEL_3.alpn, LEVEL_2.alpn, ALPN];
 /// The label of the exporter that yields the session secret (protocol 3.2).
 const EXPORTER_LABEL: &[u8] = b"EXPORTER-fobs-data-v1";
 /// How long a handshake may take as a whole, however the peer spreads its bytes.
@@ -56,7 +58,7 @@ pub fn connect(
     pin: impl Fn(&PublicKey) -> Result<()>,
 ) -> Result<ControlChannel> {
     let socket = connect_tcp(host, port, family, cancel)?;
-    let config = client_config(identity, &[ALPN_LEVEL, ALPN]).map_err(|error| unusable_identity(&error))?;
+    let config = client_config(identity, &ALPNS).map_err(|error| unusable_identity(&error))?;
     // With raw keys a name proves nothing and none is sent, but the library wants one.
     let name = ServerName::try_from("fobs.invalid").map_err(|error| unusable_identity(&error))?;
     let connection =
@@ -99,7 +101,7 @@ pub fn accept(
     identity: &Identity,
     cancel: &CancelToken,
 ) -> Result<ControlChannel> {
-    accept_as(&[ALPN_LEVEL, ALPN], socket, began, identity, cancel)
+    accept_as(&ALPNS, socket, began, identity, cancel)
 }
 
 /// The same with these application protocols, the preferred one first.
@@ -227,9 +229,10 @@ fn handshake(
             key = Some(proven);
         }
     }
-    let foretold = match (connection.alpn_protocol(), &*connection) {
-        (Some(ALPN), _) | (Some(ALPN_LEVEL), Connection::Server(_)) => Foretold::Nothing,
-        (Some(ALPN_LEVEL), Connection::Client(_)) => Foretold::Level,
+    let level = LEVELS.iter().find(|level| connection.alpn_protocol() == Some(level.alpn));
+    let foretold = match (connection.alpn_protocol(), level, &*connection) {
+        (Some(ALPN), _, _) | (_, Some(_), Connection::Server(_)) => Foretold::Nothing,
+        (_, Some(level), Connection::Client(_)) => Foretold::Level(*level),
         _ => {
             return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
         }

@@ -43,6 +43,7 @@ fn open(direction: TransferDirection) -> Open {
         udp_ports: None,
         probe: None,
         reuse: Reuse::default(),
+        must: Vec::new(),
         timeout: None,
         resuming: Resuming::default(),
     }
@@ -224,4 +225,17 @@ fn a_server_sends_strangers_nothing() {
         drop(channel);
         expect_a_seat(&served);
     }
+}
+
+#[test]
+fn a_request_with_a_part_of_a_later_version_is_refused_by_name() {
+    let served = served_one();
+    let mut channel = connected(&served);
+    hello(&mut channel).unwrap();
+    let later = Open { must: vec!["max-size".to_owned()], ..open(TransferDirection::Pull) };
+    channel.writer.send(&Message::Open(Box::new(later))).unwrap();
+    let answer = channel.reader.recv();
+    let says = matches!(&answer, Ok(Some(Message::Abort { message, .. })) if message.contains("max-size"));
+    assert!(says, "{answer:?}");
+    expect_a_seat(&served);
 }

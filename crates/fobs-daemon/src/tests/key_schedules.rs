@@ -23,7 +23,7 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::direction::TransferDirection;
 use fobs_model::event::{Event, EventSink};
 use fobs_model::message::{
-    Accept, FEATURES, Hello, HostPort, KEYS2, LEVEL, Message, Open, Resuming, Reuse, SecretBytes, Sending,
+    Accept, FEATURES, Hello, HostPort, KEYS2, LEVEL_2, Message, Open, Resuming, Reuse, SecretBytes, Sending,
 };
 use fobs_model::options::{AddressFamily, Carrier, Location, Remote, TransferOptions};
 
@@ -40,7 +40,7 @@ fn link(keys: SessionKeys, direction: Direction, candidates: Vec<SocketAddr>) ->
     let socket = UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &udp_options(None)).unwrap();
     let port = socket.local_addr().port();
     let (waker, clock) = (Waker::new().unwrap(), Clock::start());
-    let validation = path_validation(&hello_with(&FEATURES), Some([127, 0, 0, 1].into()));
+    let validation = path_validation(&hello_with(FEATURES), Some([127, 0, 0, 1].into()));
     let keys = keys.datagrams;
     (Link::new(LinkSetup { socket, waker, clock, keys, direction, candidates, validation }), port)
 }
@@ -78,6 +78,7 @@ pub(super) fn push_to(path: &str) -> Open {
         udp_ports: None,
         probe: None,
         reuse: Reuse::default(),
+        must: Vec::new(),
         resuming: Resuming::default(),
         timeout: None,
     }
@@ -120,8 +121,8 @@ fn client_with(served: &Served, features: &[&str]) -> (u8, bool) {
 #[test]
 fn a_daemon_uses_the_newest_schedule_that_its_client_knows() {
     let served = Served::start(|_| ());
-    assert_eq!(client_with(&served, &FEATURES), (2, true));
-    assert_eq!(client_with(&served, &LEVEL), (1, false), "0.2.0: from the exporter");
+    assert_eq!(client_with(&served, FEATURES), (2, true));
+    assert_eq!(client_with(&served, LEVEL_2.features), (1, false), "0.2.0: from the exporter");
     assert_eq!(client_with(&served, &[]), (1, false));
 }
 
@@ -211,8 +212,8 @@ fn server_with(alpn: &'static [&'static [u8]], features: &'static [&'static str]
 
 #[test]
 fn a_client_uses_the_schedule_that_its_server_names() {
-    for alpn in [&[tls::ALPN][..], &[tls::ALPN_LEVEL]] {
-        server_with(alpn, &LEVEL, KeySchedule::First);
-        server_with(alpn, &FEATURES, KeySchedule::Second);
+    for alpn in [&[tls::ALPN][..], &[LEVEL_2.alpn]] {
+        server_with(alpn, LEVEL_2.features, KeySchedule::First);
+        server_with(alpn, FEATURES, KeySchedule::Second);
     }
 }

@@ -206,6 +206,7 @@ fn pull_of_file() -> Open {
         udp_ports: None,
         probe: None,
         reuse: Reuse::default(),
+        must: Vec::new(),
         resuming: Resuming::default(),
         timeout: None,
     }

@@ -1,17 +1,11 @@
 //! Requests about files by name, and their answers, as messages (protocol 2.12).
 
+use super::features::{FILES, NAMES, TICKETS};
 use crate::listing::{Entry, EntryKind, Link};
 use crate::message::{Bytes, SecretText};
 use crate::text::printable;
 use serde::{Deserialize, Serialize};
 
-/// The feature of a program that answers about files by name (protocol 2.12).
-pub const FILES: &str = "files";
-/// The feature of a program that gives names to what has one, copies, walks, and tells of links and stamps
-/// (protocol 2.15).
-pub const NAMES: &str = "names";
-/// The feature of a program that takes, gives and uses tickets (protocol 2.13).
-pub const TICKETS: &str = "tickets";
 /// Entries of one answer: with the longest names a quarter of a megabyte.
 pub const ENTRIES_MAX: usize = 500;
 /// Characters of a path in a log or an error.

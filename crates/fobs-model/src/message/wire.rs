@@ -136,6 +136,8 @@ pub(super) struct Open {
     object: Bytes,
     #[serde(default, skip_serializing_if = "is_default")]
     room: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    must: Vec<String>,
 }
 
 impl From<Open> for message::Open {
@@ -170,6 +172,7 @@ impl From<Open> for message::Open {
                 object: given(wire.object.0),
                 room: given(wire.room),
             },
+            must: wire.must,
         }
     }
 }
@@ -204,6 +207,7 @@ impl From<message::Open> for Open {
             range: open.reuse.range,
             object: Bytes(open.reuse.object.unwrap_or_default()),
             room: open.reuse.room.unwrap_or_default(),
+            must: open.must,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::direction::TransferDirection;
 use crate::message::files::FileRequest;
-use crate::message::{Open, PathRole, Resuming, Reuse};
+use crate::message::{ByteRange, DOCTOR, LEVEL_2, NAMES, Open, PathRole, REUSE, Resuming, Reuse, SYNC};
 use crate::options::sync::{Absent, Compare, Present, SyncOptions, SyncRules};
 use crate::rights::Action;
 
@@ -14,12 +14,15 @@ pub struct Needs<'r> {
     actions: Vec<(Action, Option<&'static str>)>,
     /// Where all of them happen.
     paths: Vec<&'r [u8]>,
+    /// Features that the other end must have, each with what needs it.
+    features: Vec<(&'static str, &'static str)>,
 }
 
 impl<'r> Needs<'r> {
     /// These actions at one path.
     pub fn at(path: &'r [u8], actions: &[Action]) -> Needs<'r> {
-        Needs { actions: actions.iter().map(|action| (*action, None)).collect(), paths: vec![path] }
+        let actions = actions.iter().map(|action| (*action, None)).collect();
+        Needs { actions, paths: vec![path], features: Vec::new() }
     }
 
     pub(crate) fn actions(&self) -> &[(Action, Option<&'static str>)] {
@@ -30,8 +33,25 @@ impl<'r> Needs<'r> {
         &self.paths
     }
 
+    /// What of it the other end does not know, as people call it, if it has the features that `has` tells of.
+    pub fn unknown_to(&self, has: impl Fn(&str) -> bool) -> Option<&'static str> {
+        self.features.iter().find(|(feature, _)| !has(feature)).map(|(_, what)| *what)
+    }
+
+    /// Features that a server must have, beyond those of 0.2.
+    pub fn must(&self) -> Vec<String> {
+        let newer = self.features.iter().filter(|(feature, _)| !LEVEL_2.features.contains(feature));
+        newer.map(|(feature, _)| (*feature).to_owned()).collect()
+    }
+
     fn add(&mut self, action: Action, option: Option<&'static str>) {
         self.actions.push((action, option));
+    }
+
+    fn feature_if(&mut self, is_so: bool, feature: &'static str, what: &'static str) {
+        if is_so {
+            self.features.push((feature, what));
+        }
     }
 
     fn if_so(&mut self, is_so: bool, action: Action, option: &'static str) {
@@ -64,12 +84,16 @@ impl<'r> Needs<'r> {
             udp_ports: _,
             timeout: _,
             streams: _,
+            // They follow from this.
+            must: _,
         } = open;
         if probe.is_some() {
             // Zeros flow, and nothing is looked up.
-            return Needs { actions: vec![(Action::TryPath, None)], paths: Vec::new() };
+            let features = vec![(DOCTOR, "a probe of the path")];
+            return Needs { actions: vec![(Action::TryPath, None)], paths: Vec::new(), features };
         }
-        let mut needs = Needs { actions: Vec::new(), paths: paths.iter().map(Vec::as_slice).collect() };
+        let paths = paths.iter().map(Vec::as_slice).collect();
+        let mut needs = Needs { actions: Vec::new(), paths, features: Vec::new() };
         match direction {
             TransferDirection::Push => needs.add(Action::Create, None),
             TransferDirection::Pull => {
@@ -80,6 +104,7 @@ impl<'r> Needs<'r> {
         needs.resume(resuming);
         needs.reuse(reuse);
         if let Some(sync) = sync {
+            needs.features.push((SYNC, "a sync"));
             match direction {
                 TransferDirection::Push => needs.sync_here(sync),
                 TransferDirection::Pull => needs.sync_there(sync),
@@ -103,8 +128,12 @@ impl<'r> Needs<'r> {
     }
 
     fn reuse(&mut self, reuse: &Reuse) {
-        // Parts of what the direction stands for, and whether the channel stays.
-        let Reuse { keep: _, range: _, object: _, room: _ } = reuse;
+        // Parts of what the direction stands for; an older server may pass over what the client could use.
+        let Reuse { keep: _, range, object, room: _ } = reuse;
+        self.feature_if(range.is_some() || object.is_some(), REUSE, "objects");
+        if let Some(ByteRange { start: _, len: _, whole, stamp }) = range {
+            self.feature_if(*whole || stamp.is_some(), NAMES, "a part of a file that must not change");
+        }
     }
 
     /// Of a sync that this server stores.
@@ -220,6 +249,7 @@ impl<'r> Needs<'r> {
             FileRequest::Ticket { paths, size: _, life_s: _, holder: _ } => Needs {
                 actions: [Action::SignTickets, Action::Read].map(|action| (action, None)).to_vec(),
                 paths: all(paths).collect(),
+                features: Vec::new(),
             },
             FileRequest::Fetch { path, ticket: _, host: _, port: _, key: _ } => {
                 Needs::at(&path.0, &[Action::Fetch, Action::Create])
@@ -227,6 +257,7 @@ impl<'r> Needs<'r> {
             FileRequest::Hash { paths, piece: _ } => Needs {
                 actions: [Action::Compare, Action::Read].map(|action| (action, None)).to_vec(),
                 paths: all(paths).collect(),
+                features: Vec::new(),
             },
             // It is refused as such.
             FileRequest::Unknown => Needs::default(),

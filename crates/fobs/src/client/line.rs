@@ -11,7 +11,7 @@ use fobs_channel::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::error::{Error, ErrorKind, Result};
-use fobs_model::event::{Event, EventSink, Summary};
+use fobs_model::event::{Event, Summary};
 use fobs_model::message::{ByteRange, Hello, Message, REUSE, Reuse};
 use fobs_model::options::Remote;
 use fobs_store::{Sink, Source, TransferId};
@@ -258,7 +258,7 @@ impl Drop for Caller {
 impl Line {
     fn of(client: Client<'_>) -> Line {
         let Client { channel, ssh, hosts, tcp_port, hello, .. } = client;
-        let is_foretold = channel.foretold == Foretold::Level;
+        let is_foretold = channel.foretold != Foretold::Nothing;
         let kept = Kept::new(channel, KeptSide::Client);
         Line { kept, ssh, hosts, tcp_port, hello, is_foretold, since: Instant::now() }
     }

@@ -15,7 +15,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{EventSink, Summary};
 use fobs_model::host_facts::HostFacts;
-use fobs_model::message::{Accept, Bytes, DOCTOR, Message, Open, Resuming};
+use fobs_model::message::{Accept, Bytes, Message, Open, Resuming};
 use fobs_model::options::{Remote, TransferOptions};
 use fobs_store::{Sink, Source, SourceShape, TransferId};
 use std::net::IpAddr;
@@ -72,14 +72,6 @@ impl<'a> Ready<'a> {
         cancel: &'a CancelToken,
     ) -> Result<(Ready<'a>, Option<Examined>)> {
         let mut client = Client::call(probe.remote, probe.options, events, cancel)?;
-        if !client.hello.has(DOCTOR) {
-            let peer = &client.channel.peer.description;
-            let message =
-                format!("{peer} runs a version that cannot be examined; install the same version there");
-            let error = Error::new(ErrorKind::Protocol, message);
-            tell_abort(&client.channel.writer, &error);
-            return Err(error);
-        }
         let shape = (direction == TransferDirection::Push).then_some(SourceShape::Stream);
         let open = Open {
             shape,
@@ -186,7 +178,8 @@ impl Client<'_> {
         answers
     }
 
-    fn answers_to(&mut self, examine: Option<&[u8]>, open: Open) -> Result<(Option<Examined>, Accept)> {
+    fn answers_to(&mut self, examine: Option<&[u8]>, mut open: Open) -> Result<(Option<Examined>, Accept)> {
+        self.require(&mut open)?;
         let writer = &self.channel.writer;
         if let Some(directory) = examine {
             writer.send(&Message::Examine { directory: Bytes(directory.to_vec()) })?;

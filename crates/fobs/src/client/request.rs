@@ -8,6 +8,7 @@ use fobs_engine::{LinkSetup, refused, tell_abort};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
+use fobs_model::permit::Needs;
 pub use fobs_store::may_stand_for;
 use std::time::Instant;
 
@@ -49,6 +50,7 @@ impl Client<'_> {
             timeout: Some(options.timeout),
             streams: false,
             reuse: self.reuse.clone(),
+            must: Vec::new(),
         }
     }
 
@@ -101,7 +103,22 @@ impl Client<'_> {
         answer
     }
 
-    fn answer_to(&mut self, open: Open) -> Result<Accept> {
+    /// Refuses what the server does not know; a newer one will refuse what nobody knew when this was written.
+    pub(super) fn require(&self, open: &mut Open) -> Result<()> {
+        let needs = Needs::of_transfer(open);
+        let (unknown, must) = (needs.unknown_to(|feature| self.hello.has(feature)), needs.must());
+        open.must = must;
+        let Some(what) = unknown else { return Ok(()) };
+        let peer = &self.channel.peer.description;
+        let message =
+            format!("{peer} has an older fobs, which does not know {what}; install the same version there");
+        let error = Error::new(ErrorKind::Protocol, message);
+        tell_abort(&self.channel.writer, &error);
+        Err(error)
+    }
+
+    fn answer_to(&mut self, mut open: Open) -> Result<Accept> {
+        self.require(&mut open)?;
         let sent = self.channel.writer.send(&Message::Open(Box::new(open)));
         // Too long to be sent at all: no answer will come.
         if let Err(error) = &sent

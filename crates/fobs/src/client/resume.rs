@@ -6,7 +6,7 @@ use fobs_engine::Reporter;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::Event;
-use fobs_model::message::{Resuming, SURVEY, SYNC};
+use fobs_model::message::{Resuming, SURVEY};
 use fobs_model::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use fobs_store::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -87,20 +87,6 @@ impl Client<'_> {
             )));
         }
         knows
-    }
-
-    /// Refuses a sync with a program that has none.
-    pub(super) fn require_sync(&self) -> Result<()> {
-        match self.options.sync.is_some() && !self.hello.has(SYNC) {
-            false => Ok(()),
-            true => Err(Error::new(
-                ErrorKind::Protocol,
-                format!(
-                    "{} has an older fobs, which has no sync; install the same version there",
-                    self.channel.peer.description
-                ),
-            )),
-        }
     }
 
     /// That part of the request. `names` are those of the sources of a push.

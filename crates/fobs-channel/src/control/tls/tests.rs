@@ -420,12 +420,14 @@ fn told(features: &[&str]) -> Message {
 
 #[test]
 fn a_request_does_not_wait_for_a_hello_that_was_foretold() {
-    let (port, server) = late_server(&[ALPN_LEVEL, ALPN], told(&FEATURES));
-    let mut client = connect_to(port, &Identity::generate()).unwrap();
-    assert!(hello(&mut client).unwrap().keeps_level());
-    client.writer.send(&rejected(1)).unwrap();
-    assert_eq!(client.reader.recv().unwrap(), Some(rejected(2)));
-    server.join().unwrap();
+    for (level, alpn) in [(LEVEL_3, &[LEVEL_3.alpn, ALPN]), (LEVEL_2, &[LEVEL_2.alpn, ALPN])] {
+        let (port, server) = late_server(alpn, told(FEATURES));
+        let mut client = connect_to(port, &Identity::generate()).unwrap();
+        assert!(hello(&mut client).unwrap().features == level.features);
+        client.writer.send(&rejected(1)).unwrap();
+        assert_eq!(client.reader.recv().unwrap(), Some(rejected(2)));
+        server.join().unwrap();
+    }
 }
 
 #[test]
@@ -435,10 +437,10 @@ fn a_hello_that_breaks_what_was_foretold_is_refused() {
         newest: None,
         program: String::new(),
         fast_aes: false,
-        features: FEATURES.map(str::to_owned).to_vec(),
+        features: FEATURES.iter().map(|&name| name.to_owned()).collect(),
     });
     for broken in [told(&FEATURES[1..]), no_version, rejected(0)] {
-        let (port, server) = late_server(&[ALPN_LEVEL], broken);
+        let (port, server) = late_server(&[LEVEL_2.alpn], broken);
         let mut client = connect_to(port, &Identity::generate()).unwrap();
         hello(&mut client).unwrap();
         client.writer.send(&rejected(1)).unwrap();
@@ -450,7 +452,7 @@ fn a_hello_that_breaks_what_was_foretold_is_refused() {
 #[test]
 fn a_refusal_in_place_of_a_foretold_hello_is_passed_on() {
     let refusal = Message::Abort { code: "denied".to_owned(), message: "full".to_owned(), busy: false };
-    let (port, server) = late_server(&[ALPN_LEVEL], refusal.clone());
+    let (port, server) = late_server(&[LEVEL_2.alpn], refusal.clone());
     let mut client = connect_to(port, &Identity::generate()).unwrap();
     hello(&mut client).unwrap();
     client.writer.send(&rejected(1)).unwrap();

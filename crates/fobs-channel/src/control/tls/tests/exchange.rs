@@ -14,7 +14,7 @@ fn connections(
     client: &[&'static dyn SupportedKxGroup],
     server: &[&'static dyn SupportedKxGroup],
 ) -> (Connection, Connection) {
-    let alpn = [ALPN_LEVEL, ALPN];
+    let alpn = [LEVEL_2.alpn, ALPN];
     let identity = Identity::generate();
     let client = client_config_with(provider_with(client), &identity, &alpn).unwrap();
     let mut server = server_config_with(provider_with(server), &Identity::generate(), &alpn).unwrap();
