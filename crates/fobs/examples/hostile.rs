@@ -46,9 +46,7 @@ fn answer() -> io::Result<ExitCode> {
         }
         ["list", seed, ref only @ ..] => {
             let mut out = io::BufWriter::new(io::stdout().lock());
-            names(number(seed)?, only.first().copied())
-                .iter()
-                .try_for_each(|name| writeln!(out, "{name}"))?;
+            names(number(seed)?, only.first().copied()).try_for_each(|name| writeln!(out, "{name}"))?;
             Ok(ExitCode::SUCCESS)
         }
         ["play", program, cases, seed, jobs, ref only @ ..] => play(&Plan {
