@@ -31,13 +31,14 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 	scripts/test-bindings.sh
 
 .PHONY: test-long
-test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, oldest Rust, licences
+test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, hostile clients, oldest Rust, licences
 	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs-store -p fobs-filter -p fobs-daemon --features fobs-store/long,fobs-filter/long,fobs-daemon/long
 	$(CARGO) test --locked -p fobs-cli --features long
 	scripts/test-adapters.sh
 	scripts/test-python-long.sh
+	$(MAKE) hostile
 	$(MAKE) bench-python
 
 .PHONY: dist
@@ -71,7 +72,7 @@ crash: build lab ## kill either side of real copies 300 times, go on with them, 
 	$(LAB) crash --fobs $(FOBS) --kills 300
 
 .PHONY: hostile
-hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (10 minutes and the build)
+hostile: build lab ## play hostile clients against a server: every named attack and 24,000 cases (6 minutes and the build)
 	$(CARGO) build --release --locked -p fobs-daemon --features hostile --example hostile
 	$(LAB) hostile --fobs $(FOBS)
 

@@ -46,9 +46,7 @@ fn answer() -> io::Result<ExitCode> {
         }
         ["list", seed, ref only @ ..] => {
             let mut out = io::BufWriter::new(io::stdout().lock());
-            names(number(seed)?, only.first().copied())
-                .iter()
-                .try_for_each(|name| writeln!(out, "{name}"))?;
+            names(number(seed)?, only.first().copied()).try_for_each(|name| writeln!(out, "{name}"))?;
             Ok(ExitCode::SUCCESS)
         }
         ["play", program, cases, seed, jobs, ref only @ ..] => play(&Plan {
@@ -69,7 +67,8 @@ fn play(plan: &Plan) -> io::Result<ExitCode> {
     }
     let tell = |tally: &Tally, finding: Option<&Finding>| match finding {
         Some(Finding { case, breach }) => {
-            println!("{}", json!({ "case": case, "rule": breach.rule.to_string(), "what": breach.what }));
+            let rule = breach.rule.to_string();
+            println!("{}", json!({ "seed": plan.seed, "case": case, "rule": rule, "what": breach.what }));
         }
         None if tally.played.is_multiple_of(TOLD_EVERY) => {
             eprintln!(
@@ -85,7 +84,7 @@ fn play(plan: &Plan) -> io::Result<ExitCode> {
     println!(
         "{}",
         json!({
-            "known": tally.known, "played": tally.played, "through": tally.through, "ended": tally.ended,
+            "seed": plan.seed, "known": tally.known, "played": tally.played, "through": tally.through, "ended": tally.ended,
             "waited": tally.waited, "memory_max": tally.memory_max, "cpu_max": tally.cpu_max.as_secs_f64(), "findings": tally.findings.len(), "seconds": tally.took.as_secs_f64(),
         })
     );

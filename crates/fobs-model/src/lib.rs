@@ -3,8 +3,8 @@
 //! [`TransferOptions`](options::TransferOptions) is what a caller chooses, [`Message`](message::Message) what
 //! the two ends of a session tell each other, [`Event`](event::Event) what a caller hears, and
 //! [`Error`](error::Error) how anything ends that fails. What comes from outside becomes one of these types
-//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged by a
-//! [`Permit`](permit::Permit).
+//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged
+//! by a [`Permit`](permit::Permit).
 //!
 //! ```text
 //!   options      what a caller chooses; location is sources and destinations as text

@@ -175,6 +175,10 @@ pub fn have_directory(base: &Base, name: &[u8]) -> Result<()> {
 /// Makes the directory `name` and those above it, as far as they do not exist and `may` allows each.
 pub fn make_directories(base: &Base, name: &[u8], may: &dyn Fn(&[u8]) -> Result<()>) -> Result<()> {
     let name = trimmed(name);
+    if name.len() >= path::PATH_LEN_MAX {
+        // Otherwise the levels that the kernel takes would be made, up to the 2,048th.
+        return Err(refused("make the directory", name, Errno::NAMETOOLONG));
+    }
     let slashes = name.iter().enumerate().filter(|(at, byte)| **byte == b'/' && *at > 0).map(|(at, _)| at);
     for end in slashes.chain([name.len()]) {
         let part = &name[..end];

@@ -112,9 +112,14 @@ fn run(args: &Args) -> Result<(), Failure> {
         }
         (Some(tally), _) => {
             println!("{}", summary(&tally, &told.rules));
-            Err(Failure::with_code(EXIT_INTERNAL, format!("{} rules were broken", tally.findings)))
+            let (broken, seed) = (tally.findings, args.seed);
+            let again = format!("{broken} rules were broken; `--seed {seed}` plays the same cases again");
+            Err(Failure::with_code(EXIT_INTERNAL, again))
         }
-        (None, _) => Err(Failure::new(format!("the player failed: {status}"))),
+        (None, _) => {
+            let seed = args.seed;
+            Err(Failure::new(format!("the player failed in the cases of `--seed {seed}`: {status}")))
+        }
     }
 }
 

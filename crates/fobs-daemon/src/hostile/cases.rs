@@ -1,26 +1,26 @@
 //! Every case: a session, a right, a way, and one thing in it that is not as it was recorded.
 
 mod change;
-mod varying;
+mod slot;
 mod vocabulary;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::right::{Right, known};
 use super::session::{Session, Step, Way, all};
-use change::Change;
-use varying::Varying;
+use slot::{Slot, slots};
 use vocabulary::Vocabulary;
 
-/// One change of one session.
-#[derive(Debug, Clone)]
-pub(super) struct Variant {
+/// One change of one session: where it is made, and its number among the changes there.
+#[derive(Debug)]
+struct Variant {
     /// `sync-push/open.sync.backup=dotdot`.
-    pub(super) name: String,
-    session: usize,
-    /// The step.
-    at: usize,
-    change: Change,
+    name: Box<str>,
+    session: u16,
+    slot: u16,
+    change: u16,
+    /// The number of its [`part_of`].
+    part: u16,
 }
 
 /// A case.
@@ -33,33 +33,55 @@ pub(super) struct Case {
     pub(super) steps: Vec<Step>,
 }
 
-/// All that can be played.
+/// All that can be played: names and numbers. Messages are made one case at a time, by [`Catalogue::case`].
 pub(super) struct Catalogue {
     sessions: Vec<Session>,
+    vocabulary: Vocabulary,
+    /// Of each session.
+    slots: Vec<Vec<Slot>>,
     variants: Vec<Variant>,
     rights: Vec<Right>,
 }
 
-/// The place of a case in the catalogue.
+/// The place of a case in the catalogue. There is one for each of half a million cases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number {
-    variant: usize,
-    right: usize,
+    variant: u32,
+    right: u8,
     way: Way,
 }
+
+const _: () = assert!(size_of::<Number>() == 8, "half a million are kept");
 
 impl Catalogue {
     pub(super) fn new() -> Catalogue {
         let sessions = all();
         let vocabulary = Vocabulary::of(&sessions);
-        let mut variants = Vec::new();
-        for (index, session) in sessions.iter().enumerate() {
-            Varying { vocabulary: &vocabulary, session, index, variants: &mut variants }.run();
+        let slots: Vec<Vec<Slot>> = sessions.iter().map(|session| slots(session, &vocabulary)).collect();
+        let mut it = Catalogue { sessions, vocabulary, slots, variants: Vec::new(), rights: known() };
+        it.variants = it.variants();
+        it
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        let (mut variants, mut names) = (Vec::new(), BTreeSet::new());
+        let mut parts = BTreeMap::new();
+        for (session, slots) in self.slots.iter().enumerate() {
+            for (slot, it) in slots.iter().enumerate() {
+                let changes = it.changes(&self.sessions[session], &self.vocabulary);
+                for (change, (what, _)) in changes.into_iter().enumerate() {
+                    let name: Box<str> = format!("{}/{what}", self.sessions[session].name).into();
+                    let next = parts.len() as u16;
+                    let part = *parts.entry(part_of(&name).to_owned()).or_insert(next);
+                    let (session, slot, change) = (session as u16, slot as u16, change as u16);
+                    // Two replacements of one place may be equal; a name stands for the first.
+                    if names.insert(name.clone()) {
+                        variants.push(Variant { name, session, slot, change, part });
+                    }
+                }
+            }
         }
-        // Two replacements of one place may be equal; a name stands for one.
-        let mut names = BTreeSet::new();
-        variants.retain(|variant| names.insert(variant.name.clone()));
-        Catalogue { sessions, variants, rights: known() }
+        variants
     }
 
     /// Every case's place, in the order in which a seed has them played: of each part of each session one
@@ -73,10 +95,10 @@ impl Catalogue {
             random.fill(&mut bytes);
             numbers.swap(last, (u64::from_le_bytes(bytes) % (last as u64 + 1)) as usize);
         }
-        let mut turns = BTreeMap::<&str, usize>::new();
-        let mut ordered: Vec<(usize, Number)> = Vec::with_capacity(numbers.len());
+        let mut turns = BTreeMap::<u16, u32>::new();
+        let mut ordered: Vec<(u32, Number)> = Vec::with_capacity(numbers.len());
         for number in numbers {
-            let turn = turns.entry(part_of(&self.variants[number.variant].name)).or_default();
+            let turn = turns.entry(self.variant(number).part).or_default();
             ordered.push((*turn, number));
             *turn += 1;
         }
@@ -87,11 +109,11 @@ impl Catalogue {
     fn all_numbers(&self) -> Vec<Number> {
         let mut numbers = Vec::new();
         for (variant, it) in self.variants.iter().enumerate() {
-            for way in self.sessions[it.session].ways() {
+            for way in self.sessions[usize::from(it.session)].ways() {
                 for (right, its) in self.rights.iter().enumerate() {
                     // Over ssh a part of the root is a root.
                     if *way == Way::Tls || !its.part {
-                        numbers.push(Number { variant, right, way: *way });
+                        numbers.push(Number { variant: variant as u32, right: right as u8, way: *way });
                     }
                 }
             }
@@ -99,17 +121,26 @@ impl Catalogue {
         numbers
     }
 
-    pub(super) fn name(&self, number: Number) -> String {
-        let (variant, right) = (&self.variants[number.variant], self.rights[number.right]);
-        format!("{}/{}/{}", number.way.name(), right.name(), variant.name)
+    fn variant(&self, number: Number) -> &Variant {
+        &self.variants[number.variant as usize]
     }
 
+    pub(super) fn name(&self, number: Number) -> String {
+        let right = self.rights[usize::from(number.right)];
+        format!("{}/{}/{}", number.way.name(), right.name(), self.variant(number).name)
+    }
+
+    /// Makes a case.
     pub(super) fn case(&self, number: Number) -> Case {
-        let variant = &self.variants[number.variant];
-        let mut steps = self.sessions[variant.session].steps.clone();
-        let new = variant.change.of(&steps[variant.at]);
-        steps.splice(variant.at..=variant.at, new);
-        Case { name: self.name(number), way: number.way, right: self.rights[number.right], steps }
+        let Variant { session, slot, change, .. } = self.variant(number);
+        let (session, slot) = (usize::from(*session), &self.slots[usize::from(*session)][usize::from(*slot)]);
+        let mut changes = slot.changes(&self.sessions[session], &self.vocabulary);
+        let (_, change) = changes.swap_remove(usize::from(*change));
+        let mut steps = self.sessions[session].steps.clone();
+        let new = change.of(&steps[slot.at]);
+        steps.splice(slot.at..=slot.at, new);
+        let right = self.rights[usize::from(number.right)];
+        Case { name: self.name(number), way: number.way, right, steps }
     }
 
     /// The sessions as they were recorded, for every way and right.
@@ -154,11 +185,30 @@ mod tests {
         }
         let catalogue = Catalogue::new();
         let parts = |numbers: &[Number]| {
-            let names = numbers.iter().map(|number| part_of(&catalogue.variants[number.variant].name));
+            let names = numbers.iter().map(|number| part_of(&catalogue.variant(*number).name));
             names.collect::<BTreeSet<_>>().len()
         };
         let numbers = catalogue.numbers(1, None);
         let all = parts(&numbers);
         assert!(all > 40 && parts(&numbers[..all]) == all, "{all}");
+    }
+
+    #[test]
+    fn cases_are_made_as_they_are_named() {
+        let catalogue = Catalogue::new();
+        let find = |name: &str| {
+            let numbers = catalogue.numbers(1, Some(name));
+            let found = numbers.into_iter().find(|number| catalogue.name(*number) == name);
+            catalogue.case(found.unwrap())
+        };
+        let good = all().into_iter().find(|session| session.name == "push").unwrap();
+        let case = find("ssh/read-only/push/open:left-out");
+        assert_eq!((case.way, case.right.name()), (Way::Ssh, "read-only".to_owned()));
+        assert_eq!(case.steps.len(), good.steps.len() - 1);
+        let opened =
+            |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Say(it) if it["type"] == "open"));
+        assert!(opened(&good.steps) && !opened(&case.steps));
+        let case = find("tls/read-write+path/push/open.recursive=a-number");
+        assert!(case.steps.iter().any(|step| matches!(step, Step::Say(it) if it["recursive"] == 7)));
     }
 }

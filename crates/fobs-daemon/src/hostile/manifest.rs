@@ -1,9 +1,13 @@
 //! What a directory tree is, entry by entry, so that any change to it is seen.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::rc::Rc;
 
 /// Files of at most this length are hashed; longer ones differ by time and length.
 const HASHED_MAX: u64 = 1 << 20;
@@ -47,13 +51,16 @@ impl Manifest {
     /// Reads all that is below `top`.
     pub(super) fn of(top: &Path) -> io::Result<Manifest> {
         let mut manifest = Manifest::default();
-        let mut open = vec![PathBuf::new()];
-        while let Some(relative) = open.pop() {
-            let path = top.join(&relative);
+        let mut open = vec![(Rc::new(File::open(top)?), OsString::from("."), PathBuf::new())];
+        while let Some((directory, name, relative)) = open.pop() {
+            // By the directory's descriptor: a server may make paths that are too long for the kernel.
+            let path = below(&directory, &name);
             let fact = fact(&path)?;
             if fact.mode & 0o170_000 == 0o040_000 {
-                for entry in fs::read_dir(&path)? {
-                    open.push(relative.join(entry?.file_name()));
+                let within = Rc::new(File::open(&path)?);
+                for entry in fs::read_dir(below(&within, OsStr::new(".")))? {
+                    let name = entry?.file_name();
+                    open.push((within.clone(), name.clone(), relative.join(name)));
                 }
             }
             manifest.0.insert(relative, fact);
@@ -79,6 +86,11 @@ impl Manifest {
             })
             .collect()
     }
+}
+
+/// A short path of what is in a directory.
+fn below(directory: &File, name: &OsStr) -> PathBuf {
+    Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name)
 }
 
 fn fact(path: &Path) -> io::Result<Fact> {
@@ -152,5 +164,20 @@ mod tests {
         // The directory above has another entry, and says so.
         let beside = seen(&["d"], |top| fs::write(top.join("d2"), "").unwrap());
         assert!(beside.iter().any(|line| line == "d2 is new"), "{beside:?}");
+    }
+    #[test]
+    fn what_lies_deeper_than_a_path_is_long_is_seen() {
+        let top = tempfile::tempdir().unwrap();
+        let (mut at, mut held) = (top.path().to_path_buf(), Vec::new());
+        // Two halves, each of which a path can name.
+        for half in ["first-half/".repeat(250), "other-half/".repeat(250)] {
+            fs::create_dir_all(at.join(&half)).unwrap();
+            held.push(File::open(at.join(&half)).unwrap());
+            at = below(held.last().unwrap(), OsStr::new("."));
+        }
+        fs::write(at.join("f"), "deep").unwrap();
+        let manifest = Manifest::of(top.path()).unwrap();
+        let deepest = manifest.0.keys().map(|path| path.as_os_str().len()).max().unwrap();
+        assert_eq!((manifest.0.len(), deepest), (502, 5501));
     }
 }

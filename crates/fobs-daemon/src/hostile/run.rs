@@ -62,9 +62,9 @@ pub struct Tally {
 }
 
 /// Names of all cases, in the order in which a seed has them played.
-pub fn names(seed: u64, only: Option<&str>) -> Vec<String> {
+pub fn names(seed: u64, only: Option<&str>) -> impl Iterator<Item = String> {
     let catalogue = Catalogue::new();
-    catalogue.numbers(seed, only).into_iter().map(|number| catalogue.name(number)).collect()
+    catalogue.numbers(seed, only).into_iter().map(move |number| catalogue.name(number))
 }
 
 /// Plays a plan. `tell` is called for every case that broke a rule, and now and then.
@@ -77,6 +77,7 @@ pub fn run(plan: &Plan, tell: &(dyn Fn(&Tally, Option<&Finding>) + Sync)) -> io:
     let mut numbers = catalogue.numbers(plan.seed, plan.only.as_deref());
     let known = numbers.len();
     numbers.truncate(plan.cases);
+    numbers.shrink_to_fit();
     let named: Vec<_> = named::every()
         .into_iter()
         .filter(|it| plan.only.as_ref().is_none_or(|only| it.name.contains(only)))

@@ -4,10 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::super::leaves::{Place, Turn, get, places, put, shown};
+use super::super::leaves::{Place, Turn, put};
 use super::super::records::{pack_chunk, pack_rows, unpack_chunk, unpack_rows};
 use super::super::session::{Chunk, Step};
-use super::super::values::{grow, replacements};
+use super::super::values::grow;
 
 /// What is changed in a step. It is small: what is large is made when the case is played.
 #[derive(Debug, Clone)]
@@ -127,33 +127,4 @@ fn with(message: &Value, place: &[Turn], new: Option<Value>) -> Step {
     let mut changed = message.clone();
     put(&mut changed, place, new);
     Step::Say(changed)
-}
-
-/// Every change of one item of a list of rows or records, and of their order.
-pub(super) fn list_edits(list: &Value) -> Vec<(String, Edit)> {
-    let mut edits = vec![(":backwards".to_owned(), Edit::Backwards)];
-    for index in 0..list.as_array().map_or(0, Vec::len) {
-        edits.push((format!("[{index}]:left-out"), Edit::Without(index)));
-        edits.push((format!("[{index}]:twice"), Edit::Twice(index)));
-        let changes = item_changes(list, index).into_iter();
-        edits.extend(changes.map(|(what, place, new)| (what, Edit::Put(place, new))));
-    }
-    edits
-}
-
-/// Every change of one item: its name, its place in the list, and what comes there.
-pub(super) fn item_changes(list: &Value, index: usize) -> Vec<(String, Place, Option<Value>)> {
-    let mut changes = Vec::new();
-    for (place, kind) in places(&list[index]) {
-        let place: Place = std::iter::once(Turn::Item(index)).chain(place).collect();
-        let Some(old) = get(list, &place) else { continue };
-        let of_device =
-            matches!(place.last(), Some(Turn::Member(name)) if name == "major" || name == "minor");
-        // Numbers of devices that this host may have are left alone.
-        let tried = |value: &str| !of_device || ["0", "2^31"].contains(&value);
-        for (value, new) in replacements(kind, old, &[]).into_iter().filter(|(value, _)| tried(value)) {
-            changes.push((format!("{}={value}", shown(&place)), place.clone(), new));
-        }
-    }
-    changes
 }

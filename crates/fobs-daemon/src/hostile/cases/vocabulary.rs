@@ -53,6 +53,11 @@ impl Vocabulary {
         it
     }
 
+    /// What others of a message's type have in a member.
+    pub(super) fn value_of(&self, message: &Value, member: &str) -> Option<&Value> {
+        self.members.get(text(message, "type"))?.get(member)
+    }
+
     /// Words that may stand at a place: those that others had there, and those that the reader names when it
     /// is given none of them.
     pub(super) fn words_at(&self, message: &Value, place: &[Turn]) -> Vec<String> {

@@ -163,6 +163,8 @@ fn large_directories_come_in_parts_and_deep_trees_are_bounded() {
     assert_eq!(session.remove_tree("d").unwrap_err().kind, ErrorKind::Usage);
     session.remove_tree(vec!["d"; 60].join("/")).unwrap();
     session.remove_tree("d").unwrap();
+    let too_long = vec!["d"; 2049].join("/");
+    assert_eq!(session.make_directories(&too_long).unwrap_err().kind, ErrorKind::Usage);
     assert_eq!(fs::read_dir(served.root()).unwrap().count(), 0);
 }
 
