@@ -104,6 +104,7 @@ fn read(line: &Value) -> Heard {
     let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
     match line["event"].as_str().unwrap_or_default() {
         "start" => Heard::Event(Event::Started {
+            walls: None,
             control: "ssh",
             key_exchange: None,
             transport: word(line, "transport"),

@@ -280,11 +280,8 @@ impl EventSink for SessionMeter {
                 self.gone(&path);
             }
             Event::SourceRemoved { path } => self.gone(&path),
-            Event::Started { .. }
-            | Event::Changed { .. }
-            | Event::Deleted { .. }
-            | Event::Measured(_)
-            | Event::Notice(_) => {}
+            // The others are not counted.
+            _ => {}
         }
     }
 }

@@ -53,6 +53,7 @@ macro_rules! enumerations {
         /// What limits a transfer.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
         pub enum Limit {
             $(#[doc = $what] $limit,)+
         }
@@ -75,6 +76,7 @@ macro_rules! enumerations {
         /// A part of a time budget: what the time of a transfer goes to.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(rename_all = "snake_case")]
+        #[non_exhaustive]
         pub enum Stage {
             $($(#[doc = $stage_name] $stage,)*)+
         }

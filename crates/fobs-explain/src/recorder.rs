@@ -80,7 +80,7 @@ impl Recorder {
     /// Records an event, at the time of the call.
     pub fn record(&mut self, event: &Event) {
         let what = match event {
-            Event::Started { control, transport, cipher, cc, key_exchange: _ } => {
+            Event::Started { control, transport, cipher, cc, .. } => {
                 self.head = Head {
                     control: (*control).to_owned(),
                     transport: (*transport).to_owned(),
@@ -91,13 +91,8 @@ impl Recorder {
                 return;
             }
             Event::Measured(measured) => self.sessions.add_up((**measured).clone()),
-            Event::Progress(_)
-            | Event::FileDone { .. }
-            | Event::FileFailed(_)
-            | Event::Changed { .. }
-            | Event::Deleted { .. }
-            | Event::SourceRemoved { .. }
-            | Event::Notice(_) => return,
+            // No other event measures anything.
+            _ => return,
         };
         let at_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.journal.push(At { at_us, what });
@@ -153,6 +148,7 @@ mod tests {
             recorder.record(&Event::Started {
                 control: "ssh",
                 key_exchange: None,
+                walls: None,
                 transport: "udp",
                 cipher: "x",
                 cc: "auto",

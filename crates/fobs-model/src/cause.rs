@@ -71,6 +71,7 @@ pub struct Remedy {
 /// The actions, in the order in which they are tried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RemedyAction {
     /// A larger socket buffer at the receiver.
     LargerBuffer {
@@ -105,6 +106,7 @@ pub enum RemedyAction {
 /// The result of a remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RemedyResult {
     /// It is in force.
     Applied,

@@ -5,6 +5,7 @@ use std::fmt;
 /// The class of a failure. The command line maps it to the published exit code ([`ErrorKind::exit_code`]),
 /// chosen near rsync's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// The request is not possible: options, paths, a directory without `recursive`.
     Usage,
@@ -41,6 +42,46 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// What an exit with its code means, for the published table.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            ErrorKind::Usage => "usage error; nothing was done",
+            ErrorKind::Protocol => {
+                "protocol error between the two sides (different versions, invalid messages)"
+            }
+            ErrorKind::NoSource => "a source does not exist or cannot be read; nothing was copied",
+            ErrorKind::Destination => "the destination cannot be written; nothing was copied",
+            ErrorKind::Denied => "access denied: a key is unknown, has changed, or lacks the right",
+            ErrorKind::RemoteMissing => "fobs was not found on the other host (see --fobs-path)",
+            ErrorKind::Integrity => "data failed its verification repeatedly",
+            ErrorKind::Internal => "a bug in fobs; please report it",
+            ErrorKind::Socket => "a socket could not be created, bound or used",
+            ErrorKind::FileIo => "reading or writing a file failed, which ended the copy",
+            ErrorKind::Interrupted => "interrupted by a signal (Ctrl-C); the same command continues the copy",
+            ErrorKind::Partial => "some files were not copied, all others were",
+            ErrorKind::DeleteLimit => {
+                "--max-delete left some of what a sync would have deleted; the rest was done"
+            }
+            ErrorKind::Timeout => "no progress for too long",
+            ErrorKind::Connect => {
+                "the other host is unreachable or full, nothing carries the data, or the connection broke"
+            }
+            ErrorKind::Ssh => "ssh itself failed",
+        }
+    }
+
+    /// Whether both ends are done with a transfer that failed so, and their channel can serve the next one.
+    pub fn leaves_channel(self) -> bool {
+        match self {
+            ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::Denied => true,
+            ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::DeleteLimit | ErrorKind::RemoteMissing => {
+                true
+            }
+            ErrorKind::Protocol | ErrorKind::Socket | ErrorKind::Connect | ErrorKind::Timeout => false,
+            ErrorKind::Ssh | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Internal => false,
+        }
+    }
+
     /// The exit code of the `fobs` command: the one published table (README, `fobs help`).
     pub fn exit_code(self) -> u8 {
         match self {

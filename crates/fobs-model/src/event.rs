@@ -2,10 +2,12 @@
 
 use crate::error::Error;
 use crate::measured::Measured;
+use crate::walls::Walls;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened in a running transfer or server; delivered through [`EventSink`].
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Event {
     /// The session is set up; data may flow from here on.
     Started {
@@ -20,6 +22,8 @@ pub enum Event {
         cipher: &'static str,
         /// Name of the congestion controller.
         cc: &'static str,
+        /// What this end's kernel keeps the session to, where it stores files.
+        walls: Option<Walls>,
     },
     /// Progress, five times a second.
     Progress(Progress),

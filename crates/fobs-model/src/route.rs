@@ -21,6 +21,7 @@ pub struct WayChange {
 /// What carries the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Way {
     /// Datagrams.
     Udp,

@@ -15,6 +15,7 @@ mod request;
 mod resume;
 mod streams;
 
+use crate::examine::walls_here;
 use crate::session::{
     check_bases, checksums, cp_rules, pursuit, receiver_config, sender_config, sending_of, summary,
     sync_checksums,
@@ -34,6 +35,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::{Hello, Open, PathRole, Reuse, STEER};
 use fobs_model::options::{Carrier, Privileges, Remote, TransferOptions, Transport};
+use fobs_model::walls::Walls;
 use fobs_proto::receiver::ReceiverConfig;
 use fobs_proto::session::chunks_within;
 use fobs_store::survey::Compare;
@@ -113,7 +115,7 @@ impl Client<'_> {
         config.chunks_max = chunks_within(self.options.memory) as usize;
         let cc = config.controller.name();
         let (link, cipher, streams) = self.data_plane(&mut accept, Direction::Sender, Some(cc))?;
-        self.started(cipher, cc, course)?;
+        self.started(cipher, cc, None, course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let lessons = Lessons::of_the_user(&self.channel.peer);
@@ -180,7 +182,7 @@ impl Client<'_> {
         if !self.hello.has(STEER) {
             course.steering.is_in_vain();
         }
-        self.started(cipher, cc, course)?;
+        self.started(cipher, cc, Some(walls_here()), course)?;
         let reporter = Reporter::new(self.events.clone(), self.channel.writer.clone());
         course.reporter = Some(reporter.clone());
         let domain = Domain::of_receiver(sink.writes_below()?);
@@ -218,8 +220,15 @@ impl Client<'_> {
         Ok((done, SystemTime::now()))
     }
 
-    /// Hands the session over to the engine, unless the hook has closed its channel.
-    fn started(&mut self, cipher: Cipher, cc: &'static str, course: &mut Course) -> Result<()> {
+    /// Hands the session over to the engine, unless the hook has closed its channel. `walls` are around what this
+    /// end stores.
+    fn started(
+        &mut self,
+        cipher: Cipher,
+        cc: &'static str,
+        walls: Option<Walls>,
+        course: &mut Course,
+    ) -> Result<()> {
         self.hook = None;
         self.cancel.check()?;
         let control = match self.channel.carrier {
@@ -230,7 +239,7 @@ impl Client<'_> {
             Start::First => {
                 let transport = first_transport(self.options.transport);
                 let key_exchange = self.channel.key_exchange;
-                Event::Started { control, key_exchange, transport, cipher: cipher.name(), cc }
+                Event::Started { control, key_exchange, transport, cipher: cipher.name(), cc, walls }
             }
             Start::Again => Event::Notice("connected again: the copy goes on".to_owned()),
         });

@@ -83,7 +83,7 @@ impl<W: Write + Send> EventSink for Json<W> {
     fn event(&self, event: Event) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &event {
-            Event::Started { control, key_exchange, transport, cipher, cc } => {
+            Event::Started { control, key_exchange, transport, cipher, cc, .. } => {
                 state.write(Line::Start { control, key_exchange: *key_exchange, transport, cipher, cc });
             }
             Event::Progress(progress) => {
@@ -99,9 +99,9 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::Changed { changes, path: path.as_slice().into() });
             }
             Event::Deleted { path, .. } => state.write(Line::Deleted { path: path.as_slice().into() }),
-            // In the trace and the explanation; what the sender itself removes is known from `file`.
-            Event::Measured(_) | Event::SourceRemoved { .. } => {}
             Event::Notice(message) => state.write(Line::Notice { message }),
+            // In the trace and the explanation; what the sender itself removes is known from `file`.
+            _ => {}
         }
     }
 }

@@ -69,9 +69,11 @@ pub fn line(out: &mut impl Write, sentence: &str) -> io::Result<()> {
 impl<W: Write + Send> EventSink for Person<W> {
     fn event(&self, event: Event) {
         match event {
-            Event::Started { control, key_exchange, transport, cipher, cc } => {
+            Event::Started { control, key_exchange, transport, cipher, cc, walls } => {
                 let exchanged = key_exchange.map_or_else(String::new, |name| format!(" ({name})"));
-                let line = format!("control {control}{exchanged}, data {transport}, {cipher}, cc {cc}");
+                let walls = walls.map_or_else(String::new, |walls| format!(", walls {walls}"));
+                let line =
+                    format!("control {control}{exchanged}, data {transport}, {cipher}, cc {cc}{walls}");
                 self.say(Detail::Files, &line);
             }
             Event::Progress(progress) => {
@@ -101,9 +103,9 @@ impl<W: Write + Send> EventSink for Person<W> {
                 Measured::Way(change) => self.say(Detail::Files, &change.to_string()),
                 Measured::Sender(_) | Measured::Receiver(_) | Measured::Loss(_) => {}
             },
-            // Of a sync, which prints them elsewhere, and no more than rsync does.
-            Event::Changed { .. } | Event::Deleted { .. } | Event::SourceRemoved { .. } => {}
             Event::Notice(sentence) => self.say(Detail::Summary, &sentence),
+            // Of a sync, which prints them elsewhere, and no more than rsync does.
+            _ => {}
         }
     }
 }
@@ -203,6 +205,7 @@ mod tests {
             Event::Started {
                 control: "tls",
                 key_exchange: Some("X25519MLKEM768"),
+                walls: None,
                 transport: "udp",
                 cipher: "AES-128-GCM",
                 cc: "auto",

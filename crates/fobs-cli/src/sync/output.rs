@@ -76,12 +76,8 @@ impl EventSink for Lines {
             }
             Event::FileFailed(FileError { message, .. }) => note(&message),
             Event::Notice(sentence) if !self.quiet => note(&sentence),
-            Event::Notice(_)
-            | Event::Started { .. }
-            | Event::Progress(_)
-            | Event::FileDone { .. }
-            | Event::SourceRemoved { .. }
-            | Event::Measured(_) => {}
+            // Of the copy, not of what the user asked about.
+            _ => {}
         }
     }
 }

@@ -164,7 +164,7 @@ fn tell_start(events: &Arc<dyn EventSink>, channel: &ControlChannel, keeps: bool
         };
         let key_exchange = channel.key_exchange;
         let (transport, cipher, cc) = ("control", "", "auto");
-        events.event(Event::Started { control, key_exchange, transport, cipher, cc });
+        events.event(Event::Started { control, key_exchange, transport, cipher, cc, walls: None });
     }
 }
 

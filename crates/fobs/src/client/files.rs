@@ -2,7 +2,7 @@
 
 use super::busy::outlast;
 use super::hang_up;
-use super::line::{Caller, Line, Reached, leaves_sound};
+use super::line::{Caller, Line, Reached};
 use super::manner::Manner;
 use fobs_engine::refused;
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -53,7 +53,7 @@ impl Caller {
             // Any answer comes after the hello; what it says is of no interest, unless no other one comes.
             let look = FileRequest::Stat { path: Bytes(request.path().to_vec()), links: false };
             refusal = line.ask(&look, manner).err();
-            if refusal.as_ref().is_some_and(|error| !leaves_sound(error)) {
+            if refusal.as_ref().is_some_and(|error| !error.kind.leaves_channel()) {
                 self.put_back(line, false);
                 return Err(refusal.unwrap_or_else(|| too_old(&self.remote.host)));
             }
@@ -64,7 +64,7 @@ impl Caller {
         };
         let is_sound = match &outcome {
             Ok(_) => true,
-            Err(error) => leaves_sound(error) && !manner.cancel.is_cancelled(),
+            Err(error) => error.kind.leaves_channel() && !manner.cancel.is_cancelled(),
         };
         let refused_here = matches!(&outcome, Err(error) if error.kind == ErrorKind::RemoteMissing);
         self.put_back(line, is_sound || refused_here);

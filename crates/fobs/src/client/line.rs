@@ -319,7 +319,7 @@ impl Line {
         let is_sound = match &outcome {
             Ok(_) => true,
             Err(_) if cancel.is_cancelled() => false,
-            Err(error) => leaves_sound(error),
+            Err(error) => error.kind.leaves_channel(),
         };
         (outcome, is_sound)
     }
@@ -348,14 +348,4 @@ fn push(
         return client.push_direct(object, shape, names, destination, course);
     }
     client.push(make()?, names, &Remote { path: destination, ..remote.clone() }, course)
-}
-
-/// Whether both sides have ended a transfer that failed so, and the connection can serve the next one.
-pub(super) fn leaves_sound(error: &Error) -> bool {
-    match error.kind {
-        ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::Denied => true,
-        ErrorKind::FileIo | ErrorKind::Partial | ErrorKind::DeleteLimit | ErrorKind::RemoteMissing => true,
-        ErrorKind::Protocol | ErrorKind::Socket | ErrorKind::Connect | ErrorKind::Timeout => false,
-        ErrorKind::Ssh | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Internal => false,
-    }
 }

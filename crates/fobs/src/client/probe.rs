@@ -99,7 +99,7 @@ impl<'a> Ready<'a> {
         let (link, _, cipher) = client.link(&mut accept, Direction::Sender, Some(cc))?;
         client.events = events.clone();
         let mut course = Course::new(TransferId::default(), Remedy::None);
-        client.started(cipher, cc, &mut course)?;
+        client.started(cipher, cc, None, &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = fobs_engine::send(SendJob {
@@ -140,7 +140,7 @@ impl<'a> Ready<'a> {
         let (link, _, cipher) = client.link(&mut accept, Direction::Receiver, None)?;
         client.events = events.clone();
         let mut course = Course::new(TransferId::default(), Remedy::None);
-        client.started(cipher, options.congestion_control.name(), &mut course)?;
+        client.started(cipher, options.congestion_control.name(), None, &mut course)?;
         let reporter = Reporter::new(events, client.channel.writer.clone());
         let endurance = course.endurance(client.options);
         let outcome = fobs_engine::receive(ReceiveJob {

@@ -4,7 +4,7 @@ use super::{Heard, Host, OPEN_WAIT, SessionFigures, StillThere, files, hear_requ
 use fobs_channel::control::{ControlChannel, ControlWriter, Kept, KeptSide};
 use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
-use fobs_model::error::{ErrorKind, Result};
+use fobs_model::error::Result;
 use fobs_model::message::Hello;
 use std::time::Duration;
 
@@ -41,7 +41,10 @@ pub(super) fn serve(
             Heard::Request(request) => {
                 let keep = request.open.reuse.keep;
                 let outcome = serve_request(lease, request, hello, cancel, host);
-                if !keep || cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
+                if !keep
+                    || cancel.is_cancelled()
+                    || matches!(&outcome, Err(error) if !error.kind.leaves_channel())
+                {
                     return outcome.map(Some);
                 }
                 if let Err(error) = &outcome {
@@ -51,7 +54,7 @@ pub(super) fn serve(
             }
             Heard::Files(request) => {
                 let outcome = files::serve(lease, &request, cancel, host);
-                if cancel.is_cancelled() || matches!(&outcome, Err(error) if ends_all(error.kind)) {
+                if cancel.is_cancelled() || matches!(&outcome, Err(error) if !error.kind.leaves_channel()) {
                     return outcome.map(|_| None);
                 }
                 if let Err(error) = &outcome {
@@ -81,15 +84,5 @@ fn rest(
     match hear_request(&mut lease, REST_MAX, host) {
         Ok(Heard::Rest) | Err(_) => None,
         Ok(heard) => (leave() == StillThere::Yes).then_some((lease, heard)),
-    }
-}
-
-/// Whether a connection on which that happened is of no use any more.
-fn ends_all(kind: ErrorKind) -> bool {
-    match kind {
-        ErrorKind::Protocol | ErrorKind::Connect | ErrorKind::Timeout | ErrorKind::Internal => true,
-        ErrorKind::Socket | ErrorKind::Integrity | ErrorKind::Interrupted | ErrorKind::Ssh => true,
-        ErrorKind::Usage | ErrorKind::NoSource | ErrorKind::Destination | ErrorKind::FileIo => false,
-        ErrorKind::Denied | ErrorKind::RemoteMissing | ErrorKind::Partial | ErrorKind::DeleteLimit => false,
     }
 }

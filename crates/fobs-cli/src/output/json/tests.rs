@@ -21,11 +21,19 @@ fn events_become_lines() {
         Event::Started {
             control: "tls",
             key_exchange: Some("X25519MLKEM768"),
+            walls: None,
             transport: "udp",
             cipher: "AES-128-GCM",
             cc: "auto",
         },
-        Event::Started { control: "ssh", key_exchange: None, transport: "tcp", cipher: "x", cc: "auto" },
+        Event::Started {
+            control: "ssh",
+            key_exchange: None,
+            walls: None,
+            transport: "tcp",
+            cipher: "x",
+            cc: "auto",
+        },
         Event::Progress(Progress {
             path: Some(b"a".to_vec()),
             bytes: 1,
