@@ -5,7 +5,7 @@ use super::{
     Sabul, Scalable, Tfrc, Tricolor, Udt,
 };
 use crate::Rate;
-use crate::sender::ScheduleKind;
+use crate::order::ScheduleKind;
 use std::fmt;
 use std::str::FromStr;
 

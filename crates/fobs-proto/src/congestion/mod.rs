@@ -11,6 +11,7 @@
 //!   response loss_history equation    shared by equation-based controllers
 //!   opening rate                      shared by rate-based controllers
 //!   history     what a transfer leaves for later ones to the same peer
+//!   priority    which traffic a transfer yields to
 //!   mode        changes of mode, with their reasons
 //! ```
 
@@ -28,6 +29,7 @@ mod linear;
 pub mod loss_history;
 mod mode;
 mod opening;
+mod priority;
 mod rate;
 mod rbudp;
 pub mod response;
@@ -41,7 +43,7 @@ mod tricolor;
 mod udt;
 mod window;
 
-pub use auto::{Auto, ParamError, Params, Priority, UnknownPriority};
+pub use auto::{Auto, ParamError, Params};
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use family::{CongestionControl, UnknownController};
@@ -52,6 +54,7 @@ pub use history::{CEILINGS_MAX, Ceiling, PathHistory};
 pub use hstfrc::{Hstfrc, HstfrcMode};
 pub use linear::Linear;
 pub use mode::{ModeChange, ModeReason};
+pub use priority::{Priority, UnknownPriority};
 pub use rbudp::Rbudp;
 pub use sabul::Sabul;
 pub use scalable::Scalable;
