@@ -15,6 +15,8 @@
 //!   mode        changes of mode, with their reasons
 //! ```
 
+#[cfg(test)]
+mod aimd;
 mod auto;
 mod bbr;
 mod cubic;
