@@ -23,7 +23,9 @@ demo: build lab ## copy a file and a tree each way and compare them; then fobs b
 
 .PHONY: lab
 lab: ## build the laboratory (lab/): emulated paths, experiments, reports
-	$(CARGO) build --release --locked -p fobs-lab
+	$(CARGO) build --profile lab --locked -p fobs-lab
+	mkdir -p $(TARGET)/release
+	ln -f $(TARGET)/lab/fobs-lab $(LAB) # beside fobs, where it looks for it
 
 .PHONY: test
 test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)

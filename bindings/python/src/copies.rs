@@ -1,13 +1,13 @@
-//! Copies without a session, and options by name.
+//! Copies without a session.
 
+use crate::exception::raise;
 use crate::job::Job;
-use crate::session::{Named, Paths};
-use crate::values::{Value, raise};
+use crate::named::{Named, Paths, with};
+use crate::values::summary;
 use fobs::filter::{Action, Filter};
 use fobs::options::sync::{Compare, Delete, Enter, SyncOptions, SyncRules};
 use fobs::{
-    Error, ErrorKind, Location, Preserve, Result, SshWords, SymbolicLinks, Transfer, TransferOptions,
-    location,
+    Error, ErrorKind, Location, Preserve, Result, SymbolicLinks, Transfer, TransferOptions, location,
 };
 use pyo3::prelude::*;
 use std::ffi::OsStr;
@@ -68,15 +68,4 @@ fn sync_options((delete, dry_run, checksum, exclude): (bool, bool, bool, Paths))
         dry_run,
         ..SyncOptions::default()
     })
-}
-
-pub(crate) fn with(mut options: TransferOptions, named: &Named) -> Result<TransferOptions> {
-    named.iter().try_for_each(|(name, value)| options.set(name, value))?;
-    // Who reads the exception does not see the terminal.
-    options.ssh.words = SshWords::ShownAndKept;
-    Ok(options)
-}
-
-pub(crate) fn summary(summary: fobs::Summary) -> Value {
-    Value::Summary(Box::new(summary))
 }

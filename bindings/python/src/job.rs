@@ -1,24 +1,17 @@
 //! One call that runs in a thread of the session's or of its own. Python waits for it by a [`Waker`]: nothing
 //! here blocks, so no thread of Python is within this library when the interpreter ends.
 
+use crate::exception::raise;
 use crate::lent::Lent;
 use crate::queue::{Queue, Work, cancel_aside, spawn};
-use crate::values::{Value, progress_of, raise};
-use crate::waker::{Ended, Waker};
-use fobs::{CancelToken, Error, ErrorKind, Event, EventSink, Progress, Recorder, Result, Steering};
+use crate::shared::{DoneFile, Shared, locked};
+use crate::values::{Value, progress_of};
+use crate::waker::Waker;
+use fobs::{CancelToken, Error, ErrorKind, Result, Steering};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// Notices that are kept; of more, the oldest go.
-const NOTICES_MAX: usize = 100;
-/// Finished files that are kept until they are asked for; of more, the oldest go.
-const FILES_MAX: usize = 100_000;
-
-/// Words of the notice that a key was pinned: one for each server of a call.
-const PINNED: &str = " is now pinned in ";
+use std::sync::{Arc, Mutex};
 
 /// A call that runs. Dropping it cancels the call.
 #[pyclass(frozen, module = "fobs._fobs")]
@@ -34,81 +27,8 @@ pub(crate) struct Job {
     lent: Mutex<Option<Lent>>,
 }
 
-/// What the thread and its job have in common.
-#[derive(Default)]
-pub(crate) struct Shared {
-    outcome: Mutex<Ending>,
-    seen: Mutex<Seen>,
-}
-
-#[derive(Default)]
-struct Ending {
-    is_over: bool,
-    /// Until it is taken.
-    outcome: Option<Result<Value>>,
-    /// Who wants to hear of it, and under which number.
-    tell: Vec<(Weak<Ended>, u64)>,
-}
-
-#[derive(Default)]
-struct Seen {
-    progress: Progress,
-    recorder: Recorder,
-    notices: VecDeque<String>,
-    /// Those of a key that is new here.
-    pinned: Vec<String>,
-    files: VecDeque<DoneFile>,
-}
-
 /// Code and sentence of what a call failed with, if it did, and what it returned.
 type Outcome = (Option<(String, String)>, Py<PyAny>);
-
-/// Path within the transfer, size and BLAKE3 hash of a file that is in place.
-type DoneFile = (Vec<u8>, u64, [u8; 32]);
-
-impl EventSink for Shared {
-    fn event(&self, event: Event) {
-        let mut seen = locked(&self.seen);
-        seen.recorder.record(&event);
-        match event {
-            Event::Progress(progress) => seen.progress = progress,
-            Event::Notice(notice) => {
-                if notice.contains(PINNED) {
-                    seen.pinned.push(notice.clone());
-                }
-                if seen.notices.len() == NOTICES_MAX {
-                    seen.notices.pop_front();
-                }
-                seen.notices.push_back(notice);
-            }
-            Event::FileDone { path, bytes, root } => {
-                if seen.files.len() == FILES_MAX {
-                    seen.files.pop_front();
-                }
-                seen.files.push_back((path, bytes, root));
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Shared {
-    pub(crate) fn end(&self, outcome: Result<Value>) {
-        let mut ending = locked(&self.outcome);
-        ending.is_over = true;
-        ending.outcome = Some(outcome);
-        for (ended, number) in ending.tell.drain(..) {
-            // Whoever listened may be gone.
-            if let Some(ended) = ended.upgrade() {
-                ended.tell(number);
-            }
-        }
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What a call is given.
 pub(crate) struct Tools {

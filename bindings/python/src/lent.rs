@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "the memory of a Python object is a pointer")]
 
-use crate::values::raise;
+use crate::exception::raise;
 use fobs::{Error, ErrorKind};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;

@@ -3,13 +3,15 @@
 //!
 //! ```text
 //!   session   what opens a session and starts jobs over it
-//!   copies    copies without one, and options by name
+//!   copies    copies without one
+//!   named     options by name
 //!   job       one call that runs
+//!   shared    what its thread writes down for it
 //!   queue     the calls of a session, one after the other
 //!   waker     tells a thread or an event loop which jobs have ended
 //!   lent      memory of Python that a job reads or fills
 //!   parts     a part of a remote file, into a local file that several jobs fill
-//!   values    results as Python objects
+//!   values    results as Python objects; exception: errors
 //! ```
 //!
 //! Nothing here starts a thread before it is asked to, and no thread but the caller's touches Python objects.
@@ -18,11 +20,14 @@
 #![deny(unsafe_code)]
 
 mod copies;
+mod exception;
 mod job;
 mod lent;
+mod named;
 mod parts;
 mod queue;
 mod session;
+mod shared;
 mod values;
 mod waker;
 

@@ -5,8 +5,9 @@
 //! BLAKE3 tree: the file's hash comes of the values of its pieces, and no byte is hashed twice. A line of the
 //! journal, `INDEX HEX`, is written after the device has kept the piece, so it holds after a crash too.
 
+use crate::exception::raise;
 use crate::job::Job;
-use crate::values::{Value, raise};
+use crate::values::Value;
 use blake3::hazmat::{ChainingValue, HasherExt};
 use fobs::{Error, ErrorKind, Result, pieces};
 use pyo3::prelude::*;

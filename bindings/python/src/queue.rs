@@ -1,6 +1,6 @@
 //! The calls of one session, one after the other: a thread for those that wait, not one for each.
 
-use crate::job::Shared;
+use crate::shared::Shared;
 use fobs::{CancelToken, Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,11 +1,12 @@
 //! Sessions: what transfers over them, and what they say and change by name.
 
-use crate::copies::{summary, with};
+use crate::exception::raise;
 use crate::job::{Job, Tools};
 use crate::lent::{Cursor, Growing, Lent, Use};
+use crate::named::{Named, Paths, with};
 use crate::parts::{Expected, Part};
 use crate::queue::{Queue, spawn};
-use crate::values::{Value, raise};
+use crate::values::{Value, summary};
 use fobs::{
     Call, Error, ErrorKind, FileStamp, Onto, PublicKey, Remote, Result, Session, SignedTicket,
     TransferOptions, location,
@@ -18,10 +19,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Options by name, as text.
-pub(crate) type Named = Vec<(String, String)>;
-/// Paths of any bytes.
-pub(crate) type Paths = Vec<Vec<u8>>;
 /// Size, time in nanoseconds and inode of the file that is read in parts.
 type Stamp = (u64, i64, u64);
 

@@ -1,7 +1,7 @@
-//! Results and errors as Python objects. The package makes its own types of them.
+//! Results as Python objects. The package makes its own types of them.
 
 use crate::lent::Pieces;
-use fobs::{Entry, EntryKind, Error, HashedFile, Link, Progress, Result, SignedTicket, Summary};
+use fobs::{Entry, EntryKind, HashedFile, Link, Progress, Result, SignedTicket, Summary};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -21,12 +21,9 @@ pub(crate) enum Value {
     Summary(Box<Summary>),
 }
 
-/// The exception of the package for an error.
-pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
-    let made = py
-        .import("fobs._errors")
-        .and_then(|module| module.getattr("from_code")?.call1((error.kind.code(), &error.message)));
-    made.map_or_else(|broken| broken, PyErr::from_value)
+/// Of a transfer.
+pub(crate) fn summary(summary: fobs::Summary) -> Value {
+    Value::Summary(Box::new(summary))
 }
 
 impl Value {

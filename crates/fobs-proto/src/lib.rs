@@ -7,6 +7,7 @@
 //!   loss_cause/ why packets were lost: the network, or a receiver without CPU
 //!   congestion/ how fast: one trait, one file per controller
 //!   math      floating-point functions that are the same on every host
+//!   order     the orders in which packets may leave
 //!   pacing    when the next burst may leave
 //!   sender/   the machine that decides which packet leaves when
 //!   receiver/ the machine that decides what is new and what to report
@@ -24,6 +25,7 @@ pub mod congestion;
 pub mod loss_cause;
 pub mod math;
 pub mod object;
+mod order;
 pub mod pacing;
 pub mod receiver;
 pub mod recovery;

@@ -1,30 +1,9 @@
 //! The rules that no run may break. A breach names its rule and ends the run; the seed makes it happen again.
 
 use crate::net::Net;
-use crate::time::{Nanos, seconds};
 use fobs_proto::ChunkId;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::ops::Range;
-
-/// A rule that was broken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// When.
-    pub at: Nanos,
-    /// Which rule.
-    pub rule: &'static str,
-    /// What was seen instead.
-    pub detail: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {:.6} s: {} ({})", seconds(self.at), self.rule, self.detail)
-    }
-}
-
-impl std::error::Error for Violation {}
 
 /// Records a breach unless the rule holds; the detail is only made where it does not.
 macro_rules! rule {

@@ -10,7 +10,7 @@
 //!   host/     CPU shared with others, socket buffers, disks
 //!   topology  hosts, links, shortest routes
 //!   flow/     FOBS (real sender and receiver), TCP models, sources
-//!   check     the rules that no run may break
+//!   check     the rules that no run may break; violation: a breach of one
 //!   signatures/ windows of network loss, for training the classifier
 //!   world     the event loop, and its figures
 //!   scene     flows through one bottleneck, in a few lines
@@ -43,11 +43,12 @@ pub mod signatures;
 pub mod swarm;
 pub mod time;
 pub mod topology;
+mod violation;
 pub mod world;
 
-pub use check::Violation;
 pub use fobs_rng as rng;
 pub use report::SimReport;
 pub use scenario::{Scenario, ScenarioError};
 pub use scene::Scene;
+pub use violation::Violation;
 pub use world::{Config, World};

@@ -1,11 +1,11 @@
 //! Carries packets along routes, link by link, and keeps the time: what flows see of the world.
 
 use crate::agenda::{Agenda, Slot};
-use crate::check::Violation;
 use crate::link::Link;
 use crate::log::{Entry, Event};
 use crate::packet::{FlowId, Packet, Way};
 use crate::time::Nanos;
+use crate::violation::Violation;
 use fobs_proto::ChunkId;
 
 /// A link's place in the list of links.

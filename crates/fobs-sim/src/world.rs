@@ -1,8 +1,7 @@
 //! A world: hosts, links and flows from a configuration, and the loop that lets happen what happens next.
 
 use crate::agenda::Slot;
-use crate::check::Violation;
-use crate::flow::fobs::FobsFlow;
+use crate::flow::fobs::{FobsFlow, ReceiverMeasures, SenderMeasures};
 use crate::flow::source::Source;
 use crate::flow::tcp::TcpFlow;
 use crate::flow::{Flow, FlowConfig, FlowFigures, Identity, Outcome, ROLES, Role, Traffic};
@@ -14,6 +13,7 @@ use crate::packet::FlowId;
 use crate::rng::Rng;
 use crate::time::{MS, Nanos};
 use crate::topology::{Edge, route, route_through};
+use crate::violation::Violation;
 use fobs_proto::{congestion::ModeChange, session::RouteChange};
 
 /// Samples kept of each flow and link; beyond that every second one is dropped and the distance doubles.
@@ -308,6 +308,11 @@ impl World {
         }
     }
 
+    /// What the ends of a FOBS flow measure of themselves at present; `None` for another flow.
+    pub fn measures(&self, id: usize) -> Option<(SenderMeasures, ReceiverMeasures)> {
+        self.flows.get(id)?.fobs().map(|flow| flow.measures(self.now()))
+    }
+
     /// How things stand, for the report of a failure.
     pub fn describe(&self) -> String {
         let lines = self.flows.iter().zip(&self.config.flows).map(|(flow, config)| {
@@ -424,17 +429,6 @@ impl World {
                 let detail = format!("link {name}: {} of {limit} bytes", stats.queue_max);
                 self.net.breach("no queue past its limit", detail);
             }
-        }
-    }
-}
-
-impl FlowConfig {
-    /// Whether the flow ends by itself.
-    pub fn is_finite(&self) -> bool {
-        match &self.traffic {
-            Traffic::Fobs(_) => true,
-            Traffic::Tcp(tcp) => tcp.bytes.is_some(),
-            Traffic::Source(_) => false,
         }
     }
 }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use blake3::Hasher;
 
 use super::memory::WarmMemory;
-use super::trial::STOPPED;
 use crate::link::host::HostError;
 use crate::run::data::Data;
 use crate::run::pair::{DEVICE, Pair};
@@ -22,6 +21,8 @@ const SMALL_SEED: u64 = 2;
 pub const SMALL_FILES: u64 = 20_000;
 pub const SMALL_BYTES: usize = 4096;
 const FOLDERS: u64 = 100;
+/// Why a bench that got a signal has no more records.
+pub const STOPPED: &str = "stopped by a signal; the records of the runs so far are kept";
 
 /// What the devices do to large sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

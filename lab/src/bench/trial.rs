@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::arena::Arena;
+use super::arena::{Arena, STOPPED};
 use super::contestant::{Contestant, Way};
 use super::peak::peaks;
 use super::record::{Ends, Record};
@@ -29,9 +29,6 @@ const ATTENTION: Duration = Duration::from_millis(200);
 const AFTERMATH: Duration = Duration::from_millis(50);
 /// A server that ends by itself does so within this time.
 const LAST: Duration = Duration::from_secs(30);
-
-/// Why a bench that got a signal has no more records.
-pub const STOPPED: &str = "stopped by a signal; the records of the runs so far are kept";
 
 /// Runs a contestant's programs once.
 pub fn run(arena: &Arena, launch: &Launch) -> Result<Trial, String> {

@@ -9,7 +9,7 @@
 //!   [`realtime`].
 //! - One direction, without I/O: `direction`, with `loss`, `outage`, `queue`, `cross`, `propagation`,
 //!   `jitter`; `draw` makes random numbers.
-//! - Packets: `packet` (cutting and merging), `store` (memory of packets in flight).
+//! - Packets: `packet` (cutting and merging, memory of packets in flight).
 //! - Running: `emulation` (the thread), [`emulator`] (its handle), `control` (the socket), [`counters`]
 //!   (counters and the validity of a run), `self_test`.
 
@@ -35,6 +35,5 @@ mod queue;
 pub mod realtime;
 mod self_test;
 pub mod spec;
-mod store;
 
 pub use self::command::{Args, main};

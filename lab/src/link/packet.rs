@@ -1,11 +1,12 @@
 //! Frames of a TUN device: a `virtio_net_hdr` and an IP packet, often a super-packet that stands for many
-//! (TSO, USO). [`Layout`] describes the parts of a frame and the lengths of its MTU-sized segments; [`train`]
-//! writes segments as packets and super-packets again.
+//! (TSO, USO). [`Layout`] describes the parts of a frame and the lengths of its MTU-sized segments; [`store`]
+//! keeps frames until they leave, [`train`] writes segments as packets and super-packets again.
 //!
 //! Formats: virtio 1.2 section 5.1.6 (native byte order on a TUN device), RFC 791, 8200, 9293, 768.
 
 pub mod checksum;
 mod headers;
+pub mod store;
 pub mod train;
 
 pub use self::headers::{GsoKind, VNET_BYTES, VnetHeader};

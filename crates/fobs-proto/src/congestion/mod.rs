@@ -11,9 +11,12 @@
 //!   response loss_history equation    shared by equation-based controllers
 //!   opening rate                      shared by rate-based controllers
 //!   history     what a transfer leaves for later ones to the same peer
+//!   priority    which traffic a transfer yields to
 //!   mode        changes of mode, with their reasons
 //! ```
 
+#[cfg(test)]
+mod aimd;
 mod auto;
 mod bbr;
 mod cubic;
@@ -28,6 +31,7 @@ mod linear;
 pub mod loss_history;
 mod mode;
 mod opening;
+mod priority;
 mod rate;
 mod rbudp;
 pub mod response;
@@ -41,7 +45,7 @@ mod tricolor;
 mod udt;
 mod window;
 
-pub use auto::{Auto, ParamError, Params, Priority, UnknownPriority};
+pub use auto::{Auto, ParamError, Params};
 pub use bbr::Bbr;
 pub use cubic::Cubic;
 pub use family::{CongestionControl, UnknownController};
@@ -52,6 +56,7 @@ pub use history::{CEILINGS_MAX, Ceiling, PathHistory};
 pub use hstfrc::{Hstfrc, HstfrcMode};
 pub use linear::Linear;
 pub use mode::{ModeChange, ModeReason};
+pub use priority::{Priority, UnknownPriority};
 pub use rbudp::Rbudp;
 pub use sabul::Sabul;
 pub use scalable::Scalable;

@@ -53,8 +53,9 @@ pub use frames::{FrameOut, FramesOutstanding, TransmitFrame};
 pub use limit::SendLimit;
 pub use packet::{Body, PacketOut, Transmit};
 pub use route::Route;
-pub use schedule::ScheduleKind;
 pub use stats::SenderStats;
+
+pub use crate::order::ScheduleKind;
 
 use crate::congestion::{
     AckSample, BurstSent, Controller, EcnMark, LossResponse, ModeChange, Outcome, PathHistory, Priority,

@@ -2,20 +2,10 @@
 
 use super::carrier::Carrier;
 use super::chunk::Chunks;
+use crate::order::ScheduleKind;
 use crate::{ChunkId, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// In what order packets leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ScheduleKind {
-    /// The papers' (`seeds/000` section 3.1.1): first packets never sent, then whole passes over everything
-    /// unacknowledged, so that no packet is sent an n+1st time while an unacknowledged one was sent fewer
-    /// than n times.
-    Circular,
-    /// Packets declared lost, then packets never sent, then a bounded redundant tail.
-    LossDriven,
-}
 
 /// Copies that the end of an object may cost: at least 8 packets, at most 1 in 100 of the object.
 const TAIL_BUDGET_MIN: u64 = 8;

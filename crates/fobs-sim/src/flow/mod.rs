@@ -110,6 +110,15 @@ impl FlowConfig {
             traffic,
         }
     }
+
+    /// Whether the flow ends by itself.
+    pub fn is_finite(&self) -> bool {
+        match &self.traffic {
+            Traffic::Fobs(_) => true,
+            Traffic::Tcp(tcp) => tcp.bytes.is_some(),
+            Traffic::Source(_) => false,
+        }
+    }
 }
 
 /// How a flow stands or ended.

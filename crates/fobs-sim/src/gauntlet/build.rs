@@ -1,7 +1,7 @@
 //! A cell's scene.
 
+use super::contestant::Contestant;
 use super::draw::{Cell, Order, Quirk};
-use super::play::Contestant;
 use crate::flow::Traffic;
 use crate::flow::fobs::{FobsConfig, Object};
 use crate::flow::source::{Pattern, SourceConfig};

@@ -4,12 +4,14 @@
 //! asserted or reported comes from others.
 
 mod build;
+mod contestant;
 mod draw;
 mod play;
 
 pub use build::{Staged, stage};
+pub use contestant::Contestant;
 pub use draw::{Cell, Order, PACKETS_MAX, Quirk, RATES, draw};
-pub use play::{Beside, Contestant, Outcomes, play, play_tuned, play_watched};
+pub use play::{Beside, Outcomes, play, play_tuned, play_watched};
 
 /// Seeds below this one are for development.
 pub const TRAINING_BELOW: u64 = 1_000;

@@ -1,13 +1,13 @@
 //! A cell at work, and what is measured of it.
 
 use super::build::{Staged, build};
+use super::contestant::Contestant;
 use super::draw::Cell;
 use crate::flow::Outcome;
-use crate::flow::tcp::Algorithm;
 use crate::report::{mbit, span};
 use crate::scene::Played;
 use crate::time::{MS, Nanos, SEC};
-use fobs_proto::congestion::{CongestionControl, Params};
+use fobs_proto::congestion::Params;
 
 /// Looks in a round trip for the first byte, and at most.
 const LOOKS: u64 = 4;
@@ -18,25 +18,6 @@ const PROGRESS_EVERY: Nanos = 10 * MS;
 const PROGRESS_LOOKS: u64 = 20_000;
 /// Part of the time beside neighbours after which shares count.
 const SETTLES: u64 = 3;
-
-/// What plays a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contestant {
-    /// A FOBS transfer.
-    Fobs(CongestionControl),
-    /// A TCP transfer, by a model.
-    Tcp(Algorithm),
-}
-
-impl Contestant {
-    /// Its name.
-    pub fn name(self) -> String {
-        match self {
-            Contestant::Fobs(cc) => cc.name().to_owned(),
-            Contestant::Tcp(algorithm) => format!("tcp-{}", algorithm.name()),
-        }
-    }
-}
 
 /// Rates while transfer and neighbours were both there, after the first third of that time, Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -211,6 +192,8 @@ impl Silence {
 mod tests {
     use super::super::{Quirk, draw};
     use super::*;
+    use crate::flow::tcp::Algorithm;
+    use fobs_proto::congestion::CongestionControl;
 
     #[test]
     fn a_cell_is_the_same_whenever_it_is_played() {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::case::{Case, Drawn};
 use super::disturbance::{Flows, Step};
-use super::draw::{Case, Drawn};
 use super::limits::{CpuQuota, Pauses, ReceiveBuffers, SlowDisk};
 use super::matrix::Line;
 use super::other::{self, Copier};

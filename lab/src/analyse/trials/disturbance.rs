@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::draw::Drawn;
+use super::case::Drawn;
 use crate::run::emulator::ask;
 use crate::run::group::Group;
 use crate::run::namespace::Namespace;

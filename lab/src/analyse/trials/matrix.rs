@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::{CASES, Drawn};
+use super::case::{CASES, Drawn};
 
 /// One trial as a line of JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
@@ -107,7 +107,7 @@ fn table(lines: &[Line]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::Case;
+    use super::super::case::Case;
     use super::*;
 
     #[test]

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::tool::Programs;
 
+mod case;
 mod copy;
 mod disturbance;
 mod draw;
@@ -26,8 +27,8 @@ mod other;
 mod truth;
 mod unrehearsed;
 
+use case::{CASES, Case, Drawn};
 use copy::{Common, Direction, Trial, TrialLimit};
-use draw::{CASES, Case, Drawn};
 use matrix::Line;
 use other::Copier;
 use truth::Compared;

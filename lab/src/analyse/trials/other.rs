@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::draw::Case;
+use super::case::Case;
 use super::limits::CpuQuota;
 use crate::run::namespace::Namespace;
 use crate::tool::{Launch, Output, Programs};

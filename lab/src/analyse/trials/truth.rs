@@ -1,6 +1,6 @@
 //! What limits a trial where what is injected need not: by controls, as in the simulator's cells.
 
-use super::draw::{Case, Drawn};
+use super::case::{Case, Drawn};
 use super::matrix::Line;
 use crate::sim::explain::{GAIN_MIN, TIE};
 

@@ -1,7 +1,7 @@
 //! Situations beside the nine limits with which the rules were made: paths that are unsteady, ends that stand
 //! still, steps, and pairs of causes of which one costs more.
 
-use super::draw::{Case, Drawn, WIDE_MBIT, rounded};
+use super::case::{Case, Drawn, WIDE_MBIT, rounded};
 
 /// Rate of a link that a control makes twice as wide, Mbit/s: two processors carry both.
 const DOUBLED_MBIT: f64 = 150.0;

@@ -9,8 +9,8 @@ use std::io::IoSlice;
 
 use super::checksum;
 use super::headers::{GsoKind, VNET_BYTES, VnetHeader};
+use super::store::{FrameId, Store};
 use super::{Form, HEADERS_MAX, IpVersion, Layout, PROTOCOL_TCP, PROTOCOL_UDP, Segments, Transport};
-use crate::link::store::{FrameId, Store};
 
 /// Maximum number of parts of a train, each from one frame. 64 KiB are 45 full packets.
 const PARTS_MAX: usize = 64;

@@ -1,10 +1,10 @@
 //! The state beside flows that hold the queue: yielding would only make room for them.
 
-use super::super::{AckSample, ModeReason};
+use super::super::{AckSample, ModeReason, Priority};
 use super::competition::{Competition, Course};
-use super::detect::{Bursts, CrowdDetector};
+use super::detect::CrowdDetector;
+use super::findings::Bursts;
 use super::model::Shortfall;
-use super::priority::Priority;
 use super::state::{State, Why};
 use super::{Auto, CRUISE};
 

@@ -5,11 +5,10 @@
 //! One thing is not CUBIC's: losses that chance explains do not count. A greedy flow persists instead.
 
 use super::super::cubic::Cubic;
-use super::super::{AckSample, Controller, LossEpisode};
+use super::super::{AckSample, Controller, LossEpisode, Priority};
 use super::model::Losses;
 use super::params::Params;
 use super::persist::Persist;
-use super::priority::Priority;
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 

@@ -1,11 +1,11 @@
 //! Cruising: sends what the path delivers, a little more while the queue is below its target and less while
 //! it is above. A drain is part of it and looks for the same things.
 
-use super::super::{AckSample, ModeReason};
+use super::super::{AckSample, ModeReason, Priority};
 use super::Auto;
-use super::detect::{Crowd, CrowdSample, Joined, Longer, LongerSample, Overload};
+use super::detect::{CrowdSample, LongerSample};
+use super::findings::{Crowd, Joined, Longer, Overload};
 use super::model::{QueueLevel, Shortfall};
-use super::priority::Priority;
 use super::state::{Progress, State, Why};
 use crate::Rate;
 use std::time::Duration;

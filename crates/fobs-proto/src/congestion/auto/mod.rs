@@ -1,28 +1,30 @@
 //! `auto`, the default controller: it models the path instead of reacting to single losses.
 //!
 //! Each ack goes through three steps: the model takes it in (`model`), detectors return findings
-//! (`detect`), and the present state decides what follows from them. A change of state goes through
-//! [`Auto::transition`] and stands in one table (`state`). docs/controllers.md explains the control law;
-//! `params` has all numbers.
+//! (`detect`, `findings`), and the present state decides what follows from them. A change of state goes
+//! through [`Auto::transition`] and stands in one table (`state`). docs/controllers.md explains the control
+//! law; `params` has all numbers.
 //!
 //! ```text
 //!   state                         the states with their data, the table of transitions
 //!   train ramp cruise drain compete     what each state decides
 //!   silence                       what follows when nothing comes back
+//!   findings                      what detectors find
 //!   memory                        what earlier transfers left, and the jump that rests on it
 //!   competition persist           the two laws beside flows that fill queues
 //! ```
 
+mod claims;
 mod compete;
 mod competition;
 mod cruise;
 mod detect;
 mod drain;
+mod findings;
 mod memory;
 mod model;
 mod params;
 mod persist;
-mod priority;
 mod ramp;
 mod silence;
 mod state;
@@ -31,19 +33,19 @@ mod tests;
 mod train;
 
 pub use params::{ParamError, Params};
-pub use priority::{Priority, UnknownPriority};
 
 use super::mode::ModeLog;
 use super::{
     AckSample, Adaptive, BurstSent, Claim, Controller, EcnMark, FoundLosses, LossEpisode, LossEvidence,
-    LossResponse, ModeChange, ModeReason, PathHistory,
+    LossResponse, ModeChange, ModeReason, PathHistory, Priority,
 };
 use crate::{Rate, Timestamp};
-use detect::{Bursts, Detectors, QueueEvent};
+use claims::Claims;
+use detect::Detectors;
 use drain::Cycle;
+use findings::{Bursts, QueueEvent};
 use memory::Memory;
 use model::Model;
-use priority::Claims;
 use state::{Kind, Progress, Stage, State, Train, Why, is_legal};
 
 /// Modes as changes name them: while it looks for the path's rate, and while it models the path; the laws

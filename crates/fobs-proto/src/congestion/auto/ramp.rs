@@ -3,7 +3,8 @@
 
 use super::super::AckSample;
 use super::Auto;
-use super::detect::{Relapse, ResumedPhase};
+use super::detect::ResumedPhase;
+use super::findings::Relapse;
 use super::model::QueueLevel;
 use super::state::{Progress, Ramp, RampOrigin, Stage, State, Why};
 use crate::{Rate, Timestamp};

@@ -1,8 +1,7 @@
 //! The first flight: a short train of packets, whose dispersion at arrival is about the path's rate.
 
-use super::super::{AckSample, BurstSent};
+use super::super::{AckSample, BurstSent, Priority};
 use super::Auto;
-use super::priority::Priority;
 use super::state::{State, Why};
 use crate::Rate;
 

@@ -3,7 +3,6 @@
 use super::FobsFlow;
 use crate::host::CpuConfig;
 use crate::time::{MS, Nanos};
-use crate::world::World;
 use fobs_proto::receiver::ReceiverStats;
 use fobs_proto::recovery::Spread;
 use fobs_proto::sender::SenderStats;
@@ -113,12 +112,5 @@ pub(super) fn stood(cpu: &CpuConfig, now: Nanos) -> Nanos {
 impl FobsFlow {
     pub(crate) fn measures(&self, now: Nanos) -> (SenderMeasures, ReceiverMeasures) {
         (self.sending.measures(now), self.receiving.measures(now))
-    }
-}
-
-impl World {
-    /// What the ends of a FOBS flow measure of themselves at present; `None` for another flow.
-    pub fn measures(&self, id: usize) -> Option<(SenderMeasures, ReceiverMeasures)> {
-        self.flows.get(id)?.fobs().map(|flow| flow.measures(self.now()))
     }
 }

@@ -10,21 +10,11 @@
 //! gone so often; there one steep queue is enough while it stands.
 
 use super::super::super::AckSample;
+use super::super::findings::Bursts;
 use super::super::params::{Params, TREND_POINTS as POINTS};
 use crate::{Rate, Timestamp};
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// What is to be reckoned with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bursts {
-    /// None.
-    Absent,
-    /// A steep queue stands, too early to know how often such queues come.
-    Standing,
-    /// Several came and passed lately: the next may come at any time.
-    Expected,
-}
 
 /// Least round trips of short spans: noise only adds.
 #[derive(Debug, Default)]

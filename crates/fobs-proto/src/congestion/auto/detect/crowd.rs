@@ -5,18 +5,10 @@
 //! go once in each drain cycle.
 
 use super::super::super::AckSample;
+use super::super::findings::Crowd;
 use super::super::params::Params;
 use crate::Timestamp;
 use std::time::Duration;
-
-/// Others hold the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Crowd {
-    /// The queue that this flow would leave standing.
-    pub(crate) target: Duration,
-    /// How much shorter the queue would be if it were self-induced.
-    pub(crate) yielded: Duration,
-}
 
 /// A time for which the queue has stayed long without a break.
 #[derive(Debug, Clone, Copy)]

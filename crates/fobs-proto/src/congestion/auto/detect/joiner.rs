@@ -1,13 +1,9 @@
 //! Another `auto` flow that joins: delivery falls and a queue stands. What the newcomer takes for the base
 //! delay has the queue in it; a drain shows it the true one.
 
+use super::super::findings::{Bursts, Joined};
 use super::super::model::QueueLevel;
 use super::super::params::Params;
-use super::Bursts;
-
-/// Another flow has taken a part of the path, and a queue stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Joined;
 
 /// Compares the flow's share of the path with the one that it reckons with.
 #[derive(Debug)]

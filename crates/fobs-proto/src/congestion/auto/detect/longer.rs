@@ -1,13 +1,10 @@
 //! A path that has become longer: its delay stays as it is while the flow yields to it and all that is sent
 //! arrives. Queues move, a flow's own with what it sends and those of others with what they send.
 
+use super::super::findings::Longer;
 use super::super::params::Params;
 use crate::Rate;
 use std::time::Duration;
-
-/// What looks like a queue is the path's delay now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Longer;
 
 /// What a phase of cruising that yielded to a long queue says about it.
 #[derive(Debug, Clone, Copy)]

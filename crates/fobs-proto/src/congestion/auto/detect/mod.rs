@@ -1,15 +1,15 @@
-//! Detectors: each takes samples, keeps its own memory of them and returns a typed finding. None changes
-//! the model or the rate; what a finding leads to is the states' business.
+//! Detectors: each takes samples, keeps its own memory of them and returns a finding (`findings`). None
+//! changes the model or the rate; what a finding leads to is the states' business.
 //!
 //! | detector | finding |
 //! |---|---|
-//! | [`QueueWatch`] | [`QueueEvent`]: the standing queue has just drained |
-//! | [`BurstDetector`] | [`Bursts`]: cross traffic that takes all of the link and passes |
-//! | [`CrowdDetector`] | [`Crowd`]: other flows hold the queue |
-//! | [`JoinDetector`] | [`Joined`]: another `auto` flow takes its part |
-//! | [`LongerDetector`] | [`Longer`]: the path has become longer |
-//! | [`PolicerDetector`] | [`Overload`]: loss that chance does not explain, as of a policer |
-//! | [`RelapseDetector`] | [`Relapse`]: what was resumed brought the queue back |
+//! | [`QueueWatch`] | `QueueEvent`: the standing queue has just drained |
+//! | [`BurstDetector`] | `Bursts`: cross traffic that takes all of the link and passes |
+//! | [`CrowdDetector`] | `Crowd`: other flows hold the queue |
+//! | [`JoinDetector`] | `Joined`: another `auto` flow takes its part |
+//! | [`LongerDetector`] | `Longer`: the path has become longer |
+//! | [`PolicerDetector`] | `Overload`: loss that chance does not explain, as of a policer |
+//! | [`RelapseDetector`] | `Relapse`: what was resumed brought the queue back |
 
 mod burst;
 mod crowd;
@@ -19,13 +19,13 @@ mod policer;
 mod queue;
 mod relapse;
 
-pub(crate) use burst::{BurstDetector, Bursts};
-pub(crate) use crowd::{Crowd, CrowdDetector, CrowdSample};
-pub(crate) use joiner::{JoinDetector, Joined};
-pub(crate) use longer::{Longer, LongerDetector, LongerSample};
-pub(crate) use policer::{Overload, PolicerDetector};
-pub(crate) use queue::{QueueEvent, QueueWatch};
-pub(crate) use relapse::{Relapse, RelapseDetector, ResumedPhase};
+pub(crate) use burst::BurstDetector;
+pub(crate) use crowd::{CrowdDetector, CrowdSample};
+pub(crate) use joiner::JoinDetector;
+pub(crate) use longer::{LongerDetector, LongerSample};
+pub(crate) use policer::PolicerDetector;
+pub(crate) use queue::QueueWatch;
+pub(crate) use relapse::{RelapseDetector, ResumedPhase};
 
 /// All of them.
 #[derive(Debug)]

@@ -1,17 +1,7 @@
 //! Loss without a queue, as a policer or a very shallow buffer makes it.
 
+use super::super::findings::Overload;
 use super::super::params::Params;
-
-/// What phases of cruising have lost since the last drain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overload {
-    /// No more than chance explains.
-    None,
-    /// More than that in the last phase.
-    Suspected,
-    /// More than that in `drain_after` phases in a row: a drain shows whose loss it is.
-    Persistent,
-}
 
 /// Counts phases in a row with unexplained loss.
 #[derive(Debug, Default)]

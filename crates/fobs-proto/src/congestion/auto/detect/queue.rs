@@ -1,15 +1,7 @@
 //! Whether a standing queue has just gone.
 
+use super::super::findings::QueueEvent;
 use super::super::model::QueueLevel;
-
-/// What has become of the standing queue since the last sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QueueEvent {
-    /// Nothing of note.
-    Unchanged,
-    /// It was busy and is no longer, whatever made it go.
-    Drained,
-}
 
 /// Compares each level with the one before.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Whether what was resumed after a burst was the flow's own queue. A burst comes at any time; a
 //! self-induced queue comes back one round trip after the rate was resumed.
 
+use super::super::findings::Relapse;
 use super::super::params::Params;
 
 /// When a queue ended a phase of the ramp that had begun with a resumed rate.
@@ -11,10 +12,6 @@ pub(crate) enum ResumedPhase {
     /// After it had: probably self-induced.
     Measured,
 }
-
-/// The remembered rate brings a self-induced queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Relapse;
 
 /// Counts resumptions in a row that ended in self-induced queueing.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! What the path delivers, and how far that can be trusted.
 
 use super::super::super::AckSample;
-use super::super::detect::{Bursts, Overload};
+use super::super::findings::{Bursts, Overload};
 use super::{Model, QueueLevel};
 use crate::{Rate, Timestamp};
 use std::time::Duration;

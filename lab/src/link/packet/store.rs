@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::packet::{FRAME_MAX, Layout};
+use super::{FRAME_MAX, Layout};
 
 /// Alignment of frames, bytes: a cache line.
 const ALIGNMENT: usize = 64;

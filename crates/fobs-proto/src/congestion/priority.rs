@@ -1,6 +1,5 @@
 //! How much of a shared link `auto` claims.
 
-use crate::Rate;
 use std::fmt;
 use std::str::FromStr;
 
@@ -56,37 +55,5 @@ impl FromStr for Priority {
     fn from_str(name: &str) -> Result<Priority, UnknownPriority> {
         let known = Priority::ALL.into_iter().find(|priority| priority.name() == name);
         known.ok_or_else(|| UnknownPriority(name.to_owned()))
-    }
-}
-
-/// What the flow may claim at present.
-#[derive(Debug)]
-pub(crate) struct Claims {
-    pub(crate) priority: Priority,
-    /// The priority before, until a competition begins under the present one.
-    former: Priority,
-    /// Rate that is not exceeded once the path's rate is found.
-    pub(crate) ceiling: Rate,
-}
-
-impl Claims {
-    pub(crate) fn new(priority: Priority, ceiling: Rate) -> Claims {
-        Claims { priority, former: priority, ceiling }
-    }
-
-    pub(crate) fn change(&mut self, to: Priority) {
-        self.former = self.priority;
-        self.priority = to;
-    }
-
-    /// A competition begins.
-    pub(crate) fn settle(&mut self) {
-        self.former = self.priority;
-    }
-
-    /// Whether the flow yielded to all and need not any more: a queue that stands now is not to be yielded
-    /// to once more.
-    pub(crate) fn is_raised(&self) -> bool {
-        self.former == Priority::Scavenger && self.priority != Priority::Scavenger
     }
 }
