@@ -220,8 +220,8 @@ impl Client<'_> {
         Ok((done, SystemTime::now()))
     }
 
-    /// Hands the session over to the engine, unless the hook has closed its channel. `walls` are around what this
-    /// end stores.
+    /// Hands the session over to the engine, unless the hook has closed its channel. `walls` are around what
+    /// this end stores.
     fn started(
         &mut self,
         cipher: Cipher,
