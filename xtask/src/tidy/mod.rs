@@ -57,7 +57,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));
     findings.extend(references::check(&tree));
-    findings.extend(graph::check(root)?);
+    findings.extend(graph::check(&tree, root)?);
     findings.sort();
     Ok(findings)
 }
