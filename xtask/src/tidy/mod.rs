@@ -9,6 +9,7 @@ mod kernel_names;
 mod lengths;
 mod modules;
 mod names;
+mod paths;
 mod prose;
 mod references;
 mod rooms;
@@ -57,6 +58,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));
     findings.extend(references::check(&tree));
+    findings.extend(paths::check(&tree));
     findings.extend(graph::check(&tree, root)?);
     findings.sort();
     Ok(findings)
