@@ -2,6 +2,7 @@
 //!
 //! A new rule is one file here and one line in [`check`].
 
+mod changes;
 #[cfg_attr(not(test), expect(dead_code, reason = "asked when the circles that it finds are cut"))]
 mod circles;
 mod graph;
@@ -59,6 +60,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(unsafe_code::check(&tree));
     findings.extend(references::check(&tree));
     findings.extend(paths::check(&tree));
+    findings.extend(changes::check(&tree));
     findings.extend(graph::check(&tree, root)?);
     findings.sort();
     Ok(findings)
