@@ -33,7 +33,7 @@ test: needs lint ## lint and run the regular tests (8 minutes and the build, two
 	scripts/test-bindings.sh
 
 .PHONY: test-long
-test-long: test msrv deny test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, hostile clients, oldest Rust, licences
+test-long: test msrv deny doc publishable test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, hostile clients, oldest Rust, licences
 	$(CARGO) clippy -p fobs-sim --features long --all-targets --locked -- -D warnings
 	$(CARGO) test --locked -p fobs-sim --features long
 	$(CARGO) test --locked -p fobs-store -p fobs-filter -p fobs-daemon --features fobs-store/long,fobs-filter/long,fobs-daemon/long
@@ -86,6 +86,14 @@ msrv: ## build with the minimum Rust version of Cargo.toml
 deny: ## check licences and sources of all dependencies (installs cargo-deny)
 	command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny check licenses bans sources
+
+.PHONY: doc
+doc: ## make the pages of every crate; a link that leads nowhere is an error
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+.PHONY: publishable
+publishable: ## check that fobs-cli, the library fobs and what they need would be accepted by the registry (needs its index)
+	scripts/publishable.sh
 
 .PHONY: bench
 bench: ## measure against rsync, scp, tar over ssh and iperf3 (about 5 minutes and the build, root)

@@ -3,7 +3,7 @@
 //! - `link` emulates a path between network namespaces ([`link`]),
 //! - `run` runs tools over such paths as a plan says, and writes records ([`run`], [`record`]),
 //! - `report` makes tables, plots and a page of records ([`report`]),
-//! - `bench` measures FOBS beside other tools on one machine ([`bench`]),
+//! - `bench` measures FOBS beside other tools on one machine ([`mod@bench`]),
 //! - `trees` measures copies and syncs of trees over an emulated path ([`trees`]),
 //! - `crash` kills either side of real copies and goes on with them ([`crash`]),
 //! - `flood` copies while forged datagrams arrive ([`flood`]),

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changelog;
 mod licences;
 mod tidy;
 
@@ -30,6 +31,18 @@ enum Chore {
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
         root: PathBuf,
     },
+    /// Print the next section of CHANGELOG.md from the files of changes/, or put it there and remove them
+    Changelog {
+        /// The version that is released
+        #[arg(long, value_name = "VERSION", requires = "date")]
+        release: Option<String>,
+        /// The day of it, YYYY-MM-DD
+        #[arg(long, requires = "release")]
+        date: Option<String>,
+        /// The repository
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
+        root: PathBuf,
+    },
     /// Print the licence texts of everything that is linked into fobs for a target
     Licences {
         /// The target, as rustc names it
@@ -46,26 +59,28 @@ enum Chore {
 fn main() -> ExitCode {
     match Arguments::parse().chore {
         Chore::Tidy { root } => tidy(&root),
-        Chore::Rooms { root } => match tidy::rooms_of(&root) {
-            Ok(arrows) => {
-                print!("{arrows}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("rooms: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        Chore::Licences { target, also, root } => match licences::document(&root, &target, &also) {
-            Ok(document) => {
-                print!("{document}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("licences: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        Chore::Rooms { root } => print("rooms", tidy::rooms_of(&root)),
+        Chore::Changelog { release, date, root } => {
+            let release = release.zip(date).map(|(version, date)| changelog::Release { version, date });
+            print("changelog", changelog::make(&root, release.as_ref()))
+        }
+        Chore::Licences { target, also, root } => {
+            print("licences", licences::document(&root, &target, &also))
+        }
+    }
+}
+
+/// Prints what a chore made, or why it made nothing.
+fn print(chore: &str, made: Result<String, String>) -> ExitCode {
+    match made {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{chore}: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Streams of running sessions at the daemon's one port (protocol 11.3): by its first bytes a connection is
 //! one, or a client's TLS.
 
-use super::Daemon;
+use super::server::Daemon;
 use super::who::Visit;
 use fobs::server::{SharedPort, StreamEntrance};
 use fobs_channel::control::tls::HANDSHAKE_WAIT;

@@ -4,12 +4,13 @@ use super::admission::{Arrival, Full, Seat};
 use super::asked::{Asked, Count, top_of};
 use super::attempts::{AttemptGuard, SessionStop};
 use super::deletions::{By, Deletions};
+use super::fetch;
 use super::log::{expansion, request};
 use super::metrics::SessionMeter;
+use super::server::{CLOSED_FOR_NEWER, Daemon};
 use super::strangers::Stranger;
 use super::streams::First;
 use super::who::{Person, Visit};
-use super::{CLOSED_FOR_NEWER, Daemon, fetch};
 use fobs::restrict::beneath;
 use fobs::server::{
     Answered, Fetch, Host, Leave, Opened, Policy, Reach, SessionFigures, StreamEntrance, Wanted, Work,

@@ -1,7 +1,13 @@
 //! Why a transfer was as slow as it was (docs/explain.md).
 //!
+//! A [`Journal`] is the record of one transfer, which a [`Recorder`] makes of its events and a [`Trace`]
+//! keeps as a file. [`explain()`] makes an [`Explanation`] of it: the [`Limit`] in a sentence, with evidence,
+//! fix and prediction.
+//!
+//! On the way a sample of one end becomes an interval of both, intervals of one kind a segment, its waits a
+//! budget of the sender's time, and the budget limits with a time and a probability each.
+//!
 //! ```text
-//!   sample       what each end measures of itself: counters that only grow
 //!   journal      the record of one transfer, bounded
 //!   recorder     makes a record of a transfer's events
 //!   trace        a record as a file, written and read
@@ -12,17 +18,19 @@
 //!   path, kind   what the path showed in one, and how well that fits each kind of path
 //!   windows      stretches in which the path had all that it carries: others at its bottleneck
 //!   budget       where the sender's time went, by stages
-//!   limits       the table of limits: which stages each accounts for, and what to say of it
+//!   names        the table of limits and stages by name
+//!   limits       which stages each limit accounts for, and what to say of it
 //!   losses       what lost the packets
 //!   remedies     what was done about losses at the receiver
 //!   causes       limits with their time and probability, over all segments
 //!   decide       what would decide between two limits
 //!   forecast     what fobs would make of the path of another program
+//!   figures      shares, medians and ratios
 //!   explanation  the limit in a sentence, with evidence, fix and prediction
 //! ```
 //!
 //! All of it but the recorder's clock is a pure function of the record: a copy and its trace give the same
-//! text on every host.
+//! text on every host. It must not know files, sockets or how a sample is taken.
 
 #![forbid(unsafe_code)]
 

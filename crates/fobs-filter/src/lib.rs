@@ -1,8 +1,16 @@
 //! Filters: which names are part of a transfer and which may be deleted, in rsync's language.
 //!
 //! [`Filter`] is the list of rules that a user gave; [`Chain`] is the list on the walk through a tree, with
-//! the rules of the directories' own filter files. The first rule that matches a name decides. The sender
-//! filters what it lists; the receiver's rules protect names from deletion.
+//! the rules of the directories' own filter files. [`names_from`] is the list of `--files-from`. The first
+//! rule that matches a name decides. The sender filters what it lists; the receiver's rules protect names
+//! from deletion.
+//!
+//! A rule enters as a user wrote it ([`Filter::add_rule`]) and travels as text
+//! ([`FilterRules`]), which the other end parses again
+//! ([`Filter::of`]): what a filter costs is bounded there. On a walk each directory is entered
+//! ([`Chain::enter`]), each of its names judged ([`Chain::judge`]), and the directory left.
+//!
+//! It must not know files: the walk hands in the text of a filter file and asks about paths as bytes.
 
 #![forbid(unsafe_code)]
 

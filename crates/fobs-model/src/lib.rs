@@ -2,9 +2,11 @@
 //!
 //! [`TransferOptions`](options::TransferOptions) is what a caller chooses, [`Message`](message::Message) what
 //! the two ends of a session tell each other, [`Event`](event::Event) what a caller hears, and
-//! [`Error`](error::Error) how anything ends that fails. What comes from outside becomes one of these types
-//! where it enters, and is checked there: a name is a [`Component`](name::Component), a request is judged
-//! by a [`Permit`](permit::Permit).
+//! [`Error`](error::Error) how anything ends that fails.
+//!
+//! A request enters as text or as a frame of JSON and becomes one of these types at that place, which checks
+//! it: a name is a [`Component`](name::Component), a choice is within its bounds, a count is one that a
+//! [`MemoryBudget`](budget::MemoryBudget) allows. A [`Permit`](permit::Permit) judges what the request does.
 //!
 //! ```text
 //!   options      what a caller chooses; location is sources and destinations as text

@@ -1,5 +1,5 @@
 //! The messages of the control channel (protocol 2.2 to 2.5): JSON objects with a `type`, unknown ones
-//! ignored. Where JSON has a value for "none" (0, an empty text), [`wire`] replaces it by `None`.
+//! ignored. Where JSON has a value for "none" (0, an empty text), `wire` replaces it by `None`.
 
 mod check;
 pub mod features;
@@ -454,6 +454,10 @@ pub struct Finished {
     #[serde(default)]
     pub bytes_framed: u64,
 }
+
+/// One message a line, of every kind; without the newer members as version 0.1 sent it.
+#[cfg(any(test, feature = "testing"))]
+pub const RECORDED: &str = include_str!("message/recorded.jsonl");
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,27 @@
 //! Storage (protocol 7): files to chunks and chunks to files.
 //!
 //! [`Source`] walks the sources and fills chunks; [`verify`] verifies a received chunk, statelessly; [`Sink`]
-//! stores verified chunks in order. It uses no packets, sessions or threads.
+//! stores verified chunks in order. [`survey`] compares what both ends have, so that a source leaves out what
+//! is there.
+//!
+//! A byte is read into a chunk's buffer, hashed in place, and leaves with the records of its file and a
+//! trailer. At the other end [`verify`] compares the hash; the sink writes the byte into a file under a
+//! temporary name and notes in a journal how far that is complete. The file gets its name at its last record.
+//! What a name leads to is decided by the kernel below an open directory (`at`, `beneath`), never by a path
+//! as text.
+//!
+//! ```text
+//!   walk, tree, view   what is there; names, pieces, expand answer requests about it
+//!   source, seal       entries to chunks; record is a line about one, chunk their layout
+//!   survey             rows, choices, and the rules between them; extraneous is what a deletion finds
+//!   verify, sink       chunks to files; destination, basis, backups, open_file, temporary are its parts
+//!   journal            what is complete, who holds the lock; clean, leftovers find what no transfer uses
+//!   attributes         owners, xattrs, ACLs, links, devices, holes
+//!   at, beneath        the calls that take a name, below a directory that is open
+//!   anchor, trusted    which directory a right is tied to; files that a user names for the program itself
+//! ```
+//!
+//! It must not know packets, sessions or threads, but for the one that has the device keep a journal's data.
 
 #![forbid(unsafe_code)]
 

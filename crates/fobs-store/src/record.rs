@@ -86,13 +86,13 @@ pub enum Record<'a> {
         meta: Meta,
         /// Size when it was opened, bytes.
         size: u64,
-        /// Where it goes on, bytes: above 0, a multiple of [`GROUP`].
+        /// Where it goes on, bytes: above 0, a multiple of `GROUP`.
         from: u64,
     },
     /// What the next record's entry has beside its mode and time. That record is in the same chunk and is a
     /// `File`, `Resume`, `DirectoryEnd`, `Symlink` or `Special`.
     Attributes {
-        /// [`Attributes`], encoded.
+        /// `Attributes`, encoded.
         #[serde(borrow, with = "serde_bytes")]
         attributes: &'a [u8],
     },
@@ -119,7 +119,7 @@ pub enum Record<'a> {
     },
     /// `len` bytes of the current file from `offset` on are zeros: hashed by both sides, not sent.
     Hole {
-        /// Place in the file, bytes: a multiple of [`GROUP`].
+        /// Place in the file, bytes: a multiple of `GROUP`.
         offset: u64,
         /// Bytes.
         len: u64,

@@ -282,7 +282,7 @@ impl Source {
     }
 
     /// Fills the next chunk into `buf`, of at least [`CHUNK_LEN_MAX`] bytes, with up to `data_max` bytes of
-    /// file data, from [`GROUP`] to [`CHUNK_DATA_MAX`]. Must not be called again after the final one.
+    /// file data, from `GROUP` to `CHUNK_DATA_MAX`. Must not be called again after the final one.
     pub fn next_chunk(&mut self, buf: &mut [u8], data_max: usize) -> Result<FilledChunk> {
         if self.finished || buf.len() < CHUNK_LEN_MAX {
             let message =

@@ -35,6 +35,33 @@
 //! # }
 //! ```
 //!
+//! A [`Session`] is opened once for many transfers, from memory and into it. [`doctor::Checkup`] says before
+//! a copy what will limit it, [`explain`] after one what did. [`filter`] has rsync's rules, and [`clean`]
+//! removes what interrupted transfers left:
+//!
+//! ```
+//! use fobs::clean::{CleanOptions, clean};
+//! use fobs::filter::{Action, Filter};
+//! use fobs::options::sync::SyncOptions;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut filter = Filter::default();
+//! filter.add_pattern(Action::Exclude, b"*.tmp")?;
+//! let sync = SyncOptions { filter: filter.rules(), ..SyncOptions::default() };
+//! assert_eq!(sync.filter.rules, [b"- *.tmp"]);
+//!
+//! let mut found = Vec::new();
+//! let options = CleanOptions { dry_run: true, ..CleanOptions::default() };
+//! clean(&std::env::current_dir()?, options, &mut |leftover| found.push(leftover))?;
+//! assert!(found.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A request goes from [`Transfer`] or [`Session`] to the client, over the control channel to the server of
+//! the other end, and is judged there. Then both hand their halves to `fobs-engine`. A connection that breaks
+//! is made again by the client, and the transfer goes on.
+//!
 //! ```text
 //!   transfer         the handle of a transfer
 //!   object/          many transfers over one session, from and to memory; files at the server by name
@@ -48,7 +75,8 @@
 //!
 //! What a request is, is in `fobs-model`; how files become chunks, in `fobs-store`; how messages travel, in
 //! `fobs-channel`; what drives packets and streams, in `fobs-engine`. What is public here without a line of
-//! documentation of its own is for the daemon, which listens where this crate only answers.
+//! documentation of its own is for the daemon, which listens where this crate only answers: it must not know
+//! listeners, nor a command line.
 
 #![forbid(unsafe_code)]
 

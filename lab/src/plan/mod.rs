@@ -58,7 +58,7 @@ use expand::Variant;
 pub use expand::variants;
 pub use load::LoadSpec;
 
-/// Most flows at a time: more do not fit their distance of ports ([`tool::PORT_STRIDE`]).
+/// Most flows at a time: more do not fit their distance of ports ([`PORT_STRIDE`](crate::tool::PORT_STRIDE)).
 const FLOWS_MAX: usize = 32;
 /// Most paths or contests after `vary`: a typing error in a product should not start a run of weeks.
 const VARIANTS_MAX: usize = 2000;

@@ -1,67 +1,26 @@
-//! Which crate may depend on what: crates of ours on each other, and what an installed program must not link.
+//! Which crate depends on what: crates of ours on each other as the table of ARCHITECTURE.md says, and what
+//! an installed program must not link.
 
 use super::Finding;
+use super::source::Tree;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// A crate of ours and the crates of ours that it may use outside its tests.
-const MAY_USE: &[(&str, &[&str])] = &[
-    ("fobs-proto", &[]),
-    ("fobs-sys", &[]),
-    ("fobs-rng", &[]),
-    ("fobs-diagnose", &["fobs-proto", "fobs-rng"]),
-    ("fobs-model", &["fobs-proto"]),
-    ("fobs-filter", &["fobs-model"]),
-    ("fobs-store", &["fobs-model", "fobs-filter", "fobs-sys"]),
-    ("fobs-channel", &["fobs-model", "fobs-sys"]),
-    ("fobs-explain", &["fobs-model"]),
-    ("fobs-engine", &["fobs-proto", "fobs-diagnose", "fobs-sys", "fobs-model", "fobs-store", "fobs-channel"]),
-    (
-        "fobs",
-        &[
-            "fobs-proto",
-            "fobs-sys",
-            "fobs-model",
-            "fobs-filter",
-            "fobs-store",
-            "fobs-channel",
-            "fobs-explain",
-            "fobs-engine",
-        ],
-    ),
-    (
-        "fobs-daemon",
-        &[
-            "fobs",
-            "fobs-proto",
-            "fobs-sys",
-            "fobs-model",
-            "fobs-filter",
-            "fobs-store",
-            "fobs-channel",
-            "fobs-explain",
-            "fobs-engine",
-        ],
-    ),
-    ("fobs-sim", &["fobs-proto", "fobs-diagnose", "fobs-rng"]),
-    ("fobs-cli", &["fobs", "fobs-daemon"]),
-    ("fobs-lab", &["fobs-proto", "fobs-diagnose", "fobs-sim", "fobs-sys", "fobs-rng"]),
-    ("fobs-python", &["fobs"]),
-    ("fobs-c", &["fobs"]),
-    ("xtask", &[]),
-];
+/// Where the table is, and what its first line is.
+const DOCUMENT: &str = "ARCHITECTURE.md";
+const HEADER: &str = "| crate | is | uses |";
 
 /// What the program that users install must not link, directly or not: research, and a runtime.
 const NOT_IN_FOBS: &[&str] = &["plotters", "nalgebra", "fobs-sim", "tokio"];
 
-/// Edges that should not be.
+/// Edges that the table does not name, and those that only the table has.
 ///
 /// # Errors
 ///
 /// Where cargo cannot be run or its answer not be read.
-pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
+pub fn check(tree: &Tree, root: &Path) -> Result<Vec<Finding>, String> {
     let answer = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(root)
@@ -72,7 +31,10 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     }
     let metadata: Value =
         serde_json::from_slice(&answer.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
-    Ok(judge(&edges(&metadata)))
+    let document = tree.files.iter().find(|file| file.path.as_path() == Path::new(DOCUMENT));
+    let mut findings = compare(document.map_or("", |file| &file.text), &ours(&metadata));
+    findings.extend(judge(&edges(&metadata)));
+    Ok(findings)
 }
 
 /// Names of the crates that each crate links outside its tests and build scripts.
@@ -97,18 +59,64 @@ fn edges(metadata: &Value) -> Edges {
     edges
 }
 
-fn judge(edges: &Edges) -> Vec<Finding> {
-    let manifest = Path::new("Cargo.toml");
+/// The crates of this repository and the crates of it that each links.
+fn ours(metadata: &Value) -> Edges {
+    let members = metadata["workspace_members"].as_array().cloned().unwrap_or_default();
+    let packages = metadata["packages"].as_array().cloned().unwrap_or_default();
+    let packages = packages.iter().filter(|package| members.contains(&package["id"]));
+    let names: BTreeSet<String> =
+        packages.filter_map(|package| package["name"].as_str()).map(str::to_owned).collect();
+    let mut ours = edges(metadata);
+    ours.retain(|name, _| names.contains(name));
+    ours.values_mut().for_each(|used| used.retain(|name| names.contains(name)));
+    ours
+}
+
+/// Where the table of the document differs from cargo's edges, or has a crate above what it uses.
+fn compare(document: &str, ours: &Edges) -> Vec<Finding> {
+    let finding = |line, message: String| Finding::new(Path::new(DOCUMENT), line, message);
+    let mut lines = document.lines().zip(1..).skip_while(|(line, _)| *line != HEADER);
+    let Some((_, header)) = lines.next() else {
+        return vec![finding(0, format!("the table of crates, which begins with {HEADER:?}, is missing"))];
+    };
     let mut findings = Vec::new();
-    let ours: BTreeMap<&str, &[&str]> = MAY_USE.iter().copied().collect();
-    for (name, used) in edges {
-        let Some(allowed) = ours.get(name.as_str()) else { continue };
-        for other in used.iter().filter(|other| ours.contains_key(other.as_str())) {
-            if !allowed.contains(&other.as_str()) {
-                findings.push(Finding::new(manifest, 0, format!("{name} must not depend on {other}")));
-            }
+    let mut above = BTreeSet::new();
+    for (line, number) in lines.skip(1).take_while(|(line, _)| line.starts_with('|')) {
+        let columns: Vec<&str> = line.trim_matches('|').split('|').collect();
+        let (name, uses) = (columns[0].trim().trim_matches('`'), columns.last().copied().unwrap_or_default());
+        let said: BTreeSet<&str> = uses
+            .split(',')
+            .map(|name| name.trim().trim_matches('`'))
+            .filter(|name| !name.is_empty())
+            .collect();
+        let Some(used) = ours.get(name) else {
+            findings.push(finding(number, format!("there is no crate {name}")));
+            continue;
+        };
+        for other in used.iter().filter(|other| !said.contains(other.as_str())) {
+            findings.push(finding(
+                number,
+                format!("{name} must not depend on {other}: the table has no such edge"),
+            ));
         }
+        for other in said.iter().filter(|other| !used.contains(**other)) {
+            findings
+                .push(finding(number, format!("{name} does not depend on {other}: cargo has no such edge")));
+        }
+        for other in said.iter().filter(|other| !above.contains(**other)) {
+            findings.push(finding(number, format!("{other} must stand above {name}, which uses it")));
+        }
+        above.insert(name);
     }
+    for name in ours.keys().filter(|name| !above.contains(name.as_str())) {
+        findings.push(finding(header, format!("the table has no line for the crate {name}")));
+    }
+    findings
+}
+
+/// What the installed program links, directly or not, and must not.
+fn judge(edges: &Edges) -> Vec<Finding> {
+    let mut findings = Vec::new();
     let (mut linked, mut open) = (BTreeSet::new(), vec!["fobs-cli".to_owned()]);
     while let Some(name) = open.pop() {
         if linked.insert(name.clone()) {
@@ -116,7 +124,11 @@ fn judge(edges: &Edges) -> Vec<Finding> {
         }
     }
     for name in NOT_IN_FOBS.iter().filter(|name| linked.contains(**name)) {
-        findings.push(Finding::new(manifest, 0, format!("the program `fobs` must not link {name}")));
+        findings.push(Finding::new(
+            Path::new("Cargo.toml"),
+            0,
+            format!("the program `fobs` must not link {name}"),
+        ));
     }
     findings
 }
@@ -132,12 +144,38 @@ mod tests {
     }
 
     #[test]
-    fn forbidden_edges_are_found_also_indirect_ones() {
-        let good = edges_of(&[("fobs-cli", &["fobs", "fobs-daemon"]), ("fobs", &["fobs-proto", "serde"])]);
-        assert_eq!(judge(&good), []);
-        let direct = edges_of(&[("fobs-proto", &["fobs-sys"])]);
-        assert_eq!(judge(&direct).len(), 1);
+    fn what_users_must_not_link_is_found_also_indirectly() {
+        assert_eq!(judge(&edges_of(&[("fobs-cli", &["fobs"]), ("fobs", &["serde"])])), []);
         let indirect = edges_of(&[("fobs-cli", &["serde"]), ("serde", &["plotters"])]);
         assert_eq!(judge(&indirect).len(), 1);
+    }
+
+    #[test]
+    fn the_table_must_equal_the_edges_of_cargo() {
+        let table =
+            |rows: &str| format!("# Crates\n\n{HEADER}\n|---|---|---|\n{rows}\n\n| another | table |\n");
+        let found = |rows: &str, edges: &[(&str, &[&str])]| -> Vec<String> {
+            compare(&table(rows), &edges_of(edges)).into_iter().map(|finding| finding.message).collect()
+        };
+        let edges: &[(&str, &[&str])] =
+            &[("fobs", &["fobs-proto", "fobs-sys"]), ("fobs-proto", &[]), ("fobs-sys", &[])];
+        let (proto, sys) = ("| `fobs-proto` | the core | |\n", "| `fobs-sys` | the kernel | |\n");
+        let both = "| `fobs` | the face | `fobs-sys`, `fobs-proto` |";
+        assert_eq!(found(&format!("{proto}{sys}{both}"), edges), [""; 0]);
+        assert_eq!(
+            found(&format!("{proto}{sys}| `fobs` | the face | `fobs-sys` |"), edges),
+            ["fobs must not depend on fobs-proto: the table has no such edge"]
+        );
+        assert_eq!(
+            found(&format!("{proto}| `fobs-sys` | the kernel | `fobs-proto` |\n{both}"), edges),
+            ["fobs-sys does not depend on fobs-proto: cargo has no such edge"]
+        );
+        assert_eq!(
+            found(&format!("{proto}{both}\n{sys}"), edges),
+            ["fobs-sys must stand above fobs, which uses it"]
+        );
+        assert_eq!(found(&format!("{proto}{sys}{both}"), &edges[1..]), ["there is no crate fobs"]);
+        assert_eq!(found(&format!("{proto}{sys}"), edges), ["the table has no line for the crate fobs"]);
+        assert_eq!(compare("# Crates", &edges_of(edges)).len(), 1);
     }
 }

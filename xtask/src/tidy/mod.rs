@@ -2,12 +2,14 @@
 //!
 //! A new rule is one file here and one line in [`check`].
 
+mod changes;
 mod circles;
 mod graph;
 mod kernel_names;
 mod lengths;
 mod modules;
 mod names;
+mod paths;
 mod prose;
 mod references;
 mod rooms;
@@ -57,7 +59,9 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));
     findings.extend(references::check(&tree));
-    findings.extend(graph::check(root)?);
+    findings.extend(paths::check(&tree));
+    findings.extend(changes::check(&tree));
+    findings.extend(graph::check(&tree, root)?);
     findings.sort();
     Ok(findings)
 }

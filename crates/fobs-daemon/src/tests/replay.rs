@@ -84,7 +84,7 @@ fn against_recorded_server(release: &Path, scenario: &str) {
     fs::create_dir(path("to")).unwrap();
     tree::write(&path("from")).unwrap();
     // A script in place of ssh, whose streams the player holds. Another process installs it, as in
-    // control/ssh/tests.rs.
+    // fobs-channel/control/ssh/tests.rs.
     let made = Command::new("mkfifo").args([path("up"), path("down")]).status().unwrap();
     assert!(made.success());
     let (up, down) = (path("up"), path("down"));

@@ -101,7 +101,7 @@ impl Lessons {
     }
 
     /// Keeps a transfer's windows and trains with them. Returns after the training, or after
-    /// [`TRAINING_WAIT`].
+    /// `TRAINING_WAIT`.
     pub fn keep(&self, taught: Vec<Lesson>) {
         let lessons = self.clone();
         outside(Errand::State, move || lessons.keep_here(taught));

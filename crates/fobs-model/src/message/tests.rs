@@ -1,8 +1,5 @@
 use super::*;
 
-/// One message a line; without the newer members as version 0.1 sent it.
-const RECORDED: &str = include_str!("recorded.jsonl");
-
 fn recorded() -> impl Iterator<Item = (&'static str, Message)> {
     RECORDED.lines().map(|line| (line, serde_json::from_str(line).expect(line)))
 }

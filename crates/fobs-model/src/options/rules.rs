@@ -1,4 +1,4 @@
-//! What `fobs sync` does with an entry, as data: `storage/survey` decides by it.
+//! What `fobs sync` does with an entry, as data: the survey of `fobs-store` decides by it.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! One direction of a link: a queue, a server of some rate, and a wire on which packets travel for a while.
 //!
-//! A packet enters ([`Link::enqueue`]), leaves the queue at [`Link::departs_at`] and the wire at
-//! [`Link::arrives_at`]: two events, however long queue and wire are.
+//! A packet enters (`Link::enqueue`), leaves the queue at `Link::departs_at` and the wire at
+//! `Link::arrives_at`: two events, however long queue and wire are.
 
 mod discipline;
 mod fair;

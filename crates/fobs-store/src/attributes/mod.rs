@@ -73,7 +73,7 @@ impl Attributes {
     /// The bytes of a record.
     ///
     /// # Errors
-    /// They break a rule or are longer than [`ATTRIBUTES_LEN_MAX`].
+    /// They break a rule or are longer than `ATTRIBUTES_LEN_MAX`.
     pub fn encode(&self) -> Result<Vec<u8>, &'static str> {
         self.check()?;
         let bytes = postcard::to_allocvec(self).map_err(|_| "attributes cannot be encoded")?;
@@ -86,7 +86,7 @@ impl Attributes {
     /// Reads a record's bytes; allocates no more than they are long.
     ///
     /// # Errors
-    /// They are longer than [`ATTRIBUTES_LEN_MAX`], are not attributes or break a rule.
+    /// They are longer than `ATTRIBUTES_LEN_MAX`, are not attributes or break a rule.
     pub fn decode(bytes: &[u8]) -> Result<Attributes, &'static str> {
         if bytes.len() > ATTRIBUTES_LEN_MAX {
             return Err(TOO_LONG);

@@ -198,7 +198,7 @@ pub struct Adoption {
     pub destination: Identity,
     /// Bytes of it that are to stay: a multiple of 64 KiB.
     pub len: u64,
-    /// Their hash tree ([`FileTree::stack`](crate::FileTree::stack)).
+    /// Their hash tree (`FileTree::stack`).
     pub stack: Vec<[u8; 32]>,
 }
 

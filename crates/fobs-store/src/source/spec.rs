@@ -32,7 +32,7 @@ pub struct SourceSpec {
     pub budget: MemoryBudget,
 }
 
-/// A chunk that [`Source::next_chunk`] made.
+/// A chunk that [`Source::next_chunk`](crate::Source::next_chunk) made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilledChunk {
     /// Length of the chunk in the buffer, bytes.

@@ -1,8 +1,8 @@
 //! The survey (protocol 7.8): the sender lists its entries, the receiver says of each whether to send it.
 //!
 //! A [`Row`] describes an entry, a [`Choice`] answers it. A [`Lister`] makes the rows, [`Compare`] the
-//! choices: [`rules`] decides for `cp` and [`sync`] for `sync` from what is known, without I/O; [`target`]
-//! does the I/O around `sync`, and [`unseen`] answers who may not learn what is there.
+//! choices: `rules` decides for `cp` and `sync` for `sync` from what is known, without I/O; `target`
+//! does the I/O around `sync`, and `unseen` answers who may not learn what is there.
 
 mod choice;
 mod compare;

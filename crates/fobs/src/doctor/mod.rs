@@ -38,6 +38,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An examination of this end, or of both ends and the path between them.
+///
+/// ```no_run
+/// use fobs::doctor::{Checkup, diagnose};
+/// use fobs::{CancelToken, Carrier, Event, Remote, TransferOptions};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// # fn main() -> fobs::Result<()> {
+/// let checkup = Checkup {
+///     directory: ".".into(),
+///     remote: Some(Remote {
+///         carrier: Carrier::Daemon,
+///         user: None,
+///         host: "data.example.org".to_owned(),
+///         port: None,
+///         path: b"incoming".to_vec(),
+///     }),
+///     options: TransferOptions::default(),
+///     time: Duration::from_secs(2),
+/// };
+/// let facts = checkup.run(Arc::new(|_: Event| ()), &CancelToken::new())?;
+/// println!("{}", diagnose(&facts).verdict);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Checkup {
     /// The directory here whose disk is tried.

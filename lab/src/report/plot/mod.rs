@@ -1,7 +1,7 @@
 //! Draws panels as SVG.
 //!
 //! `plotters` writes the SVG; contents, positions and colours are defined here and in the submodules. The
-//! drawing is [`FINE`] times larger than shown, since the backend only draws whole pixels. Panels are narrow,
+//! drawing is `FINE` times larger than shown, since the backend only draws whole pixels. Panels are narrow,
 //! so that text remains readable when one fills the width of a phone.
 
 pub mod axis;

@@ -14,7 +14,7 @@ const RATE_BPS_MIN: u64 = 1_000_000;
 pub struct KeyLimits {
     /// Most sessions at once, at least 1.
     pub sessions: Option<usize>,
-    /// Most bits of chunk data per second, sent and received, at least [`RATE_BPS_MIN`].
+    /// Most bits of chunk data per second, sent and received, at least `RATE_BPS_MIN`.
     pub rate_bps: Option<u64>,
     /// Most file descriptors at once, at least [`DESCRIPTORS_PER_SESSION`].
     pub open_files: Option<usize>,

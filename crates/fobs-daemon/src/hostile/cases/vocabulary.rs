@@ -6,10 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::leaves::{Kind, Turn, get, kind_of, places, put};
 use super::super::session::{Session, Step};
-use fobs_model::message::Message;
-
-/// Examples of every message, those of servers among them.
-const EXAMPLES: &str = include_str!("../../../../fobs-model/src/message/recorded.jsonl");
+use fobs_model::message::{Message, RECORDED};
 
 /// What is known of messages from all sessions together.
 pub(super) struct Vocabulary {
@@ -29,7 +26,7 @@ impl Vocabulary {
             Step::Say(message) => Some(message.clone()),
             _ => None,
         });
-        let examples = EXAMPLES.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let examples = RECORDED.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         for message in said.chain(examples) {
             let kind = text(&message, "type").to_owned();
             for (place, _) in places(&message) {
