@@ -21,9 +21,10 @@ pub struct Release {
 /// A sentence where it does not begin with a kind.
 pub fn parse(text: &str) -> Result<(&str, &str), String> {
     let (kind, entry) = text.split_once(':').unwrap_or_default();
-    match KINDS.contains(&kind) && !entry.trim().is_empty() {
-        true => Ok((kind, entry.trim())),
-        false => Err(format!("a change begins with one of {}, a colon and its text", KINDS.join(", "))),
+    if KINDS.contains(&kind) && !entry.trim().is_empty() {
+        Ok((kind, entry.trim()))
+    } else {
+        Err(format!("a change begins with one of {}, a colon and its text", KINDS.join(", ")))
     }
 }
 

@@ -97,11 +97,11 @@ fn null(what: &str) -> Error {
 
 /// The bytes of a C string.
 fn bytes<'a>(text: *const c_char, what: &str) -> Result<&'a [u8]> {
-    match text.is_null() {
-        true => Err(null(what)),
-        // SAFETY: not null; the caller promises a string that ends with NUL and stays until the call returns.
-        false => Ok(unsafe { CStr::from_ptr(text) }.to_bytes()),
+    if text.is_null() {
+        return Err(null(what));
     }
+    // SAFETY: not null; the caller promises a string that ends with NUL and stays until the call returns.
+    Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 fn word<'a>(text: *const c_char, what: &str) -> Result<&'a str> {

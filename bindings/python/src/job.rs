@@ -82,13 +82,12 @@ impl Job {
     }
 
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        match self.is_of_this_process() {
-            true => Ok(()),
-            false => {
-                let message = "the job was started before this process was forked, and has no thread here; wait \
-                    for it in the process that started it";
-                Err(raise(py, &Error::new(ErrorKind::Usage, message)))
-            }
+        if self.is_of_this_process() {
+            Ok(())
+        } else {
+            let message = "the job was started before this process was forked, and has no thread here; wait \
+                for it in the process that started it";
+            Err(raise(py, &Error::new(ErrorKind::Usage, message)))
         }
     }
 }

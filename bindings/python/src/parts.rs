@@ -168,9 +168,10 @@ impl PartState {
     /// The value of the piece that is complete now. One that was expected is written only if it is right.
     fn verify(&mut self) -> io::Result<ChainingValue> {
         let Some(expected) = &self.expected else { return Ok(self.hasher.finalize_non_root()) };
-        let value = match expected.is_whole {
-            true => *self.hasher.finalize().as_bytes(),
-            false => self.hasher.finalize_non_root(),
+        let value = if expected.is_whole {
+            *self.hasher.finalize().as_bytes()
+        } else {
+            self.hasher.finalize_non_root()
         };
         let begin = (self.at - 1) / self.piece * self.piece;
         let index = usize::try_from((begin - self.start) / self.piece).unwrap_or(usize::MAX);

@@ -276,9 +276,10 @@ impl Core {
     }
 
     fn remove(&self, py: Python<'_>, name: Vec<u8>, tree: bool) -> PyResult<Job> {
-        match tree {
-            true => self.ask_long(py, move |call| call.remove_tree(name).map(|()| Value::Nothing)),
-            false => self.ask(py, move |call| call.remove(name).map(|()| Value::Nothing)),
+        if tree {
+            self.ask_long(py, move |call| call.remove_tree(name).map(|()| Value::Nothing))
+        } else {
+            self.ask(py, move |call| call.remove(name).map(|()| Value::Nothing))
         }
     }
 

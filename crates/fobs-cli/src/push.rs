@@ -122,9 +122,10 @@ impl Memory {
 /// `Integrity` where this program has another hash, `FileIo` where it cannot be read.
 pub fn self_check(hash: &str) -> Result<()> {
     let found = fobs::program_hash()?;
-    match found == hash {
-        true => Ok(()),
-        false => Err(Error::new(ErrorKind::Integrity, "this program is not the one that was sent")),
+    if found == hash {
+        Ok(())
+    } else {
+        Err(Error::new(ErrorKind::Integrity, "this program is not the one that was sent"))
     }
 }
 

@@ -279,9 +279,10 @@ impl Place {
                 (true, _) => break Err(Full::Closed),
                 (false, true) => break Ok(admission.seat(&mut running, &key, self.limits)),
                 (false, false) if left.is_zero() => {
-                    break Err(match running.sessions < sessions_max {
-                        true => Full::Key(key_max),
-                        false => Full::Daemon(sessions_max),
+                    break Err(if running.sessions < sessions_max {
+                        Full::Key(key_max)
+                    } else {
+                        Full::Daemon(sessions_max)
                     });
                 }
                 (false, false) => {

@@ -50,6 +50,7 @@ mod memory;
 mod metrics;
 mod network;
 mod places;
+mod register;
 mod seats;
 mod server;
 mod strangers;

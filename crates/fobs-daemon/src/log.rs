@@ -247,8 +247,5 @@ fn sync_command(sync: &SyncOptions) -> String {
     ] {
         command += if is_set { option } else { "" };
     }
-    match sync.only_delete {
-        true => format!("the deletions of {command}"),
-        false => command,
-    }
+    if sync.only_delete { format!("the deletions of {command}") } else { command }
 }

@@ -9,9 +9,9 @@ use super::lobby::{Departed, Departure, Lobby, Waiting};
 use super::log::Log;
 use super::metrics::{Exporter, Metrics};
 use super::places::Places;
+use super::register::Register;
 use super::seats::{Seat, Seats};
 use super::strangers::{STRANGERS_MAX, Stranger, strangers};
-use super::streams::Register;
 use super::tally::Tally;
 use super::tickets::Tickets;
 use super::who::Visit;
@@ -303,12 +303,10 @@ impl Server {
         }
         daemon.tally.rest(Instant::now()).iter().for_each(|counted| daemon.log.counted(counted));
         accepted?;
-        match cancel.is_cancelled() {
-            true => Err(Error::new(
-                ErrorKind::Interrupted,
-                "interrupted; the sessions that were running have ended",
-            )),
-            false => Ok(()),
+        if cancel.is_cancelled() {
+            Err(Error::new(ErrorKind::Interrupted, "interrupted; the sessions that were running have ended"))
+        } else {
+            Ok(())
         }
     }
 }

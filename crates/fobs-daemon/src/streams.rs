@@ -6,44 +6,10 @@ use super::who::Visit;
 use fobs::server::{SharedPort, StreamEntrance};
 use fobs_channel::control::tls::HANDSHAKE_WAIT;
 use fobs_channel::secure::authorized_keys::KeyLimits;
-use fobs_channel::secure::stream::{STREAM_MAGIC, StreamTag};
-use fobs_engine::door::{Gate, Greeting, Refusal};
-use std::collections::HashMap;
+use fobs_channel::secure::stream::STREAM_MAGIC;
+use fobs_engine::door::{Greeting, Refusal};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-
-/// The sessions that take streams: at most as many as run.
-#[derive(Clone, Default)]
-pub(super) struct Register(Arc<Mutex<HashMap<StreamTag, Gate>>>);
-
-/// A session's place in the register, until it is dropped.
-struct Entry {
-    register: Register,
-    tag: StreamTag,
-}
-
-impl Register {
-    fn enter(&self, gate: Gate) -> Entry {
-        let tag = gate.tag();
-        self.gates().insert(tag, gate);
-        Entry { register: self.clone(), tag }
-    }
-
-    fn find(&self, tag: StreamTag) -> Option<Gate> {
-        self.gates().get(&tag).cloned()
-    }
-
-    fn gates(&self) -> MutexGuard<'_, HashMap<StreamTag, Gate>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.register.gates().remove(&self.tag);
-    }
-}
 
 /// How a connection begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

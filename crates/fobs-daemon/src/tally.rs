@@ -104,10 +104,8 @@ impl Kind {
             return Some(self.last.clone());
         }
         let networks: Vec<String> = self.from.values().map(Network::to_string).collect();
-        let from = match networks.is_empty() {
-            true => String::new(),
-            false => format!(" from {}", networks.join(" and ")),
-        };
+        let from =
+            if networks.is_empty() { String::new() } else { format!(" from {}", networks.join(" and ")) };
         let (last, more, seconds) = (&self.last, grouped(more), age.as_secs());
         Some(format!("{last}; and {more} more like it{from}, in the last {seconds} s"))
     }

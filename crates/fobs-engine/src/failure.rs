@@ -205,9 +205,10 @@ pub fn aborted(peer: &str, code: &str, message: &str) -> Error {
 
 /// The error that an `abort` of a server stands for before it has granted anything.
 pub fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
-    match busy {
-        false => aborted(peer, code, message),
-        true => aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full),
+    if !busy {
+        aborted(peer, code, message)
+    } else {
+        aborted(&format!("{peer} is busy"), code, message).of_busy(Busy::Full)
     }
 }
 

@@ -433,9 +433,10 @@ impl Inbound {
                 merged: datagram.merged,
             },
         };
-        let body = match in_place {
-            true => IncomingBody::InPlace(body_len),
-            false => IncomingBody::Here(&self.opened[..body_len]),
+        let body = if in_place {
+            IncomingBody::InPlace(body_len)
+        } else {
+            IncomingBody::Here(&self.opened[..body_len])
         };
         inbox.take(now, Incoming { header, meta, body });
     }

@@ -35,9 +35,10 @@ pub(super) fn start(
             let letter = match filled {
                 Ok(chunk) => {
                     meter.throttled(|| throttle.pass(chunk.len));
-                    let (root, removal) = match chunk.is_final {
-                        true => (Some(source.root()), source.take_removal()),
-                        false => (None, None),
+                    let (root, removal) = if chunk.is_final {
+                        (Some(source.root()), source.take_removal())
+                    } else {
+                        (None, None)
                     };
                     let known = source.known();
                     ToSender::Filled(Box::new(Filled { buffer, chunk, known, root, removal }))

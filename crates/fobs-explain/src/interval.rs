@@ -79,10 +79,8 @@ impl Interval {
             }
             // What waits for the receiver waits in its socket: a queue on the way there, by the stamps of
             // arrival, is the path's.
-            let delayed = match self.queued_there() {
-                true => 0.0,
-                false => share(receiver.cpu.delay_us, receiver.time_us),
-            };
+            let delayed =
+                if self.queued_there() { 0.0 } else { share(receiver.cpu.delay_us, receiver.time_us) };
             let saturated = receiver.time_us > 0 && share(receiver.wait_us, receiver.time_us) < SATURATED;
             if delayed >= RECEIVER_STARVED || saturated {
                 return Some(Brake::Host(Stage::ReceiverCpu));

@@ -49,10 +49,8 @@ pub(super) fn outages(journal: &Journal) -> Vec<Option<Stage>> {
                 at = end;
                 continue;
             }
-            let stage = match share(receiver.stood_us, length) >= STOOD {
-                true => Stage::ReceiverPaused,
-                false => Stage::Outage,
-            };
+            let stage =
+                if share(receiver.stood_us, length) >= STOOD { Stage::ReceiverPaused } else { Stage::Outage };
             let back = end + recovery(&steps, at, end, length);
             found[at..back].fill(Some(stage));
             at = back;

@@ -116,9 +116,10 @@ impl Glob {
         if !self.may_end(pieces) {
             return false;
         }
-        match self.tokens.len() < 64 {
-            true => self.matches_in_a_word(pieces, start, steps),
-            false => self.matches_long(pieces, start, steps),
+        if self.tokens.len() < 64 {
+            self.matches_in_a_word(pieces, start, steps)
+        } else {
+            self.matches_long(pieces, start, steps)
         }
     }
 

@@ -44,9 +44,10 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// Whether `path` lies strictly below `directory`.
 pub fn is_inside(path: &[u8], directory: &[u8]) -> bool {
-    match directory.is_empty() {
-        true => !path.is_empty(),
-        false => path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/')),
+    if directory.is_empty() {
+        !path.is_empty()
+    } else {
+        path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
     }
 }
 

@@ -207,12 +207,13 @@ impl FileStyle {
             Separator::Line => matches!(byte, b'\n' | b'\r'),
             Separator::Nul => byte == 0,
         });
-        match self.words {
-            true => lines
+        if self.words {
+            lines
                 .flat_map(|line| line.split(u8::is_ascii_whitespace))
                 .filter(|word| !word.is_empty())
-                .collect(),
-            false => lines.filter(|line| !matches!(line, [] | [b'#' | b';', ..])).collect(),
+                .collect()
+        } else {
+            lines.filter(|line| !matches!(line, [] | [b'#' | b';', ..])).collect()
         }
     }
 
@@ -339,9 +340,10 @@ impl Parts {
         let (character, rest) = first_word(rule);
         let says_side = self.rule(character)?;
         if self.kind == Kind::Clear {
-            return match rest.is_empty() {
-                true => Ok(b""),
-                false => Err("nothing may follow '!' or 'clear'".to_owned()),
+            return if rest.is_empty() {
+                Ok(b"")
+            } else {
+                Err("nothing may follow '!' or 'clear'".to_owned())
             };
         }
         let end = rest.iter().position(|byte| matches!(byte, b' ' | b'_')).unwrap_or(rest.len());

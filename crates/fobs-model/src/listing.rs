@@ -79,9 +79,10 @@ impl Entry {
     /// The time of the last change; `None` where this host has no such time.
     pub fn modified(&self) -> Option<SystemTime> {
         let seconds = Duration::from_secs(self.mtime_s.unsigned_abs());
-        let second = match self.mtime_s < 0 {
-            true => SystemTime::UNIX_EPOCH.checked_sub(seconds),
-            false => SystemTime::UNIX_EPOCH.checked_add(seconds),
+        let second = if self.mtime_s < 0 {
+            SystemTime::UNIX_EPOCH.checked_sub(seconds)
+        } else {
+            SystemTime::UNIX_EPOCH.checked_add(seconds)
         };
         second?.checked_add(Duration::from_nanos(self.mtime_ns.into()))
     }

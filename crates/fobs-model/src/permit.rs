@@ -42,13 +42,15 @@ impl Permit {
     pub fn terms(&self) -> Terms {
         let may = |actions: &[Action]| actions.iter().all(|action| self.allows(*action).is_ok());
         Terms {
-            overwrite: match may(&[Action::Replace, Action::SetAttributes]) {
-                true => Overwrite::Replace,
-                false => Overwrite::Refuse,
+            overwrite: if may(&[Action::Replace, Action::SetAttributes]) {
+                Overwrite::Replace
+            } else {
+                Overwrite::Refuse
             },
-            sight: match may(&[Action::List, Action::Look, Action::Compare]) {
-                true => Sight::Whole,
-                false => Sight::Own,
+            sight: if may(&[Action::List, Action::Look, Action::Compare]) {
+                Sight::Whole
+            } else {
+                Sight::Own
             },
             stamps: if may(&[Action::SetStamps]) { Stamps::Senders } else { Stamps::Ours },
         }

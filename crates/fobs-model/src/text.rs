@@ -7,9 +7,10 @@ pub fn show(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {
         for character in chunk.valid().chars() {
-            match character.is_control() {
-                true => text.extend(character.escape_default()),
-                false => text.push(character),
+            if character.is_control() {
+                text.extend(character.escape_default())
+            } else {
+                text.push(character)
             }
         }
         for byte in chunk.invalid() {

@@ -74,9 +74,10 @@ fn open(base: &Base, into: &[u8], name: Option<&[u8]>, directory: &[u8]) -> Resu
         );
         Error::new(ErrorKind::Denied, message)
     };
-    let joined = match directory.starts_with(b"/") || into.is_empty() {
-        true => directory.to_vec(),
-        false => [into, b"/", directory].concat(),
+    let joined = if directory.starts_with(b"/") || into.is_empty() {
+        directory.to_vec()
+    } else {
+        [into, b"/", directory].concat()
     };
     let plain = without_dots(&joined);
     let (path, opened) = match base {

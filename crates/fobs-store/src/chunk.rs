@@ -162,9 +162,10 @@ impl<'a> Items<'a> {
         }
         if let Record::Hole { .. } = record {
             self.holes = self.holes.saturating_add(len);
-            return match self.holes <= HOLES_MAX {
-                true => Ok(Item::Hole { offset, len, tail }),
-                false => Err("the chunk has more zeros than a chunk may have"),
+            return if self.holes <= HOLES_MAX {
+                Ok(Item::Hole { offset, len, tail })
+            } else {
+                Err("the chunk has more zeros than a chunk may have")
             };
         }
         let (data, after) =

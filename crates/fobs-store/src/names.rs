@@ -138,9 +138,10 @@ impl Felling<'_> {
                 }
                 known => known == FileType::Directory,
             };
-            match is_directory {
-                true => self.directory(directory.as_fd(), child, depth + 1)?,
-                false => self.gone(at::unlink(&directory, child))?,
+            if is_directory {
+                self.directory(directory.as_fd(), child, depth + 1)?
+            } else {
+                self.gone(at::unlink(&directory, child))?
             }
         }
         self.gone(at::remove_directory(parent, last))

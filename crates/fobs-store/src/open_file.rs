@@ -141,10 +141,9 @@ impl OpenFile {
             Input::File(file, before) => read_file(file, room, offset, self.size, &mut hasher)
                 .and_then(|read| Ok((read, Stamp::of(&fstat(file)?))))
                 .map_err(|errno| Unread::Failed(sentence("read all of", &self.path, errno)))
-                .and_then(|(read, now)| match before.is_same_content(&now) {
-                    true => Ok(read),
-                    false => Err(Unread::Changed),
-                })?,
+                .and_then(
+                    |(read, now)| if before.is_same_content(&now) { Ok(read) } else { Err(Unread::Changed) },
+                )?,
             Input::Stream(reader) => read_stream(reader, room, &mut hasher).map_err(|error| {
                 Unread::Failed(format!(
                     "cannot read all of the input stream: {error}; what was read so far is discarded"

@@ -203,19 +203,17 @@ fn stretch(offset: u64, len: u64) -> Result<(), &'static str> {
 
 impl Meta {
     fn check(&self) -> Result<(), &'static str> {
-        match self.mtime_ns < NANOSECONDS {
-            true => Ok(()),
-            false => Err("a modification time has more than 999,999,999 nanoseconds"),
+        if self.mtime_ns < NANOSECONDS {
+            Ok(())
+        } else {
+            Err("a modification time has more than 999,999,999 nanoseconds")
         }
     }
 }
 
 /// All but directories have a name: their path is not empty.
 fn named(path: &[u8]) -> Result<(), &'static str> {
-    match path.is_empty() {
-        true => Err("a file or link has no name"),
-        false => path::check(path),
-    }
+    if path.is_empty() { Err("a file or link has no name") } else { path::check(path) }
 }
 
 /// `reason`, truncated to the longest that a record holds.

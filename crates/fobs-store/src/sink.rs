@@ -112,10 +112,7 @@ impl Sink {
     /// whose client is absent.
     pub fn open(spec: SinkSpec) -> Result<Sink> {
         let given = spec.given();
-        let modes = match given.modes {
-            true => Modes::Exact,
-            false => Modes::Ordinary { umask: current_umask() },
-        };
+        let modes = if given.modes { Modes::Exact } else { Modes::Ordinary { umask: current_umask() } };
         let keeping = Keeping { modes, times: given.times, overwrite: spec.terms.overwrite };
         let applier = Applier::new(given, keeping, spec.privileges);
         for name in &spec.names {
@@ -358,10 +355,8 @@ impl Sink {
         self.root.file(&path, &root);
         let stored = match (&mut storing, &mut self.target) {
             (Storing::File(placing), Target::Tree(tree)) => {
-                let synced = match tree.syncs() {
-                    true => synced(events, || tree.sync_file(placing, &path)),
-                    false => Ok(()),
-                };
+                let synced =
+                    if tree.syncs() { synced(events, || tree.sync_file(placing, &path)) } else { Ok(()) };
                 synced.and_then(|()| tree.commit(placing, &path, bytes, meta, attributes.as_ref()))
             }
             (Storing::Stream, Target::Stream(stream)) => {

@@ -215,10 +215,7 @@ impl Source {
         collector: Arc<Collector>,
         compress: bool,
     ) -> Result<Source> {
-        let compression = match compress {
-            true => Some(Compression::new()?),
-            false => None,
-        };
+        let compression = if compress { Some(Compression::new()?) } else { None };
         Ok(Source {
             shape,
             feed,
@@ -461,10 +458,7 @@ impl Source {
 
     /// Mode and time for the receiver; without `times` no time, which saves eight bytes per file.
     fn told(&self, meta: Meta) -> Meta {
-        match self.collector.preserve.times {
-            true => meta,
-            false => Meta { mode: meta.mode, ..Meta::default() },
-        }
+        if self.collector.preserve.times { meta } else { Meta { mode: meta.mode, ..Meta::default() } }
     }
 
     fn fail(&mut self, failure: FileError, filled: &mut FilledChunk) {

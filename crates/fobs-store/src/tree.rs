@@ -314,9 +314,10 @@ impl Tree {
         if place.is_empty() && self.applier.keeping.times && !self.leaves_directory_times {
             self.top_meta = Some(meta);
         }
-        let set = match self.leaves_directory_times {
-            true => self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes),
-            false => self.applier.dress(open_handle(&directory), mode_now, meta, attributes),
+        let set = if self.leaves_directory_times {
+            self.applier.dress_without_time(open_handle(&directory), mode_now, meta, attributes)
+        } else {
+            self.applier.dress(open_handle(&directory), mode_now, meta, attributes)
         };
         set.map_err(|unset| not_set(&unset, path))
     }

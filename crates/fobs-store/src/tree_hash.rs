@@ -124,9 +124,10 @@ impl ExtentHasher {
     }
 
     fn end_piece(&mut self) {
-        self.values.push(match self.whole_file {
-            true => *self.hasher.finalize().as_bytes(),
-            false => self.hasher.finalize_non_root(),
+        self.values.push(if self.whole_file {
+            *self.hasher.finalize().as_bytes()
+        } else {
+            self.hasher.finalize_non_root()
         });
         if let Some(len) = self.pieces.next() {
             self.lacks = len;

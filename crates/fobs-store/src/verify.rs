@@ -81,9 +81,10 @@ pub fn verify(chunk: &[u8], scratch: &mut Vec<u8>) -> Result<Verified, VerifyErr
             Item::Other(_) => {}
         }
     }
-    match digest(layout.data_len, records, &values) == layout.digest {
-        true => Ok(Verified { layout, values, holes }),
-        false => Err(VerifyError::Mismatch),
+    if digest(layout.data_len, records, &values) == layout.digest {
+        Ok(Verified { layout, values, holes })
+    } else {
+        Err(VerifyError::Mismatch)
     }
 }
 

@@ -474,9 +474,10 @@ fn look(
             Err(errno) => failed(&path, "read", errno),
         },
         (_, Some(kind)) if search.lists_all || collector.preserve.keeps(kind) => {
-            let device = match kind.is_device() {
-                true => Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) },
-                false => Device::default(),
+            let device = if kind.is_device() {
+                Device { major: fs::major(stat.st_rdev), minor: fs::minor(stat.st_rdev) }
+            } else {
+                Device::default()
             };
             Entry::Special { path, kind, device, meta, attributes, origin }
         }

@@ -97,10 +97,7 @@ pub(crate) fn checksums(checksum: bool) -> Checksums {
 /// How a new address of a peer is treated that greeted like this. `proven` is the IP address from which it
 /// made the control channel.
 pub fn path_validation(hello: &Hello, proven: Option<IpAddr>) -> PathValidation {
-    match hello.has(PATH_VALIDATION) {
-        true => PathValidation::Challenge { proven },
-        false => PathValidation::Newest,
-    }
+    if hello.has(PATH_VALIDATION) { PathValidation::Challenge { proven } } else { PathValidation::Newest }
 }
 
 /// The fastest cipher that neither CPU is slow at.

@@ -189,9 +189,10 @@ fn measured(files: &[PathBuf]) -> Result<Grid, String> {
                     controller: controller.clone(),
                     share: median(these().map(|run| run.share)),
                     // A median over some of the runs would stand beside a share over all of them.
-                    waste: match these().all(|run| run.waste.is_finite()) {
-                        true => median(these().map(|run| run.waste)),
-                        false => f64::NAN,
+                    waste: if these().all(|run| run.waste.is_finite()) {
+                        median(these().map(|run| run.waste))
+                    } else {
+                        f64::NAN
                     },
                     complete: these().all(|run| run.complete),
                 });

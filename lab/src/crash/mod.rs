@@ -58,9 +58,10 @@ pub fn main(args: &Args) -> ExitCode {
 fn in_own_network(args: &Args) -> Option<ExitCode> {
     let program = std::env::current_exe().ok()?;
     // sshd cannot serve in a user namespace, which only those need who are not root.
-    let unshare: &[&str] = match rustix::process::geteuid().is_root() {
-        true => &["--net", "--"],
-        false => &["--user", "--map-root-user", "--net", "--"],
+    let unshare: &[&str] = if rustix::process::geteuid().is_root() {
+        &["--net", "--"]
+    } else {
+        &["--user", "--map-root-user", "--net", "--"]
     };
     let usable = Command::new("unshare").args(unshare).args(["ip", "link", "set", "lo", "up"]).status();
     if !usable.is_ok_and(|status| status.success()) {
@@ -113,14 +114,13 @@ fn run(args: &Args) -> Result<(), Failure> {
     }
     println!("all: {}", figures.summary());
     let above = figures.twice.iter().filter(|&&twice| twice > TWICE_MAX).count();
-    match above > figures.twice.len().div_ceil(ONE_OF) {
-        false => Ok(()),
-        true => {
-            let kills = figures.twice.len();
-            let message = format!(
-                "seed {seed}: more than {TWICE_MAX} bytes were sent twice after {above} of {kills} kills"
-            );
-            Err(Failure::with_code(EXIT_INTERNAL, message))
-        }
+    if above <= figures.twice.len().div_ceil(ONE_OF) {
+        Ok(())
+    } else {
+        let kills = figures.twice.len();
+        let message = format!(
+            "seed {seed}: more than {TWICE_MAX} bytes were sent twice after {above} of {kills} kills"
+        );
+        Err(Failure::with_code(EXIT_INTERNAL, message))
     }
 }

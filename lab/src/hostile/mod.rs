@@ -167,9 +167,10 @@ impl Told {
 
 fn summary(tally: &Tally, rules: &BTreeMap<String, usize>) -> String {
     let Tally { known, played, through, ended, waited, memory_max, cpu_max, seconds, .. } = tally;
-    let broken = match rules.is_empty() {
-        true => "no rule was broken".to_owned(),
-        false => rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", "),
+    let broken = if rules.is_empty() {
+        "no rule was broken".to_owned()
+    } else {
+        rules.iter().map(|(rule, count)| format!("{rule} {count}")).collect::<Vec<_>>().join(", ")
     };
     format!(
         "{played} cases of {known} and the named ones, in {seconds:.0} s: {through} went through, {ended} were \

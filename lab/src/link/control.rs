@@ -107,9 +107,10 @@ fn serve(stream: &UnixStream, remote: &Remote) -> io::Result<()> {
             return Ok(());
         }
         let too_long = bytes as u64 == LINE_MAX && line.last() != Some(&b'\n');
-        let answer = match too_long {
-            true => refusal(&format!("the line is longer than {LINE_MAX} bytes")),
-            false => answer(&line, remote),
+        let answer = if too_long {
+            refusal(&format!("the line is longer than {LINE_MAX} bytes"))
+        } else {
+            answer(&line, remote)
         };
         writeln!(&mut &*stream, "{answer}")?;
         if too_long {

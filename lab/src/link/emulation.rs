@@ -265,10 +265,8 @@ impl Emulation {
         let from_west = port < self.west;
         let half = &mut self.halves[usize::from(!from_west)];
         // The hosts of the other side, and our index among our own.
-        let (stations, own) = match from_west {
-            true => (self.devices.len() - self.west, port),
-            false => (self.west, port - self.west),
-        };
+        let (stations, own) =
+            if from_west { (self.devices.len() - self.west, port) } else { (self.west, port - self.west) };
         loop {
             let (room, full) = match half.store.room() {
                 Some(room) => (room, false),

@@ -209,9 +209,10 @@ pub fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| format!("ip (iproute2) was lost: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))
     }
 }
 

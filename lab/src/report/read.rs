@@ -95,9 +95,10 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 fn open(file: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut plain = BufReader::new(File::open(file)?);
-    Ok(match plain.fill_buf()?.starts_with(&GZIP) {
-        true => Box::new(BufReader::new(MultiGzDecoder::new(plain))),
-        false => Box::new(plain),
+    Ok(if plain.fill_buf()?.starts_with(&GZIP) {
+        Box::new(BufReader::new(MultiGzDecoder::new(plain)))
+    } else {
+        Box::new(plain)
     })
 }
 

@@ -36,13 +36,14 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
                 for path in expand(&span[1]) {
                     let first = path.split('/').next().unwrap_or_default();
                     // A crate's name may be another folder's too: Python's package, a command's argument.
-                    let found = match crates.contains(first) {
-                        true => ["crates/", "bindings/python/python/"].iter().any(|base| {
+                    let found = if crates.contains(first) {
+                        ["crates/", "bindings/python/python/"].iter().any(|base| {
                             let rest = &path[first.len()..];
                             exists(&places, &format!("{base}{first}/src{rest}"))
                                 || exists(&places, &format!("{base}{first}{rest}"))
-                        }),
-                        false => !roots.contains(first) || exists(&places, &path),
+                        })
+                    } else {
+                        !roots.contains(first) || exists(&places, &path)
                     };
                     if !found {
                         findings.push(Finding::new(&document.path, number, format!("there is no {path}")));

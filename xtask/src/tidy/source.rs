@@ -56,9 +56,10 @@ impl Tree {
 
     /// Adds a file.
     pub fn push(&mut self, path: &str, text: String) -> Result<(), String> {
-        let syntax = match path.ends_with(".rs") {
-            true => Some(syn::parse_file(&text).map_err(|error| format!("{path}: {error}"))?),
-            false => None,
+        let syntax = if path.ends_with(".rs") {
+            Some(syn::parse_file(&text).map_err(|error| format!("{path}: {error}"))?)
+        } else {
+            None
         };
         self.files.push(File { path: path.into(), text, syntax });
         Ok(())

@@ -303,9 +303,12 @@ fn decode(frame: &[u8], length: Length) -> Result<Message> {
     if values_in(frame) > values_max {
         return Err(bad(format!("more than {values_max} values")));
     }
-    serde_json::from_slice(frame).or_else(|error| match is_for_display(frame) {
-        true => Ok(Message::Unknown),
-        false => Err(bad(fobs_model::text::printable(&error.to_string(), ERROR_CHARS_MAX))),
+    serde_json::from_slice(frame).or_else(|error| {
+        if is_for_display(frame) {
+            Ok(Message::Unknown)
+        } else {
+            Err(bad(fobs_model::text::printable(&error.to_string(), ERROR_CHARS_MAX)))
+        }
     })
 }
 

@@ -237,10 +237,7 @@ struct Leased {
 impl Leased {
     fn open(&self) -> io::Result<MutexGuard<'_, bool>> {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
-        match *is_closed {
-            true => Err(io::ErrorKind::NotConnected.into()),
-            false => Ok(is_closed),
-        }
+        if *is_closed { Err(io::ErrorKind::NotConnected.into()) } else { Ok(is_closed) }
     }
 }
 

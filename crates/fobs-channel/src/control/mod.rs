@@ -179,14 +179,12 @@ impl Unheard {
 
     /// The error of a peer: one that ends the connection before its first word had no room for it.
     fn named(&self, peer: &str, error: Error) -> Error {
-        match error.kind == ErrorKind::Connect && self.0.load(Ordering::Relaxed) {
-            true => {
-                let message = format!(
-                    "{peer} is busy: it ended the connection before it said anything; try again later"
-                );
-                error.reworded(message).of_busy(Busy::Closed)
-            }
-            false => named(peer, error),
+        if error.kind == ErrorKind::Connect && self.0.load(Ordering::Relaxed) {
+            let message =
+                format!("{peer} is busy: it ended the connection before it said anything; try again later");
+            error.reworded(message).of_busy(Busy::Closed)
+        } else {
+            named(peer, error)
         }
     }
 }

@@ -242,9 +242,10 @@ impl SshProcess {
         }
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
-        match said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
-            true => error,
-            false => Error::new(error.kind, format!("{}; ssh said: {said}", error.message)),
+        if said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
+            error
+        } else {
+            Error::new(error.kind, format!("{}; ssh said: {said}", error.message))
         }
     }
 

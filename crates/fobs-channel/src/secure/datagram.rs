@@ -137,9 +137,10 @@ impl Opener {
     fn forget(&mut self, packet_number: u64, epoch: u64) {
         self.current = epoch;
         let behind_window = (epoch << EPOCH_BITS) + REPLAY_WINDOW;
-        let (kept, next) = match packet_number >= behind_window {
-            true => (epoch, (epoch + 1) << EPOCH_BITS),
-            false => (epoch - 1, behind_window),
+        let (kept, next) = if packet_number >= behind_window {
+            (epoch, (epoch + 1) << EPOCH_BITS)
+        } else {
+            (epoch - 1, behind_window)
         };
         while self.epochs.front().is_some_and(|oldest| oldest.epoch < kept) {
             self.epochs.pop_front();

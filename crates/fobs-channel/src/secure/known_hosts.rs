@@ -50,10 +50,7 @@ impl KnownHosts {
     /// at once: a server's key is pinned once.
     pub fn check(&self, host: &str, port: u16, key: &PublicKey) -> Result<Pin> {
         let name = host_name(host, port)?;
-        match self.knows(&name, key)? {
-            true => Ok(Pin::Known),
-            false => self.pin(&name, key),
-        }
+        if self.knows(&name, key)? { Ok(Pin::Known) } else { self.pin(&name, key) }
     }
 
     /// Likewise, but a server that is not in the file is refused with `Denied`, and nothing is pinned.

@@ -31,12 +31,13 @@ impl SessionSecret {
 
     /// The secret of an `accept` message; `None` if that is not of 32 bytes.
     pub fn told(bytes: &[u8]) -> Option<SessionSecret> {
-        let fill = |to: &mut [u8; 32]| match bytes.len() == to.len() {
-            true => {
+        let fill = |to: &mut [u8; 32]| {
+            if bytes.len() == to.len() {
                 to.copy_from_slice(bytes);
                 Ok(())
+            } else {
+                Err(())
             }
-            false => Err(()),
         };
         SessionSecret::filled(fill).ok()
     }

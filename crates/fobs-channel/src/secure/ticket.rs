@@ -82,9 +82,10 @@ impl Ticket {
         let payload = serde_json::to_vec(self)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot write the ticket: {error}")))?;
         let text = seal(&payload, identity)?;
-        match text.len() > TICKET_LEN_MAX {
-            true => Err(usage("the paths are too long for one ticket; ask for several".to_owned())),
-            false => Ok(text),
+        if text.len() > TICKET_LEN_MAX {
+            Err(usage("the paths are too long for one ticket; ask for several".to_owned()))
+        } else {
+            Ok(text)
         }
     }
 

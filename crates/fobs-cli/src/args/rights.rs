@@ -48,10 +48,8 @@ impl FromArgMatches for RestrictedRights {
     fn from_arg_matches(matches: &ArgMatches) -> Result<RestrictedRights, Error> {
         let given = flagged().find(|access| matches.get_flag(access.name()));
         let rights = Rights::new(given.unwrap_or(Access::ReadWrite));
-        let privileges = match matches.get_flag(PRIVILEGED) {
-            true => Privileges::OfTheUser,
-            false => Privileges::Withheld,
-        };
+        let privileges =
+            if matches.get_flag(PRIVILEGED) { Privileges::OfTheUser } else { Privileges::Withheld };
         let refused =
             |error: fobs::Error| Error::raw(clap::error::ErrorKind::ArgumentConflict, error.message);
         rights.with_privileges(privileges).map(RestrictedRights).map_err(refused)

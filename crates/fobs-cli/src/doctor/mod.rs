@@ -33,10 +33,7 @@ fn examine(args: &DoctorArgs) -> Result<Diagnosis> {
     signals::install(&cancel)?;
     let facts = checkup.run(output::of_notices(), &cancel)?;
     let diagnosis = diagnose(&facts);
-    let text = match args.json {
-        true => json(&facts, &diagnosis)?,
-        false => output::printable_lines(&diagnosis.text()),
-    };
+    let text = if args.json { json(&facts, &diagnosis)? } else { output::printable_lines(&diagnosis.text()) };
     match io::stdout().write_all(text.as_bytes()) {
         // A closed pipe is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

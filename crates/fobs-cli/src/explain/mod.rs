@@ -201,14 +201,18 @@ pub fn run(args: &ExplainArgs) -> Result<u8> {
                 Error::new(ErrorKind::FileIo, format!("cannot write the page {html}: {error}"))
             })?;
     }
-    let text = match args.json {
-        true => serde_json::to_string(&why).map(|line| line + "\n").map_err(io::Error::from),
-        false => Ok(why.text()),
+    let text = if args.json {
+        serde_json::to_string(&why).map(|line| line + "\n").map_err(io::Error::from)
+    } else {
+        Ok(why.text())
     };
     // The output of a command is its own.
-    let printed = text.and_then(|text| match args.command.is_empty() {
-        true => io::stdout().write_all(text.as_bytes()),
-        false => io::stderr().write_all(text.as_bytes()),
+    let printed = text.and_then(|text| {
+        if args.command.is_empty() {
+            io::stdout().write_all(text.as_bytes())
+        } else {
+            io::stderr().write_all(text.as_bytes())
+        }
     });
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

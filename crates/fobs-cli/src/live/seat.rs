@@ -54,15 +54,14 @@ fn serve_one(mut stream: UnixStream, answer: &impl Fn(Ask) -> Answer) -> io::Res
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let user = socket_peercred(&stream)?.uid;
-    let answer = match user.is_root() || user == geteuid() {
-        false => Answer::Refused("this copy is another user's".to_owned()),
-        true => {
-            let mut line = String::new();
-            BufReader::new((&stream).take(LINE_BYTES_MAX)).read_line(&mut line)?;
-            match serde_json::from_str(&line) {
-                Ok(ask) => answer(ask),
-                Err(error) => Answer::Refused(format!("this copy does not understand that ({error})")),
-            }
+    let answer = if !(user.is_root() || user == geteuid()) {
+        Answer::Refused("this copy is another user's".to_owned())
+    } else {
+        let mut line = String::new();
+        BufReader::new((&stream).take(LINE_BYTES_MAX)).read_line(&mut line)?;
+        match serde_json::from_str(&line) {
+            Ok(ask) => answer(ask),
+            Err(error) => Answer::Refused(format!("this copy does not understand that ({error})")),
         }
     };
     let mut text = serde_json::to_vec(&answer).map_err(io::Error::from)?;

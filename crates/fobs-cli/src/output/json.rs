@@ -86,10 +86,8 @@ impl<W: Write + Send> EventSink for Json<W> {
             Event::Started { control, key_exchange, transport, cipher, cc, .. } => {
                 state.write(Line::Start { control, key_exchange: *key_exchange, transport, cipher, cc });
             }
-            Event::Progress(progress) => {
-                if state.progress_due(Instant::now()) {
-                    state.write(Line::Progress(progress.into()));
-                }
+            Event::Progress(progress) if state.progress_due(Instant::now()) => {
+                state.write(Line::Progress(progress.into()));
             }
             Event::FileDone { path, bytes, root } => {
                 state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });

@@ -18,10 +18,8 @@ use output::Lines;
 
 /// Runs a sync; returns its exit code.
 pub fn run(args: &SyncArgs) -> u8 {
-    let reporter: Arc<dyn Reporter> = match args.json {
-        true => crate::output::of_copy(true, false, 0, b""),
-        false => Arc::new(Lines::new(args)),
-    };
+    let reporter: Arc<dyn Reporter> =
+        if args.json { crate::output::of_copy(true, false, 0, b"") } else { Arc::new(Lines::new(args)) };
     let recording = Arc::new(Recording::new(reporter.clone(), Meanwhile::Silent));
     if let [sources @ .., destination] = args.paths.as_slice() {
         recording.describe(sources, destination);

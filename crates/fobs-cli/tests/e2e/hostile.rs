@@ -163,10 +163,8 @@ fn a_blast_of_garbage_at_every_port_changes_nothing() {
             }
         }
     };
-    let blaster = match namespaces_work() {
-        true => case.net.thread(Side::Client, blast),
-        false => std::thread::spawn(blast),
-    };
+    let blaster =
+        if namespaces_work() { case.net.thread(Side::Client, blast) } else { std::thread::spawn(blast) };
     finishes_right(daemon, running, &expected);
     blaster.join().expect("no panic");
 }

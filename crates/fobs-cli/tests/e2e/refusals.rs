@@ -190,9 +190,10 @@ fn a_pull_into_a_directory_that_is_not_ours_is_exit_4() {
     fs::create_dir(case.local("closed")).expect("a fresh directory");
     fs::set_permissions(case.local("closed"), PermissionsExt::from_mode(0o555)).expect("own directory");
     // Permissions do not restrict root, so root drops to another user.
-    let mut command = match rustix::process::geteuid().is_root() {
-        true => daemon.cp_as(&case, NOBODY, &case.open_to_every_user()),
-        false => daemon.cp(&case),
+    let mut command = if rustix::process::geteuid().is_root() {
+        daemon.cp_as(&case, NOBODY, &case.open_to_every_user())
+    } else {
+        daemon.cp(&case)
     };
     let finished = case.run(command.arg(daemon.url("file")).arg(case.local("closed/file"))).expect_code(4);
     assert!(finished.said().contains("ermission denied"), "the reason is given: {}", finished.said());

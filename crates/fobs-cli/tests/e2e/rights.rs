@@ -251,9 +251,10 @@ impl Pipe {
         let mut here = case.local(if back { "pulled" } else { "source" }).into_os_string();
         here.push("/");
         let there = "vault:";
-        match back {
-            true => command.arg(format!("{there}./")).arg(here),
-            false => command.arg(here).arg(there),
+        if back {
+            command.arg(format!("{there}./")).arg(here)
+        } else {
+            command.arg(here).arg(there)
         };
         case.run(&mut command)
     }

@@ -29,10 +29,8 @@ fn many_objects_go_over_one_ssh() {
     };
     let root = sshd.root.clone();
     let body = move || use_session(remote, options, root);
-    let using = match namespaces_work() {
-        true => case.net.thread(Side::Client, body),
-        false => std::thread::spawn(body),
-    };
+    let using =
+        if namespaces_work() { case.net.thread(Side::Client, body) } else { std::thread::spawn(body) };
     using.join().expect("no panic");
     assert_eq!(sshd.logins(), 1);
 }

@@ -174,9 +174,10 @@ pub fn change_tree(top: &Path, random: &mut Random, depth: u32, abilities: Abili
 }
 
 fn remove(path: &Path) {
-    let removed = match fs::symlink_metadata(path).expect("it is there").is_dir() {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
+    let removed = if fs::symlink_metadata(path).expect("it is there").is_dir() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
     };
     removed.expect("own file");
 }

@@ -165,9 +165,10 @@ fn links_above_the_root_are_followed_and_those_below_lead_nowhere() {
         symlink("disk/real", &root).expect("a fresh link");
         let secret = case.path("secret");
         write(&secret.join("file"), "not for this key");
-        let server = match over_ssh {
-            false => Server::daemon(&case, &root, "read-write"),
-            true => Server::restricted(&case, &root),
+        let server = if !over_ssh {
+            Server::daemon(&case, &root, "read-write")
+        } else {
+            Server::restricted(&case, &root)
         };
         let sync =
             |options: &[&str], from: &str, to: &str| case.run(server.sync(&case, options).args([from, to]));

@@ -86,9 +86,10 @@ pub(super) fn kind_of(value: &Value, at: &[Turn]) -> Kind {
         Value::Array(items) => {
             let bytes = items.iter().all(|item| item.as_u64().is_some_and(|byte| byte < 256));
             let listed = matches!(at.last(), Some(Turn::Member(_)));
-            match NAMES.contains(&member) && listed && bytes && !items.is_empty() {
-                true => Kind::NameBytes,
-                false => Kind::List,
+            if NAMES.contains(&member) && listed && bytes && !items.is_empty() {
+                Kind::NameBytes
+            } else {
+                Kind::List
             }
         }
         Value::String(text) if NAMES.contains(&member) && is_base64(text) => Kind::Name,

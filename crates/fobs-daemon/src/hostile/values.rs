@@ -249,9 +249,10 @@ pub(super) fn raw(message: &Value) -> Vec<u8> {
     if text.contains(&deep) {
         text = text.replace(&deep, &("[".repeat(DEPTH) + &"]".repeat(DEPTH)));
     }
-    match text.contains(WRONG_UTF8) {
-        true => replace(text.as_bytes(), WRONG_UTF8.as_bytes(), b"\xff\xfe\xc3("),
-        false => text.into_bytes(),
+    if text.contains(WRONG_UTF8) {
+        replace(text.as_bytes(), WRONG_UTF8.as_bytes(), b"\xff\xfe\xc3(")
+    } else {
+        text.into_bytes()
     }
 }
 

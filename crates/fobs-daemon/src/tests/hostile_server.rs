@@ -144,9 +144,10 @@ fn a_server_without_streams_is_asked_for_none() {
                 let _ = channel.writer.send(&Message::Abort { code, message, busy: false });
                 hear_abort(&mut channel);
             });
-            match refused {
-                true => expect(outcome, ErrorKind::Protocol, &format!("leave out --transport {transport}")),
-                false => expect(outcome, ErrorKind::Denied, "that was all"),
+            if refused {
+                expect(outcome, ErrorKind::Protocol, &format!("leave out --transport {transport}"))
+            } else {
+                expect(outcome, ErrorKind::Denied, "that was all")
             }
         }
     }

@@ -104,9 +104,10 @@ fn against_recorded_server(release: &Path, scenario: &str) {
         port: None,
         path: if scenario == "pull-pattern" { b"there/tr*".to_vec() } else { FOUND.into() },
     });
-    let (source, destination) = match recorded.is_push() {
-        true => (Location::Local(path("from/tree")), far),
-        false => (far, Location::Local(path("to"))),
+    let (source, destination) = if recorded.is_push() {
+        (Location::Local(path("from/tree")), far)
+    } else {
+        (far, Location::Local(path("to")))
     };
     let mut options = TransferOptions { recursive: true, preserve: true, ..TransferOptions::default() };
     options.ssh.program = Some(path("ssh"));

@@ -139,10 +139,7 @@ impl Answerer {
         }
         choice.encode(&mut self.choices);
         self.rows += 1;
-        match self.choices.len() < CHOICES_LEN {
-            true => Ok(()),
-            false => self.flush(false),
-        }
+        if self.choices.len() < CHOICES_LEN { Ok(()) } else { self.flush(false) }
     }
 
     fn account(&self, row: &Row, choice: &Choice) {

@@ -155,9 +155,8 @@ pub fn hold_back() -> Datagrams {
 /// The same until the gate is opened.
 pub fn hold_back_until(open: Arc<AtomicBool>) -> Datagrams {
     let mut held = hold_back();
-    Box::new(move |from, datagram| match open.load(Ordering::Relaxed) {
-        true => vec![Out::Peer(datagram.to_vec())],
-        false => held(from, datagram),
+    Box::new(move |from, datagram| {
+        if open.load(Ordering::Relaxed) { vec![Out::Peer(datagram.to_vec())] } else { held(from, datagram) }
     })
 }
 

@@ -72,9 +72,8 @@ fn datagrams_and_streams_carry_one_object_together() {
         }
         Fate::Pass
     });
-    let datagrams: Datagrams = Box::new(move |_, datagram| match passes.load(Ordering::Relaxed) {
-        true => vec![Out::Peer(datagram.to_vec())],
-        false => Vec::new(),
+    let datagrams: Datagrams = Box::new(move |_, datagram| {
+        if passes.load(Ordering::Relaxed) { vec![Out::Peer(datagram.to_vec())] } else { Vec::new() }
     });
     let streams = Some((doors, TransportChoice::Auto));
     let session = Session::start(Spec { streams, datagrams: Some(datagrams), ..world.spec() });
@@ -131,10 +130,9 @@ fn without_any_stream_a_session_of_streams_alone_fails_by_name() {
     // After the first chunks every stream is cut, and no more can be made. UDP works, and must not be used.
     let cut = Arc::new(AtomicBool::new(false));
     let cutting = cut.clone();
-    let doors = Doors::meddling(move |_, _, _| match cutting.load(Ordering::Relaxed) {
-        true => Fate::Cut(0),
-        false => Fate::Pass,
-    });
+    let doors = Doors::meddling(
+        move |_, _, _| if cutting.load(Ordering::Relaxed) { Fate::Cut(0) } else { Fate::Pass },
+    );
     let world = World::with_file("file", 100 << 20);
     let endurance = Endurance { timeout: Duration::from_secs(1), ..Endurance::for_peer(None) };
     let streams = Some((doors.at_most(3), tcp(3)));
@@ -185,9 +183,10 @@ fn a_udp_path_that_dies_is_left_and_taken_again() {
         if data_header(datagram).is_some_and(|header| header.chunk >= 3) {
             dying.store(true, Ordering::Relaxed);
         }
-        match dying.load(Ordering::Relaxed) && !healing.load(Ordering::Relaxed) {
-            true => Vec::new(),
-            false => vec![Out::Peer(datagram.to_vec())],
+        if dying.load(Ordering::Relaxed) && !healing.load(Ordering::Relaxed) {
+            Vec::new()
+        } else {
+            vec![Out::Peer(datagram.to_vec())]
         }
     });
     let frames = Arc::new(AtomicU32::new(0));
@@ -223,9 +222,8 @@ fn where_all_streams_die_datagrams_go_on() {
         }
         if dying.load(Ordering::Relaxed) { Fate::Cut(0) } else { Fate::Pass }
     });
-    let datagrams: Datagrams = Box::new(move |_, datagram| match passes.load(Ordering::Relaxed) {
-        true => vec![Out::Peer(datagram.to_vec())],
-        false => Vec::new(),
+    let datagrams: Datagrams = Box::new(move |_, datagram| {
+        if passes.load(Ordering::Relaxed) { vec![Out::Peer(datagram.to_vec())] } else { Vec::new() }
     });
     let world = World::with_file("file", 24 << 20);
     let streams = Some((doors.at_most(4), TransportChoice::Auto));

@@ -404,10 +404,7 @@ fn tree(top: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     // Files that vanish meanwhile were temporary.
     walk.filter_map(|entry| entry.ok())
         .filter_map(|entry| {
-            let content = match entry.file_type().is_dir() {
-                true => None,
-                false => Some(fs::read(entry.path()).ok()?),
-            };
+            let content = if entry.file_type().is_dir() { None } else { Some(fs::read(entry.path()).ok()?) };
             Some((entry.path().strip_prefix(top).unwrap().to_owned(), content))
         })
         .collect()

@@ -24,9 +24,12 @@ pub(super) const ROW: Row = Row {
         }
         found
     },
-    fix: |facts| match facts.budget.share(Stage::Syncing) > facts.budget.share(Stage::Writing) {
-        true => "leave out --fsync, or write to a faster disk".to_owned(),
-        false => FASTER_DESTINATION.to_owned(),
+    fix: |facts| {
+        if facts.budget.share(Stage::Syncing) > facts.budget.share(Stage::Writing) {
+            "leave out --fsync, or write to a faster disk".to_owned()
+        } else {
+            FASTER_DESTINATION.to_owned()
+        }
     },
     prediction: time_for_data,
 };

@@ -354,8 +354,9 @@ pub(super) fn whole_cpu(facts: &Facts, cpu: Option<Cpu>, share: f64) -> Option<f
 /// What the network had left, to end a sentence with.
 pub(crate) fn spare(facts: &Facts) -> String {
     let spare = facts.best_bps() - facts.goodput_bps;
-    match spare > 0.1 * facts.goodput_bps {
-        true => format!("; the network had at least {} to spare", rate(spare)),
-        false => String::new(),
+    if spare > 0.1 * facts.goodput_bps {
+        format!("; the network had at least {} to spare", rate(spare))
+    } else {
+        String::new()
     }
 }

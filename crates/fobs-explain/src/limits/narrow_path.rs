@@ -10,9 +10,10 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |facts| {
         let carried = rate(facts.path.typical_bps * facts.payload());
-        match facts.path.shows_its_rate() {
-            true => format!("the network was the limit: the path carries {carried}"),
-            false => format!("the network was the limit: at least {carried} was delivered"),
+        if facts.path.shows_its_rate() {
+            format!("the network was the limit: the path carries {carried}")
+        } else {
+            format!("the network was the limit: at least {carried} was delivered")
         }
     },
     evidence: |facts, _| path_evidence(facts),

@@ -40,9 +40,10 @@ impl RelPath {
             return Err("a path has a NUL byte in it");
         }
         let mut components = path.split(|&byte| byte == b'/');
-        match components.any(|component| matches!(component, b"" | b"." | b"..")) {
-            true => Err("a path has an empty, '.' or '..' component"),
-            false => Ok(()),
+        if components.any(|component| matches!(component, b"" | b"." | b"..")) {
+            Err("a path has an empty, '.' or '..' component")
+        } else {
+            Ok(())
         }
     }
 

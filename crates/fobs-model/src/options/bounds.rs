@@ -84,20 +84,22 @@ fn within<T: PartialOrd + Display>(
     possible: RangeInclusive<T>,
     unit: &str,
 ) -> Result<()> {
-    match possible.contains(&value) {
-        true => Ok(()),
-        false => Err(usage(format!(
+    if possible.contains(&value) {
+        Ok(())
+    } else {
+        Err(usage(format!(
             "--{option} {value} is not possible; give {} to {} {unit}",
             possible.start(),
             possible.end()
-        ))),
+        )))
     }
 }
 
 fn above_zero<T: Default + PartialEq>(option: &str, value: Option<T>) -> Result<()> {
-    match value == Some(T::default()) {
-        true => Err(usage(format!("--{option} 0 is not possible; give at least 1, or leave it out"))),
-        false => Ok(()),
+    if value == Some(T::default()) {
+        Err(usage(format!("--{option} 0 is not possible; give at least 1, or leave it out")))
+    } else {
+        Ok(())
     }
 }
 

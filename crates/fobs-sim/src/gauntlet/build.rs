@@ -61,9 +61,10 @@ pub(super) fn build(cell: &Cell, who: Contestant, params: &Params) -> Staged {
         Order::NeighboursFirst => (second, 0),
         Order::NeighboursSecond => (0, second),
     };
-    let lasts = match cell.neighbours.is_empty() {
-        true => LASTS_FACTOR * cell.ideal() + LASTS_MORE,
-        false => ours.max(theirs) + cell.ideal(),
+    let lasts = if cell.neighbours.is_empty() {
+        LASTS_FACTOR * cell.ideal() + LASTS_MORE
+    } else {
+        ours.max(theirs) + cell.ideal()
     };
     // Beside neighbours the transfer goes on until the end, whatever it had before they came.
     let before = if cell.neighbours.is_empty() { 0 } else { bytes_in(ours.max(theirs), cell.rate) };

@@ -225,17 +225,16 @@ pub fn draw(seed: u64) -> Cell {
     }
     let jumbo = |rate: u64| if rate >= JUMBO_FROM { 9000 } else { 1500 };
     let mtu: u32 = jumbo(rate);
-    let product_max = match beside {
-        true => PACKETS_BESIDE / ROUND_TRIPS_BESIDE,
-        false => PACKETS_MAX / ROUND_TRIPS_MIN,
-    };
+    let product_max =
+        if beside { PACKETS_BESIDE / ROUND_TRIPS_BESIDE } else { PACKETS_MAX / ROUND_TRIPS_MIN };
     let product_max = product_max * u64::from(mtu);
     rate = rate.min((u128::from(product_max) * u128::from(8 * SEC) / u128::from(rtt)) as u64);
     let mtu: u32 = jumbo(rate);
     // Beside neighbours the transfer goes on until the cell ends.
-    let bytes = match beside {
-        true => (PACKETS_BESIDE * u64::from(mtu)).min(bytes_in(LASTS_BESIDE, rate)),
-        false => (drawn as u64).min(PACKETS_MAX * u64::from(mtu)).min(bytes_in(IDEAL_MAX, rate)),
+    let bytes = if beside {
+        (PACKETS_BESIDE * u64::from(mtu)).min(bytes_in(LASTS_BESIDE, rate))
+    } else {
+        (drawn as u64).min(PACKETS_MAX * u64::from(mtu)).min(bytes_in(IDEAL_MAX, rate))
     };
     let mut cell = Cell {
         seed,

@@ -153,12 +153,11 @@ impl Applier {
     }
 
     fn set_times(&self, file: Handle<'_>, meta: Meta) -> Result<(), Unset> {
-        match self.keeping.times {
-            true => {
-                let set = file.set_times(&timestamps(meta));
-                set.map_err(|errno| Unset { what: "the time".to_owned(), errno })
-            }
-            false => Ok(()),
+        if self.keeping.times {
+            let set = file.set_times(&timestamps(meta));
+            set.map_err(|errno| Unset { what: "the time".to_owned(), errno })
+        } else {
+            Ok(())
         }
     }
 }

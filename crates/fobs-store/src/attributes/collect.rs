@@ -46,10 +46,7 @@ impl Collector {
         if !preserve.has_attributes() {
             return Ok(None);
         }
-        let xattrs = match preserve.xattrs || preserve.acls {
-            true => Some(self.xattrs(file)?),
-            false => None,
-        };
+        let xattrs = if preserve.xattrs || preserve.acls { Some(self.xattrs(file)?) } else { None };
         Ok(Some(Box::new(Attributes {
             user: preserve.owner.then(|| self.accounts.user(stat.st_uid, preserve.ids)),
             group: preserve.group.then(|| self.accounts.group(stat.st_gid, preserve.ids)),

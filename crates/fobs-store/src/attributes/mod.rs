@@ -77,10 +77,7 @@ impl Attributes {
     pub fn encode(&self) -> Result<Vec<u8>, &'static str> {
         self.check()?;
         let bytes = postcard::to_allocvec(self).map_err(|_| "attributes cannot be encoded")?;
-        match bytes.len() <= ATTRIBUTES_LEN_MAX {
-            true => Ok(bytes),
-            false => Err(TOO_LONG),
-        }
+        if bytes.len() <= ATTRIBUTES_LEN_MAX { Ok(bytes) } else { Err(TOO_LONG) }
     }
 
     /// Reads a record's bytes; allocates no more than they are long.
@@ -135,9 +132,10 @@ impl Xattr {
         if !is_kept(&self.name) {
             return Err("an extended attribute is in a namespace that is not copied");
         }
-        match self.value.len() <= VALUE_LEN_MAX {
-            true => Ok(()),
-            false => Err("the value of an extended attribute is longer than 64 KiB"),
+        if self.value.len() <= VALUE_LEN_MAX {
+            Ok(())
+        } else {
+            Err("the value of an extended attribute is longer than 64 KiB")
         }
     }
 }
@@ -158,12 +156,11 @@ const TOO_LONG: &str = "the attributes of a file are longer than 192 KiB";
 /// Whether an extended attribute is kept: without root's rights only what any user may see and set, as in
 /// rsync.
 fn is_preserved(name: &[u8], preserve: &Preserve, is_root: bool) -> bool {
-    match is_acl(name) {
-        true => preserve.acls,
-        false => {
-            let allowed = is_root || name.starts_with(b"user.");
-            preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
-        }
+    if is_acl(name) {
+        preserve.acls
+    } else {
+        let allowed = is_root || name.starts_with(b"user.");
+        preserve.xattrs && allowed && is_kept(name) && name.len() <= NAME_LEN_MAX
     }
 }
 

@@ -155,9 +155,12 @@ impl Book {
         let completions = &completions[..completions.len().min(room)];
         let log: Vec<u8> = (state.records..)
             .zip(completions)
-            .flat_map(|(index, completion)| match state.disowned.contains(&completion.source) {
-                true => encode_record(&self.salt, index, &Completion::WITHDRAWN),
-                false => encode_record(&self.salt, index, completion),
+            .flat_map(|(index, completion)| {
+                if state.disowned.contains(&completion.source) {
+                    encode_record(&self.salt, index, &Completion::WITHDRAWN)
+                } else {
+                    encode_record(&self.salt, index, completion)
+                }
             })
             .collect();
         let slot = Slot {
@@ -168,10 +171,8 @@ impl Book {
             current,
         };
         let index = state.next_written;
-        let written = match log.is_empty() {
-            true => Ok(()),
-            false => self.store.write_at(&log, record_at(state.records)),
-        };
+        let written =
+            if log.is_empty() { Ok(()) } else { self.store.write_at(&log, record_at(state.records)) };
         let written = written.and_then(|()| self.write_slot(&mut state, index, &slot));
         if written.is_err() {
             state.failed = true;

@@ -176,9 +176,10 @@ impl History {
         let mut stands = |place: &[u8]| self.view.stat_at(place).is_ok_and(|stat| current.is_in(&stat));
         let may_have_name = self.past.overwrite == Overwrite::Replace;
         let is_there = temporary.is_ok_and(|temporary| stands(&temporary));
-        match is_there || may_have_name && stands(&current.place) {
-            true => Held::Partial { len: current.len, stack: current.stack.clone() },
-            false => Held::Nothing,
+        if is_there || may_have_name && stands(&current.place) {
+            Held::Partial { len: current.len, stack: current.stack.clone() }
+        } else {
+            Held::Nothing
         }
     }
 }

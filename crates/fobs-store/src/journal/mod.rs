@@ -377,10 +377,7 @@ impl Journal {
         finished.count_from(first);
         if self.syncer.is_none() {
             // Without the thread, what was stored outlives a kill, but not a power cut.
-            let settle = match self.unsynced {
-                true => open_self(&self.directory).map(Some),
-                false => Ok(None),
-            };
+            let settle = if self.unsynced { open_self(&self.directory).map(Some) } else { Ok(None) };
             self.syncer = settle.ok().and_then(|settle| Syncer::start(Arc::clone(&self.book), settle).ok());
         }
         if let Some(syncer) = &self.syncer {

@@ -120,10 +120,7 @@ impl Finishing {
         if devices.iter().any(|(known, _)| *known == device) {
             return;
         }
-        match devices.len() < DEVICES_MAX {
-            true => devices.push((device, file)),
-            false => *self = Finishing::Everywhere,
-        }
+        if devices.len() < DEVICES_MAX { devices.push((device, file)) } else { *self = Finishing::Everywhere }
     }
 }
 

@@ -133,13 +133,14 @@ impl Sink {
                 self.link_first(target, events)?;
                 self.root.hard_link(path, target);
                 let from_before = || self.target.tree().is_ok_and(|tree| tree.has_stored(target));
-                let made = match self.linkable.may_be(target, from_before) {
-                    false => Err(Trouble::Path(format!(
+                let made = if !self.linkable.may_be(target, from_before) {
+                    Err(Trouble::Path(format!(
                         "cannot make the hard link '{}': the file's first name '{}' was not stored; copy it again",
                         show(path),
                         show(target)
-                    ))),
-                    true => self.target.tree().and_then(|tree| tree.hard_link(path, target)),
+                    )))
+                } else {
+                    self.target.tree().and_then(|tree| tree.hard_link(path, target))
                 };
                 self.others.links += self.made(made, path, events)?;
             }

@@ -109,9 +109,10 @@ impl Source {
                     }
                     (entry, _) => {
                         if let Entry::File { path, input, .. } = &entry {
-                            let why = match input.identity() == Some(identity) {
-                                true => StartOverReason::OtherBeginning,
-                                false => StartOverReason::Changed,
+                            let why = if input.identity() == Some(identity) {
+                                StartOverReason::OtherBeginning
+                            } else {
+                                StartOverReason::Changed
                             };
                             filled.started_over.push(StartedOver { path: path.clone(), why });
                         }

@@ -77,10 +77,7 @@ impl Choice {
                 if *len == 0 || *len > i64::MAX as u64 || !len.is_multiple_of(GROUP) {
                     return Err("a file is to go on at a place where it cannot");
                 }
-                match stack.len() <= STACK_MAX {
-                    true => Ok(()),
-                    false => Err("the hash tree of a file is too deep"),
-                }
+                if stack.len() <= STACK_MAX { Ok(()) } else { Err("the hash tree of a file is too deep") }
             }
             Decision::Failed(reason) if bounded_reason(reason).len() < reason.len() => {
                 Err("a reason is longer than 4096 bytes")

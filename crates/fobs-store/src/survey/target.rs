@@ -376,10 +376,8 @@ impl Target {
             (Some(attributes), true) => self.applier.dress_link(held, attributes),
             (None, true) => Ok(()),
             (attributes, false) => {
-                let now = match changes.contains(Changes::PERMISSIONS) {
-                    true => ModeNow::Unknown,
-                    false => ModeNow::Stays,
-                };
+                let now =
+                    if changes.contains(Changes::PERMISSIONS) { ModeNow::Unknown } else { ModeNow::Stays };
                 let meta = without_mark(path::split(&row.path).1, row.meta);
                 self.applier.dress_without_time(held, now, meta, attributes.as_ref())
             }
@@ -389,11 +387,12 @@ impl Target {
         if changes.contains(Changes::TIME) {
             let place = view.place(&row.path).into_owned();
             let times = timestamps(row.meta);
-            let set = match place.is_empty() {
-                true => view.hold(&place).and_then(|top| at::set_own_times(&*top, &times)),
-                false => path::split_name(&place)
+            let set = if place.is_empty() {
+                view.hold(&place).and_then(|top| at::set_own_times(&*top, &times))
+            } else {
+                path::split_name(&place)
                     .map_err(Errno::from)
-                    .and_then(|(parent, name)| at::set_times(&*view.hold(parent)?, name, &times)),
+                    .and_then(|(parent, name)| at::set_times(&*view.hold(parent)?, name, &times))
             };
             set.map_err(failed)?;
         }

@@ -100,10 +100,7 @@ impl Named {
 
     /// The directory that its paths in the transfer are relative to, as a path of the request.
     pub(crate) fn above(&self) -> &[u8] {
-        match self.name.is_empty() {
-            true => &self.path,
-            false => path::split(&self.path).0,
-        }
+        if self.name.is_empty() { &self.path } else { path::split(&self.path).0 }
     }
 }
 

@@ -166,9 +166,10 @@ pub(super) fn expands(remote: &Remote, paths: &[Vec<u8>]) -> bool {
 
 /// Whether another attempt can read the sources and write the destination again.
 fn repeatable(sources: &[Location], destination: &Location) -> Remedy {
-    match sources.contains(&Location::Stdio) || *destination == Location::Stdio {
-        true => Remedy::None,
-        false => Remedy::Reconnect,
+    if sources.contains(&Location::Stdio) || *destination == Location::Stdio {
+        Remedy::None
+    } else {
+        Remedy::Reconnect
     }
 }
 

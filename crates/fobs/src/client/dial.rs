@@ -182,13 +182,12 @@ fn connect_daemon(
     if let Some(ticket) = &options.ticket {
         // Its issuer is known by the ticket, and nobody is pinned.
         return tls::connect(&remote.host, port, options.address_family, &identity, cancel, |key| {
-            match *key == ticket.key {
-                true => Ok(()),
-                false => {
-                    let why =
-                        "has another key than the one that signed the ticket; ask the source for another one";
-                    Err(Error::new(ErrorKind::Denied, format!("{} {why}", remote.host)))
-                }
+            if *key == ticket.key {
+                Ok(())
+            } else {
+                let why =
+                    "has another key than the one that signed the ticket; ask the source for another one";
+                Err(Error::new(ErrorKind::Denied, format!("{} {why}", remote.host)))
             }
         });
     }

@@ -35,12 +35,13 @@ fn removable(sources: &[Location]) -> Result<()> {
         Location::Remote(remote) => means_contents(&remote.path),
         Location::Stdio => false,
     };
-    match sources.len() > 1 && sources.iter().any(is_contents) {
-        true => Err(usage(
+    if sources.len() > 1 && sources.iter().any(is_contents) {
+        Err(usage(
             "--remove-source-files with several sources of which one is 'DIR/': of two files with one path one would \
-             be lost; sync them one by one, or without the slash",
-        )),
-        false => Ok(()),
+         be lost; sync them one by one, or without the slash",
+        ))
+    } else {
+        Ok(())
     }
 }
 

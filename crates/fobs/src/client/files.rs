@@ -58,9 +58,10 @@ impl Caller {
                 return Err(refusal.unwrap_or_else(|| too_old(&self.remote.host)));
             }
         }
-        let outcome = match line.knows(request.feature()) {
-            true => line.ask(request, manner),
-            false => Err(too_old(&self.remote.host)),
+        let outcome = if line.knows(request.feature()) {
+            line.ask(request, manner)
+        } else {
+            Err(too_old(&self.remote.host))
         };
         let is_sound = match &outcome {
             Ok(_) => true,

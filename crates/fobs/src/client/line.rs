@@ -195,9 +195,10 @@ impl Caller {
             return Ok(Reached::Line(Box::new(line)));
         }
         let client = self.call(manner)?;
-        Ok(match self.keeps(&client.hello) {
-            true => Reached::Line(Box::new(Line::of(client))),
-            false => Reached::Once(Box::new(client)),
+        Ok(if self.keeps(&client.hello) {
+            Reached::Line(Box::new(Line::of(client)))
+        } else {
+            Reached::Once(Box::new(client))
         })
     }
 
@@ -235,10 +236,7 @@ impl Caller {
     }
 
     pub(super) fn put_back(&mut self, line: Line, is_sound: bool) {
-        match is_sound {
-            true => self.line = Some(line),
-            false => line.hang_up(),
-        }
+        if is_sound { self.line = Some(line) } else { line.hang_up() }
     }
 
     /// Ends the connection, if there is one.

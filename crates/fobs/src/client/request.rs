@@ -89,9 +89,10 @@ impl Client<'_> {
             _ => return Err(out_of_turn(peer)),
         };
         let is_expected = |path: &Vec<u8>| paths.iter().any(|pattern| may_stand_for(pattern, path));
-        match expanded.is_empty() || !expanded.iter().all(is_expected) {
-            true => Err(out_of_turn(peer)),
-            false => Ok(expanded),
+        if expanded.is_empty() || !expanded.iter().all(is_expected) {
+            Err(out_of_turn(peer))
+        } else {
+            Ok(expanded)
         }
     }
 

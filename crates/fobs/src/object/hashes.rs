@@ -65,10 +65,7 @@ fn read(answer: Vec<Entry>, count: usize, piece: u64) -> Result<Vec<Result<Hashe
         let values = std::mem::take(&mut values);
         files.push(Ok(HashedFile { size, mtime_s, mtime_ns, mode, root, values }));
     }
-    match files.len() == count && values.is_empty() {
-        true => Ok(files),
-        false => Err(unclear()),
-    }
+    if files.len() == count && values.is_empty() { Ok(files) } else { Err(unclear()) }
 }
 
 /// Characters of a server's reason that are shown.

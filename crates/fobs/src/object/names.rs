@@ -134,9 +134,10 @@ impl Call<'_> {
     fn ask(self, request: &FileRequest) -> Result<Vec<Entry>> {
         let options = self.chosen();
         // Only one connection where this process has it from another one.
-        match request.is_short() && options.ssh.inherited.is_none() {
-            true => self.beside_transfers(&options, |caller, manner| caller.ask(request, manner)),
-            false => self.with_caller(&options, |caller, manner| caller.ask(request, manner)),
+        if request.is_short() && options.ssh.inherited.is_none() {
+            self.beside_transfers(&options, |caller, manner| caller.ask(request, manner))
+        } else {
+            self.with_caller(&options, |caller, manner| caller.ask(request, manner))
         }
     }
 }

@@ -46,10 +46,7 @@ pub(super) fn serve(
     let mut take = |entry| {
         cancel.check()?;
         entries.push(WireEntry::from(entry));
-        match entries.len() < ENTRIES_MAX {
-            true => Ok(()),
-            false => answer(std::mem::take(&mut entries), false),
-        }
+        if entries.len() < ENTRIES_MAX { Ok(()) } else { answer(std::mem::take(&mut entries), false) }
     };
     match request {
         FileRequest::List { .. } | FileRequest::Stat { .. } | FileRequest::Walk { .. } => {

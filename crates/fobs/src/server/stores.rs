@@ -58,9 +58,10 @@ pub(super) fn source_of(
 
 fn whole_source(base: Base, open: &Open, privileges: Privileges, budget: &MemoryBudget) -> Result<Source> {
     if let Some(range) = open.reuse.range {
-        let part = match range.whole {
-            true => Part::Whole { max: range.len },
-            false => Part::Range { start: range.start, len: range.len },
+        let part = if range.whole {
+            Part::Whole { max: range.len }
+        } else {
+            Part::Range { start: range.start, len: range.len }
         };
         // There is one: `check_form`.
         let path = open.paths.first().map_or(&b""[..], Vec::as_slice);

@@ -165,9 +165,10 @@ impl Place {
         let name = format!("copy{}", figures.copies);
         let route =
             Route { pushes: self.random.below(2) == 0, ssh: self.ssh.is_some() && figures.copies % 2 == 1 };
-        let (from, to) = match route.pushes {
-            true => (self.directory.join("local"), self.directory.join("served")),
-            false => (self.directory.join("served"), self.directory.join("local")),
+        let (from, to) = if route.pushes {
+            (self.directory.join("local"), self.directory.join("served"))
+        } else {
+            (self.directory.join("served"), self.directory.join("local"))
         };
         let bytes = self.make(&from.join(&name)).map_err(|error| format!("cannot make files: {error}"))?;
         let before = names(&to)?;
@@ -283,9 +284,10 @@ impl Place {
                 .arg("--known-hosts")
                 .arg(self.directory.join("known_hosts")),
         };
-        match route.pushes {
-            true => command.arg(local.join(name)).arg(remote("")),
-            false => command.arg(remote(name)).arg(local),
+        if route.pushes {
+            command.arg(local.join(name)).arg(remote(""))
+        } else {
+            command.arg(remote(name)).arg(local)
         };
         let out = File::create(self.directory.join("client.json")).map_err(|error| error.to_string())?;
         let err = File::create(self.directory.join("client.log")).map_err(|error| error.to_string())?;
@@ -316,10 +318,7 @@ impl Place {
         }
         sleep(Duration::from_millis(self.random.below(KILL_WITHIN_MS)));
         if let Ok(Some(status)) = client.0.try_wait() {
-            return match status.success() {
-                true => Ok(0),
-                false => Err(self.said("the client failed by itself")),
-            };
+            return if status.success() { Ok(0) } else { Err(self.said("the client failed by itself")) };
         }
         let mut kills = 1;
         // Where the client has not called yet, there is no server that ssh could have started.

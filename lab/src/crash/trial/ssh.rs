@@ -82,10 +82,8 @@ impl Ssh {
 
     /// Options of the client: its configuration, and FOBS on the other side.
     pub(super) fn options(&self) -> [PathBuf; 4] {
-        ["-F", "config", "--fobs-path", "fobs"].map(|word| match word.starts_with('-') {
-            true => PathBuf::from(word),
-            false => self.directory.join(word),
-        })
+        ["-F", "config", "--fobs-path", "fobs"]
+            .map(|word| if word.starts_with('-') { PathBuf::from(word) } else { self.directory.join(word) })
     }
 
     /// What a path is called by the client.

@@ -48,9 +48,10 @@ pub struct DirectArgs {
 pub fn run(args: &DirectArgs) -> Result<(), Failure> {
     let recorded = read_all(&args.files).map_err(unreadable)?;
     let mut classifier = classifier(&args.method)?;
-    let rates: Vec<Option<f64>> = match args.loss_rate.is_empty() {
-        true => vec![None],
-        false => args.loss_rate.iter().copied().map(Some).collect(),
+    let rates: Vec<Option<f64>> = if args.loss_rate.is_empty() {
+        vec![None]
+    } else {
+        args.loss_rate.iter().copied().map(Some).collect()
     };
     let link = Link::default();
     let mut table = String::from(

@@ -60,9 +60,12 @@ fn a_rate_that_is_raised_lets_a_slow_transfer_end() {
         let call = session.call().steering(rate.clone());
         std::thread::scope(|scope| {
             let data = &data;
-            let running = scope.spawn(move || match receives {
-                false => call.send("slow", data).map(drop),
-                true => call.recv("slow", data.len() as u64).map(drop),
+            let running = scope.spawn(move || {
+                if !receives {
+                    call.send("slow", data).map(drop)
+                } else {
+                    call.recv("slow", data.len() as u64).map(drop)
+                }
             });
             std::thread::sleep(Duration::from_millis(600));
             assert!(!running.is_finished(), "the rate holds it back");

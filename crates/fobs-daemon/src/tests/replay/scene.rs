@@ -77,9 +77,10 @@ impl Transcript {
 
     /// What carried the data.
     pub fn transport(&self) -> Transport {
-        match self.0.iter().any(|(_, what)| matches!(what, What::Record(_))) {
-            true => Transport::Channel,
-            false => Transport::Udp,
+        if self.0.iter().any(|(_, what)| matches!(what, What::Record(_))) {
+            Transport::Channel
+        } else {
+            Transport::Udp
         }
     }
 
@@ -92,9 +93,10 @@ impl Transcript {
         let schedule = KeySchedule::from_number(number).expect("a schedule of then");
         let end =
             |ours| SessionKeys::derive(SessionSecret::new(secret), schedule, cipher).datagrams.of_end(ours);
-        match self.is_push() == (who == Who::Client) {
-            true => (end(Direction::Sender).0, end(Direction::Receiver).1),
-            false => (end(Direction::Receiver).0, end(Direction::Sender).1),
+        if self.is_push() == (who == Who::Client) {
+            (end(Direction::Sender).0, end(Direction::Receiver).1)
+        } else {
+            (end(Direction::Receiver).0, end(Direction::Sender).1)
         }
     }
 }

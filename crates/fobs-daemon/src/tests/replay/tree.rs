@@ -39,8 +39,5 @@ pub fn compare(below: &Path) -> io::Result<()> {
             return Err(differs(name));
         }
     }
-    match fs::read_link(below.join(LINK.0))? == Path::new(LINK.1) {
-        true => Ok(()),
-        false => Err(differs(LINK.0)),
-    }
+    if fs::read_link(below.join(LINK.0))? == Path::new(LINK.1) { Ok(()) } else { Err(differs(LINK.0)) }
 }

@@ -64,9 +64,10 @@ fn what_has_a_name_stays_to_the_last_bit() {
             let now = standing(path);
             let (now, was) = (&now[path], was);
             // A directory's time and links change with the names in it.
-            match path.is_dir() {
-                true => assert_eq!((now.0, now.3), (was.0, was.3), "{what}: {}", path.display()),
-                false => assert_eq!(now, was, "{what}: {}", path.display()),
+            if path.is_dir() {
+                assert_eq!((now.0, now.3), (was.0, was.3), "{what}: {}", path.display())
+            } else {
+                assert_eq!(now, was, "{what}: {}", path.display())
             }
         }
     };

@@ -192,9 +192,10 @@ impl Streams {
     /// A stream that has a rate of its own does not feel the path.
     pub(super) fn brake(&self, now: Nanos) -> StreamBrake {
         let open = u64::from(self.open(now).0.max(1));
-        match self.config.windows && self.config.each * open < self.config.together {
-            true => StreamBrake::Windows,
-            false => StreamBrake::Path,
+        if self.config.windows && self.config.each * open < self.config.together {
+            StreamBrake::Windows
+        } else {
+            StreamBrake::Path
         }
     }
 
