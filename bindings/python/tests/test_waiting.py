@@ -421,6 +421,12 @@ def test_options_have_units_and_are_of_one_table(served: Served) -> None:
     numpy = pytest.importorskip("numpy")
     from fobs._options import named
 
+    for least in ("1Mbit/30s", ("1M", 30), (1e6, "30s")):
+        assert named({"min_rate": least}) == [("min_rate", "1000000/30.0")]
+    assert named({"min_rate": "1MB/s/2m"}) == [("min_rate", "8000000/120.0")]
+    for bad in ("1Mbit", 7, ("1M",)):
+        with pytest.raises(fobs.UsageError, match="min_rate"):
+            named({"min_rate": bad})
     assert named({"rate": "100M", "memory": "64MiB", "timeout": "2m", "port": numpy.int64(22)}) == [
         ("rate", "100000000"), ("memory", "67108864"), ("timeout", "120.0"), ("port", "22"),
     ]  # fmt: skip

@@ -107,6 +107,21 @@ impl fmt::Debug for SecretText {
     }
 }
 
+/// Paths of a request, in base64: they are of any bytes.
+pub(crate) mod list {
+    use super::Bytes;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
+        paths.iter().map(|path| Bytes(path.clone())).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
+        let paths = Option::<Vec<Bytes>>::deserialize(from)?.unwrap_or_default();
+        Ok(paths.into_iter().map(|path| path.0).collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,12 +12,16 @@ from typing import Any, TypedDict, Union
 from ._errors import UsageError
 
 #: The value of an option.
-Option = Union[str, bytes, int, float, bool, timedelta, "os.PathLike[str]", "os.PathLike[bytes]", Sequence[str], None]
+Option = Union[
+    str, bytes, int, float, bool, timedelta, "os.PathLike[str]", "os.PathLike[bytes]", Sequence[str],
+    "tuple[float | str, float | str | timedelta]", None,
+]  # fmt: skip
 
 
 class Options(TypedDict, total=False):
     """What ``fobs cp`` has, with ``_`` for ``-``. Rates and sizes are numbers or text with a unit (``"100M"``,
-    ``"64MiB"``), times are seconds, text (``"2m"``) or ``timedelta``, and ``None`` is as if left out.
+    ``"64MiB"``), times are seconds, text (``"2m"``) or ``timedelta``; ``min_rate`` is
+    ``"1Mbit/30s"`` or a pair of both. ``None`` is as if left out.
     """
 
     recursive: bool | None
@@ -31,6 +35,7 @@ class Options(TypedDict, total=False):
     priority: str | None
     rate: float | str | None
     timeout: float | str | timedelta | None
+    min_rate: str | tuple[float | str, float | str | timedelta] | None
     ack_every: int | None
     burst: int | None
     packet_size: int | None
@@ -110,6 +115,9 @@ def _texts(name: str, value: Any) -> list[str]:
         return [str(_amount(name, value, bits=False))]
     if name == "timeout":
         return [str(seconds(name, value))]
+    if name == "min_rate":
+        rate, over = _rate_and_time(name, value)
+        return [f"{_amount(name, rate, bits=True)}/{seconds(name, over)}"]
     if name in _COUNTS:
         return [str(_whole(name, value))]
     if name in _PATHS:
@@ -121,6 +129,16 @@ def _texts(name: str, value: Any) -> list[str]:
     if isinstance(value, numbers.Number):
         return [str(value)]
     return [os.fsdecode(item) for item in value]
+
+
+def _rate_and_time(name: str, value: Any) -> tuple[Any, Any]:
+    """The time is what follows the last ``/``: a rate may be ``"1MB/s"``."""
+    if isinstance(value, str) and "/" in value:
+        rate, over = value.rsplit("/", 1)
+        return rate, over
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return value[0], value[1]
+    raise _bad(name, value, "give a rate and a time, as in '1Mbit/30s'")
 
 
 def _number(name: str, value: Any) -> Any:

@@ -33,7 +33,7 @@ pub struct SyncOptions {
     pub remove_source_files: bool,
     /// Directories, relative to the destination, whose unchanged files get one more name there instead of
     /// being sent; at most [`BASES_MAX`].
-    #[serde(with = "path_list")]
+    #[serde(with = "crate::bytes::list")]
     pub link_dest: Vec<Vec<u8>>,
     /// Nothing is changed.
     pub dry_run: bool,
@@ -41,21 +41,6 @@ pub struct SyncOptions {
     pub only_delete: bool,
     /// Which entries are reported.
     pub report: Report,
-}
-
-/// Paths of a request, in base64: they are of any bytes.
-mod path_list {
-    use crate::bytes::Bytes;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(paths: &[Vec<u8>], to: S) -> Result<S::Ok, S::Error> {
-        paths.iter().map(|path| Bytes(path.clone())).collect::<Vec<_>>().serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<u8>>, D::Error> {
-        let paths = Option::<Vec<Bytes>>::deserialize(from)?.unwrap_or_default();
-        Ok(paths.into_iter().map(|path| path.0).collect())
-    }
 }
 
 impl SyncOptions {
