@@ -1,6 +1,7 @@
 //! Events and figures of a transfer.
 
 use crate::error::Error;
+use crate::json;
 use crate::measured::Measured;
 use crate::walls::Walls;
 use serde::{Deserialize, Serialize};
@@ -70,18 +71,20 @@ pub enum Event {
 }
 
 /// A file that was not moved.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileError {
     /// Path within the transfer, raw bytes.
+    #[serde(flatten, serialize_with = "json::path")]
     pub path: Vec<u8>,
     /// One sentence.
     pub message: String,
 }
 
 /// A snapshot of a running transfer.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Progress {
     /// Path of the file last completed, raw bytes; `None` before the first.
+    #[serde(flatten, serialize_with = "json::path_or_empty")]
     pub path: Option<Vec<u8>>,
     /// File bytes verified so far.
     pub bytes: u64,
@@ -92,19 +95,23 @@ pub struct Progress {
     /// Files complete so far.
     pub files: u64,
     /// Verified file bits per second, smoothed.
+    #[serde(serialize_with = "json::finite")]
     pub rate_bps: f64,
     /// Smoothed round-trip time, ms; `None` until it is known.
+    #[serde(serialize_with = "json::finite_or_zero")]
     pub rtt_ms: Option<f64>,
     /// Share of packets lost so far.
+    #[serde(serialize_with = "json::finite")]
     pub loss_rate: f64,
     /// (packets sent - packets needed) / packets needed, so far.
+    #[serde(serialize_with = "json::finite")]
     pub waste: f64,
     /// TCP connections that carry data now.
     pub streams: u32,
 }
 
 /// The figures of a finished transfer: the `done` line of `--json`.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Summary {
     /// File bytes verified, those of earlier runs included.
     pub bytes: u64,
@@ -113,24 +120,32 @@ pub struct Summary {
     /// Files complete.
     pub files: u64,
     /// What else is in place.
+    #[serde(flatten)]
     pub others: OtherEntries,
     /// Duration of the data phase, seconds: from the first data packet to the last verified chunk.
+    #[serde(serialize_with = "json::finite")]
     pub seconds: f64,
     /// Duration from the start of the transfer to its end, seconds.
+    #[serde(serialize_with = "json::finite")]
     pub seconds_total: f64,
     /// `(bytes - resumed_bytes) * 8 / seconds`, bits per second.
+    #[serde(serialize_with = "json::finite")]
     pub goodput_bps: f64,
     /// Packets that the data needs without any loss.
     pub packets_needed: u64,
     /// Data packets sent.
     pub packets_sent: u64,
     /// (sent - needed) / needed.
+    #[serde(serialize_with = "json::finite")]
     pub waste: f64,
     /// Seconds by which the deadline was met, below 0 if it was missed; none where there was no deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_margin_s: Option<f64>,
     /// Smallest RTT seen, ms; `None` without any answer.
+    #[serde(serialize_with = "json::finite_or_zero")]
     pub rtt_ms_min: Option<f64>,
     /// Packets declared lost / packets sent.
+    #[serde(serialize_with = "json::finite")]
     pub loss_rate: f64,
     /// Packets that the receiving kernel dropped at the socket.
     pub socket_drops: u64,
@@ -152,12 +167,15 @@ pub struct Summary {
     /// Peak resident memory of this process, bytes.
     pub max_rss_bytes: u64,
     /// CPU seconds of this process.
+    #[serde(serialize_with = "json::finite")]
     pub cpu_seconds: f64,
     /// CPU seconds of the other end's process.
+    #[serde(serialize_with = "json::finite")]
     pub cpu_seconds_peer: f64,
     /// Peak resident memory of the other end's process, bytes.
     pub max_rss_bytes_peer: u64,
     /// What a sync left at the destination because its limit of deletions was reached.
+    #[serde(skip_serializing_if = "json::is_zero")]
     pub deletions_left: u64,
     /// Files that were not moved.
     pub errors: Vec<FileError>,

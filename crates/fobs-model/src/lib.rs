@@ -21,6 +21,7 @@
 //!   cancel       the token that ends a transfer or a server
 //!   units        bounds of the core that crates above share
 //!   words        figures in sentences
+//!   json         figures and paths for people's programs
 //!   text         a peer's text and figures, as people may see them
 //! ```
 //!
@@ -37,6 +38,7 @@ pub mod error;
 pub mod event;
 pub mod filter_rules;
 pub mod host_facts;
+pub mod json;
 pub mod listing;
 pub mod location;
 pub mod measured;

@@ -4,12 +4,11 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use fobs::event::{Event, EventSink, FileError, OtherEntries, Outcome, Progress, Summary};
+use fobs::event::{Event, EventSink, FileError, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
+use fobs::json::ShownPath;
 use fobs::{Error, ErrorKind};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::Reporter;
 
@@ -87,12 +86,12 @@ impl<W: Write + Send> EventSink for Json<W> {
                 state.write(Line::Start { control, key_exchange: *key_exchange, transport, cipher, cc });
             }
             Event::Progress(progress) if state.progress_due(Instant::now()) => {
-                state.write(Line::Progress(progress.into()));
+                state.write(Line::Progress(progress));
             }
             Event::FileDone { path, bytes, root } => {
                 state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });
             }
-            Event::FileFailed(error) => state.write(Line::Error(error.into())),
+            Event::FileFailed(error) => state.write(Line::Error(error)),
             Event::Changed { changes, path, .. } => {
                 state.write(Line::Changed { changes, path: path.as_slice().into() });
             }
@@ -108,7 +107,7 @@ impl<W: Write + Send> Reporter for Json<W> {
     fn finish(&self, outcome: &Outcome, why: Option<&Explanation>) -> fobs::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(match outcome {
-            Ok(summary) => Line::Done(Box::new(DoneLine { explain: why, ..summary.into() })),
+            Ok(summary) => Line::Done { summary, explain: why },
             Err(Error { kind, message, .. }) => {
                 Line::Failed { code: kind.code(), message, exit_code: kind.exit_code() }
             }
@@ -142,227 +141,37 @@ enum Line<'a> {
         cipher: &'a str,
         cc: &'a str,
     },
-    Progress(ProgressLine<'a>),
+    Progress(&'a Progress),
     File {
         #[serde(flatten)]
-        path: Path<'a>,
+        path: ShownPath<'a>,
         bytes: u64,
         root: String,
     },
-    Error(FailedFile<'a>),
+    Error(&'a FileError),
     Changed {
         changes: &'a str,
         #[serde(flatten)]
-        path: Path<'a>,
+        path: ShownPath<'a>,
     },
     Deleted {
         #[serde(flatten)]
-        path: Path<'a>,
+        path: ShownPath<'a>,
     },
     Notice {
         message: &'a str,
     },
-    Done(Box<DoneLine<'a>>),
+    Done {
+        #[serde(flatten)]
+        summary: &'a Summary,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        explain: Option<&'a Explanation>,
+    },
     Failed {
         code: &'a str,
         message: &'a str,
         exit_code: u8,
     },
-}
-
-/// A path of any bytes: as text, and in base64 where it is not UTF-8.
-#[derive(Serialize)]
-struct Path<'a> {
-    path: std::borrow::Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_base64: Option<String>,
-}
-
-impl<'a> From<&'a [u8]> for Path<'a> {
-    fn from(path: &'a [u8]) -> Self {
-        let exact = std::str::from_utf8(path).is_ok();
-        Path { path: String::from_utf8_lossy(path), path_base64: (!exact).then(|| STANDARD.encode(path)) }
-    }
-}
-
-#[derive(Serialize)]
-struct FailedFile<'a> {
-    #[serde(flatten)]
-    path: Path<'a>,
-    message: &'a str,
-}
-
-impl<'a> From<&'a FileError> for FailedFile<'a> {
-    fn from(FileError { path, message }: &'a FileError) -> Self {
-        FailedFile { path: path.as_slice().into(), message }
-    }
-}
-
-#[derive(Serialize)]
-struct ProgressLine<'a> {
-    #[serde(flatten)]
-    path: Path<'a>,
-    bytes: u64,
-    bytes_known: u64,
-    scan_complete: bool,
-    files: u64,
-    #[serde(serialize_with = "finite")]
-    rate_bps: f64,
-    #[serde(serialize_with = "finite")]
-    rtt_ms: f64,
-    #[serde(serialize_with = "finite")]
-    loss_rate: f64,
-    #[serde(serialize_with = "finite")]
-    waste: f64,
-    streams: u32,
-}
-
-impl<'a> From<&'a Progress> for ProgressLine<'a> {
-    fn from(progress: &'a Progress) -> Self {
-        // Without `..`: a member added there must be added here.
-        let Progress {
-            path,
-            bytes,
-            bytes_known,
-            scan_complete,
-            files,
-            rate_bps,
-            rtt_ms,
-            loss_rate,
-            waste,
-            streams,
-        } = progress;
-        ProgressLine {
-            path: path.as_deref().unwrap_or_default().into(),
-            bytes: *bytes,
-            bytes_known: *bytes_known,
-            scan_complete: *scan_complete,
-            files: *files,
-            rate_bps: *rate_bps,
-            rtt_ms: rtt_ms.unwrap_or(0.0),
-            loss_rate: *loss_rate,
-            waste: *waste,
-            streams: *streams,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct DoneLine<'a> {
-    bytes: u64,
-    resumed_bytes: u64,
-    files: u64,
-    #[serde(flatten)]
-    others: OtherEntries,
-    #[serde(serialize_with = "finite")]
-    seconds: f64,
-    #[serde(serialize_with = "finite")]
-    seconds_total: f64,
-    #[serde(serialize_with = "finite")]
-    goodput_bps: f64,
-    packets_needed: u64,
-    packets_sent: u64,
-    #[serde(serialize_with = "finite")]
-    waste: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline_margin_s: Option<f64>,
-    #[serde(serialize_with = "finite")]
-    rtt_ms_min: f64,
-    #[serde(serialize_with = "finite")]
-    loss_rate: f64,
-    socket_drops: u64,
-    datagrams_rejected: u64,
-    packet_size: u16,
-    cc: &'a str,
-    transport: &'a str,
-    streams: u32,
-    cipher: &'a str,
-    root: &'a str,
-    max_rss_bytes: u64,
-    #[serde(serialize_with = "finite")]
-    cpu_seconds: f64,
-    #[serde(serialize_with = "finite")]
-    cpu_seconds_peer: f64,
-    max_rss_bytes_peer: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    deletions_left: u64,
-    errors: Vec<FailedFile<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explain: Option<&'a Explanation>,
-}
-
-impl<'a> From<&'a Summary> for DoneLine<'a> {
-    fn from(summary: &'a Summary) -> Self {
-        // Without `..`: a member added there must be added here.
-        let Summary {
-            bytes,
-            resumed_bytes,
-            files,
-            others,
-            seconds,
-            seconds_total,
-            goodput_bps,
-            packets_needed,
-            packets_sent,
-            waste,
-            deadline_margin_s,
-            rtt_ms_min,
-            loss_rate,
-            socket_drops,
-            datagrams_rejected,
-            packet_size,
-            cc,
-            transport,
-            streams,
-            cipher,
-            root,
-            max_rss_bytes,
-            cpu_seconds,
-            cpu_seconds_peer,
-            max_rss_bytes_peer,
-            deletions_left,
-            errors,
-        } = summary;
-        DoneLine {
-            bytes: *bytes,
-            resumed_bytes: *resumed_bytes,
-            files: *files,
-            others: *others,
-            seconds: *seconds,
-            seconds_total: *seconds_total,
-            goodput_bps: *goodput_bps,
-            packets_needed: *packets_needed,
-            packets_sent: *packets_sent,
-            waste: *waste,
-            deadline_margin_s: *deadline_margin_s,
-            rtt_ms_min: rtt_ms_min.unwrap_or(0.0),
-            loss_rate: *loss_rate,
-            socket_drops: *socket_drops,
-            datagrams_rejected: *datagrams_rejected,
-            packet_size: *packet_size,
-            cc,
-            transport,
-            streams: *streams,
-            cipher,
-            root,
-            max_rss_bytes: *max_rss_bytes,
-            cpu_seconds: *cpu_seconds,
-            cpu_seconds_peer: *cpu_seconds_peer,
-            max_rss_bytes_peer: *max_rss_bytes_peer,
-            deletions_left: *deletions_left,
-            errors: errors.iter().map(FailedFile::from).collect(),
-            explain: None,
-        }
-    }
-}
-
-/// JSON has no infinity and no NaN (0 bytes in 0 seconds): they become 0.
-fn finite<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(if value.is_finite() { *value } else { 0.0 })
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 fn hex(bytes: &[u8]) -> String {

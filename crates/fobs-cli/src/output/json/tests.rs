@@ -1,4 +1,5 @@
 use super::*;
+use fobs::event::OtherEntries;
 use serde_json::{Value, json};
 
 fn lines(json: Json<Vec<u8>>) -> Vec<Value> {
