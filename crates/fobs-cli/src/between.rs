@@ -3,11 +3,10 @@
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use fobs::event::{Event, FileError, OtherEntries, Progress, Summary};
+use fobs::event::{Event, FileError, Summary};
 use fobs::options::{Remote, TransferOptions};
 use fobs::{CancelToken, Error, ErrorKind, EventSink, FarRequest, Result};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::args::{Cli, Command, CpArgs};
@@ -111,19 +110,30 @@ fn read(line: &Value) -> Heard {
             cipher: word(line, "cipher"),
             cc: word(line, "cc"),
         }),
-        "progress" => Heard::Event(Event::Progress(progress(line))),
+        "progress" => Heard::Event(Event::Progress(of(line).unwrap_or_default())),
         "file" => {
-            Heard::Event(Event::FileDone { path: path(line), bytes: whole(line, "bytes"), root: root(line) })
+            // The members of a failure but for its message.
+            let FileError { path, .. } = of(line).unwrap_or_default();
+            let bytes = line["bytes"].as_u64().unwrap_or(0);
+            Heard::Event(Event::FileDone { path, bytes, root: root(line) })
         }
-        "error" => Heard::Event(Event::FileFailed(failure(line))),
+        "error" => Heard::Event(Event::FileFailed(of(line).unwrap_or_default())),
         "notice" => Heard::Event(Event::Notice(text("message"))),
-        "done" => Heard::End(Box::new(Ok(summary(line)))),
+        "done" => Heard::End(Box::new(of(line))),
         "failed" => {
             let error = Error::new(ErrorKind::from_code(&text("code")), text("message"));
             Heard::End(Box::new(Err(error)))
         }
         _ => Heard::Nothing,
     }
+}
+
+/// What `--json` made of one of our types.
+fn of<T: DeserializeOwned>(line: &Value) -> Result<T> {
+    T::deserialize(line).map_err(|error| {
+        let message = format!("the program there says what this one does not understand: {error}");
+        Error::new(ErrorKind::Protocol, message)
+    })
 }
 
 /// One of the words that a session can begin with.
@@ -134,85 +144,10 @@ fn word(line: &Value, name: &str) -> &'static str {
     known.into_iter().chain(ccs).find(|known| *known == said).unwrap_or("?")
 }
 
-fn path(line: &Value) -> Vec<u8> {
-    let exact = line["path_base64"].as_str().and_then(|text| STANDARD.decode(text).ok());
-    exact.unwrap_or_else(|| line["path"].as_str().unwrap_or_default().as_bytes().to_vec())
-}
-
-fn whole(line: &Value, name: &str) -> u64 {
-    line[name].as_u64().unwrap_or(0)
-}
-
-fn figure(line: &Value, name: &str) -> f64 {
-    line[name].as_f64().unwrap_or(0.0)
-}
-
-/// A figure of which 0 means that it is unknown.
-fn known(line: &Value, name: &str) -> Option<f64> {
-    line[name].as_f64().filter(|figure| *figure > 0.0)
-}
-
 fn root(line: &Value) -> [u8; 32] {
     let digits = line["root"].as_str().unwrap_or_default();
     let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
     std::array::from_fn(|at| byte(at).unwrap_or(0))
-}
-
-fn failure(line: &Value) -> FileError {
-    FileError { path: path(line), message: line["message"].as_str().unwrap_or_default().to_owned() }
-}
-
-fn progress(line: &Value) -> Progress {
-    Progress {
-        path: Some(path(line)).filter(|path| !path.is_empty()),
-        bytes: whole(line, "bytes"),
-        bytes_known: whole(line, "bytes_known"),
-        scan_complete: line["scan_complete"].as_bool().unwrap_or(false),
-        files: whole(line, "files"),
-        rate_bps: figure(line, "rate_bps"),
-        rtt_ms: known(line, "rtt_ms"),
-        loss_rate: figure(line, "loss_rate"),
-        waste: figure(line, "waste"),
-        streams: u32::try_from(whole(line, "streams")).unwrap_or(0),
-    }
-}
-
-fn summary(line: &Value) -> Summary {
-    let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-    let small = |name: &str| u32::try_from(whole(line, name)).unwrap_or(0);
-    Summary {
-        bytes: whole(line, "bytes"),
-        resumed_bytes: whole(line, "resumed_bytes"),
-        files: whole(line, "files"),
-        others: OtherEntries {
-            directories: whole(line, "directories"),
-            links: whole(line, "links"),
-            devices: whole(line, "devices"),
-        },
-        seconds: figure(line, "seconds"),
-        seconds_total: figure(line, "seconds_total"),
-        goodput_bps: figure(line, "goodput_bps"),
-        packets_needed: whole(line, "packets_needed"),
-        packets_sent: whole(line, "packets_sent"),
-        waste: figure(line, "waste"),
-        deadline_margin_s: line["deadline_margin_s"].as_f64(),
-        rtt_ms_min: known(line, "rtt_ms_min"),
-        loss_rate: figure(line, "loss_rate"),
-        socket_drops: whole(line, "socket_drops"),
-        datagrams_rejected: whole(line, "datagrams_rejected"),
-        packet_size: u16::try_from(whole(line, "packet_size")).unwrap_or(0),
-        cc: text("cc"),
-        transport: text("transport"),
-        streams: small("streams"),
-        cipher: text("cipher"),
-        root: text("root"),
-        max_rss_bytes: whole(line, "max_rss_bytes"),
-        cpu_seconds: figure(line, "cpu_seconds"),
-        cpu_seconds_peer: figure(line, "cpu_seconds_peer"),
-        max_rss_bytes_peer: whole(line, "max_rss_bytes_peer"),
-        deletions_left: whole(line, "deletions_left"),
-        errors: line["errors"].as_array().into_iter().flatten().map(failure).collect(),
-    }
 }
 
 #[cfg(test)]
@@ -221,6 +156,7 @@ mod tests {
     use crate::location;
     use crate::output::Reporter;
     use crate::output::json_of;
+    use fobs::event::{OtherEntries, Progress};
     use fobs::options::Location;
     use std::ffi::OsString;
 

@@ -71,20 +71,22 @@ pub enum Event {
 }
 
 /// A file that was not moved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FileError {
     /// Path within the transfer, raw bytes.
-    #[serde(flatten, serialize_with = "json::path")]
+    #[serde(flatten, with = "json::path")]
     pub path: Vec<u8>,
     /// One sentence.
     pub message: String,
 }
 
 /// A snapshot of a running transfer.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Progress {
     /// Path of the file last completed, raw bytes; `None` before the first.
-    #[serde(flatten, serialize_with = "json::path_or_empty")]
+    #[serde(flatten, with = "json::path_or_empty")]
     pub path: Option<Vec<u8>>,
     /// File bytes verified so far.
     pub bytes: u64,
@@ -98,7 +100,7 @@ pub struct Progress {
     #[serde(serialize_with = "json::finite")]
     pub rate_bps: f64,
     /// Smoothed round-trip time, ms; `None` until it is known.
-    #[serde(serialize_with = "json::finite_or_zero")]
+    #[serde(with = "json::known")]
     pub rtt_ms: Option<f64>,
     /// Share of packets lost so far.
     #[serde(serialize_with = "json::finite")]
@@ -111,7 +113,8 @@ pub struct Progress {
 }
 
 /// The figures of a finished transfer: the `done` line of `--json`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Summary {
     /// File bytes verified, those of earlier runs included.
     pub bytes: u64,
@@ -142,7 +145,7 @@ pub struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_margin_s: Option<f64>,
     /// Smallest RTT seen, ms; `None` without any answer.
-    #[serde(serialize_with = "json::finite_or_zero")]
+    #[serde(with = "json::known")]
     pub rtt_ms_min: Option<f64>,
     /// Packets declared lost / packets sent.
     #[serde(serialize_with = "json::finite")]
