@@ -58,7 +58,7 @@ impl EventSink for Shared {
                 }
                 seen.notices.push_back(notice);
             }
-            Event::FileDone { path, bytes, root } => {
+            Event::FileDone(fobs::event::FileDone { path, bytes, root }) => {
                 if seen.files.len() == FILES_MAX {
                     seen.files.pop_front();
                 }

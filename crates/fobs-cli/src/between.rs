@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-use fobs::event::{Event, FileError, Summary};
+use fobs::event::{Event, Summary};
 use fobs::options::{Remote, TransferOptions};
 use fobs::{CancelToken, Error, ErrorKind, EventSink, FarRequest, Result};
 use serde::de::DeserializeOwned;
@@ -111,12 +111,7 @@ fn read(line: &Value) -> Heard {
             cc: word(line, "cc"),
         }),
         "progress" => Heard::Event(Event::Progress(of(line).unwrap_or_default())),
-        "file" => {
-            // The members of a failure but for its message.
-            let FileError { path, .. } = of(line).unwrap_or_default();
-            let bytes = line["bytes"].as_u64().unwrap_or(0);
-            Heard::Event(Event::FileDone { path, bytes, root: root(line) })
-        }
+        "file" => Heard::Event(Event::FileDone(of(line).unwrap_or_default())),
         "error" => Heard::Event(Event::FileFailed(of(line).unwrap_or_default())),
         "notice" => Heard::Event(Event::Notice(text("message"))),
         "done" => Heard::End(Box::new(of(line))),
@@ -144,19 +139,13 @@ fn word(line: &Value, name: &str) -> &'static str {
     known.into_iter().chain(ccs).find(|known| *known == said).unwrap_or("?")
 }
 
-fn root(line: &Value) -> [u8; 32] {
-    let digits = line["root"].as_str().unwrap_or_default();
-    let byte = |at: usize| digits.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    std::array::from_fn(|at| byte(at).unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::location;
     use crate::output::Reporter;
     use crate::output::json_of;
-    use fobs::event::{OtherEntries, Progress};
+    use fobs::event::{FileError, OtherEntries, Progress};
     use fobs::options::Location;
     use std::ffi::OsString;
 
@@ -174,7 +163,7 @@ mod tests {
             waste: 0.5,
             streams: 2,
         };
-        let done = Event::FileDone { path: b"a".to_vec(), bytes: 7, root: [0xab; 32] };
+        let done = Event::FileDone(fobs::event::FileDone { path: b"a".to_vec(), bytes: 7, root: [0xab; 32] });
         let failed = Event::FileFailed(FileError { path: b"b".to_vec(), message: "no".to_owned() });
         let summary = Summary {
             bytes: 1,

@@ -42,7 +42,7 @@ impl Fetched {
 
 impl EventSink for Fetched {
     fn event(&self, event: Event) {
-        if let Event::FileDone { path, bytes, root } = event {
+        if let Event::FileDone(fobs_model::event::FileDone { path, bytes, root }) = event {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             let (files, kept) = &mut *files;
             let memory = path.len() + root.len();

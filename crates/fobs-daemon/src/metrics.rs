@@ -266,8 +266,8 @@ impl EventSink for SessionMeter {
         match event {
             Event::Progress(progress) => self.moved(progress.bytes),
             // Those of a probe are none.
-            Event::FileDone { .. } | Event::FileFailed(_) if self.asked.work == Work::Probe => {}
-            Event::FileDone { .. } => {
+            Event::FileDone(_) | Event::FileFailed(_) if self.asked.work == Work::Probe => {}
+            Event::FileDone(_) => {
                 self.files.inc();
             }
             Event::FileFailed(_) => {

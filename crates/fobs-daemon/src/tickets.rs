@@ -3,6 +3,7 @@
 use fobs_channel::secure::identity::PublicKey;
 use fobs_channel::secure::ticket::{Ticket, TicketId};
 use fobs_model::error::{Error, ErrorKind, Result};
+use fobs_model::text::hex;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -153,10 +154,6 @@ pub(crate) fn parse(line: &str) -> Option<(TicketId, Use)> {
         _ => return None,
     };
     Some((id, Use { holder, expires_s, attempts, is_spent }))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {

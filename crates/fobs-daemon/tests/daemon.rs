@@ -221,8 +221,7 @@ fn every_file_is_an_event_at_the_client() {
         fs::write(here.join(number.to_string()), number.to_string()).unwrap();
     }
     let options = TransferOptions { recursive: true, ..served.options() };
-    let told =
-        |events: Vec<Event>| events.iter().filter(|event| matches!(event, Event::FileDone { .. })).count();
+    let told = |events: Vec<Event>| events.iter().filter(|event| matches!(event, Event::FileDone(_))).count();
     served.push(&here, "", &options).unwrap();
     assert_eq!(told(served.take_events()), 300);
     served.pull("here/", &served.directory("back"), &options).unwrap();

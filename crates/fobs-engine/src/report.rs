@@ -150,7 +150,7 @@ impl Reporter {
             state.progress.files += 1;
             state.progress.path = Some(file.path.clone());
         });
-        self.events.event(Event::FileDone { path: file.path, bytes: file.bytes, root: file.root });
+        self.events.event(Event::FileDone(file));
     }
 
     /// A file failed at this end; the peer is notified.

@@ -29,14 +29,7 @@ pub enum Event {
     /// Progress, five times a second.
     Progress(Progress),
     /// One file is verified and (on the receiving side) in place.
-    FileDone {
-        /// Path within the transfer, raw bytes.
-        path: Vec<u8>,
-        /// Size in bytes.
-        bytes: u64,
-        /// BLAKE3 of the content.
-        root: [u8; 32],
-    },
+    FileDone(FileDone),
     /// One file failed; the others go on.
     FileFailed(FileError),
     /// A sync has decided on an entry. Only where its report is asked for.
@@ -68,6 +61,20 @@ pub enum Event {
     Measured(Box<Measured>),
     /// One line for a person: a key pinned on first use, a deadline that cannot be met, a server's log.
     Notice(String),
+}
+
+/// A file that was read to its end, or stored.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileDone {
+    /// Path within the transfer, raw bytes.
+    #[serde(flatten, with = "json::path")]
+    pub path: Vec<u8>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the content.
+    #[serde(with = "json::hex")]
+    pub root: [u8; 32],
 }
 
 /// A file that was not moved.

@@ -80,3 +80,19 @@ pub(crate) mod known {
 pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
+
+/// A hash in hex; digits that are none count as 0.
+pub(crate) mod hex {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(hash: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&crate::text::hex(hash))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[u8; 32], D::Error> {
+        let digits = String::deserialize(from)?;
+        let byte =
+            |at: usize| digits.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        Ok(std::array::from_fn(|at| byte(at).unwrap_or(0)))
+    }
+}

@@ -74,6 +74,7 @@ pub use beneath::{Base, Links};
 pub use chunk::{CHUNK_DATA_MAX, CHUNK_LEN_MAX};
 pub use expand::{Expanded, at_home, expand, expand_here, may_stand_for, needs_expansion};
 pub use extraneous::{Deleted, Found};
+pub use fobs_model::event::FileDone;
 pub use fobs_model::text::show as show_path;
 pub use identity::Identity;
 #[cfg(any(test, feature = "testing"))]
@@ -105,15 +106,4 @@ pub struct Item {
     pub changes: survey::Changes,
     /// Of a symbolic link.
     pub target: Option<Vec<u8>>,
-}
-
-/// A file that was read to its end, or stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileDone {
-    /// Path within the transfer, raw bytes.
-    pub path: Vec<u8>,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// BLAKE3 of the content.
-    pub root: [u8; 32],
 }

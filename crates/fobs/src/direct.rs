@@ -6,6 +6,7 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
 use fobs_model::message::Complete;
+use fobs_model::text::hex;
 use fobs_store::{
     CHUNK_LEN_MAX, Closing, FileDone, Sink, SinkEvent, SinkSummary, Source, VerifyError, verify,
 };
@@ -117,10 +118,6 @@ pub(crate) fn completion(summary: &SinkSummary) -> Complete {
         max_rss_bytes: usage.max_rss_bytes,
         ..Complete::default()
     }
-}
-
-fn hex(root: &[u8; 32]) -> String {
-    blake3::Hash::from_bytes(*root).to_hex().to_string()
 }
 
 #[cfg(test)]

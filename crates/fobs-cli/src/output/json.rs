@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fobs::event::{Event, EventSink, FileError, Outcome, Progress, Summary};
+use fobs::event::{Event, EventSink, FileDone, FileError, Outcome, Progress, Summary};
 use fobs::explain::Explanation;
 use fobs::json::ShownPath;
 use fobs::{Error, ErrorKind};
@@ -88,9 +88,7 @@ impl<W: Write + Send> EventSink for Json<W> {
             Event::Progress(progress) if state.progress_due(Instant::now()) => {
                 state.write(Line::Progress(progress));
             }
-            Event::FileDone { path, bytes, root } => {
-                state.write(Line::File { path: path.as_slice().into(), bytes: *bytes, root: hex(root) });
-            }
+            Event::FileDone(file) => state.write(Line::File(file)),
             Event::FileFailed(error) => state.write(Line::Error(error)),
             Event::Changed { changes, path, .. } => {
                 state.write(Line::Changed { changes, path: path.as_slice().into() });
@@ -142,12 +140,7 @@ enum Line<'a> {
         cc: &'a str,
     },
     Progress(&'a Progress),
-    File {
-        #[serde(flatten)]
-        path: ShownPath<'a>,
-        bytes: u64,
-        root: String,
-    },
+    File(&'a FileDone),
     Error(&'a FileError),
     Changed {
         changes: &'a str,
@@ -172,10 +165,6 @@ enum Line<'a> {
         message: &'a str,
         exit_code: u8,
     },
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

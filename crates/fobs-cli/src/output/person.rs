@@ -81,7 +81,7 @@ impl<W: Write + Send> EventSink for Person<W> {
                     bar.show(&progress);
                 }
             }
-            Event::FileDone { path, bytes, root: _ } => {
+            Event::FileDone(fobs::event::FileDone { path, bytes, root: _ }) => {
                 self.say(
                     Detail::Files,
                     &format!("{}: {}", String::from_utf8_lossy(&path), show_bytes(bytes)),
@@ -226,7 +226,7 @@ mod tests {
                 action: RemedyAction::AnotherLane,
                 result: RemedyResult::Applied,
             }))),
-            Event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] },
+            Event::FileDone(fobs::event::FileDone { path: b"a\nb".to_vec(), bytes: 1500, root: [0; 32] }),
             Event::FileFailed(FileError { path: b"caf\xe9".to_vec(), message: "no\x07 right".to_owned() }),
         ];
         let summary = Summary {

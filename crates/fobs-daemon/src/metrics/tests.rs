@@ -48,7 +48,11 @@ fn counters_outlive_sessions_and_have_fixed_labels() {
         for bytes in [100, 100, 250] {
             meter.event(Event::Progress(Progress { bytes, ..Progress::default() }));
         }
-        meter.event(Event::FileDone { path: b"a".to_vec(), bytes: 1, root: [0; 32] });
+        meter.event(Event::FileDone(fobs_model::event::FileDone {
+            path: b"a".to_vec(),
+            bytes: 1,
+            root: [0; 32],
+        }));
         meter.event(Event::FileFailed(FileError { path: b"\n".to_vec(), message: String::new() }));
         let served = served(TransferDirection::Push);
         meter.moved(served.bytes);
@@ -87,7 +91,11 @@ fn what_moves_no_file_counts_as_what_it_is() {
         let (asked, meter) = meter(&metrics, work, TransferDirection::Push);
         meter.event(Event::Deleted { path: b"a".to_vec(), directory: false });
         if work != Work::DryRun {
-            meter.event(Event::FileDone { path: b"a".to_vec(), bytes: 300, root: [0; 32] });
+            meter.event(Event::FileDone(fobs_model::event::FileDone {
+                path: b"a".to_vec(),
+                bytes: 300,
+                root: [0; 32],
+            }));
             meter.moved(300);
         }
         metrics.ended(Some(asked), &Ok(SessionFigures { failed: 0, ..served(TransferDirection::Push) }));

@@ -235,9 +235,15 @@ fn events_of_a_call_go_to_its_sink() {
     let session = open(&served);
     let events = Arc::new(crate::served::Events::default());
     session.call().events(events.clone()).send("small", b"content").unwrap();
-    let is_done = |event: &Event| matches!(event, Event::FileDone { bytes: 7, .. });
+    let is_done =
+        |event: &Event| matches!(event, Event::FileDone(fobs_model::event::FileDone { bytes: 7, .. }));
     assert!(events.any(is_done));
     session.call().events(events.clone()).send("large", &content(1 << 20)).unwrap();
     assert!(events.any(|event| matches!(event, Event::Started { control: "tls", .. })));
-    assert!(events.any(|event| matches!(event, Event::FileDone { bytes: 1_048_576, .. })));
+    assert!(
+        events.any(|event| matches!(
+            event,
+            Event::FileDone(fobs_model::event::FileDone { bytes: 1_048_576, .. })
+        ))
+    );
 }

@@ -116,7 +116,9 @@ impl Reported {
     pub fn files(&self) -> Vec<String> {
         let events = self.events.0.lock().unwrap();
         let done = events.iter().filter_map(|event| match event {
-            Event::FileDone { path, .. } => Some(String::from_utf8(path.clone()).unwrap()),
+            Event::FileDone(fobs_model::event::FileDone { path, .. }) => {
+                Some(String::from_utf8(path.clone()).unwrap())
+            }
             _ => None,
         });
         done.collect()

@@ -41,7 +41,7 @@ fn events_become_lines() {
             rate_bps: f64::NAN,
             ..Progress::default()
         }),
-        Event::FileDone { path: "é".into(), bytes: 7, root: [0x0f; 32] },
+        Event::FileDone(fobs::event::FileDone { path: "é".into(), bytes: 7, root: [0x0f; 32] }),
         Event::FileFailed(failed),
         Event::Notice("pinned".to_owned()),
     ];

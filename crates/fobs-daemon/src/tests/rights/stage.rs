@@ -32,7 +32,9 @@ impl EventSink for Told {
     fn event(&self, event: Event) {
         // Rates and times differ between runs.
         let told = match event {
-            Event::FileDone { path, bytes, .. } => format!("done {} {bytes}", show(&path)),
+            Event::FileDone(fobs_model::event::FileDone { path, bytes, .. }) => {
+                format!("done {} {bytes}", show(&path))
+            }
             Event::FileFailed(error) => format!("failed {}: {}", show(&error.path), error.message),
             Event::Changed { changes, path, .. } => format!("{changes} {}", show(&path)),
             Event::Deleted { path, .. } => format!("deleted {}", show(&path)),
