@@ -96,21 +96,6 @@ impl Filter {
         self.rules.is_empty()
     }
 
-    /// Whether directories may have filter files of their own.
-    pub fn has_directory_files(&self) -> bool {
-        self.directory_files > 0
-    }
-
-    /// How lines end in files of rules.
-    pub fn separator(&self) -> Separator {
-        self.separator
-    }
-
-    /// Whether rules without a side are for the sender only.
-    pub fn delete_excluded(&self) -> bool {
-        self.delete_excluded
-    }
-
     /// Adds a rule as `--filter` takes it. `read` reads the files that it names.
     ///
     /// # Errors

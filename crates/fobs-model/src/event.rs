@@ -185,7 +185,7 @@ pub struct Summary {
     /// Peak resident memory of the other end's process, bytes.
     pub max_rss_bytes_peer: u64,
     /// What a sync left at the destination because its limit of deletions was reached.
-    #[serde(skip_serializing_if = "json::is_zero")]
+    #[serde(skip_serializing_if = "json::is_default")]
     pub deletions_left: u64,
     /// Files that were not moved.
     pub errors: Vec<FileError>,

@@ -77,8 +77,9 @@ pub(crate) mod known {
     }
 }
 
-pub(crate) fn is_zero(count: &u64) -> bool {
-    *count == 0
+/// Whether a member need not be sent: an older peer that does not know it means the same.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A hash in hex; digits that are none count as 0.

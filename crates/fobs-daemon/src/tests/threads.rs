@@ -32,7 +32,7 @@ fn write_outside() {
 const OTHERS: &[(&str, &str)] = &[
     ("fobs-sys/src/confine/mod.rs", "it is the way"),
     ("fobs-sys/src/confine/kernel.rs", "tries a domain and ends"),
-    ("fobs-daemon/src/lib.rs", "the clerks of a daemon"),
+    ("fobs-daemon/src/server.rs", "the clerks of a daemon"),
     ("fobs-daemon/src/metrics/http.rs", "the metrics, of which no client hears"),
     ("fobs-daemon/src/fetch.rs", "scoped, with the clerk of its session"),
     ("fobs/src/transfer.rs", "the thread of a library's user"),

@@ -1,4 +1,6 @@
 use super::*;
+use crate::shape::SourceShape;
+use std::time::Duration;
 
 fn recorded() -> impl Iterator<Item = (&'static str, Message)> {
     RECORDED.lines().map(|line| (line, serde_json::from_str(line).expect(line)))

@@ -1,28 +1,14 @@
 //! How members of messages are in JSON where that differs from what the program works with: optional values
 //! are 0 or empty there.
 
+pub(super) use crate::json::is_default;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::measured::Measured;
 
-use crate::message::{Bytes, HostPort, Message};
-use crate::options::sync::SyncOptions;
+use crate::message::{Bytes, Message};
 use crate::shape::SourceShape;
-
-/// A figure above 0, or 0 where it is not known. What a peer sends below 0 is not known either.
-pub(super) mod zero_is_none {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(figure: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(figure.unwrap_or(0.0))
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-        f64::deserialize(from).map(|figure| (figure > 0.0).then_some(figure))
-    }
-}
 
 impl From<Measured> for Message {
     fn from(measured: Measured) -> Message {
@@ -136,19 +122,6 @@ pub(super) mod opposite {
     }
 }
 
-/// Options that several threads will hold.
-pub(super) mod shared {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(sync: &Option<Arc<SyncOptions>>, to: S) -> Result<S::Ok, S::Error> {
-        sync.as_deref().serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<SyncOptions>>, D::Error> {
-        Option::deserialize(from).map(|sync| sync.map(Arc::new))
-    }
-}
-
 /// The shape of the sources.
 pub(super) mod shape {
     use super::*;
@@ -162,23 +135,6 @@ pub(super) mod shape {
     }
 }
 
-impl From<(String, u16)> for HostPort {
-    fn from((host, port): (String, u16)) -> HostPort {
-        HostPort { host: given(host), port }
-    }
-}
-
-impl From<HostPort> for (String, u16) {
-    fn from(HostPort { host, port }: HostPort) -> (String, u16) {
-        (host.unwrap_or_default(), port)
-    }
-}
-
-/// Whether a member need not be sent: an older peer that does not know it means the same.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// The key schedule of a peer that names none.
 pub(super) fn first() -> u8 {
     1
@@ -189,6 +145,6 @@ pub(super) fn is_first(schedule: &u8) -> bool {
 }
 
 /// `None` for the value that stands for "none" in JSON.
-fn given<T: Default + PartialEq>(value: T) -> Option<T> {
+pub(super) fn given<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }

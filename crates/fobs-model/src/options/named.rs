@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What can be set by name.
-const NAMES: &str = "recursive, preserve, compress, fsync, no_partial, append_verify, checksum, cc, priority, rate, \
-    timeout, min_rate, ack_every, burst, packet_size, transport, udp_ports, address_family, identity, port, fobs_path, \
-    known_hosts, ssh_config, ssh_jump, ssh_option, ssh_program, memory, push_binary, strict_host_key";
+const NAMES: &str = "recursive, preserve, compress, fsync, no_partial, append_verify, checksum, cc, priority, \
+    rate, timeout, min_rate, ack_every, burst, packet_size, transport, udp_ports, address_family, identity, \
+    port, fobs_path, known_hosts, ssh_config, ssh_jump, ssh_option, ssh_program, memory, push_binary, \
+    strict_host_key";
 
 impl TransferOptions {
     /// Sets an option by its name on the command line, with `_` for `-`: `rate` in bits per second, `timeout`
-    /// in seconds, `min_rate` as `BITS/SECONDS`, `udp_ports` as `FIRST-LAST`, `address_family` as `any`, `4` or `6`, switches as `true` or
-    /// `false`. `ssh_option` may be set several times.
+    /// in seconds, `min_rate` as `BITS/SECONDS`, `udp_ports` as `FIRST-LAST`, `address_family` as `any`, `4`
+    /// or `6`, switches as `true` or `false`. `ssh_option` may be set several times.
     ///
     /// # Errors
     /// `Usage` for an unknown name, with those that are known, or a value that is not possible.

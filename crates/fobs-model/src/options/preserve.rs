@@ -107,9 +107,4 @@ impl Preserve {
     pub fn needs_privileges(&self) -> bool {
         self.owner || self.group || self.devices || self.xattrs
     }
-
-    /// Whether the peer needs the feature "attributes".
-    pub fn needs_feature(&self) -> bool {
-        self.has_attributes() || self.devices || self.specials || self.hard_links || self.sparse
-    }
 }
