@@ -4,7 +4,7 @@
 
 use super::frame::{DataFrames, Frame, FrameReader, encode};
 use super::outlet::{Load, Mark, Outlet, drain_to_close, push_in_time};
-use super::{ControlChannel, ControlReader, ControlWriter, Foretold, Frames, Peer};
+use super::{ControlChannel, ControlReader, ControlWriter, Frames, Peer};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Message;
 use fobs_model::options::Carrier;
@@ -112,7 +112,7 @@ impl Kept {
         let (peer, unheard) = (self.writer.peer.clone(), self.writer.unheard.clone());
         let reader = ControlReader { frames: nothing(), peer, unheard, inlet: None, lease: Some(lease) };
         let (carrier, key_exchange, peer) = (self.carrier, self.key_exchange, self.peer.clone());
-        let foretold = Foretold::Nothing;
+        let foretold = None;
         ControlChannel { reader, writer, exporter: None, carrier, key_exchange, foretold, peer }
     }
 

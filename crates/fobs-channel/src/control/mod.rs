@@ -61,19 +61,11 @@ pub struct ControlChannel {
     pub carrier: Carrier,
     /// How the channel's own keys were exchanged (TLS only).
     pub key_exchange: Option<&'static str>,
-    /// What the peer's hello will say, where the channel itself tells.
-    pub foretold: Foretold,
+    /// What the peer's hello will say at least, where the channel itself tells: a version that we speak, and the
+    /// features of this level.
+    pub foretold: Option<Level>,
     /// The other end.
     pub peer: Peer,
-}
-
-/// What a channel tells of a hello that has not come yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Foretold {
-    /// Nothing.
-    Nothing,
-    /// A version that we speak, and the features of this level.
-    Level(Level),
 }
 
 /// The other end of a control channel.
@@ -151,7 +143,7 @@ impl ControlChannel {
             exporter,
             carrier,
             key_exchange: None,
-            foretold: Foretold::Nothing,
+            foretold: None,
             peer,
         }
     }
@@ -334,10 +326,7 @@ pub fn hello(channel: &mut ControlChannel) -> Result<Hello> {
         fast_aes: Cipher::best_here() == Cipher::Aes128Gcm,
         features: features(),
     };
-    let level = match channel.foretold {
-        Foretold::Level(level) => Some(level),
-        Foretold::Nothing => None,
-    };
+    let level = channel.foretold;
     channel.reader.unheard.set(level.is_some());
     let sent = channel.writer.send(&Message::Hello(ours.clone()));
     if let (Ok(()), Some(level)) = (&sent, level) {

@@ -25,12 +25,12 @@ use rustls::{ClientConfig, ClientConnection, Connection, NamedGroup, ServerConfi
 use self::stream::TlsStream;
 use self::tcp::connect_tcp;
 use self::verifier::RawKeyVerifier;
-use super::{ControlChannel, Foretold, Peer};
+use super::{ControlChannel, Peer};
 use crate::secure::identity::{Identity, PublicKey};
 use crate::secure::schedule::SessionSecret;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Busy, Error, ErrorKind, Result};
-use fobs_model::message::{LEVEL_2, LEVEL_3, LEVELS};
+use fobs_model::message::{LEVEL_2, LEVEL_3, LEVELS, Level};
 use fobs_model::options::{AddressFamily, Carrier};
 
 /// The application protocol that both sides insist on (protocol 2.6).
@@ -181,7 +181,7 @@ fn establish(
             SessionSecret::filled(export).map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
         Ok((address, key, foretold, secret))
     })();
-    let (address, key, foretold, secret): (IpAddr, PublicKey, Foretold, SessionSecret) =
+    let (address, key, foretold, secret): (IpAddr, PublicKey, Option<Level>, SessionSecret) =
         established.map_err(|failure| cancel.explain(explain(failure)))?;
     let key_exchange = connection.negotiated_key_exchange_group().map(|group| name_of(group.name()));
     let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
@@ -197,7 +197,7 @@ fn handshake(
     mut socket: &TcpStream,
     deadline: Instant,
     judge: impl Fn(&PublicKey) -> Result<()>,
-) -> std::result::Result<(PublicKey, Foretold), HandshakeFailure> {
+) -> std::result::Result<(PublicKey, Option<Level>), HandshakeFailure> {
     let mut key = None;
     while connection.is_handshaking() || connection.wants_write() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -230,13 +230,11 @@ fn handshake(
         }
     }
     let level = LEVELS.iter().find(|level| connection.alpn_protocol() == Some(level.alpn));
-    let foretold = match (connection.alpn_protocol(), level, &*connection) {
-        (Some(ALPN), _, _) | (_, Some(_), Connection::Server(_)) => Foretold::Nothing,
-        (_, Some(level), Connection::Client(_)) => Foretold::Level(*level),
-        _ => {
-            return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
-        }
-    };
+    if level.is_none() && connection.alpn_protocol() != Some(ALPN) {
+        return Err(HandshakeFailure::Protocol("it is a TLS peer for another purpose (ALPN)".to_owned()));
+    }
+    // Only a server promises something of its hello.
+    let foretold = level.copied().filter(|_| matches!(&*connection, Connection::Client(_)));
     let key = key.ok_or_else(|| HandshakeFailure::Protocol("it has no key".to_owned()))?;
     Ok((key, foretold))
 }

@@ -7,7 +7,7 @@ use super::persist::{Course, Interlude, Remedy, persist};
 use super::resume::transfer_id;
 use super::{Client, Done, hang_up};
 use crate::direct::Filled;
-use fobs_channel::control::{ControlChannel, Foretold, Kept, KeptSide, ssh};
+use fobs_channel::control::{ControlChannel, Kept, KeptSide, ssh};
 use fobs_channel::secure::identity::PublicKey;
 use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::error::{Error, ErrorKind, Result};
@@ -256,7 +256,7 @@ impl Drop for Caller {
 impl Line {
     fn of(client: Client<'_>) -> Line {
         let Client { channel, ssh, hosts, tcp_port, hello, .. } = client;
-        let is_foretold = channel.foretold != Foretold::Nothing;
+        let is_foretold = channel.foretold.is_some();
         let kept = Kept::new(channel, KeptSide::Client);
         Line { kept, ssh, hosts, tcp_port, hello, is_foretold, since: Instant::now() }
     }

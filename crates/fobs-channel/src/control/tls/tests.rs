@@ -466,7 +466,7 @@ fn a_server_that_foretells_nothing_is_waited_for() {
         hello(&mut channel).unwrap();
     });
     let mut client = connect_to(port, &Identity::generate()).unwrap();
-    assert_eq!(client.foretold, Foretold::Nothing);
+    assert_eq!(client.foretold, None);
     assert_eq!(hello(&mut client).unwrap().program, super::super::program());
     server.join().unwrap();
 }
