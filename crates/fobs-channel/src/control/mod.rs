@@ -61,8 +61,8 @@ pub struct ControlChannel {
     pub carrier: Carrier,
     /// How the channel's own keys were exchanged (TLS only).
     pub key_exchange: Option<&'static str>,
-    /// What the peer's hello will say at least, where the channel itself tells: a version that we speak, and the
-    /// features of this level.
+    /// What the peer's hello will say at least, where the channel itself tells: a version that we speak, and
+    /// the features of this level.
     pub foretold: Option<Level>,
     /// The other end.
     pub peer: Peer,
