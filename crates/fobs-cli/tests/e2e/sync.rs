@@ -206,7 +206,8 @@ fn differ(
                 // rsync gives a file whose extended attributes it sets the source's mode.
                 ours.take_mode(theirs);
             }
-            if task.has_letter('H') && !task.has_letter('p') && !task.has_letter('a') {
+            let keeps_modes = (task.has_letter('p') || task.has_letter('a')) && !task.has("--no-p");
+            if task.has_letter('H') && !keeps_modes {
                 // The mode of the first of a file's names is kept, and the order differs.
                 ours.take_mode(theirs);
             }
