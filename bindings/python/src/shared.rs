@@ -75,7 +75,7 @@ impl Shared {
         ending.is_over = true;
         ending.outcome = Some(outcome);
         for (ended, number) in ending.tell.drain(..) {
-            // Whoever listened may be gone.
+            // The one that waits may have gone away.
             if let Some(ended) = ended.upgrade() {
                 ended.tell(number);
             }

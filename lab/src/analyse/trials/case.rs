@@ -130,7 +130,7 @@ pub struct Drawn {
     pub reorder_percent: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind_ms: Option<f64>,
-    /// The delay varies by so much; packets keep their order.
+    /// By how much the delay varies; packets keep their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ms: Option<f64>,
     /// After the path's beginning.
