@@ -1,6 +1,6 @@
 //! A daemon that pulls for a client: between two others, which the client need not be (protocol 2.13).
 
-pub use fobs::client::line::{Caller, Task};
+use fobs::client::line::{Caller, Task};
 use fobs::client::manner::Manner;
 use fobs::server::Fetch;
 use fobs::session::{open_sink, preserved};

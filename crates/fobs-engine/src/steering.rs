@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use fobs_model::steer::Wanted;
+use fobs_model::steer::Wanted;
 use fobs_proto::congestion::Priority;
 use fobs_sys::Waker;
 

@@ -24,7 +24,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{FileError, OtherEntries};
 use fobs_model::name::Component;
-pub use fobs_model::options::Terms;
+use fobs_model::options::Terms;
 
 mod access;
 mod checkpoint;

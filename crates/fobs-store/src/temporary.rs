@@ -15,7 +15,7 @@ use super::attributes::{
 use super::beneath::{Links, kind};
 use super::own::{OWN_MODE, is_marked, open_own};
 use super::stat::Meta;
-pub use fobs_model::options::Overwrite;
+use fobs_model::options::Overwrite;
 
 #[cfg(test)]
 pub(super) mod faults;

@@ -30,7 +30,7 @@ use fobs_model::error::{Error, ErrorKind};
 use fobs_model::name::Component;
 use fobs_model::name::ours::{is_journal, suffix_in};
 use fobs_model::options::sync::SyncOptions;
-pub use fobs_model::options::{Overwrite, Sight, Terms};
+use fobs_model::options::{Overwrite, Sight, Terms};
 
 /// Only the owner may access directories until they are complete.
 const DIRECTORY_MODE: u32 = 0o700;

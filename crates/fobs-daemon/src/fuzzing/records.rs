@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use super::input::Input;
 use fobs_model::error::ErrorKind;
 use fobs_model::options::Preserve;
-pub use fobs_store::{Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
+use fobs_store::{Attributes, Base, Partial, Sink, SinkSpec, SourceShape, seal, verify};
 
 /// Most chunks of one fuzzed transfer.
 const CHUNKS_MAX: usize = 4;

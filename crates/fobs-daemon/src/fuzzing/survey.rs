@@ -1,6 +1,6 @@
 //! Listings and decisions.
 
-pub use fobs_store::survey::{BATCH_ROWS_MAX, BatchWriter, Choice, decode_batch};
+use fobs_store::survey::{BATCH_ROWS_MAX, BatchWriter, Choice, decode_batch};
 
 /// Any bytes as a batch of rows, and any bytes as the rows in one.
 pub(super) fn batch(input: &[u8]) {

@@ -6,10 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use fobs_store::record::{Device, Meta, Record, SpecialKind};
+use fobs_store::record::{Device, Meta, Record, SpecialKind};
 use fobs_store::survey::{Row, decode_batch};
 use fobs_store::transfer_root::TransferRoot;
-pub use fobs_store::{needs_scratch, open_chunk, seal};
+use fobs_store::{needs_scratch, open_chunk, seal};
 
 /// The level of zstd for listings.
 const LEVEL: i32 = 1;

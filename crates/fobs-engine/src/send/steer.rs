@@ -1,9 +1,10 @@
 //! A sending session that is changed while it runs.
 
 use super::Sending;
-use crate::steering::{Steering, Wanted};
+use crate::steering::Steering;
 use crate::{Link, Throttle};
 use fobs_model::error::Result;
+use fobs_model::steer::Wanted;
 use fobs_proto::session::Wait;
 use fobs_proto::{Rate, Timestamp};
 use fobs_sys::Interest;

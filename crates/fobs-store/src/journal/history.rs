@@ -8,7 +8,7 @@ use crate::identity::{Identity, destination_mark, fingerprint, same_path};
 use crate::temporary::temporary_path;
 use crate::view::View;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
-pub use fobs_model::options::Overwrite;
+use fobs_model::options::Overwrite;
 
 /// Most partial files of other programs that wait to be continued.
 const ADOPTIONS_MAX: usize = 65_536;

@@ -22,7 +22,7 @@ use crate::own::open_own;
 use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind};
 use fobs_model::name::Component;
-pub use fobs_model::options::Sight;
+use fobs_model::options::Sight;
 
 /// How long a session waits for the one that it takes over to end: two of its heartbeats and the last write.
 const TAKEOVER_WAIT: Duration = Duration::from_secs(10);

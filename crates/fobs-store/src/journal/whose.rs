@@ -4,7 +4,7 @@ use super::book::Loaded;
 use super::format::{ClientId, HEADER_LEN, Salt, decode_holder};
 use super::store::Store;
 use super::{JournalSpec, Partial};
-pub use fobs_model::options::{Overwrite, Sight};
+use fobs_model::options::{Overwrite, Sight};
 
 /// Whose journal it is.
 pub(super) enum Whose {

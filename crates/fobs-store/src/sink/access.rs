@@ -16,7 +16,7 @@ pub(crate) enum Durability {
     Device,
 }
 
-pub use fobs_model::options::Terms;
+use fobs_model::options::Terms;
 use fobs_model::options::sync::SyncOptions;
 
 impl Sink {

@@ -14,7 +14,7 @@ use crate::tree_hash::Tail;
 use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Result;
-pub use fobs_model::options::Terms;
+use fobs_model::options::Terms;
 
 /// Most paths in [`Linkable`]; past it no hard link is made.
 const PATHS_MAX: usize = 1 << 20;

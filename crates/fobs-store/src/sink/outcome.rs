@@ -11,7 +11,7 @@ use crate::tree::{Attempt, Trouble, protocol};
 use fobs_filter::path::show;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::FileError;
-pub use fobs_model::options::Sight;
+use fobs_model::options::Sight;
 use fobs_sys::confine::{Errand, outside};
 
 /// How messages of failures name an entry: by its place at the destination, where it failed.

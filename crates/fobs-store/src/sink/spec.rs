@@ -15,7 +15,7 @@ use fobs_filter::path;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
 use fobs_model::event::{FileError, OtherEntries};
-pub use fobs_model::options::{Privileges, Stamps, Terms};
+use fobs_model::options::{Privileges, Stamps, Terms};
 
 /// Where to store.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::{Item, Later};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
 use fobs_model::options::sync::{DeleteWhen, SyncOptions};
-pub use fobs_model::options::{Overwrite, Privileges, Sight, Terms};
+use fobs_model::options::{Overwrite, Privileges, Sight, Terms};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);

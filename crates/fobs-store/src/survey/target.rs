@@ -39,7 +39,7 @@ use fobs_model::error::Error;
 use fobs_model::name::Component;
 use fobs_model::name::ours::is_journal;
 use fobs_model::options::sync::{Absent, Compare, Present, SyncOptions};
-pub use fobs_model::options::{Overwrite, Privileges};
+use fobs_model::options::{Overwrite, Privileges};
 use look::{checksum_in, look};
 
 /// For reading what stands at the destination: a fifo there must not be waited for.

@@ -16,7 +16,7 @@ use fobs_model::event::{Event, EventSink, Outcome, Summary};
 use fobs_model::message::{PathRole, REUSE};
 use fobs_model::options::sync::{DeleteWhen, SyncOptions};
 use fobs_model::options::{Carrier, Location, Remote, TransferOptions};
-pub use fobs_store::{needs_expansion, top_names};
+use fobs_store::{needs_expansion, top_names};
 use std::sync::Arc;
 use std::time::SystemTime;
 

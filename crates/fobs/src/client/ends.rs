@@ -8,7 +8,7 @@ use crate::session::{preserved, sender_config, sending_of, time_until};
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::{Location, Privileges, Remote, TransferOptions};
-pub use fobs_store::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
+use fobs_store::{Base, Sink, Source, SourceSpec, TransferId, means_contents, same_name, show_path};
 
 /// Refuses options and locations that are not possible, before any connection is made.
 pub(crate) fn check(sources: &[Location], destination: &Location, options: &TransferOptions) -> Result<()> {

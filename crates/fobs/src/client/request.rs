@@ -9,7 +9,7 @@ use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Bytes, EXPAND, Message, Open, PathRole, Resuming};
 use fobs_model::permit::Needs;
-pub use fobs_store::may_stand_for;
+use fobs_store::may_stand_for;
 use std::time::Instant;
 
 impl Client<'_> {

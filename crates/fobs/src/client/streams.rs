@@ -8,7 +8,7 @@ use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::stream::StreamPass;
 use fobs_channel::secure::stream_keys::StreamKeys;
 use fobs_engine::door::{ClientDoor, Dialer, Target};
-pub use fobs_engine::streams::{Allotment, StreamSetup};
+use fobs_engine::streams::{Allotment, StreamSetup};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, STREAMS};
 use fobs_model::options::{StreamAllotment, Transport};

@@ -2,7 +2,7 @@
 
 use fobs_model::cancel::CancelToken;
 use fobs_model::host_facts::{DiskFacts, DiskSpeed};
-pub use fobs_store::{Base, scratch_file, show_path};
+use fobs_store::{Base, scratch_file, show_path};
 use rustix::fs::{Advice, fadvise, fdatasync, fstatvfs};
 use rustix::io::{Errno, pread, pwrite};
 use std::os::fd::OwnedFd;

@@ -15,7 +15,7 @@ use fobs_model::options::{Sight, SignedTicket};
 use fobs_model::permit::Needs;
 use fobs_model::public_key::PublicKey;
 use fobs_model::rights::Action;
-pub use fobs_store::names::{Extent, Leads, Taken};
+use fobs_store::names::{Extent, Leads, Taken};
 use fobs_store::{Base, names};
 use std::time::{Duration, Instant, SystemTime};
 

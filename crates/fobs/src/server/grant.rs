@@ -7,7 +7,7 @@ use fobs_channel::control::{ControlChannel, ControlWriter};
 use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::schedule::{KeySchedule, SessionKeys, SessionSecret};
 use fobs_engine::streams::StreamSetup;
-pub use fobs_engine::{CHUNKS_MAX, Clock, LinkSetup};
+use fobs_engine::{CHUNKS_MAX, Clock, LinkSetup};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::{Accept, Hello, HostPort, KEYS2, Message, Open, SURVEY, SecretBytes};

@@ -10,7 +10,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::PathRole;
 use fobs_model::options::{DEFAULT_UDP_PORTS, Restriction};
 use fobs_model::permit::{Needs, Permit};
-pub use fobs_store::{Base, Expanded, at_home, expand};
+use fobs_store::{Base, Expanded, at_home, expand};
 use fobs_sys::confine;
 use fobs_sys::confine::{Domain, Tcp};
 use std::net::{IpAddr, Ipv4Addr};

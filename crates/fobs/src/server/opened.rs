@@ -3,7 +3,7 @@
 
 use super::{Heard, Host, OPEN_WAIT, SessionFigures, hear_request, kept, serve_request};
 use fobs_channel::control;
-pub use fobs_channel::control::{ControlChannel, ControlWriter, Length};
+use fobs_channel::control::{ControlChannel, ControlWriter, Length};
 use fobs_engine::tell_abort;
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{ErrorKind, Result};

@@ -1,7 +1,7 @@
 //! What a client asks for between transfers.
 
 use super::{Host, PATHS_MAX};
-pub use fobs_channel::control::{ControlChannel, Length};
+use fobs_channel::control::{ControlChannel, Length};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::files::FileRequest;
 use fobs_model::message::{Bytes, Message, Open};

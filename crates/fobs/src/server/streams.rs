@@ -8,7 +8,7 @@ use fobs_channel::secure::datagram::Direction;
 use fobs_channel::secure::stream_keys::StreamKeys;
 use fobs_engine::LinkSetup;
 use fobs_engine::door::{Gate, Listening, ServerDoor};
-pub use fobs_engine::streams::{Allotment, StreamSetup};
+use fobs_engine::streams::{Allotment, StreamSetup};
 use fobs_model::direction::TransferDirection;
 use fobs_model::error::Result;
 use fobs_model::message::{Accept, Hello, HostPort, Open, STREAMS};
