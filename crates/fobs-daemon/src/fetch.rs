@@ -12,6 +12,7 @@ use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink, Summary};
 use fobs_model::message::Bytes;
 use fobs_model::message::files::WireEntry;
+use fobs_model::options::sync::Enter;
 use fobs_model::options::{Carrier, Remote, SignedTicket, TransferOptions};
 use fobs_model::public_key::PublicKey;
 use fobs_store::{Partial, SinkSpec, client_id, shape_of, top_names};
@@ -93,7 +94,7 @@ pub(crate) fn run(asked: Fetch<'_>, identity: PathBuf) -> Result<Vec<WireEntry>>
             budget: budget.clone(),
         };
         let mut sink = open_sink(spec, None)?;
-        sink.expect_sources(&paths);
+        sink.expect(&paths, if options.recursive { Enter::All } else { Enter::None });
         Ok(sink)
     };
     let steering = Steering::new();

@@ -150,6 +150,16 @@ impl Filter {
         Ok(filter)
     }
 
+    /// The rules for this side up to the first that another host may judge otherwise: a file of each
+    /// directory, or a pattern for absolute paths.
+    pub fn portable(&self, side: Side) -> Filter {
+        let known_anywhere = |rule: &&Rule| match rule {
+            Rule::Pattern(rule) => !rule.is_absolute() || !rule.sides.include(side, self.delete_excluded),
+            Rule::DirectoryFile(file) => !file.style.is_for(side),
+        };
+        Filter { rules: self.rules.iter().take_while(known_anywhere).cloned().collect(), ..*self }
+    }
+
     fn add(
         &mut self,
         rule: &[u8],

@@ -48,6 +48,11 @@ impl PatternRule {
         !path.is_empty() && self.pattern.matches(path, kind, top, steps) != self.negated
     }
 
+    /// Whether it is compared with absolute paths.
+    pub(super) fn is_absolute(&self) -> bool {
+        self.pattern.is_absolute()
+    }
+
     /// The pattern as it was written.
     pub(super) fn pattern_text(&self) -> &[u8] {
         self.pattern.text()

@@ -14,6 +14,7 @@
 //!   walk, tree, view   what is there; names, pieces, expand answer requests about it
 //!   source, seal       entries to chunks; record is a line about one, chunk their layout
 //!   survey             rows, choices, and the rules between them; extraneous is what a deletion finds
+//!   requested          which names may come at all; clearance which of them the survey allowed
 //!   verify, sink       chunks to files; destination, basis, backups, open_file, temporary are its parts
 //!   journal            what is complete, who holds the lock; clean, leftovers find what no transfer uses
 //!   attributes         owners, xattrs, ACLs, links, devices, holes
@@ -33,6 +34,7 @@ mod basis;
 mod beneath;
 mod chunk;
 pub mod clean;
+mod clearance;
 mod compression;
 mod destination;
 mod errno;
@@ -47,6 +49,7 @@ mod open_file;
 mod own;
 pub mod pieces;
 pub mod record;
+mod requested;
 mod scratch;
 #[cfg(any(test, feature = "testing"))]
 pub mod seal;

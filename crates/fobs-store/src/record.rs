@@ -7,6 +7,7 @@ pub use super::stat::{Device, Meta, NANOSECONDS};
 use super::tree_hash::GROUP;
 use fobs_filter::path;
 use fobs_filter::path::PATH_LEN_MAX;
+use fobs_model::error::{Error, ErrorKind};
 pub use fobs_model::special::SpecialKind;
 
 /// Longest reason in a `Failed` record, bytes; the sender truncates longer ones.
@@ -21,6 +22,13 @@ const FILE_LEN_MAX: u64 = i64::MAX as u64;
 const KINDS: u8 = 13;
 /// What is wrong with a record of a newer version. Only with a feature that both sides have may one come.
 pub const UNKNOWN_KIND: &str = "it has a record of a kind that this version does not know";
+/// The sender violated the protocol.
+pub(crate) fn protocol(what: &str) -> Error {
+    let message =
+        format!("the sender's records make no sense: {what}; use the same version of fobs on both sides");
+    Error::new(ErrorKind::Protocol, message)
+}
+
 /// One record. Paths are borrowed from the chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record<'a> {

@@ -37,7 +37,7 @@ impl Selection {
 
     /// Whether an entry is listed.
     pub(super) fn takes(&mut self, path: &[u8], kind: NameKind) -> bool {
-        self.is_named(path) && !self.chain.excludes(path, kind)
+        self.is_named(path, kind) && !self.chain.excludes(path, kind)
     }
 
     /// Why what it said of the last names does not count: the rules take too much work.
@@ -45,16 +45,16 @@ impl Selection {
         self.chain.failure()
     }
 
-    fn is_named(&mut self, path: &[u8]) -> bool {
+    fn is_named(&mut self, path: &[u8], kind: NameKind) -> bool {
         let Some(names) = &mut self.names else { return true };
         match names.standing(path) {
             Standing::Name(at) => {
                 names.found(at);
                 true
             }
-            Standing::Above => true,
+            Standing::Above if kind == NameKind::Directory => true,
             // Below a directory that is named by itself and entered.
-            Standing::Elsewhere => self.enter == Enter::All && names.covers(path),
+            Standing::Above | Standing::Elsewhere => self.enter == Enter::All && names.covers(path),
         }
     }
 

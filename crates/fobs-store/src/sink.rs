@@ -10,10 +10,12 @@ use super::attributes::{Applier, Attributes, Keeping, Modes, Preserve};
 use super::basis::{Basis, Links};
 use super::beneath::{meta, sentence};
 use super::chunk::{Item, Items};
+use super::clearance::{Clearance, Gate};
 use super::destination::{Place, resolve};
 use super::identity::{Fingerprint, Identity, fingerprint};
 use super::journal::{Adoptions, Journal, NotKept, PartialFile, Suspended};
 use super::record::{Meta, Record};
+use super::requested::Requested;
 use super::transfer_root::TransferRoot;
 use super::tree::{Attempt, Placing, Tree, Trouble, protocol};
 use super::tree_hash::{FileTree, Tail};
@@ -47,6 +49,7 @@ pub use spec::{Later, SinkEvent, SinkSpec, SinkSummary, top_names};
 /// Stores verified chunks.
 pub struct Sink {
     target: Target,
+    gate: Gate,
     /// What the sender may send beside content.
     agreed: Preserve,
     /// On which terms it is stored.
@@ -138,17 +141,17 @@ impl Sink {
         let mut sink = Sink::new(Target::Tree(Box::new(tree)), spec.preserve, &spec.budget).with(bases);
         sink.naming = naming;
         sink.terms = spec.terms;
-        sink.linkable = Linkable::under(spec.terms, &spec.budget);
         Ok(sink)
     }
 
     fn new(target: Target, agreed: Preserve, budget: &MemoryBudget) -> Sink {
         Sink {
             target,
+            gate: Gate::Request(Box::new(Requested::anything())),
             agreed,
             terms: Terms::default(),
             attributes: None,
-            linkable: Linkable::under(Terms::default(), budget),
+            linkable: Linkable::new(budget),
             file: None,
             identity: None,
             adoptions: Adoptions::within(budget),
@@ -168,14 +171,6 @@ impl Sink {
     /// Ends the transfer early and says what of it is kept, if anything.
     pub fn suspend(mut self) -> Option<Suspended> {
         self.end_early()
-    }
-
-    /// For a client that pulls: refuses every name that the requested sources cannot contain, so that a
-    /// hostile server cannot add other files.
-    pub fn expect_sources(&mut self, sources: &[Vec<u8>]) {
-        if let Target::Tree(tree) = &mut self.target {
-            tree.expect_sources(sources);
-        }
     }
 
     /// Stores the next chunk in order; `scratch` is the one that the chunk was verified with. Failures of
@@ -217,6 +212,7 @@ impl Sink {
         if self.file.is_some() {
             return Err(protocol("the transfer ends in the middle of a file"));
         }
+        self.gate.close()?;
         let naming = self.naming.clone();
         let events: &mut dyn FnMut(SinkEvent) = &mut |event| events(naming.named(event));
         self.link_rest(events)?;
@@ -241,6 +237,7 @@ impl Sink {
     }
 
     fn record(&mut self, record: Record<'_>, events: &mut dyn FnMut(SinkEvent)) -> Result<()> {
+        let cleared = self.gate.clear(&record)?;
         match (record, self.file.take()) {
             (Record::End, Some(file)) => return self.end(file, events),
             (Record::End, None) => return Err(protocol("an end comes without a file")),
@@ -262,42 +259,53 @@ impl Sink {
             (_, None) => {}
         }
         let attributes = self.attributes_of(&record)?;
+        match (record, cleared) {
+            (Record::Attributes { attributes }, _) => self.expect_attributes(attributes),
+            (Record::Identity { mtime_s, mtime_ns, inode }, _) => {
+                self.identity = Some(Identity { size: 0, mtime_s, mtime_ns, inode });
+                Ok(())
+            }
+            (record, Some(cleared)) => self.entry(record, cleared, attributes, events),
+            // Handled above, and in `apply`.
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Something with a path comes.
+    fn entry(
+        &mut self,
+        record: Record<'_>,
+        cleared: Clearance<'_>,
+        attributes: Option<Attributes>,
+        events: &mut dyn FnMut(SinkEvent),
+    ) -> Result<()> {
         match record {
             Record::Directory { path } => {
                 self.root.directory(path);
-                let made = self.target.tree().and_then(|tree| tree.directory(path));
+                let made = self.target.tree().and_then(|tree| tree.directory(cleared));
                 settle(made, path, events).map(|_| ())
             }
             Record::DirectoryEnd { path, meta } => {
                 self.link_in(path, events)?;
-                let set =
-                    self.target.tree().and_then(|tree| tree.directory_end(path, meta, attributes.as_ref()));
+                let tree = self.target.tree();
+                let set = tree.and_then(|tree| tree.directory_end(cleared, meta, attributes.as_ref()));
                 self.others.directories += settle(set, path, events)?.iter().len() as u64;
                 Ok(())
             }
-            Record::Symlink { .. } | Record::Hardlink { .. } | Record::Special { .. } => {
-                self.one_record(record, attributes.as_ref(), events)
-            }
-            Record::Attributes { attributes } => self.expect_attributes(attributes),
-            Record::Identity { mtime_s, mtime_ns, inode } => {
-                self.identity = Some(Identity { size: 0, mtime_s, mtime_ns, inode });
-                Ok(())
-            }
             Record::File { path, meta, size } => {
-                let begun = self.target.begin(path, size);
+                let begun = self.target.begin(cleared, size);
                 self.begin(path, meta, size, FileTree::default(), begun, events)?;
                 self.dress_file(attributes)
             }
             Record::Resume { path, meta, size, from } => {
-                let (tree, begun) = self.resume(path, size, from)?;
+                let (tree, begun) = self.resume(cleared, size, from)?;
                 if begun.is_ok() {
                     events(SinkEvent::Resumed(from));
                 }
                 self.begin(path, meta, size, tree, begun, events)?;
                 self.dress_file(attributes)
             }
-            // Handled above, and in `apply`.
-            Record::End | Record::Failed { .. } | Record::Extent { .. } | Record::Hole { .. } => Ok(()),
+            single => self.one_record(single, cleared, attributes.as_ref(), events),
         }
     }
 
@@ -375,7 +383,7 @@ impl Sink {
         {
             journal.completed(&path, source, placing.file.file(), placing.file.directory());
         }
-        self.linkable.stored(&path);
+        self.stored(&path);
         self.files += 1;
         self.bytes += bytes;
         events(SinkEvent::FileDone(FileDone { path, bytes, root }));
@@ -416,9 +424,9 @@ impl Target {
         }
     }
 
-    fn begin(&mut self, path: &[u8], size: u64) -> Attempt<Storing> {
+    fn begin(&mut self, cleared: Clearance<'_>, size: u64) -> Attempt<Storing> {
         match self {
-            Target::Tree(tree) => tree.create(path, size).map(Storing::File),
+            Target::Tree(tree) => tree.create(cleared, size).map(Storing::File),
             Target::Nothing(_) => Err(nothing_wanted().into()),
             Target::Stream(stream) if stream.used => Err(one_file_only().into()),
             Target::Stream(stream) => {

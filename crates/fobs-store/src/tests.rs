@@ -4,6 +4,7 @@ mod bounds;
 mod destinations;
 mod faults;
 mod hostile;
+mod hostile_server;
 mod journals;
 mod kept;
 mod privileges;

@@ -4,7 +4,6 @@ mod files;
 mod terms;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,11 +17,12 @@ use super::at::open_beneath;
 use super::attributes::{Applier, Attributes, ModeNow, Modes, Unkept, Unset, open_handle};
 use super::backups::Backups;
 use super::beneath::{HOLD_DIRECTORY, Links, open_self, sentence};
+use super::clearance::Clearance;
 use super::journal::Journal;
+pub(super) use super::record::protocol;
 use super::record::{Device, Meta, SpecialKind};
 use super::temporary::{Names, TemporaryFile, Thing, place};
 use super::view::View;
-use super::walk::{means_contents, name_in_transfer};
 use fobs_filter::path;
 use fobs_filter::path::show;
 use fobs_model::budget::MemoryBudget;
@@ -68,8 +68,6 @@ pub(super) struct Tree {
     naming: Naming,
     applier: Applier,
     names: Names,
-    /// First components that are accepted; empty accepts any.
-    expected: Option<HashSet<Vec<u8>>>,
     /// The directory used last, with its path at the destination.
     held: Option<(Vec<u8>, Arc<OwnedFd>)>,
     /// Whether files and directories are fsynced.
@@ -131,7 +129,6 @@ impl Tree {
             naming: name.map_or(Naming::Kept, |name| Naming::First { seen: None, name }),
             applier,
             names,
-            expected: None,
             held: None,
             fsync,
             unsynced: None,
@@ -209,14 +206,9 @@ impl Tree {
         View::new(Arc::clone(&self.top), name).before(self.before)
     }
 
-    /// Refuses every name that these sources cannot contain.
-    pub(super) fn expect_sources(&mut self, sources: &[Vec<u8>]) {
-        let any_name = sources.iter().any(|source| means_contents(source));
-        self.expected = (!any_name).then(|| sources.iter().map(|source| name_in_transfer(source)).collect());
-    }
-
     /// A directory begins.
-    pub(super) fn directory(&mut self, path: &[u8]) -> Attempt<()> {
+    pub(super) fn directory(&mut self, cleared: Clearance<'_>) -> Attempt<()> {
+        let path = cleared.path();
         if self.levels.last().is_some_and(|outer| !path::is_inside(path, &outer.path)) {
             return Err(protocol("a directory begins outside the one that is open").into());
         }
@@ -283,10 +275,11 @@ impl Tree {
     /// Ends the innermost directory.
     pub(super) fn directory_end(
         &mut self,
-        path: &[u8],
+        cleared: Clearance<'_>,
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
+        let path = cleared.path();
         let level = self.levels.pop().filter(|level| level.path == path);
         let Some(level) = level else {
             return Err(protocol("a directory ends that is not the one open").into());
@@ -325,24 +318,25 @@ impl Tree {
     /// Makes a symbolic link.
     pub(super) fn symlink(
         &mut self,
-        path: &[u8],
+        cleared: Clearance<'_>,
         target: &[u8],
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
         let meta = if self.leaves_link_times { written_now(meta) } else { meta };
-        self.make(path, "make the symbolic link", &Thing::Symlink(target), meta, attributes)
+        self.make(cleared.path(), "make the symbolic link", &Thing::Symlink(target), meta, attributes)
     }
 
     /// Makes a device, fifo or socket. One that only root can make is left out, as rsync does, or reported.
     pub(super) fn special(
         &mut self,
-        path: &[u8],
+        cleared: Clearance<'_>,
         kind: SpecialKind,
         device: Device,
         meta: Meta,
         attributes: Option<&Attributes>,
     ) -> Attempt<()> {
+        let path = cleared.path();
         let file_type = match kind {
             SpecialKind::Fifo => FileType::Fifo,
             SpecialKind::Socket => FileType::Socket,
@@ -363,7 +357,8 @@ impl Tree {
     }
 
     /// Gives a file that is there, or was stored before, one more name.
-    pub(super) fn hard_link(&mut self, path: &[u8], target: &[u8]) -> Attempt<()> {
+    pub(super) fn hard_link(&mut self, cleared: Clearance<'_>, target: &[u8]) -> Attempt<()> {
+        let path = cleared.path();
         self.check_skipped(target)?;
         let from = self.place_of_file(target)?.into_owned();
         let found = path::split_name(&from)
@@ -419,9 +414,6 @@ impl Tree {
     /// The path at the destination, relative to `top`, of a path in the transfer.
     fn place<'a>(&mut self, path: &'a [u8]) -> Attempt<Cow<'a, [u8]>> {
         let (first, rest) = path::split_first(path);
-        if self.expected.as_ref().is_some_and(|expected| !expected.contains(first)) {
-            return Err(protocol(&format!("'{}' was not asked for", show(path))).into());
-        }
         if path.split(|&byte| byte == b'/').any(is_journal) {
             return Err(named_as_ours(path));
         }
@@ -481,12 +473,4 @@ fn written_now(meta: Meta) -> Meta {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mtime_s = i64::try_from(since_1970.as_secs()).unwrap_or(0);
     Meta { mtime_s, mtime_ns: since_1970.subsec_nanos(), ..meta }
-}
-
-/// The sender violated the protocol.
-pub(super) fn protocol(what: &str) -> Error {
-    Error::new(
-        ErrorKind::Protocol,
-        format!("the sender's records make no sense: {what}; use the same version of fobs on both sides"),
-    )
 }

@@ -160,9 +160,7 @@ impl Client<'_> {
         let rules = cp_rules(self.options.append_verify, self.options.checksum);
         check_bases(&sink, None)?;
         let survey = match &self.options.sync {
-            Some(sync) => {
-                Some(Compare::for_sync(&mut sink, sync.clone(), Some(&paths), Privileges::OfTheUser)?)
-            }
+            Some(sync) => Some(Compare::for_sync(&mut sink, sync.clone(), Privileges::OfTheUser)?),
             None => (knows_survey && wants_survey).then(|| Compare::new(&mut sink, rules)),
         };
         let resuming = self.resuming(course.id, Vec::new(), survey.is_some());

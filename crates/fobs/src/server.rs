@@ -182,7 +182,7 @@ fn receive_push(
     let ports = format!("port {}", link.socket.local_addr().port());
     let survey = knows_survey && (wants_survey || sink.history().is_some());
     let survey = match sync {
-        Some(sync) => Some(Compare::for_sync(&mut sink, sync, None, privileges)?),
+        Some(sync) => Some(Compare::for_sync(&mut sink, sync, privileges)?),
         None => survey.then(|| Compare::new(&mut sink, rules)),
     };
     let limit_bps = policy.throttle.cap(None);

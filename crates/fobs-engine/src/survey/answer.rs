@@ -131,7 +131,7 @@ impl Answerer {
             self.flush(false)?;
         }
         let over = self.over.clone();
-        let choice = self.compare.carry_out(row, ruling, &|| over.load(Ordering::Relaxed));
+        let choice = self.compare.carry_out(row, ruling, &|| over.load(Ordering::Relaxed))?;
         self.account(row, &choice);
         self.compare.take_deleted().into_iter().for_each(|deleted| self.reporter.deleted_here(deleted));
         if let Some(item) = self.compare.item(row, &choice) {

@@ -39,6 +39,8 @@ pub enum Keeps {
     Adoptions,
     /// Names that a hard link may lead to, or may not.
     Linkable,
+    /// Entries that were asked for and have not come.
+    Clearances,
     /// Answers about files by name.
     Answers,
     /// Chunks in transit; they count for the process only.
@@ -67,6 +69,7 @@ impl Keeps {
             Keeps::Journal => ("the journal of an earlier run", part),
             Keeps::Adoptions => ("the files to continue", part),
             Keeps::Linkable => ("the names that hard links may lead to", part),
+            Keeps::Clearances => ("the entries that have not come", part),
             Keeps::Answers => ("the answers", "ask for a part"),
             Keeps::Chunks => ("the data in transit", "try again later, or allow fewer sessions at once"),
             Keeps::Session => {

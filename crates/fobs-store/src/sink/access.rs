@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use super::kept::Linkable;
 use super::{Later, Sink, Target};
 use crate::backups::Backups;
+use crate::clearance::{Clearances, Gate};
 use crate::journal::{Adoptions, History, TakeoverWatch};
+use crate::requested::Requested;
 use crate::view::View;
 use fobs_model::budget::MemoryBudget;
 /// When something counts as stored.
@@ -17,9 +20,32 @@ pub(crate) enum Durability {
 }
 
 use fobs_model::options::Terms;
-use fobs_model::options::sync::SyncOptions;
+use fobs_model::options::sync::{Enter, SyncOptions};
 
 impl Sink {
+    /// For a client that pulls: refuses every name that these sources cannot contain, so that a hostile
+    /// server cannot add other files.
+    pub fn expect(&mut self, sources: &[Vec<u8>], enters: Enter) {
+        if let Target::Tree(_) = &self.target {
+            self.gate = Gate::Request(Box::new(Requested::of(sources, enters)));
+        }
+    }
+
+    /// A survey judges what comes by what was requested; from now on nothing is stored but what it clears.
+    pub(crate) fn surveyed(&mut self) -> (Requested, Clearances) {
+        let clearances = Clearances::within(&self.budget);
+        self.linkable = Linkable::surveyed(self.terms, &self.budget);
+        match std::mem::replace(&mut self.gate, Gate::Survey(clearances.clone())) {
+            Gate::Request(requested) => (*requested, clearances),
+            Gate::Survey(_) => (Requested::anything(), clearances),
+        }
+    }
+
+    /// Whether hard links may come.
+    pub(crate) fn has_hard_links(&self) -> bool {
+        self.agreed.hard_links
+    }
+
     /// What earlier runs of the same transfer stored; `None` if nothing.
     pub fn history(&mut self) -> Option<History> {
         let Target::Tree(tree) = &mut self.target else { return None };

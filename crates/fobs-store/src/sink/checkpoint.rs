@@ -24,10 +24,11 @@ impl Sink {
     /// Finds the first `from` bytes of a file, which the sender does not send.
     pub(super) fn resume(
         &mut self,
-        path: &[u8],
+        cleared: Clearance<'_>,
         size: u64,
         from: u64,
     ) -> Result<(FileTree, Attempt<Storing>)> {
+        let path = cleared.path();
         let unknown = || protocol("a file goes on of which nothing was kept");
         let identity = self.identity.ok_or_else(unknown)?;
         let source = Identity { size, ..identity };
@@ -35,13 +36,13 @@ impl Sink {
         let adoption = self.adoptions.take(path).filter(|it| it.len == from && it.source == source);
         let (stack, placing) = match adoption {
             Some(adoption) => {
-                let placing = tree.resume(path, |stat| Identity::of(stat) == adoption.destination);
+                let placing = tree.resume(cleared, |stat| Identity::of(stat) == adoption.destination);
                 (adoption.stack, placing)
             }
             None => {
                 let journal = tree.journal().ok_or_else(unknown)?;
                 let kept = journal.take_partial(&fingerprint(path, &source), from).ok_or_else(unknown)?;
-                let placing = tree.resume(path, |stat| kept.is_in(stat));
+                let placing = tree.resume(cleared, |stat| kept.is_in(stat));
                 (kept.stack, placing)
             }
         };

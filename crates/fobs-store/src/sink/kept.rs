@@ -6,8 +6,9 @@ use std::io::Write;
 use blake3::hazmat::ChainingValue;
 
 use super::{Sink, SinkEvent, Storing, Target, mixed_up, not_agreed, settle, stream_failed};
-use crate::attributes::{Attributes, write_zeros};
+use crate::attributes::{Attributes, SymbolicLinks, write_zeros};
 use crate::beneath::sentence;
+use crate::clearance::Clearance;
 use crate::record::Record;
 use crate::tree::{Attempt, Trouble, protocol};
 use crate::tree_hash::Tail;
@@ -17,7 +18,7 @@ use fobs_model::error::Result;
 use fobs_model::options::Terms;
 
 /// Most paths in [`Linkable`]; past it no hard link is made.
-const PATHS_MAX: usize = 1 << 20;
+const PATHS_MAX: usize = 4 << 20;
 
 /// The names that a hard link may lead to, as hashes of their paths.
 #[derive(Debug)]
@@ -40,8 +41,18 @@ enum Paths {
 }
 
 impl Linkable {
-    pub(super) fn under(terms: Terms, budget: &MemoryBudget) -> Linkable {
+    /// Without a survey.
+    pub(super) fn new(budget: &MemoryBudget) -> Linkable {
+        Linkable::of(Paths::Stored, budget)
+    }
+
+    /// Under a survey, which clears a link only to what was listed before.
+    pub(super) fn surveyed(terms: Terms, budget: &MemoryBudget) -> Linkable {
         let are = if terms == Terms::default() { Paths::Unstored } else { Paths::Stored };
+        Linkable::of(are, budget)
+    }
+
+    fn of(are: Paths, budget: &MemoryBudget) -> Linkable {
         Linkable { paths: HashSet::new(), are, is_full: false, kept: budget.charge(Keeps::Linkable) }
     }
 
@@ -119,13 +130,18 @@ impl Sink {
     pub(super) fn one_record(
         &mut self,
         record: Record<'_>,
+        cleared: Clearance<'_>,
         attributes: Option<&Attributes>,
         events: &mut dyn FnMut(SinkEvent),
     ) -> Result<()> {
         match record {
+            Record::Symlink { .. } if self.agreed.links == SymbolicLinks::LeftOut => {
+                return Err(not_agreed("a symbolic link"));
+            }
             Record::Symlink { path, target, meta } => {
                 self.root.symlink(path, target);
-                let made = self.target.tree().and_then(|tree| tree.symlink(path, target, meta, attributes));
+                let made =
+                    self.target.tree().and_then(|tree| tree.symlink(cleared, target, meta, attributes));
                 self.others.links += self.made(made, path, events)?;
             }
             Record::Hardlink { .. } if !self.agreed.hard_links => return Err(not_agreed("a hard link")),
@@ -140,7 +156,7 @@ impl Sink {
                         show(target)
                     )))
                 } else {
-                    self.target.tree().and_then(|tree| tree.hard_link(path, target))
+                    self.target.tree().and_then(|tree| tree.hard_link(cleared, target))
                 };
                 self.others.links += self.made(made, path, events)?;
             }
@@ -150,7 +166,7 @@ impl Sink {
             Record::Special { path, kind, device, meta } => {
                 self.root.special(path, kind as u8, device);
                 let made =
-                    self.target.tree().and_then(|tree| tree.special(path, kind, device, meta, attributes));
+                    self.target.tree().and_then(|tree| tree.special(cleared, kind, device, meta, attributes));
                 self.others.devices += self.made(made, path, events)?;
             }
             _ => {}
@@ -167,10 +183,17 @@ impl Sink {
     ) -> Result<u64> {
         let made = settle(made, path, events)?;
         match made {
-            Some(()) => self.linkable.stored(path),
+            Some(()) => self.stored(path),
             None => self.forget(path),
         }
         Ok(made.iter().len() as u64)
+    }
+
+    /// A link may lead to this path.
+    pub(super) fn stored(&mut self, path: &[u8]) {
+        if self.agreed.hard_links {
+            self.linkable.stored(path);
+        }
     }
 
     /// No link may lead to this path.
@@ -223,7 +246,7 @@ mod tests {
     #[test]
     fn names_that_links_may_not_lead_to_are_kept_within_the_budget() {
         let budget = MemoryBudget::of(1 << 10);
-        let mut linkable = Linkable::under(Terms::default(), &budget);
+        let mut linkable = Linkable::surveyed(Terms::default(), &budget);
         linkable.forget(b"gone");
         assert!(linkable.may_be(b"there", || false) && !linkable.may_be(b"gone", || true));
         (0..1000).for_each(|at| linkable.forget(format!("f{at}").as_bytes()));

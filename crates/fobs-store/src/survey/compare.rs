@@ -5,21 +5,27 @@ use std::sync::{Arc, PoisonError};
 use rustix::fs::{FileType, OFlags, fstat};
 
 use super::choice::{Changes, Choice, Decision};
+use super::listed_names::ListedNames;
 use super::lister::checksum;
 use super::prefix::hash_prefix;
 use super::row::{Row, RowKind};
 use super::rules::{Append, CompareBy, Existing, ExistingKind, Plan, Rules, Ruling, Standing, decide};
 use super::target::{Target, missing_bases};
 use crate::beneath::{kind, meta};
+use crate::clearance::{Clearances, Kind};
 use crate::extraneous::Deleted;
 use crate::identity::Identity;
 use crate::journal::{Adoption, Adoptions, Held, History};
+use crate::requested::Requested;
 use crate::sink::Sink;
 use crate::tree_hash::GROUP;
 use crate::view::View;
 use crate::{Item, Later};
+use fobs_filter::NameKind;
+use fobs_filter::path::show;
 use fobs_model::budget::MemoryBudget;
 use fobs_model::error::Result;
+use fobs_model::name::ours::is_journal;
 use fobs_model::options::sync::{DeleteWhen, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges, Sight, Terms};
 
@@ -43,34 +49,50 @@ pub struct Compare {
     notices: Vec<String>,
     terms: Terms,
     budget: MemoryBudget,
+    /// Which rows count, and what of them the sink may store.
+    requested: Requested,
+    clearances: Clearances,
+    /// Names that a hard link may lead to; `None` where none is made.
+    listed: Option<ListedNames>,
 }
 
 impl Compare {
-    /// For what `sink` stores.
+    /// For what `sink` stores. From now on it stores only what this decides on.
     pub fn new(sink: &mut Sink, rules: Rules) -> Compare {
         let (history, adoptions, view) = (sink.history(), sink.adoptions(), sink.view());
         let (later, terms, budget) = (sink.later(), sink.terms(), sink.budget().clone());
-        Compare { history, adoptions, view, rules, target: None, later, notices: Vec::new(), terms, budget }
+        let listed = sink.has_hard_links().then(|| ListedNames::within(&budget));
+        let (requested, clearances) = sink.surveyed();
+        Compare {
+            history,
+            adoptions,
+            view,
+            rules,
+            target: None,
+            later,
+            notices: Vec::new(),
+            terms,
+            budget,
+            requested,
+            clearances,
+            listed,
+        }
     }
 
     /// For what `sink` stores in a sync.
-    /// `sources` are those that were asked for, if this side asked: nothing else is touched.
     ///
     /// # Errors
     /// Names or rules that are not possible, or that the budget has no room for.
-    pub fn for_sync(
-        sink: &mut Sink,
-        options: Arc<SyncOptions>,
-        sources: Option<&[Vec<u8>]>,
-        privileges: Privileges,
-    ) -> Result<Compare> {
+    pub fn for_sync(sink: &mut Sink, options: Arc<SyncOptions>, privileges: Privileges) -> Result<Compare> {
         let notices = match sink.terms().sight {
             Sight::Own => vec![UNSEEN.to_owned()],
             Sight::Whole if options.only_delete => Vec::new(),
             Sight::Whole => missing_bases(sink),
         };
-        let target = Target::new(sink, options, sources, privileges)?;
-        Ok(Compare { target: Some(target), notices, ..Compare::new(sink, Rules::default()) })
+        let target = Target::new(sink, options.clone(), privileges)?;
+        let compare = Compare::new(sink, Rules::default());
+        let requested = compare.requested.in_sync(&options, &compare.budget)?;
+        Ok(Compare { target: Some(target), notices, requested, ..compare })
     }
 
     /// What the session may keep.
@@ -167,8 +189,51 @@ impl Compare {
         }
     }
 
-    /// The answer to a row; reads what has to be compared. Gives up once `stop` says that nobody waits.
-    pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Choice {
+    /// The answer to a row; reads what has to be compared, and clears what is to be sent for the sink. Gives
+    /// up once `stop` says that nobody waits.
+    ///
+    /// # Errors
+    /// The session may keep no more.
+    pub fn carry_out(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Result<Choice> {
+        let choice = match self.refusal(row) {
+            Some(why) => Decision::Failed(why).into(),
+            None => self.decided(row, ruling, stop),
+        };
+        if let Some(listed) = &mut self.listed
+            && !matches!(choice.decision, Decision::Failed(_))
+        {
+            listed.add(row);
+        }
+        if let Some((kind, first)) = cleared(row, &choice.decision) {
+            self.clearances.issue(&row.path, kind, first, stop)?;
+        }
+        Ok(choice)
+    }
+
+    /// Why a row may not touch anything, if it may not: a hostile sender may list what was not asked for.
+    fn refusal(&mut self, row: &Row) -> Option<String> {
+        let kind = match row.kind {
+            // Says only that something could not be read.
+            RowKind::Failed => return None,
+            RowKind::Directory | RowKind::DirectoryEnd => NameKind::Directory,
+            _ => NameKind::Other,
+        };
+        if !self.requested.includes(&row.path, kind) || row.path.split(|&byte| byte == b'/').any(is_journal) {
+            return Some(format!("'{}' was not asked for", show(&row.path)));
+        }
+        match &row.kind {
+            RowKind::Hardlink { first } if !self.listed.as_ref().is_some_and(|listed| listed.has(first)) => {
+                Some(format!(
+                    "cannot make the hard link '{}': '{}' is not among the files that were listed before it",
+                    show(&row.path),
+                    show(first)
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    fn decided(&mut self, row: &Row, ruling: Ruling, stop: &dyn Fn() -> bool) -> Choice {
         let Ruling { plan, mut changes } = ruling;
         if let (Plan::Sync, Some(target)) = (&plan, &mut self.target) {
             let lookup = |history: &mut History| history.lookup(&row.path, &row.identity);
@@ -220,5 +285,25 @@ impl Compare {
         let adoption = Adoption { source: row.identity, destination, len, stack: stack.clone() };
         let offered = self.adoptions.as_ref()?.offer(&row.path, adoption);
         offered.then_some(Decision::Resume { len, stack, check: true })
+    }
+}
+
+/// What a decision allows to come: the kind of the record, and what a link leads to.
+fn cleared<'r>(row: &'r Row, decision: &Decision) -> Option<(Kind, Option<&'r [u8]>)> {
+    let is_sent = matches!(decision, Decision::Send);
+    match &row.kind {
+        // A sender has them in its object unless they are skipped.
+        RowKind::Directory | RowKind::DirectoryEnd
+            if matches!(decision, Decision::Skip | Decision::Same | Decision::Failed(_)) =>
+        {
+            None
+        }
+        RowKind::Directory => Some((Kind::Directory, None)),
+        RowKind::DirectoryEnd => Some((Kind::DirectoryEnd, None)),
+        RowKind::File if is_sent || matches!(decision, Decision::Resume { .. }) => Some((Kind::File, None)),
+        RowKind::Symlink { .. } if is_sent => Some((Kind::Symlink, None)),
+        RowKind::Hardlink { first } if is_sent => Some((Kind::Hardlink, Some(first))),
+        RowKind::Special { .. } if is_sent => Some((Kind::Special, None)),
+        _ => None,
     }
 }

@@ -7,6 +7,7 @@
 mod choice;
 mod compare;
 mod itemize;
+mod listed_names;
 mod lister;
 mod prefix;
 mod row;
@@ -20,5 +21,7 @@ pub use compare::Compare;
 pub use itemize::{ItemKind, Way};
 pub use lister::{Batch, Checksums, Decided, Listed, Lister, Next};
 pub(super) use prefix::hash_prefix;
+#[cfg(test)]
+pub(crate) use row::RowKind;
 pub use row::{BATCH_ROWS_MAX, BatchWriter, Row, decode_batch};
 pub use rules::{Append, CompareBy, Rules};

@@ -28,7 +28,6 @@ use crate::own::without_mark;
 use crate::record::Meta;
 use crate::sink::{Durability, Sink};
 use crate::view::View;
-use crate::walk::{means_contents, name_in_transfer};
 use crate::{Item, at};
 pub(super) use bases::missing_bases;
 use bases::{Bases, FromBasis};
@@ -37,7 +36,6 @@ use fobs_filter::path::show;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget};
 use fobs_model::error::Error;
 use fobs_model::name::Component;
-use fobs_model::name::ours::is_journal;
 use fobs_model::options::sync::{Absent, Compare, Present, SyncOptions};
 use fobs_model::options::{Overwrite, Privileges};
 use look::{checksum_in, look};
@@ -53,8 +51,6 @@ pub(super) struct Target {
     directories: Vec<Open>,
     /// `None`: nothing is deleted.
     extraneous: Option<Extraneous>,
-    /// First components that are accepted; `None` accepts any.
-    expected: Option<HashSet<Vec<u8>>>,
     /// Reads what is kept beside mode and time, and sets it.
     pub(super) collector: Collector,
     pub(super) applier: Applier,
@@ -108,14 +104,9 @@ impl Target {
     pub(super) fn new(
         sink: &Sink,
         options: Arc<SyncOptions>,
-        sources: Option<&[Vec<u8>]>,
         privileges: Privileges,
     ) -> Result<Target, Error> {
         let (view, backups, budget) = (sink.view(), sink.backups(), sink.budget());
-        let any_name = sources.is_none_or(|sources| sources.iter().any(|source| means_contents(source)));
-        let expected = sources.filter(|_| !any_name);
-        let expected =
-            expected.map(|sources| sources.iter().map(|source| name_in_transfer(source)).collect());
         let extraneous =
             options.delete.map(|_| Extraneous::new(view.clone(), &options, backups.clone(), budget));
         let extraneous = extraneous.transpose()?;
@@ -127,7 +118,6 @@ impl Target {
             options,
             directories: Vec::new(),
             extraneous,
-            expected,
             collector: Collector::new(preserve.clone(), privileges),
             applier: Applier::new(preserve, keeping, privileges),
             deleted: Vec::new(),
@@ -158,9 +148,6 @@ impl Target {
 
     /// The answer to a row, and what of it is carried out at once. `held` is what the journal says of a file.
     pub(super) fn answer(&mut self, row: &Row, held: Held) -> Choice {
-        if !self.accepts(row) {
-            return Decision::Failed(format!("'{}' was not asked for", show(&row.path))).into();
-        }
         match row.kind {
             RowKind::Directory => self.directory(row),
             RowKind::DirectoryEnd => self.directory_end(row),
@@ -173,14 +160,6 @@ impl Target {
             }
             _ => self.entry(row, held),
         }
-    }
-
-    /// Whether a row may touch anything: those of a hostile sender may name what was not asked for.
-    fn accepts(&self, row: &Row) -> bool {
-        let first = path::split_first(&row.path).0;
-        let named = self.expected.as_ref().is_none_or(|expected| expected.contains(first));
-        let ours = row.path.split(|&byte| byte == b'/').any(is_journal);
-        row.kind == RowKind::Failed || (named && !ours)
     }
 
     /// The item to report for a row, if the report wants it.

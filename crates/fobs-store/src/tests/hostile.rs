@@ -1,7 +1,7 @@
 //! Malicious and faulty senders.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -14,6 +14,8 @@ use super::support::*;
 use crate::SourceShape;
 use fobs_model::error::ErrorKind;
 use fobs_model::name::ours::is_journal;
+use fobs_model::options::sync::Enter;
+use fobs_model::options::{Preserve, SymbolicLinks};
 
 const META: Meta = Meta { mode: 0o644, mtime_s: 0, mtime_ns: 0 };
 
@@ -294,16 +296,47 @@ fn names_that_were_not_asked_for_are_refused() {
     let shape = SourceShape::Paths { count: 2, contents: false };
     for (path, fine) in [(&b"wanted"[..], true), (b"other", true), (b".bashrc", false), (b"dir", false)] {
         let mut sink = sink(&world.to(""), shape);
-        sink.expect_sources(&asked);
+        sink.expect(&asked, Enter::All);
         let result = feed(&mut sink, &chunk_of(&file(path), b"data"));
         assert_eq!(result.is_ok(), fine, "{}: {result:?}", show_path(path));
     }
     // The contents of a directory may have any names.
     let mut sink = sink(&world.to(""), contents_shape());
-    sink.expect_sources(&[b"dir/".to_vec()]);
+    sink.expect(&[b"dir/".to_vec()], Enter::All);
     feed(&mut sink, &chunk_of(&file(b"any"), b"data")).expect("contents");
     drop(sink);
     assert_eq!(tree(&world.to("")).len(), 3);
+}
+
+#[test]
+fn a_copy_takes_only_what_its_options_let_come() {
+    let world = World::new();
+    fs::write(world.to("private"), b"mine").expect("a file");
+    let keeping = |links, hard_links| Preserve { links, hard_links, ..Preserve::default() };
+    let link = Record::Symlink { path: b"a", target: b"/etc/passwd", meta: META };
+    let hard_link = Record::Hardlink { path: b"a", target: b"private" };
+    let below = [Record::Directory { path: b"a" }];
+    for (records, enters, preserve, what) in [
+        (&file(b"a/b")[..], Enter::None, Preserve::default(), "no -r"),
+        (&below[..], Enter::None, Preserve::default(), "no -r, a directory"),
+        (&[link], Enter::All, keeping(SymbolicLinks::LeftOut, false), "no links"),
+        (&[hard_link], Enter::All, keeping(SymbolicLinks::Kept, false), "no hard links"),
+    ] {
+        let spec = SinkSpec { preserve, ..sink_spec(&world.to(""), contents_shape()) };
+        let mut sink = Sink::open(spec).expect("a destination");
+        sink.expect(&[b"a".to_vec(), b"private".to_vec()], enters);
+        let data: &[u8] = if records.len() == 3 { b"evil" } else { b"" };
+        let error = feed(&mut sink, &chunk_of(records, data)).expect_err(what);
+        assert_eq!(error.kind, ErrorKind::Protocol, "{what}");
+    }
+    // Another name of what this transfer did not store is not made, whatever its name is.
+    let preserve = keeping(SymbolicLinks::Kept, true);
+    let spec = SinkSpec { preserve, ..sink_spec(&world.to(""), contents_shape()) };
+    let mut sink = Sink::open(spec).expect("a destination");
+    sink.expect(&[b"a".to_vec(), b"private".to_vec()], Enter::All);
+    let events = feed(&mut sink, &chunk_of(&[hard_link], b"")).expect("the others go on");
+    assert!(matches!(&events[..], [SinkEvent::FileFailed(_)]), "{events:?}");
+    assert_eq!(fs::metadata(world.to("private")).expect("it is there").nlink(), 1);
 }
 
 fn any_record() -> impl Strategy<Value = (u8, u8, u8)> {

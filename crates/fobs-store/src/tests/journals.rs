@@ -28,7 +28,7 @@ const NAMES: [&str; 3] = ["a", "big", "d"];
 
 /// Entries with the answers to them.
 #[derive(Clone, Default)]
-struct Answers(Arc<Mutex<VecDeque<(Listed, Choice)>>>);
+pub(super) struct Answers(Arc<Mutex<VecDeque<(Listed, Choice)>>>);
 
 impl Decided for Answers {
     fn next(&mut self, _: Option<Instant>) -> Next {
@@ -119,7 +119,7 @@ fn decide(source: &mut Source, sink: &mut Sink) -> u64 {
     while let Some(batch) = lister.next_batch().expect("the source can be read") {
         for (row, listed) in decode_batch(&batch.bytes).expect("our own").iter().zip(batch.entries) {
             let ruling = compare.rule(row);
-            let choice = compare.carry_out(row, ruling, &|| false);
+            let choice = compare.carry_out(row, ruling, &|| false).expect("there is room");
             done += if choice.decision == survey::Decision::Done { row.identity.size } else { 0 };
             answers.0.lock().expect("not poisoned").push_back((listed, choice));
         }

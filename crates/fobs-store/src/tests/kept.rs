@@ -207,9 +207,10 @@ fn no_link_leads_to_what_a_failed_file_left() {
     assert!(failure.path == b"second" && failure.message.contains("'first' was not stored"), "{failure:?}");
     assert!(!world.to("second").exists());
 
-    // What an earlier transfer left may be linked to: a resumed one does.
-    assert_eq!(feed(&mut sink_of(), &chunk_of(&[link], b"")).expect("a link"), []);
-    assert_eq!(fs::read(world.to("second")).expect("it is there"), b"from before");
+    // Nor to what no row or record of this transfer named: a resumed one lists it.
+    let events = feed(&mut sink_of(), &chunk_of(&[link], b"")).expect("only that path fails");
+    assert!(matches!(&events[..], [SinkEvent::FileFailed(_)]), "{events:?}");
+    assert!(!world.to("second").exists());
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::own::without_mark;
 
 impl Tree {
     /// Makes a file under a temporary name.
-    pub(crate) fn create(&mut self, path: &[u8], size: u64) -> Attempt<Placing> {
+    pub(crate) fn create(&mut self, cleared: Clearance<'_>, size: u64) -> Attempt<Placing> {
+        let path = cleared.path();
         self.check_skipped(path)?;
         // What is preallocated is no hole.
         let size = if self.applier.preserve.sparse { 0 } else { size };
@@ -25,7 +26,12 @@ impl Tree {
     }
 
     /// Goes on with the file that `is_meant`: the temporary one of an earlier run, or one that has the name.
-    pub(crate) fn resume(&mut self, path: &[u8], is_meant: impl Fn(&Stat) -> bool) -> Attempt<Placing> {
+    pub(crate) fn resume(
+        &mut self,
+        cleared: Clearance<'_>,
+        is_meant: impl Fn(&Stat) -> bool,
+    ) -> Attempt<Placing> {
+        let path = cleared.path();
         self.check_skipped(path)?;
         let place = self.place_of_file(path)?.into_owned();
         let Names::Journalled(suffix) = self.names else {

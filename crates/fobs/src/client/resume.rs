@@ -7,6 +7,7 @@ use fobs_model::budget::MemoryBudget;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::Event;
 use fobs_model::message::{Resuming, SURVEY};
+use fobs_model::options::sync::Enter;
 use fobs_model::options::{Location, Privileges, Remote, Terms, TransferOptions};
 use fobs_store::{Base, Partial, Sink, SinkSpec, SourceShape, TransferId, shape_of, top_names};
 use std::os::unix::ffi::OsStrExt;
@@ -71,7 +72,7 @@ pub(super) fn open_sink(
         budget: MemoryBudget::default(),
     };
     let mut sink = session::open_sink(spec, options.sync.as_deref())?;
-    sink.expect_sources(paths);
+    sink.expect(paths, if options.recursive { Enter::All } else { Enter::None });
     Ok(sink)
 }
 

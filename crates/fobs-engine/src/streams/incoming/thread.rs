@@ -135,15 +135,15 @@ impl Receiving {
     /// The stream for the newest ack: one that has just shown that it works, or each in turn.
     fn ack_carrier(&mut self) -> Option<usize> {
         let since = self.last_ack_turn;
-        let idle = |place: &usize| self.pool.streams[*place].is_idle();
+        // Asked once: the channel's lane becomes idle, and ceases to be, by another thread.
         let places = 0..self.pool.streams.len();
-        let active = places.clone().filter(idle).max_by_key(|place| self.pool.streams[*place].role.active)?;
+        let idle: Vec<usize> = places.filter(|place| self.pool.streams[*place].is_idle()).collect();
+        let active = idle.iter().copied().max_by_key(|place| self.pool.streams[*place].role.active)?;
         if self.pool.streams[active].role.active > since {
             return Some(active);
         }
         self.next = self.next.wrapping_add(1);
-        let idle: Vec<usize> = places.filter(idle).collect();
-        Some(idle[self.next % idle.len()])
+        idle.get(self.next % idle.len()).copied()
     }
 
     fn let_go(&mut self) {
