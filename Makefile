@@ -29,8 +29,7 @@ lab: ## build the laboratory (lab/): emulated paths, experiments, reports
 
 .PHONY: test
 test: needs lint ## lint and run the regular tests (8 minutes and the build, two cores)
-	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked
-	scripts/test-bindings.sh
+	RUST_TEST_THREADS=$(TEST_THREADS) CARGO=$(CARGO) scripts/test-all.sh
 
 .PHONY: test-long
 test-long: test msrv deny doc publishable test-releases test-packages ## also run the release tests: swarms, whole grids, many seeds, hostile clients, oldest Rust, licences

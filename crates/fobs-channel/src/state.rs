@@ -42,6 +42,7 @@ pub fn replace(file: &Path, bytes: &[u8]) {
         .and_then(|()| fs::write(&fresh, bytes))
         .and_then(|()| fs::rename(&fresh, file));
     if written.is_err() {
+        // It may not have been made.
         let _ = fs::remove_file(&fresh);
     }
 }

@@ -112,6 +112,7 @@ impl Memory {
         let text: String = names[first..].iter().map(|name| format!("{name}\n")).collect();
         let fresh = file.with_extension(format!("{}.tmp", std::process::id()));
         let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&fresh, text));
+        // Without the note a later command asks once more.
         let _ = written.and_then(|()| fs::rename(&fresh, file));
     }
 }

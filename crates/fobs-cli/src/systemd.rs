@@ -31,6 +31,7 @@ pub fn sockets() -> Result<Vec<TcpListener>> {
         Error::new(ErrorKind::Socket, message)
     };
     let count = passed.len();
+    // What cannot say that it listens is no listener.
     let take = |index| match passed.take_tcp_listener(index) {
         Ok(Some(socket)) if socket_acceptconn(&socket).unwrap_or(false) => Ok(socket),
         Ok(_) => Err(refuse("it does not listen")),

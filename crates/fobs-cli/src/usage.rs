@@ -18,6 +18,7 @@ pub fn report(error: &clap::Error) -> u8 {
             exit::SUCCESS
         }
         ClapKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            // A closed pipe is no failure.
             let _ = error.print();
             ErrorKind::Usage.exit_code()
         }
@@ -32,6 +33,7 @@ pub fn refuse(error: &Error) -> u8 {
         // A failure to write the line does not change the exit code.
         let _ = output::json_failure(error);
     }
+    // Likewise.
     let _ = std::io::stdout().flush();
     error.kind.exit_code()
 }

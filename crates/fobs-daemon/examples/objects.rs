@@ -67,6 +67,7 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        // It may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -142,9 +142,11 @@ impl Metrics {
             let labels = ByDirection { direction: name(direction) };
             let of_files = [&self.bytes, &self.resumed_bytes, &self.files, &self.files_failed];
             for family in of_files.into_iter().chain([&self.datagrams_rejected, &self.probe_bytes]) {
+                // The series is made; its handle is not needed.
                 let _ = family.get_or_create(&labels);
             }
             for family in [&self.sessions, &self.dry_runs, &self.probes] {
+                // Likewise.
                 let _ = family.get_or_create(&ByOutcome { direction: name(direction), outcome: "ok" });
             }
         }

@@ -217,5 +217,6 @@ pub fn refused(peer: &str, code: &str, message: &str, busy: bool) -> Error {
 pub fn tell_abort(writer: &ControlWriter, error: &Error) {
     let busy = error.busy() == Some(Busy::Full);
     let (code, message) = (error.kind.code().to_owned(), printable(&error.message, REASON_CHARS_MAX));
+    // As said: the channel may be what broke.
     let _ = writer.post(&Message::Abort { code, message, busy });
 }

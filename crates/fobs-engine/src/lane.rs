@@ -156,6 +156,7 @@ impl Drop for Lane {
         self.shared.room.notify_one();
         self.stop.wake();
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed.
             let _ = thread.join();
         }
     }

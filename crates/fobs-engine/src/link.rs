@@ -357,6 +357,7 @@ impl Link {
         self.sealer.seal(number, header, &packet.body, sealed);
         let burst =
             Burst { to: packet.to, data: &datagram, segment_len: PATH_DATAGRAM_LEN, ecn: Ecn::NotEct };
+        // A challenge or answer that is lost is sent again.
         let _ = self.socket.send(&burst);
     }
 

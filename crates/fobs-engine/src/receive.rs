@@ -390,6 +390,7 @@ impl Receiving {
                 ToReceiver::Stored { chunk, buffer } => {
                     self.arrivals.give_back(buffer);
                     if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
+                        // As above.
                         let _ = self.work.send(ToWriter::Finish);
                     }
                 }

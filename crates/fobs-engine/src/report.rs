@@ -229,6 +229,7 @@ impl Reporter {
             }
             Deleted::Failed(error) => self.failed_here(error),
             Deleted::Limited(count) => {
+                // As above.
                 let _ = self.peer.send(&Message::DeletionsLeft { count });
                 self.deletions_left(count);
             }

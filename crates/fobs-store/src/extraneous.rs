@@ -244,6 +244,7 @@ impl Extraneous {
         self.enter_chain(path);
         let whole = self.collect(path, None, Perishable::Ignored);
         self.chain.leave();
+        // What cannot be read is kept.
         whole.unwrap_or(false)
     }
 

@@ -4,6 +4,7 @@
 
 mod changes;
 mod circles;
+mod dropped;
 mod graph;
 mod kernel_names;
 mod lengths;
@@ -55,6 +56,7 @@ pub fn check(root: &Path) -> Result<Vec<Finding>, String> {
     findings.extend(rooms::check(&tree));
     findings.extend(circles::check(&tree));
     findings.extend(kernel_names::check(&tree));
+    findings.extend(dropped::check(&tree));
     findings.extend(prose::check(&tree));
     findings.extend(names::check(&tree));
     findings.extend(unsafe_code::check(&tree));

@@ -98,6 +98,7 @@ impl Inlet {
             Ok(()) => bell.ring(),
             Err(TrySendError::Full(record)) => {
                 bell.ring();
+                // It fails once the lane's thread is gone, and then nobody wants records.
                 let _ = self.records.send(record);
                 bell.ring();
             }

@@ -70,6 +70,7 @@ impl Kept {
         let (back, home) = sync_channel(1);
         let frames = mem::replace(&mut reader.frames, nothing());
         let late_features = frames.late_features();
+        // There is room for this one, and its receiver stands above.
         let _ = back.try_send(Returned { frames, stands: Stands::AtRest, data: DataFrames::Refused });
         Kept {
             side,

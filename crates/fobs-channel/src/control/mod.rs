@@ -268,6 +268,7 @@ impl ControlWriter {
     /// channel that is broken it is lost: the reader learns of that.
     pub fn offer(&self, message: &Message) {
         if self.outlet.drain().is_ok() && self.outlet.has_no_message() {
+            // As said: the reader learns of it.
             let _ = self.post(message);
         }
     }
@@ -291,6 +292,7 @@ impl ControlWriter {
         let frame = [&length, json.as_bytes()].concat();
         let deadline = Instant::now() + WRITE_WAIT;
         let pushed = push_in_time(&*self.outlet, &frame, deadline);
+        // The test sees it at the other end.
         let _ = pushed.and_then(|mark| wait_for(&*self.outlet, mark, deadline));
     }
 

@@ -44,6 +44,7 @@ impl Write for ShutOnDrop {
 
 impl Drop for ShutOnDrop {
     fn drop(&mut self) {
+        // The other end may have ended it first.
         let _ = self.0.shutdown(std::net::Shutdown::Write);
     }
 }

@@ -344,9 +344,11 @@ fn configured_host(remote: &Remote, options: &TransferOptions) -> Option<String>
     thread::spawn(move || {
         let mut text = Vec::new();
         let read = stdout.take(RESOLVE_BYTES_MAX).read_to_end(&mut text);
+        // Nobody waits after `RESOLVE_WAIT`.
         let _ = sender.send(read.map(|_| text));
     });
     let text = receiver.recv_timeout(RESOLVE_WAIT);
+    // It may have ended by itself.
     let _ = child.kill();
     let _ = child.wait();
     let text = text.ok()?.ok()?;

@@ -46,6 +46,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        // It may be gone with its directory, at a logout.
         let _ = fs::remove_file(&self.0);
     }
 }

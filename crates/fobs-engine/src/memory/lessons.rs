@@ -112,11 +112,14 @@ impl Lessons {
         let (done, finished) = sync_channel(1);
         let lessons = self.clone();
         let train = move || {
+            // Without it the training disturbs more.
             let _ = set_nice(NICE);
             lessons.train(&windows);
+            // Nobody waits after `TRAINING_WAIT`.
             let _ = done.send(());
         };
         if std::thread::Builder::new().name("fobs-learn".to_owned()).spawn(train).is_ok() {
+            // It goes on by itself then, and the program may end before it.
             let _ = finished.recv_timeout(TRAINING_WAIT);
         }
     }
@@ -156,6 +159,7 @@ impl Lessons {
         match learn(&MixtureFile::shipped(), windows).ok().and_then(|model| serde_json::to_vec(&model).ok()) {
             Some(bytes) => state::replace(&path, &bytes),
             None => {
+                // There may be none.
                 let _ = fs::remove_file(path);
             }
         }
@@ -207,6 +211,7 @@ fn forget_old_peers(directory: &Path) {
     for (_, path) in &peers[..peers.len().saturating_sub(PEERS_MAX)] {
         let stem = path.to_string_lossy();
         let stem = stem.trim_end_matches(WINDOWS_SUFFIX);
+        // What stays is found the next time.
         let _ = fs::remove_file(format!("{stem}{MODEL_SUFFIX}"));
         let _ = fs::remove_file(path);
     }

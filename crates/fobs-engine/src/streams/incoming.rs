@@ -163,6 +163,7 @@ impl Drop for Incoming {
         self.shared.lock().ending = true;
         self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed.
             let _ = thread.join();
         }
     }

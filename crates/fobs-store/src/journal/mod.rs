@@ -417,6 +417,7 @@ impl Journal {
         let (salt, store) = (self.book.salt(), self.book.store());
         let claim = Claim { ending: true, ..read_claim(store, salt) };
         let (bytes_of_claim, at) = encode_claim(salt, &claim);
+        // Without it the next run waits its full time for the lock.
         let _ = store.write_at(&bytes_of_claim, at);
         (!keeps_nothing).then_some(Suspended { files, bytes: bytes + self.partial_len })
     }

@@ -108,6 +108,7 @@ pub fn copy_between(
         lines(said, hear);
     }
     let ended = wait(&client.process.child, END_WAIT).ok().flatten();
+    // It copies and judges nothing: how both sides ended says what happened.
     let _ = forth.map(thread::JoinHandle::join);
     let served = wait(&server.process.child, END_WAIT).ok().flatten();
     drop(back);

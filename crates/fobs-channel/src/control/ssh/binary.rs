@@ -72,6 +72,7 @@ pub(super) fn find(machine: Machine, places: &[PathBuf]) -> Option<PathBuf> {
 fn is_static(path: &Path, machine: Machine) -> io::Result<bool> {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    // A header that ends too early is no such program's.
     Ok(is_static_head(&head, machine).unwrap_or(false))
 }
 

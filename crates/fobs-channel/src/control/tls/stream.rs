@@ -170,6 +170,7 @@ impl Outlet for TlsStream {
 
     fn abandon(&self) {
         self.closed.store(true, Ordering::Release);
+        // The peer may have ended it first.
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 

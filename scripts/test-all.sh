@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# The tests of `make test`: those of Rust, and beside them those of the bindings, because most of both wait for
+# paths and timeouts. What the bindings say is printed at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+# First, so that neither waits for the other's build.
+"$cargo" test --workspace --locked --no-run
+log=$(mktemp)
+# A process group of its own, so that all of it ends with this script.
+set -m
+scripts/test-bindings.sh >"$log" 2>&1 &
+bindings=$!
+set +m
+trap 'kill -- "-$bindings" 2>/dev/null || true; rm -f "$log"' EXIT
+rust_status=0 bindings_status=0
+"$cargo" test --workspace --locked || rust_status=$?
+wait "$bindings" || bindings_status=$?
+cat "$log"
+if [ "$rust_status" -ne 0 ]; then
+    echo "the tests of Rust failed ($rust_status); what they said is above what the bindings said"
+fi
+exit $((rust_status != 0 ? rust_status : bindings_status))
