@@ -27,6 +27,8 @@ const STRETCHES_MIN: usize = 5;
 /// exceeds 2.7 in 3% of the cases with five stretches, in 0.4% with ten). Measured: at most 1.7 with random
 /// loss, at least 3.5 behind policers.
 const UNEVEN: f64 = 2.7;
+/// They are more even than chance below the reciprocal of that.
+const EVEN: f64 = 1.0 / UNEVEN;
 /// Relative error of the expected losses, because a loss is detected a round trip late.
 const MISFIT: f64 = 0.15;
 /// Standard deviations by which the loss of the faster third of the intervals exceeds that of the slower
@@ -59,6 +61,9 @@ pub(super) struct PathProfile {
     pub(super) excess: f64,
     /// Median delivery rate, datagram bits per second.
     pub(super) typical_bps: f64,
+    /// What it is said to carry: that, or the mean where samples came late and the median interval has too
+    /// little; datagram bits per second.
+    pub(super) carried_bps: f64,
     /// Highest delivery rate of any interval, datagram bits per second.
     pub(super) best_bps: f64,
     /// Median of the intervals' smallest round trips, milliseconds.
@@ -121,6 +126,7 @@ impl PathProfile {
             uneven,
             excess,
             typical_bps,
+            carried_bps: typical_bps.max(typical),
             best_bps,
             base_ms,
         }
@@ -131,6 +137,20 @@ impl PathProfile {
     pub(super) fn shows_its_rate(&self) -> bool {
         let unsteady = self.signs.unsteady.max(self.signs.competed);
         self.signs.queued >= QUEUE_OWN && unsteady <= STEADY && self.signs.drift <= DRIFT_OWN
+    }
+
+    /// How the losses lie in time, to end a sentence with.
+    pub(super) fn pattern_of_losses(&self) -> &'static str {
+        if self.uneven == 0.0 {
+            // Fewer stretches with losses than it takes to tell.
+            "are too few to say whether they come evenly or in bunches"
+        } else if self.uneven < EVEN {
+            "come more evenly than by chance"
+        } else if self.uneven < UNEVEN {
+            "come as by chance"
+        } else {
+            "come in bunches"
+        }
     }
 
     /// The profile of a path that took a step for the worse.

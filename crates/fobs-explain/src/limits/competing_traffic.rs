@@ -18,7 +18,7 @@ pub(super) const ROW: Row = Row {
     place: Place::Network,
     phrase: |facts| {
         let path = &facts.path;
-        let left = rate(path.typical_bps * facts.payload());
+        let left = rate(facts.carried_bps(&facts.path));
         let beside = match equal_flows(path.best_bps, path.typical_bps) {
             Some(flows) => format!(", as one of {flows:.0} equal flows would have"),
             None => String::new(),

@@ -181,6 +181,11 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// What a path is said to carry, file bits per second: never less than it delivered.
+    pub(super) fn carried_bps(&self, path: &PathProfile) -> f64 {
+        path.carried_bps * self.payload()
+    }
+
     /// The highest rate that the path carried, file bits per second.
     pub(crate) fn best_bps(&self) -> f64 {
         self.path.best_bps * self.payload()
@@ -321,11 +326,10 @@ pub(super) fn path_evidence(facts: &Facts) -> Vec<String> {
     let mut found = vec![format!("a queue stood for {} of the time", percent(path.queued))];
     if path.loss > 0.0 {
         found.push(format!(
-            "{} of the packets were lost, {} of those while more was sent than usually arrives; the losses are \
-             spread with {:.1} times the variance of chance",
+            "{} of the packets were lost, {} of those while more was sent than usually arrives; the losses {}",
             percent(path.loss),
             percent(path.excess),
-            path.uneven
+            path.pattern_of_losses()
         ));
     }
     found

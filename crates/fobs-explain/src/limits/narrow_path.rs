@@ -9,7 +9,7 @@ pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Narrow),
     place: Place::Network,
     phrase: |facts| {
-        let carried = rate(facts.path.typical_bps * facts.payload());
+        let carried = rate(facts.carried_bps(&facts.path));
         if facts.path.shows_its_rate() {
             format!("the network was the limit: the path carries {carried}")
         } else {

@@ -9,13 +9,13 @@ pub(super) const ROW: Row = Row {
     stages: |facts| paced(facts, PathKind::Changed),
     place: Place::Network,
     phrase: |facts| {
-        let now = rate(facts.path.typical_bps * facts.payload());
+        let now = rate(facts.carried_bps(&facts.path));
         match &facts.before {
             Some(before) => format!(
                 "the path was the limit, because it changed at {:.1} s: {} with a round trip of {:.1} ms before, {now} \
                  with {:.1} ms since",
                 facts.from_s,
-                rate(before.typical_bps * facts.payload()),
+                rate(facts.carried_bps(before)),
                 before.base_ms,
                 facts.path.base_ms
             ),
@@ -26,5 +26,5 @@ pub(super) const ROW: Row = Row {
     fix: |_| {
         "ask the network's operator what changed at that time (a route, a backup line, a shaper)".to_owned()
     },
-    prediction: |facts, _| facts.before.as_ref().map(|before| before.typical_bps * facts.payload()),
+    prediction: |facts, _| facts.before.as_ref().map(|before| facts.carried_bps(before)),
 };

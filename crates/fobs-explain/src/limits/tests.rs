@@ -57,6 +57,49 @@ fn every_row_is_complete() {
     }
 }
 
+/// Acks that come in every third sample only: half of the intervals deliver nothing.
+#[test]
+fn no_rate_of_a_path_is_below_what_it_delivered() {
+    let trace = trace_of("auto", |step, s, _| {
+        s.waits.add_us(Wait::Pacer, STEP_US);
+        s.packets_sent += 1000;
+        s.bytes_sent += 1000 * 1250;
+        if step % 3 == 2 {
+            s.bytes_acked = s.bytes_sent;
+        }
+    });
+    for kind in PathKind::ALL {
+        let mut facts = Facts::of(&trace);
+        facts.path.kind = kind;
+        facts.before = Some(facts.path);
+        assert!(facts.path.typical_bps == 0.0 && facts.goodput_bps > 90e6, "{kind:?}");
+        assert!(facts.carried_bps(&facts.path) >= 0.99 * facts.goodput_bps, "{kind:?}");
+        for limit in Limit::ALL {
+            let says = (limit.row().phrase)(&facts);
+            assert!(
+                !says.contains(" 0.00 ") || limit.row().place == Place::Ends,
+                "{kind:?} {limit:?}: {says}"
+            );
+        }
+    }
+}
+
+#[test]
+fn losses_are_told_apart_in_words() {
+    let trace = waiting(Wait::Pacer, 0);
+    let mut facts = Facts::of(&trace);
+    for (uneven, words) in [
+        (0.0, "too few to say"),
+        (0.1, "more evenly than by chance"),
+        (1.0, "as by chance"),
+        (3.5, "in bunches"),
+    ] {
+        (facts.path.loss, facts.path.uneven) = (0.01, uneven);
+        let says = facts::path_evidence(&facts).join("; ");
+        assert!(says.contains(words), "{uneven}: {says}");
+    }
+}
+
 #[test]
 fn the_document_lists_every_limit_and_stage() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/explain.md");
