@@ -36,7 +36,7 @@ pub fn run(
         },
         // Words of ssh.
         _ if line.is_empty() => {}
-        _ => output::note(&format!("{}: {line}", from.host)),
+        _ => output::note(&format!("{}: {}", from.host, output::printable(line))),
     };
     fobs::copy_between(from, to, words, options, hear, cancel)?;
     outcome.unwrap_or_else(|| {

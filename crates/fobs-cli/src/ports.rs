@@ -63,15 +63,34 @@ pub fn parse_listen(text: &str) -> Result<Listen, String> {
     if let Some(port) = parse_port(text) {
         return Ok(Listen::Port(port));
     }
+    let text = with_zone_number(text)?;
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Listen::Address(address));
     }
-    let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(text);
-    match bare.parse::<IpAddr>() {
-        Ok(ip) => Ok(Listen::Address(SocketAddr::new(ip, DEFAULT_TCP_PORT))),
+    let bare = text.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(&text);
+    match format!("[{bare}]:{DEFAULT_TCP_PORT}")
+        .parse::<SocketAddr>()
+        .or_else(|_| bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, DEFAULT_TCP_PORT)))
+    {
+        Ok(address) => Ok(Listen::Address(address)),
         Err(_) => {
             Err("write an address, a port or both, as in 192.0.2.1:45600, [::1]:45600 or 45600".to_owned())
         }
+    }
+}
+
+/// The address with the number of the interface whose name follows a link-local one.
+fn with_zone_number(text: &str) -> Result<String, String> {
+    let Some((address, rest)) = text.split_once('%') else { return Ok(text.to_owned()) };
+    let end = rest.find(']').unwrap_or(rest.len());
+    let (zone, rest) = rest.split_at(end);
+    if zone.is_empty() || zone.contains('/') || zone.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text.to_owned());
+    }
+    let number = std::fs::read_to_string(format!("/sys/class/net/{zone}/ifindex"));
+    match number.ok().and_then(|number| number.trim().parse::<u32>().ok()) {
+        Some(number) => Ok(format!("{address}%{number}{rest}")),
+        None => Err(format!("this host has no interface {zone:?}; `ip link` lists them")),
     }
 }
 
@@ -102,6 +121,20 @@ mod tests {
         for text in ["", "host:1", "127.0.0.1", "-1", "65536"] {
             parse_metrics(text).expect_err(text);
         }
+    }
+
+    #[test]
+    fn link_local_addresses_keep_their_interface() {
+        for (text, expected) in [
+            ("[fe80::1%lo]:7", "[fe80::1%1]:7"),
+            ("[fe80::1%1]:7", "[fe80::1%1]:7"),
+            ("[fe80::1%lo]", "[fe80::1%1]:45600"),
+            ("fe80::1%lo", "[fe80::1%1]:45600"),
+        ] {
+            let Ok(Listen::Address(address)) = parse_listen(text) else { panic!("{text}") };
+            assert_eq!(address.to_string(), expected, "{text}");
+        }
+        assert!(parse_listen("[fe80::1%no-such]:7").expect_err("no such interface").contains("no-such"));
     }
 
     #[test]

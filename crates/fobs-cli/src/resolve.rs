@@ -1,8 +1,8 @@
 //! From parsed arguments to the options of the `fobs` crate; refuses combinations that have no meaning.
 
 use fobs::options::{
-    Carrier, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions, TcpTuning,
-    TransferOptions,
+    Carrier, Chatter, CongestionControl, DEFAULT_TCP_PORT, Location, Priority, Restriction, ServeOptions,
+    SshOptions, TcpTuning, TransferOptions,
 };
 use fobs::{Error, ErrorKind, Result};
 
@@ -121,7 +121,9 @@ fn transfer_options(args: &CpArgs) -> Result<TransferOptions> {
     // As scp -q does. Last, because ssh uses the first value; ERROR and not QUIET, which would hide why a
     // connection failed.
     let quiet = args.quiet.then(|| "LogLevel=ERROR".to_owned());
+    let chatter = if args.verbose > 0 { Chatter::Told } else { Chatter::Skipped };
     let mut options = args.route.added_to(TransferOptions {
+        ssh: SshOptions { chatter, ..SshOptions::default() },
         recursive: args.recursive,
         preserve: args.preserve,
         compress: args.compress,

@@ -3,7 +3,7 @@
 use super::{Link, Reporter};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::options::MinRate;
-use fobs_proto::session::{ANSWER_WAIT, RateFloor};
+use fobs_proto::session::{ANSWER_WAIT, Excuse, OwnEnd, RateFloor, Silence, Standstill};
 use fobs_proto::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -26,6 +26,18 @@ pub struct Endurance {
     pub min_rate: Option<MinRate>,
     /// What follows from a control channel that is dead while datagrams still come.
     pub dead_control: DeadControl,
+    /// What ends the session although the peer is heard.
+    pub standstill: EndsAt,
+}
+
+/// What ends a session although the peer is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndsAt {
+    /// Nothing new for as long as the timeout, at the side whose user chose that; what this side's end is.
+    NothingNew(OwnEnd),
+    /// Nothing: the other side's user decides, or both sides may be reading files for a long time to compare
+    /// them.
+    SilenceOnly,
 }
 
 /// What a side does whose control channel is dead while datagrams still come: the path is there, but not the
@@ -46,6 +58,17 @@ impl Endurance {
             timeout: timeout.unwrap_or(ANSWER_WAIT).min(TIMEOUT_MAX_FOR_PEER),
             min_rate: None,
             dead_control: DeadControl::IsEndured,
+            standstill: EndsAt::SilenceOnly,
+        }
+    }
+
+    /// The clock of the timeout, from now on.
+    pub(super) fn standstill(&self, now: Timestamp) -> Option<NewsWatch> {
+        match self.standstill {
+            EndsAt::NothingNew(end) => {
+                Some(NewsWatch { clock: Standstill::new(now, self.timeout), end, moved: 0 })
+            }
+            EndsAt::SilenceOnly => None,
         }
     }
 
@@ -62,6 +85,39 @@ impl Endurance {
         let chosen = self.min_rate?;
         let watch = RateFloor::new(Rate::bits_per_second(chosen.bits_per_second), chosen.over);
         Some(Floor { chosen, watch })
+    }
+}
+
+/// Watches whether anything new is verified.
+#[derive(Debug)]
+pub(super) struct NewsWatch {
+    clock: Standstill,
+    end: OwnEnd,
+    /// What had been moved by the last look.
+    moved: u64,
+}
+
+impl NewsWatch {
+    /// What this side's end of the data is.
+    pub(super) fn end(&self) -> OwnEnd {
+        self.end
+    }
+
+    /// To be called with every heartbeat. `moved` grows with data that the other side or this one has; it
+    /// counts if it is of an object, and not of an empty chunk that shows that the path works.
+    pub(super) fn check(
+        &mut self,
+        now: Timestamp,
+        moved: Option<u64>,
+        reporter: &Reporter,
+        excuse: Option<Excuse>,
+    ) -> Silence {
+        if let Some(moved) = moved
+            && moved != std::mem::replace(&mut self.moved, moved)
+        {
+            reporter.advance();
+        }
+        self.clock.check(now, reporter.advances(), excuse)
     }
 }
 

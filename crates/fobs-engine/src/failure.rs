@@ -51,6 +51,7 @@ impl PeerName {
                 Ok(())
             }
             (Silence::Dead(waited), _) => Err(self.no_answer(waited)),
+            (Silence::Standstill(waited), _) => Err(self.nothing_new(waited)),
         }
     }
 
@@ -107,6 +108,16 @@ impl PeerName {
             ErrorKind::Timeout,
             format!(
                 "no answer from {peer} over UDP for {seconds} s, so the path is down: check the network, then run the same command again (--timeout says how long to wait)"
+            ),
+        )
+    }
+
+    fn nothing_new(&self, waited: Duration) -> Error {
+        let (peer, seconds) = (&self.name, waited.as_secs());
+        Error::new(
+            ErrorKind::Timeout,
+            format!(
+                "nothing new was verified for {seconds} s although {peer} is heard: look at the disks and the load of both hosts, then run the same command again (--timeout says how long to wait)"
             ),
         )
     }

@@ -49,7 +49,7 @@ mod writer;
 mod tests;
 
 pub use clock::Clock;
-pub use endurance::{DeadControl, Endurance};
+pub use endurance::{DeadControl, EndsAt, Endurance};
 pub use failure::{aborted, refused, tell_abort};
 pub use fobs_proto::session::CHUNKS_MAX;
 pub use link::{Incoming, Link, LinkSetup, PathValidation};

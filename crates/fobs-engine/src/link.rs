@@ -35,6 +35,9 @@ const BATCH_SLOTS: usize = 8;
 const LANE_BATCH: usize = BATCH_SLOTS * BURST_MAX as usize;
 /// Addresses at which the peer is tried.
 const CANDIDATES_MAX: usize = 4;
+/// Bytes to all addresses that a peer merely names, until it is heard: some datagrams, so that the loss of one
+/// does not decide, and less than what the answer that names them took.
+const NAMED_BYTES_MAX: usize = 16 << 10;
 /// Datagrams of a burst that also go to the other candidates until the peer's first datagram has come.
 const GREETING_LEN: usize = 1;
 
@@ -52,6 +55,8 @@ pub struct LinkSetup {
     pub direction: Direction,
     /// Addresses that the peer may have; empty if it sends first.
     pub candidates: Vec<SocketAddr>,
+    /// Others that it may have because it says so: until it is heard they get a few bytes, no more.
+    pub named: Vec<SocketAddr>,
     /// How another address of the peer is treated.
     pub validation: PathValidation,
 }
@@ -126,6 +131,9 @@ pub struct Link {
     waker: Waker,
     clock: Clock,
     sealer: Sealer,
+    /// Addresses that the peer merely names, and the bytes that went there.
+    named: Vec<SocketAddr>,
+    named_bytes: usize,
     inbound: Inbound,
     intake: DatagramSource,
     out: Box<[u8]>,
@@ -162,6 +170,9 @@ impl Link {
         let (sealer, opener) = setup.keys.of_end(setup.direction);
         let mut candidates = setup.candidates;
         candidates.truncate(CANDIDATES_MAX);
+        let mut named = setup.named;
+        named.truncate(CANDIDATES_MAX - candidates.len());
+        candidates.extend(&named);
         let inbound = Inbound {
             clock: setup.clock,
             opener,
@@ -178,6 +189,8 @@ impl Link {
             waker: setup.waker,
             clock: setup.clock,
             sealer,
+            named,
+            named_bytes: 0,
             inbound,
             intake: DatagramSource::Socket(RecvBatch::new(BATCH_SLOTS)),
             out: vec![0; OUT_LEN].into_boxed_slice(),
@@ -305,6 +318,13 @@ impl Link {
     pub fn send(&mut self, sealed: &mut Sealed, ecn: Ecn) -> std::result::Result<(), SendError> {
         let Some(peer) = self.peer() else { return Ok(()) };
         self.greet(*sealed);
+        if self.is_merely_named(peer) {
+            // The others of a burst, and what is beyond the bound, are as if they were lost on the way.
+            sealed.end = sealed.end.min(sealed.start + sealed.segment_len);
+            if !self.may_send(peer, sealed.end - sealed.start) {
+                sealed.start = sealed.end;
+            }
+        }
         while !sealed.is_empty() {
             let burst = Burst {
                 to: peer,
@@ -322,7 +342,11 @@ impl Link {
     /// a burst.
     fn greet(&mut self, sealed: Sealed) {
         let end = sealed.end.min(sealed.start + GREETING_LEN * sealed.segment_len);
-        for to in self.inbound.peer.others() {
+        let others: Vec<SocketAddr> = self.inbound.peer.others().collect();
+        for to in others {
+            if !self.may_send(to, end - sealed.start) {
+                continue;
+            }
             // If one candidate cannot be reached, another one can.
             let _ = self.socket.send(&Burst {
                 to,
@@ -331,6 +355,20 @@ impl Link {
                 ecn: Ecn::NotEct,
             });
         }
+    }
+
+    fn is_merely_named(&self, to: SocketAddr) -> bool {
+        !self.inbound.peer.is_heard() && self.named.contains(&to)
+    }
+
+    /// Whether so many bytes may go there: any number to the host that was reached or has been heard.
+    fn may_send(&mut self, to: SocketAddr, bytes: usize) -> bool {
+        if !self.is_merely_named(to) {
+            return true;
+        }
+        let within = self.named_bytes + bytes <= NAMED_BYTES_MAX;
+        self.named_bytes += if within { bytes } else { 0 };
+        within
     }
 
     /// How often the peer's traffic has moved to another address since its first datagram.

@@ -1,12 +1,14 @@
 //! The receiving thread: takes packets into chunk buffers and acknowledges them.
 
+mod ending;
 mod intake;
 mod job;
+mod news;
 mod streams;
 
 pub use job::{ReceiveJob, ReceiveOutcome};
 
-use super::endurance::{ControlWatch, Floor, Stake};
+use super::endurance::{ControlWatch, Floor, NewsWatch, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, taken_over, tell_abort, unasked};
 use super::host::HostWatch;
 use super::letters::{ControlEvent, MAILBOX_MAX, Post, Routed, ToReceiver, ToWriter, forward_control};
@@ -22,18 +24,18 @@ use fobs_model::cancel::CancelToken;
 use fobs_model::cause::RemedyAction;
 use fobs_model::error::Result;
 use fobs_model::measured::Measured;
-use fobs_model::message::{Complete, Finished, Message};
+use fobs_model::message::{Finished, Message};
 use fobs_model::sample::ReceiverSample;
 use fobs_proto::receiver::{ChunkVerification, Receiver};
-use fobs_proto::session::{FAREWELL_WAIT, HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
-use fobs_proto::wire::{Ack, Header};
+use fobs_proto::session::{HEARTBEAT, Presence, ReceivePolicy, Side, Stored, VerdictOutcome};
+use fobs_proto::wire::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, Header};
 use fobs_proto::{ChunkId, Timestamp};
 use fobs_store::{Asked, Closing, SinkSummary, Suspended, TakeoverWatch};
-use fobs_sys::confine::{Errand, outside};
 use fobs_sys::{Ecn, Interest, SendError};
 use intake::{Arrivals, Intake};
+use news::Keepalives;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{self, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -75,6 +77,9 @@ struct Receiving {
     _answering: Option<Answering>,
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
+    news: Option<NewsWatch>,
+    keepalives: Keepalives,
+    timeout: Duration,
     began: Timestamp,
     streams: Option<Incoming>,
     steering: Steering,
@@ -125,9 +130,13 @@ impl Receiving {
             }
             None => (None, None),
         };
+        let reporter = job.reporter.clone();
         forward_control(job.reader, post.clone(), ToReceiver::Control, move |message| {
             match (message, &mut inbox) {
                 (Message::Listing { first, entries, last }, Some(inbox)) => {
+                    if !entries.0.is_empty() {
+                        reporter.advance();
+                    }
                     inbox.take(first, entries.0, last)
                 }
                 (Message::Listing { .. }, None) => Routed::Broken(unasked("listings")),
@@ -171,6 +180,9 @@ impl Receiving {
             _answering: answering,
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
+            news: job.endurance.standstill(began),
+            keepalives: Keepalives::default(),
+            timeout: job.endurance.timeout,
             began,
             streams,
             steering: job.steering,
@@ -237,6 +249,7 @@ impl Receiving {
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         self.peer.check(self.policy.check_silence(now, self.last_heard()))?;
+        self.check_news(now)?;
         if let Some((chunk, tries)) = self.hopeless
             && self.policy.is_hopeless(now)
         {
@@ -351,6 +364,7 @@ impl Receiving {
     /// Complete chunks go to the writer.
     fn hand_over_complete(&mut self) {
         while let Some((chunk, buffer, len)) = self.arrivals.pop_complete() {
+            self.keepalives.on_complete(chunk, len);
             // The writer is gone only after it has posted why.
             let _ = self.work.send(ToWriter::Chunk { chunk, buffer, len });
         }
@@ -359,14 +373,17 @@ impl Receiving {
     /// By both ways: a repetition does no harm, and one of them may be blocked.
     fn send_ack(&mut self, ack: &Ack) -> Result<()> {
         self.send_ack_by_streams(ack);
-        let mut body = Vec::with_capacity(fobs_proto::wire::ACK_LEN_MAX);
-        ack.encode(&mut body);
+        let mut body = Vec::with_capacity(ACK_LEN_MAX);
+        ack.encode_within(self.machine.ack_len_max(), &mut body);
         let mut sealed = self.link.seal_body(self.next_ack, Header::Ack, &body);
         self.next_ack += 1;
         match self.link.send(&mut sealed, Ecn::NotEct) {
             // A lost ack is repaired by the next one.
-            Ok(())
-            | Err(SendError::WouldBlock | SendError::NoBuffers | SendError::Refused | SendError::TooLarge) => {
+            Ok(()) | Err(SendError::WouldBlock | SendError::Refused) => Ok(()),
+            Err(SendError::NoBuffers | SendError::TooLarge) => {
+                if body.len() > ACK_LEN_SMALL {
+                    self.machine.handle_ack_refused();
+                }
                 Ok(())
             }
             Err(SendError::Io(error)) => self.peer.refused_datagrams(&error),
@@ -389,6 +406,9 @@ impl Receiving {
                 ToReceiver::Verdict { chunk, verdict } => self.take_verdict(chunk, verdict)?,
                 ToReceiver::Stored { chunk, buffer } => {
                     self.arrivals.give_back(buffer);
+                    if !self.keepalives.on_stored(chunk) {
+                        self.reporter.advance();
+                    }
                     if self.policy.handle_stored(&mut self.machine, chunk) == Stored::All {
                         // As above.
                         let _ = self.work.send(ToWriter::Finish);
@@ -448,45 +468,5 @@ impl Receiving {
             ControlEvent::Closed(error) => return Err(closed_early(error)),
         }
         Ok(())
-    }
-
-    fn completion(&mut self, summary: &SinkSummary) -> Complete {
-        self.count_drops();
-        let dropped = self.machine.packets_dropped();
-        let usage = outside(Errand::Counters, fobs_sys::process_usage);
-        let resumed = self.reporter.all_resumed();
-        Complete {
-            root: blake3::Hash::from_bytes(summary.root).to_hex().to_string(),
-            files: summary.files + resumed.files,
-            bytes: summary.bytes + resumed.files_bytes,
-            resumed_bytes: resumed.bytes,
-            others: summary.others,
-            seconds: self
-                .arrivals
-                .first_data()
-                .map_or(0.0, |first| (self.last_verified - first).as_secs_f64()),
-            socket_drops: u64::from(dropped.unwrap_or(0)),
-            datagrams_rejected: self.link.rejected(),
-            cpu_seconds: usage.cpu_seconds,
-            max_rss_bytes: usage.max_rss_bytes,
-        }
-    }
-
-    /// Waits for the sender's figures; a sender that goes without them has still sent everything.
-    fn await_finished(&mut self) -> Result<Option<Finished>> {
-        let mut end = Instant::now() + FAREWELL_WAIT;
-        while self.finished.is_none() && Instant::now() < end {
-            match self.letters.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(ToReceiver::Control(ControlEvent::Closed(_))) => break,
-                Ok(ToReceiver::Control(event)) => {
-                    self.take_control(event)?;
-                    // A sender that speaks is removing its sources.
-                    end = Instant::now() + FAREWELL_WAIT;
-                }
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        Ok(self.finished.take())
     }
 }

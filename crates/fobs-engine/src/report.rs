@@ -15,6 +15,7 @@ use fobs_proto::session::RouteChange;
 use fobs_store::survey::{ItemKind, Way};
 use fobs_store::{Deleted, FileDone, Found, Item, StartOverReason, Suspended, show_path};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +39,8 @@ pub struct Reporter {
     events: Arc<dyn EventSink>,
     peer: ControlWriter,
     state: Mutex<Tally>,
+    /// Counts up with everything new.
+    advances: AtomicU64,
 }
 
 /// Whether a transfer is slower than its user accepts.
@@ -121,6 +124,7 @@ impl Reporter {
     /// Tells `events` here, and the peer by this channel.
     pub fn new(events: Arc<dyn EventSink>, peer: ControlWriter) -> Arc<Reporter> {
         Arc::new(Reporter {
+            advances: AtomicU64::new(0),
             events,
             peer,
             state: Mutex::new(Tally {
@@ -144,8 +148,19 @@ impl Reporter {
         })
     }
 
+    /// Something is new: the transfer does not stand still.
+    pub(crate) fn advance(&self) {
+        self.advances.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts up with everything new.
+    pub(crate) fn advances(&self) -> u64 {
+        self.advances.load(Ordering::Relaxed)
+    }
+
     /// A file is verified.
     pub fn file_done(&self, file: FileDone) {
+        self.advance();
         self.with(|state| {
             state.progress.files += 1;
             state.progress.path = Some(file.path.clone());
@@ -170,6 +185,7 @@ impl Reporter {
 
     /// A file failed at either end; reported once for each path.
     pub fn failed(&self, error: FileError) {
+        self.advance();
         let new = self.with(|state| {
             let bytes = 2 * (error.path.len() + size_of::<FileError>()) + error.message.len();
             state.errors_full |=
@@ -219,6 +235,7 @@ impl Reporter {
 
     /// This end deleted something, or could not.
     pub(super) fn deleted_here(&self, deleted: Deleted) {
+        self.advance();
         match deleted {
             Deleted::Gone(Found { path, is_directory }) => {
                 // If the channel is broken the session ends anyway, with that error.
@@ -238,6 +255,7 @@ impl Reporter {
 
     /// This end removed a source that the receiver has.
     pub(super) fn source_removed(&self, path: &[u8]) {
+        self.advance();
         self.events.event(Event::SourceRemoved { path: path.to_vec() });
     }
 
@@ -270,6 +288,7 @@ impl Reporter {
 
     /// The peer deleted something.
     pub(super) fn deleted_there(&self, mut path: Vec<u8>, directory: bool) {
+        self.advance();
         path.truncate(PEER_PATH_MAX);
         self.with(|state| state.deletions += 1);
         self.events.event(Event::Deleted { path, directory });
@@ -310,6 +329,7 @@ impl Reporter {
 
     /// File bytes that an earlier run had verified: progress, but no rate.
     pub fn resumed(&self, bytes: u64) {
+        self.advance();
         self.with(|state| {
             state.progress.bytes += bytes;
             state.measured_bytes += bytes;

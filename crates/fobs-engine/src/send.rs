@@ -12,7 +12,7 @@ mod telemetry;
 pub use job::{SendJob, SendOutcome};
 
 use super::causes::Causes;
-use super::endurance::{ControlWatch, Floor, Stake};
+use super::endurance::{ControlWatch, Floor, NewsWatch, Stake};
 use super::failure::{PeerName, aborted, closed_early, never_verified, unasked};
 use super::letters::{ControlEvent, Filled, Grant, MAILBOX_MAX, Post, Routed, ToSender, forward_control};
 use super::link::{Incoming, IncomingBody, PATH_DATAGRAM_LEN};
@@ -31,7 +31,7 @@ use fobs_model::message::{Complete, Finished, Message};
 use fobs_proto::congestion::{PathHistory, RateSource};
 use fobs_proto::sender::{Extent, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{
-    ChunkRead, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
+    ChunkRead, Excuse, FAREWELL_WAIT, GRANTS_MAX, HEARTBEAT, ObjectSize, PACE_GRAIN, Rejection, SendPolicy,
     SendPolicyConfig, Side, Wait,
 };
 use fobs_proto::wire::{Ack, Header};
@@ -77,6 +77,7 @@ struct Sending {
     answered: Option<Duration>,
     floor: Option<Floor>,
     control_watch: Option<ControlWatch>,
+    news: Option<NewsWatch>,
     /// Moves of the peer that the machine knows of.
     moves: u64,
     streams: Option<Outgoing>,
@@ -119,10 +120,18 @@ pub fn send(job: SendJob) -> Result<SendOutcome> {
 }
 
 /// Takes decisions to the docket, and every other message to the sender.
-fn forward(reader: ControlReader, post: Post<ToSender>, docket: Option<Docket>) -> Result<()> {
+fn forward(
+    reader: ControlReader,
+    post: Post<ToSender>,
+    docket: Option<Docket>,
+    reporter: Arc<Reporter>,
+) -> Result<()> {
     let routes = docket.map(|docket| (docket.guard(), docket));
     forward_control(reader, post, ToSender::Control, move |message| match (message, &routes) {
         (Message::Decisions { first, choices, last }, Some((_, docket))) => {
+            if !choices.0.is_empty() {
+                reporter.advance();
+            }
             docket.decide(first, &choices.0, last).map_or_else(Routed::Broken, |()| Routed::Taken)
         }
         (Message::Decisions { .. }, None) => Routed::Broken(unasked("decisions")),
@@ -137,13 +146,14 @@ impl Sending {
         let link = Link::new(job.link);
         let (post, letters) = Post::new(link.waker());
         let docket = job.survey.map(|_| Docket::within(job.source.budget()));
-        forward(job.reader, post.clone(), docket.clone())?;
+        forward(job.reader, post.clone(), docket.clone(), job.reporter.clone())?;
         let mut source = job.source;
         let budget = source.budget().clone();
         let survey = docket.as_ref().zip(job.survey);
         let listing = survey
             .map(|(docket, checksums)| {
-                Listing::start(docket, &mut source, checksums, job.writer.clone(), post.clone())
+                let told = (job.writer.clone(), job.reporter.clone());
+                Listing::start(docket, &mut source, checksums, told, post.clone())
             })
             .transpose()?;
         let (streams, routing, tried) =
@@ -189,6 +199,7 @@ impl Sending {
             answered: job.answered,
             floor: job.endurance.floor(),
             control_watch: job.endurance.control_watch(began),
+            news: job.endurance.standstill(began),
             moves: 0,
             streams,
             routing,
@@ -244,6 +255,7 @@ impl Sending {
 
     fn on_heartbeat(&mut self, now: Timestamp) -> Result<()> {
         self.peer.check(self.policy.check_silence(now, &self.machine, self.last_heard()))?;
+        self.check_news(now)?;
         self.choose_route(now)?;
         self.telemetry.report_causes(now, &mut self.machine);
         self.reporter.standing_to_peer(self.standing());
@@ -254,6 +266,19 @@ impl Sending {
         }
         self.check_floor(now)?;
         self.cancel.check()
+    }
+
+    /// Ends a transfer of which nothing new is verified for too long.
+    fn check_news(&mut self, now: Timestamp) -> Result<()> {
+        let Some(news) = &mut self.news else { return Ok(()) };
+        let excuse = match self.steered.is_paused() {
+            true => Some(Excuse::Paused),
+            false => Excuse::of_sender(self.policy.wait(&self.machine), news.end()),
+        };
+        let stats = self.machine.stats();
+        let moved = stats.data_bytes_acked.saturating_add(stats.bytes_frames_delivered);
+        let moved = self.held.have_content().then_some(moved);
+        self.peer.check(news.check(now, moved, &self.reporter, excuse))
     }
 
     /// Sends bursts and frames until the machine wants to wait, then waits.
@@ -328,6 +353,9 @@ impl Sending {
 
     /// The receiver has verified a chunk.
     fn settle(&mut self, done: HeldChunk) {
+        if done.has_content() {
+            self.reporter.advance();
+        }
         self.held.give_back(done.buffer);
         self.reporter.add_bytes(done.data_bytes);
         done.files.into_iter().for_each(|file| self.reporter.file_done(file));
@@ -366,6 +394,7 @@ impl Sending {
         self.policy.handle_chunk(self.link.clock().now(), &mut self.machine, read, object);
         self.held.push(HeldChunk {
             buffer,
+            len: read.len,
             data_bytes: chunk.data_bytes,
             files: chunk.files,
             first_file: chunk.first_file,

@@ -11,6 +11,7 @@ mod lies;
 mod moves;
 mod relay;
 mod resume;
+mod standstill;
 mod storage;
 mod streams;
 pub(super) mod support;

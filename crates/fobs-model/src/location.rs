@@ -191,7 +191,7 @@ fn url(carrier: Carrier, rest: &[u8]) -> std::result::Result<Remote, String> {
             return Err("fobs:// takes no user name: the key identifies the user (-i FILE)".to_owned());
         }
     };
-    Ok(Remote { carrier, user, host: checked_host(host)?, port, path })
+    Ok(Remote { carrier, user, host: checked_host(&zone_decode(host)?)?, port, path })
 }
 
 /// Splits at the last `@`, as scp does; an empty user name counts as none.
@@ -297,6 +297,16 @@ fn percent_decode(text: &[u8]) -> std::result::Result<Vec<u8>, String> {
         rest = &tail[2..];
     }
     Ok(decoded)
+}
+
+/// The host of a URL: the zone of a link-local address follows `%25` (RFC 6874) or, as people type it, `%`.
+fn zone_decode(host: &[u8]) -> std::result::Result<Vec<u8>, String> {
+    let Some(at) = host.iter().position(|&byte| byte == b'%') else { return Ok(host.to_vec()) };
+    let (address, zone) = (&host[..at], &host[at + 1..]);
+    match zone.strip_prefix(b"25") {
+        Some(zone) if !zone.is_empty() => Ok([address, b"%", &percent_decode(zone)?].concat()),
+        _ => Ok(host.to_vec()),
+    }
 }
 
 fn hex_digit(digit: u8) -> Option<u8> {

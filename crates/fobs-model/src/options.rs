@@ -93,6 +93,18 @@ pub struct SshOptions {
     pub inherited: Option<Vec<String>>,
     /// Where the words of `ssh` go.
     pub words: SshWords,
+    /// Whether the user is told what a login shell prints before fobs speaks.
+    pub chatter: Chatter,
+}
+
+/// What becomes of what a login shell prints before fobs speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Chatter {
+    /// It is skipped.
+    #[default]
+    Skipped,
+    /// It is skipped, and told.
+    Told,
 }
 
 /// Where the standard error of `ssh` goes.

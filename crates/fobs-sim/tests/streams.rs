@@ -51,6 +51,21 @@ fn reasons(view: &FlowView) -> Vec<RouteReason> {
 }
 
 #[test]
+fn where_only_small_datagrams_pass_streams_carry_on() {
+    for rtt in [RTT, 150 * MS] {
+        let config = FobsConfig {
+            streams: Some(streams()),
+            ..FobsConfig::new(Object::Bytes(16 << 20), CongestionControl::Auto)
+        };
+        // Pings of 48 bytes pass, and are answered; no data does.
+        let (view, _) = complete(Scene::new(LINK, rtt).fobs(config).lasts(LONG).link(|link| link.mtu = 400));
+        let routes = routes(&view);
+        let left = routes.iter().find(|(route, _)| *route == Route::Frames).expect("streams alone");
+        assert!(left.1 <= 3.0 + 10.0 * seconds(rtt), "{routes:?}");
+    }
+}
+
+#[test]
 fn streams_that_are_not_needed_change_nothing() {
     for circular in [false, true] {
         let run = |streams| {

@@ -3,7 +3,10 @@
 //! A name is a [`Component`], so it stays in its directory, and no call but [`open_beneath`] resolves a path.
 //! That one stays below its directory whatever the path is. No call follows a link at the name.
 
+mod steps;
+
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::fs::{
     self, Access, AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timestamps, Uid,
@@ -11,6 +14,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use fobs_model::name::Component;
+use steps::Within;
 
 /// Which symbolic links may be followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,22 @@ pub(super) fn open_beneath(
     mode: Mode,
     links: Links,
 ) -> Result<OwnedFd, Errno> {
+    let directory = directory.as_fd();
+    match open_below(directory, path, flags, mode, links) {
+        Err(errno) if openat2_is_missing(errno) => {
+            steps::open(directory, path, flags, mode, Within::Below(links))
+        }
+        opened => opened,
+    }
+}
+
+fn open_below(
+    directory: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    links: Links,
+) -> Result<OwnedFd, Errno> {
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     if links == Links::Refuse {
         resolve |= ResolveFlags::NO_SYMLINKS;
@@ -38,7 +58,7 @@ pub(super) fn open_beneath(
     const TRIES: usize = 16;
     let mut result = Err(Errno::AGAIN);
     for _ in 0..TRIES {
-        result = fs::openat2(directory.as_fd(), or_dot(path), flags | OFlags::CLOEXEC, mode, resolve);
+        result = fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, resolve);
         if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
             break;
         }
@@ -56,7 +76,34 @@ pub(super) fn open_without_links(
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, ResolveFlags::NO_SYMLINKS)
+    let directory = directory.as_fd();
+    match fs::openat2(directory, or_dot(path), flags | OFlags::CLOEXEC, mode, ResolveFlags::NO_SYMLINKS) {
+        Err(errno) if openat2_is_missing(errno) => steps::open(directory, path, flags, mode, Within::NoLinks),
+        opened => opened,
+    }
+}
+
+/// Whether an error means that there is no `openat2`: before Linux 5.6, or in a container whose filter of
+/// system calls is older than that (it answers with `EPERM`).
+fn openat2_is_missing(errno: Errno) -> bool {
+    static MISSING: OnceLock<bool> = OnceLock::new();
+    let can_mean_that = matches!(errno, Errno::NOSYS | Errno::PERM);
+    can_mean_that
+        && *MISSING.get_or_init(|| {
+            let tried =
+                fs::openat2(CWD, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty());
+            matches!(tried, Err(Errno::NOSYS | Errno::PERM))
+        })
+}
+
+/// Opens one component, or `.`, `..` or `/`; a link is not followed.
+fn one(directory: BorrowedFd<'_>, name: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    fs::openat(directory, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+}
+
+/// The target of a link that is open.
+fn target_of(link: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    Ok(fs::readlinkat(link, b"".as_slice(), Vec::with_capacity(256))?.into_bytes())
 }
 
 /// Opens a path that this process's own user named, relative to the working directory.

@@ -113,8 +113,8 @@ pub use fobs_model::event::{Event, EventSink, FileError, OtherEntries, Outcome, 
 pub use fobs_model::listing::{Entry, EntryKind, FileStamp, Link};
 pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{
-    Access, AddressFamily, Carrier, Chmod, CongestionControl, FileSystems, IdMapping, JudgeMethod, Location,
-    NewKeys, Preserve, Priority, Privileges, PushBinary, Remote, Restriction, Rights, ServeOptions,
+    Access, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, IdMapping, JudgeMethod,
+    Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote, Restriction, Rights, ServeOptions,
     SignedTicket, SshOptions, SshWords, SymbolicLinks, TransferOptions, Unkept,
 };
 pub use fobs_model::public_key::PublicKey;

@@ -75,11 +75,19 @@ pub struct Peer {
     pub description: String,
     /// The address of the TCP peer (TLS only).
     pub address: Option<IpAddr>,
+    /// The interface to which a link-local address belongs, as its number here; 0 for any other address.
+    pub zone: u32,
     /// The key that the peer has proven to own (TLS only). Whether it has any right is not checked yet.
     pub key: Option<PublicKey>,
 }
 
 impl Peer {
+    /// The address as a resolver takes it, with its interface where it has one.
+    pub fn scoped_address(&self) -> Option<String> {
+        let address = self.address?;
+        Some(if self.zone == 0 { address.to_string() } else { format!("{address}%{}", self.zone) })
+    }
+
     /// Its name in what is remembered: its address, or over ssh the host name of the command line.
     pub fn remembered_as(&self) -> String {
         self.address.map_or_else(|| self.description.clone(), |address| address.to_string())

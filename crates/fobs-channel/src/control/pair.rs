@@ -14,7 +14,7 @@ use fobs_model::options::Carrier;
 pub fn pair() -> (ControlChannel, ControlChannel) {
     let (left, right) = UnixStream::pair().unwrap();
     let end = |stream: UnixStream, name: &str| {
-        let peer = Peer { description: format!("{name} via test"), address: None, key: None };
+        let peer = Peer { description: format!("{name} via test"), address: None, zone: 0, key: None };
         ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
     };
     (end(left, "right"), end(right, "left"))

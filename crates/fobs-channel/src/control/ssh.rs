@@ -5,13 +5,15 @@
 //! password prompts all work; only the options that the caller gave are passed on.
 
 mod arguments;
+mod beginning;
 mod between;
 mod binary;
 mod patience;
 mod push;
+mod words;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -25,15 +27,17 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::arguments::{arguments, connection_arguments, destination, program, server_command};
+use self::beginning::{FromFirstFrame, Said};
 pub use self::between::{FarRequest, copy_between};
 pub use self::patience::Patience;
 pub use self::push::connect_pushing;
+use self::words::Keep;
 use super::{ControlChannel, Peer};
 use fobs_model::cancel::CancelToken;
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::message::Hello;
 use fobs_model::options::{Carrier, Remote, SshWords, TransferOptions};
-use fobs_model::text::printable;
+use fobs_model::text::{printable, show};
 
 /// How long `ssh` may take to end once its input is closed: a few round trips.
 const FINISH_WAIT: Duration = Duration::from_secs(10);
@@ -41,8 +45,7 @@ const FINISH_WAIT: Duration = Duration::from_secs(10);
 const DISMISS_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for its last words, once it has ended.
 const WORDS_WAIT: Duration = Duration::from_millis(300);
-/// Bytes of them that are kept, and characters that are shown.
-const WORDS_BYTES_MAX: usize = 4096;
+/// Characters of them that are shown.
 const WORDS_CHARS_SHOWN: usize = 400;
 /// How long to wait for the exit status that explains a failure. It is usually there already.
 const EXPLAIN_WAIT: Duration = Duration::from_secs(3);
@@ -58,9 +61,7 @@ const SSH_FAILED: i32 = 255;
 const CHILD_POLL: Duration = Duration::from_millis(5);
 /// Most output of `ssh -G` that is read, bytes: a hundred lines or so are usual.
 const RESOLVE_BYTES_MAX: u64 = 256 << 10;
-/// Bytes of the other side's first output that are kept to explain a failure.
-const HEAD_BYTES_MAX: usize = 512;
-/// Characters of it that are shown.
+/// Characters of the other side's first output that are shown.
 const HEAD_CHARS_SHOWN: usize = 60;
 
 /// A control channel over SSH and the `ssh` that carries it. The two may be taken apart.
@@ -79,7 +80,7 @@ pub struct SshProcess {
     host: String,
     fobs_path: String,
     /// The other side's first output.
-    head: Arc<Mutex<Vec<u8>>>,
+    head: Arc<Mutex<Said>>,
     /// Whether a [`Watch`] has ended it for its silence.
     gave_up: Arc<AtomicBool>,
     /// The last that `ssh` said, where that is kept.
@@ -96,22 +97,21 @@ pub fn connect(remote: &Remote, options: &TransferOptions) -> Result<SshSession>
 struct Started {
     process: SshProcess,
     stdin: ChildStdin,
-    stdout: Recorded<ChildStdout>,
+    stdout: FromFirstFrame<ChildStdout>,
 }
 
 impl Started {
     /// Starts `ssh` with this command for the shell at the far end.
     fn start(remote: &Remote, options: &TransferOptions, command: &str) -> Result<Started> {
-        match options.ssh.words {
-            SshWords::Shown => Started::start_with(remote, options, command, Stdio::inherit()),
-            SshWords::ShownAndKept => {
-                let started = Started::start_with(remote, options, command, Stdio::piped())?;
-                if let Some(stderr) = started.process.take_stderr() {
-                    keep_words(stderr, started.process.words.clone());
-                }
-                Ok(started)
-            }
+        let started = Started::start_with(remote, options, command, Stdio::piped())?;
+        let keep = match options.ssh.words {
+            SshWords::Shown => Keep::Nothing,
+            SshWords::ShownAndKept => Keep::Last,
+        };
+        if let Some(stderr) = started.process.take_stderr() {
+            words::pass_on(stderr, keep, started.process.words.clone());
         }
+        Ok(started)
     }
 
     /// Likewise, with another standard error.
@@ -137,7 +137,7 @@ impl Started {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             unreachable!("both were asked to be pipes");
         };
-        let head = Arc::new(Mutex::new(Vec::new()));
+        let head = Arc::new(Mutex::new(Said::default()));
         let process = SshProcess {
             child: Arc::new(Mutex::new(child)),
             host: remote.host.clone(),
@@ -146,13 +146,14 @@ impl Started {
             gave_up: Arc::default(),
             words: Arc::default(),
         };
-        Ok(Started { process, stdin, stdout: Recorded { stream: stdout, head } })
+        Ok(Started { process, stdin, stdout: FromFirstFrame::new(stdout, head) })
     }
 
     /// From here on both sides send frames.
     fn into_session(self) -> SshSession {
         let Started { process, stdin, stdout } = self;
-        let peer = Peer { description: format!("{} via ssh", process.host), address: None, key: None };
+        let peer =
+            Peer { description: format!("{} via ssh", process.host), address: None, zone: 0, key: None };
         SshSession { channel: ControlChannel::over(stdout, stdin, Carrier::Ssh, peer), process }
     }
 }
@@ -223,29 +224,38 @@ impl SshProcess {
         }
         let status = wait(&self.child, EXPLAIN_WAIT).ok().flatten();
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = match head.first() {
-            None => FirstWords::None,
-            // A frame is shorter than 16 MiB, so it starts with a zero byte; no text does.
-            Some(0) => FirstWords::Frame,
-            Some(_) => FirstWords::Text(printable(&String::from_utf8_lossy(&head), HEAD_CHARS_SHOWN)),
+        let said = match &*head {
+            Said { frame: true, .. } => FirstWords::Frame,
+            said if said.is_nothing() => FirstWords::None,
+            said => FirstWords::Text(printable(&String::from_utf8_lossy(&said.before), HEAD_CHARS_SHOWN)),
         };
         let error = explanation(&self.host, &self.fobs_path, status, said).unwrap_or(error);
         self.with_words(error)
     }
 
+    /// What the other side printed before fobs spoke there, as one line of text; empty if it was nothing.
+    pub fn chatter(&self) -> String {
+        let head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
+        show(head.before.trim_ascii())
+    }
+
     /// The error with what `ssh` said, where that is kept.
     fn with_words(&self, error: Error) -> Error {
-        // The thread that reads them may be behind; it ends with `ssh`.
-        let deadline = Instant::now() + WORDS_WAIT;
-        while Arc::strong_count(&self.words) > 1 && Instant::now() < deadline {
-            thread::sleep(CHILD_POLL);
-        }
+        self.wait_for_words();
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let said = printable(String::from_utf8_lossy(&words).trim(), WORDS_CHARS_SHOWN);
         if said.is_empty() || !matches!(error.kind, ErrorKind::Ssh | ErrorKind::Protocol) {
             error
         } else {
             Error::new(error.kind, format!("{}; ssh said: {said}", error.message))
+        }
+    }
+
+    /// The thread that passes them on may be behind; it ends with `ssh`.
+    fn wait_for_words(&self) {
+        let deadline = Instant::now() + WORDS_WAIT;
+        while Arc::strong_count(&self.words) > 1 && Instant::now() < deadline {
+            thread::sleep(CHILD_POLL);
         }
     }
 
@@ -261,6 +271,7 @@ impl Drop for SshProcess {
     fn drop(&mut self) {
         // Fails only for a child that has ended and been waited for already.
         let _ = end(&self.child);
+        self.wait_for_words();
     }
 }
 
@@ -296,8 +307,8 @@ fn explanation(host: &str, fobs_path: &str, status: Option<ExitStatus>, said: Fi
         (_, FirstWords::Text(text)) => error(
             ErrorKind::Protocol,
             format!(
-                "the shell on {host} prints something before fobs speaks: {text:?}; make its start-up files (.bashrc \
-                 and the like) silent where no terminal is attached"
+                "{host} says something and fobs does not begin to speak there: {text:?}; see what this prints: \
+                 ssh {host} {fobs_path} --version"
             ),
         ),
         (Some(SSH_FAILED), FirstWords::None) => error(
@@ -377,7 +388,12 @@ pub fn server_channel() -> Result<ControlChannel> {
     let client = client_address();
     let description =
         client.map_or_else(|| "the client via ssh".to_owned(), |client| format!("{client} via ssh"));
-    Ok(ControlChannel::over(input, output, Carrier::Ssh, Peer { description, address: None, key: None }))
+    Ok(ControlChannel::over(
+        input,
+        output,
+        Carrier::Ssh,
+        Peer { description, address: None, zone: 0, key: None },
+    ))
 }
 
 /// The address from which the client made its connection to sshd.
@@ -387,7 +403,10 @@ pub fn client_address() -> Option<IpAddr> {
 
 /// The first word of sshd's `SSH_CONNECTION`.
 fn address_of(connection: Option<&str>) -> Option<IpAddr> {
-    connection?.split(' ').next()?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+    let word = connection?.split(' ').next()?;
+    // A link-local address is followed by its interface.
+    let address = word.split('%').next()?.parse::<IpAddr>().ok()?;
+    Some(address.to_canonical())
 }
 
 /// Waits for a child to end, for `limit` at most.
@@ -441,39 +460,6 @@ fn tried(child: &mut Child) -> io::Result<Option<ExitStatus>> {
 
 fn locked(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Passes on what `ssh` says, and keeps the last of it.
-fn keep_words(mut stderr: ChildStderr, words: Arc<Mutex<Vec<u8>>>) {
-    let read = move || {
-        let mut buffer = [0; 1024];
-        while let Ok(count @ 1..) = stderr.read(&mut buffer) {
-            // Nobody may be there to see it.
-            let _ = fobs_sys::without_sigpipe(|| io::stderr().write_all(&buffer[..count]));
-            let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-            words.extend_from_slice(&buffer[..count]);
-            let excess = words.len().saturating_sub(WORDS_BYTES_MAX);
-            words.drain(..excess);
-        }
-    };
-    // Without the thread its words are lost, and all else works.
-    drop(thread::Builder::new().name("fobs-ssh-words".to_owned()).spawn(read));
-}
-
-/// A stream whose first bytes are kept.
-struct Recorded<R> {
-    stream: R,
-    head: Arc<Mutex<Vec<u8>>>,
-}
-
-impl<R: Read> Read for Recorded<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.stream.read(buffer)?;
-        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = HEAD_BYTES_MAX - head.len();
-        head.extend(&buffer[..count.min(room)]);
-        Ok(count)
-    }
 }
 
 #[cfg(test)]

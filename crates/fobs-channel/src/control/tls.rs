@@ -9,7 +9,7 @@ mod tcp;
 mod verifier;
 
 use std::io;
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -172,20 +172,24 @@ fn establish(
         let ours = socket.try_clone()?;
         // A read or write that blocks ends at once.
         let _hook = cancel.on_cancel(move || drop(ours.shutdown(Shutdown::Both)));
-        let address = socket.peer_addr()?.ip().to_canonical();
+        let at = socket.peer_addr()?;
         let (key, foretold) = handshake(&mut connection, &socket, deadline, judge)?;
         let export = |to: &mut [u8; 32]| {
             connection.export_keying_material(&mut to[..], EXPORTER_LABEL, None).map(|_| ())
         };
         let secret =
             SessionSecret::filled(export).map_err(|error| HandshakeFailure::Protocol(error.to_string()))?;
-        Ok((address, key, foretold, secret))
+        Ok((at, key, foretold, secret))
     })();
-    let (address, key, foretold, secret): (IpAddr, PublicKey, Option<Level>, SessionSecret) =
+    let (at, key, foretold, secret): (SocketAddr, PublicKey, Option<Level>, SessionSecret) =
         established.map_err(|failure| cancel.explain(explain(failure)))?;
     let key_exchange = connection.negotiated_key_exchange_group().map(|group| name_of(group.name()));
     let stream = TlsStream::new(connection, socket).map_err(|error| explain(error.into()))?;
-    let peer = Peer { description, address: Some(address), key: Some(key) };
+    let zone = match at {
+        SocketAddr::V6(at) => at.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    let peer = Peer { description, address: Some(at.ip().to_canonical()), zone, key: Some(key) };
     let (read, outlet) = stream.split();
     let channel = ControlChannel::new(Box::new(read), outlet, Some(secret), Carrier::Daemon, peer);
     Ok(ControlChannel { foretold, key_exchange, ..channel })

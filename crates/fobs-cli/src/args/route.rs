@@ -128,6 +128,7 @@ impl RouteArgs {
                 program: self.ssh_program.clone(),
                 inherited: None,
                 words: SshWords::Shown,
+                chatter: options.ssh.chatter,
                 push: if self.push_binary { PushBinary::IfMissing } else { PushBinary::Never },
             },
             known_hosts: self.known_hosts.clone(),

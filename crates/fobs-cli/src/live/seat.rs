@@ -14,6 +14,9 @@ use super::{Answer, Ask, LINE_BYTES_MAX, SUFFIX, make_directory, own_directory};
 /// How long a user may take over a question or an answer: both are one line.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// Pause after a connection could not be taken: the reason may last.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+
 /// The socket, until it is dropped.
 #[derive(Debug)]
 pub struct Seat(PathBuf);
@@ -34,7 +37,12 @@ impl Seat {
         let seat = Seat(path);
         // Ends with the process; a question that comes too late finds no socket.
         let serve = move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Out of descriptors, or the one who asks is gone: not at once again.
+                    thread::sleep(ACCEPT_PAUSE);
+                    continue;
+                };
                 // One that does not ask hurts nobody but itself.
                 let _ = serve_one(stream, &answer);
             }

@@ -4,7 +4,9 @@ use fobs::{Access, Privileges, Rights};
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{MinRate, PushBinary, SshOptions, SshWords, StreamAllotment, TcpTuning, Transport};
+use fobs::options::{
+    Chatter, MinRate, PushBinary, SshOptions, SshWords, StreamAllotment, TcpTuning, Transport,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,6 +76,7 @@ fn flags_become_options() {
                 push: PushBinary::Never,
                 inherited: None,
                 words: SshWords::default(),
+                chatter: Chatter::Told,
             };
         }),
         ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),

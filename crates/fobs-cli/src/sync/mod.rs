@@ -6,7 +6,7 @@ mod output;
 use std::sync::Arc;
 
 use fobs::options::sync::SyncOptions;
-use fobs::options::{CongestionControl, Location, Priority, Remote, TransferOptions};
+use fobs::options::{Chatter, CongestionControl, Location, Priority, Remote, SshOptions, TransferOptions};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
 use crate::args::Naming;
@@ -150,7 +150,9 @@ fn transfer_options(args: &SyncArgs) -> Result<TransferOptions> {
         )));
     }
     let defaults = TransferOptions::default();
+    let chatter = if args.switches.verbose > 0 { Chatter::Told } else { Chatter::Skipped };
     Ok(args.route.added_to(TransferOptions {
+        ssh: SshOptions { chatter, ..SshOptions::default() },
         compress: args.switches.compress,
         fsync: args.switches.fsync,
         no_partial: args.switches.partial == Some(false),

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use fobs::{Error, ErrorKind, Result};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 
 use crate::args::TopArgs;
 use crate::live::Snapshot;
@@ -41,7 +43,7 @@ fn watch(terminal: &mut ratatui::DefaultTerminal) -> io::Result<()> {
         view.show(live::all());
         terminal.draw(|frame| view.draw(frame))?;
         // Keys are answered at once; without any, the copies are looked at again.
-        if !event::poll(EVERY)? {
+        if !event::poll(Duration::ZERO)? && (!terminal_waits(EVERY)? || !event::poll(Duration::ZERO)?) {
             continue;
         }
         let Event::Key(key) = event::read()? else { continue };
@@ -56,6 +58,35 @@ fn watch(terminal: &mut ratatui::DefaultTerminal) -> io::Result<()> {
                 Err(error) => view.say(error.message),
             },
         }
+    }
+}
+
+/// Waits for a key, `limit` at most; whether there is one. The event reader alone would read the end of a
+/// terminal that is gone again and again.
+///
+/// # Errors
+/// `UnexpectedEof` where the terminal is gone.
+fn terminal_waits(limit: Duration) -> io::Result<bool> {
+    let input = rustix::stdio::stdin();
+    let mut waiting = [PollFd::new(&input, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: limit.subsec_nanos().into() };
+    match rustix::event::poll(&mut waiting, Some(&timeout)) {
+        Ok(_) => {}
+        // A signal: the size may have changed.
+        Err(Errno::INTR) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    }
+    let seen = waiting[0].revents();
+    if seen.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is gone"));
+    }
+    if !seen.contains(PollFlags::IN) {
+        return Ok(false);
+    }
+    match rustix::io::ioctl_fionread(input) {
+        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is at its end")),
+        Ok(_) => Ok(true),
+        Err(errno) => Err(errno.into()),
     }
 }
 

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// Name of the device on both sides.
-const DEVICE: &str = "veth0";
+pub const DEVICE: &str = "veth0";
 /// Ports per test on the loopback: one for TCP, the rest for UDP.
 const PORTS_PER_TEST: u16 = 16;
 /// On the loopback, ports are taken from here up: above the well-known, below the kernel's ephemeral range.

@@ -90,8 +90,9 @@ impl Driven {
         }
         if let Some(ack) = self.machine.poll_ack(self.at()) {
             let mut body = Vec::new();
-            ack.encode(&mut body);
-            assert!(body.len() <= ACK_LEN_MAX);
+            let room = self.machine.ack_len_max();
+            ack.encode_within(room, &mut body);
+            assert!(body.len() <= room && room <= ACK_LEN_MAX);
             Ack::decode(&body).expect("our own acks can be read");
             assert_eq!(ack.chunk_limit, self.stored + CHUNKS_MAX);
         }

@@ -87,7 +87,7 @@ fn play(world: &World, right: Right, steps: &[Step], quiet: Duration, judge: &mu
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     let restriction = right.restriction(world.root()).expect("a right that a key can have");
     let serving = thread::spawn(move || {
-        let peer = Peer { description: "a fuzzer".to_owned(), address: None, key: None };
+        let peer = Peer { description: "a fuzzer".to_owned(), address: None, zone: 0, key: None };
         let write = theirs.try_clone().expect("a descriptor");
         let channel = ControlChannel::over(theirs, write, Carrier::Ssh, peer);
         // It was told.

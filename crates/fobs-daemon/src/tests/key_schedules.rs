@@ -42,7 +42,19 @@ fn link(keys: SessionKeys, direction: Direction, candidates: Vec<SocketAddr>) ->
     let (waker, clock) = (Waker::new().unwrap(), Clock::start());
     let validation = path_validation(&hello_with(FEATURES), Some([127, 0, 0, 1].into()));
     let keys = keys.datagrams;
-    (Link::new(LinkSetup { socket, waker, clock, keys, direction, candidates, validation }), port)
+    (
+        Link::new(LinkSetup {
+            socket,
+            waker,
+            clock,
+            keys,
+            direction,
+            candidates,
+            named: Vec::new(),
+            validation,
+        }),
+        port,
+    )
 }
 
 /// Waits for an authentic packet; what else comes fails the test.

@@ -171,7 +171,7 @@ fn against_recorded_client(release: &Path, scenario: &str) {
     let at = if recorded.is_push() { path("to") } else { path("from/tree") };
     let (ours, theirs) = UnixStream::pair().unwrap();
     let serving = thread::spawn(move || {
-        let peer = Peer { description: "a recording".to_owned(), address: None, key: None };
+        let peer = Peer { description: "a recording".to_owned(), address: None, zone: 0, key: None };
         let channel = ControlChannel::over(ours.try_clone().unwrap(), ours, Carrier::Ssh, peer);
         let cancel = CancelToken::new();
         open_session(channel, &cancel, &mut Login)?.serve(&cancel, &mut Login)

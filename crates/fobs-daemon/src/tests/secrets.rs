@@ -101,7 +101,7 @@ fn kept_by_a_server(features: &[&str], streams: bool) -> [usize; 2] {
     let place = tempfile::tempdir().unwrap();
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     let serving = thread::spawn(move || {
-        let peer = Peer { description: "a test".to_owned(), address: None, key: None };
+        let peer = Peer { description: "a test".to_owned(), address: None, zone: 0, key: None };
         let channel = ControlChannel::over(ours.try_clone().unwrap(), ours, Carrier::Ssh, peer);
         let cancel = CancelToken::new();
         open_session(channel, &cancel, &mut Login)?.serve(&cancel, &mut Login)

@@ -100,6 +100,11 @@ impl PeerAddress {
         self.current
     }
 
+    /// Whether a datagram has come from where traffic goes.
+    pub(super) fn is_heard(&self) -> bool {
+        self.heard
+    }
+
     /// Addresses that the peer may have as well, until it is heard.
     pub(super) fn others(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let waiting = !self.heard;

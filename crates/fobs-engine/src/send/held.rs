@@ -4,6 +4,7 @@ use crate::failure::no_memory;
 use fobs_model::budget::{Charge, Keeps, MemoryBudget, Spent};
 use fobs_model::error::Result;
 use fobs_proto::ChunkId;
+use fobs_proto::object::TRAILER_LEN;
 use fobs_store::{CHUNK_LEN_MAX, FileDone};
 use fobs_sys::PageBuffer;
 use std::collections::VecDeque;
@@ -12,9 +13,18 @@ use std::ops::Range;
 /// A chunk: its bytes, and what is reported once it is verified.
 pub(super) struct HeldChunk {
     pub(super) buffer: PageBuffer,
+    /// Bytes on the wire.
+    pub(super) len: u32,
     pub(super) data_bytes: u64,
     pub(super) files: Vec<FileDone>,
     pub(super) first_file: Option<Vec<u8>>,
+}
+
+impl HeldChunk {
+    /// Whether it has anything of the object: one without shows that the path works, no more.
+    pub(super) fn has_content(&self) -> bool {
+        self.len > TRAILER_LEN
+    }
 }
 
 /// Chunks in order, without gaps, and buffers to use again, warmest last.
@@ -57,6 +67,11 @@ impl HeldChunks {
         Some(chunk)
     }
 
+    /// Whether any has something of the object.
+    pub(super) fn have_content(&self) -> bool {
+        self.chunks.iter().any(HeldChunk::has_content)
+    }
+
     fn get(&self, chunk: ChunkId) -> Option<&HeldChunk> {
         self.chunks.get(usize::try_from(chunk.checked_sub(self.base)?).ok()?)
     }
@@ -83,6 +98,7 @@ mod tests {
             let buffer = held.buffer().expect("memory");
             held.push(HeldChunk {
                 buffer,
+                len: 45,
                 data_bytes: 1,
                 files: Vec::new(),
                 first_file: Some(b"f".to_vec()),

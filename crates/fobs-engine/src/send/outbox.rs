@@ -5,7 +5,7 @@ use crate::failure::{PeerName, chunk_not_held};
 use crate::link::{Link, Sealed};
 use fobs_model::error::Result;
 use fobs_proto::Timestamp;
-use fobs_proto::sender::{PacketOut, Sender, Transmit};
+use fobs_proto::sender::{PacketOut, Refusal, Sender, Transmit};
 use fobs_sys::{Ecn, SendError};
 use std::time::Duration;
 
@@ -19,13 +19,6 @@ pub(super) enum Put {
     Out,
     /// The socket has no room for the rest of it.
     Full,
-}
-
-/// Why the host refused packets for good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refused {
-    Size,
-    Room,
 }
 
 /// The newest burst, and what of it has not left.
@@ -82,8 +75,8 @@ impl Outbox {
             }
             // The path reports a dead port or route: the silence that follows decides.
             Err(SendError::Refused) => return Ok(Put::Out),
-            Err(SendError::TooLarge) => Refused::Size,
-            Err(SendError::NoBuffers) => Refused::Room,
+            Err(SendError::TooLarge) => Refusal::Size,
+            Err(SendError::NoBuffers) => Refusal::Room,
             Err(SendError::Io(error)) => {
                 peer.refused_datagrams(&error)?;
                 // The silence that follows decides, as where the path reports a dead port.
@@ -92,9 +85,9 @@ impl Outbox {
         };
         let now = link.clock().now();
         for packet in self.packets.iter().rev().take(sealed.datagrams()) {
-            machine.handle_refused(now, packet.number, refused == Refused::Size);
+            machine.handle_refused(now, packet.number, refused);
         }
-        if refused == Refused::Room {
+        if refused == Refusal::Room {
             self.refused_until = now + REFUSED_WAIT;
         }
         Ok(Put::Out)

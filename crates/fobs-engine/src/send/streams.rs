@@ -102,6 +102,7 @@ impl Sending {
         let mut seen = TransportSeen::of(&self.machine, now, self.link.last_heard(), open);
         // A machine that was not asked for another frame has not said that there is none.
         seen.idle &= self.routing.wait != FramesWait::Streams;
+        seen.datagrams.waiting &= !self.steered.is_paused();
         let directive = self.routing.policy.observe(&seen);
         streams.want(directive.streams);
         self.machine.set_route(now, directive.route);

@@ -1,6 +1,7 @@
 //! The thread that walks the sources and sends the listing.
 
 use super::docket::{Docket, DocketGuard};
+use crate::Reporter;
 use crate::letters::{Post, ToSender};
 use crate::thread::spawn;
 use fobs_channel::control::ControlWriter;
@@ -8,6 +9,7 @@ use fobs_model::error::Result;
 use fobs_model::message::{Bytes, Message};
 use fobs_store::Source;
 use fobs_store::survey::{Batch, Checksums, Lister};
+use std::sync::Arc;
 
 /// A listing in work. Dropped with the session, it ends its thread.
 pub(crate) struct Listing {
@@ -20,7 +22,7 @@ impl Listing {
         docket: &Docket,
         source: &mut Source,
         checksums: Checksums,
-        writer: ControlWriter,
+        (writer, reporter): (ControlWriter, Arc<Reporter>),
         post: Post<ToSender>,
     ) -> Result<Listing> {
         let listing = Listing { _guard: docket.guard() };
@@ -28,7 +30,7 @@ impl Listing {
         let docket = docket.clone();
         spawn("fobs-walk", move || {
             let _alarm = post.alarm(ToSender::ReadFailed);
-            if let Err(error) = list(lister, &docket, &writer) {
+            if let Err(error) = list(lister, &docket, &writer, &reporter) {
                 post.post(ToSender::ReadFailed(error));
             }
         })?;
@@ -36,11 +38,12 @@ impl Listing {
     }
 }
 
-fn list(mut lister: Lister, docket: &Docket, writer: &ControlWriter) -> Result<()> {
+fn list(mut lister: Lister, docket: &Docket, writer: &ControlWriter, reporter: &Reporter) -> Result<()> {
     while let Some(Batch { first, bytes, entries, last }) = lister.next_batch()? {
         if !docket.list(entries, last)? {
             return Ok(());
         }
+        reporter.advance();
         // If the channel is broken the session ends anyway, with that error.
         if writer.send(&Message::Listing { first, entries: Bytes(bytes), last }).is_err() {
             return Ok(());

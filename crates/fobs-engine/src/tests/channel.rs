@@ -27,7 +27,7 @@ impl Control {
         let (sender, to_sender) = UnixStream::pair().unwrap();
         let (receiver, to_receiver) = UnixStream::pair().unwrap();
         let channel = |stream: UnixStream| {
-            let peer = Peer { description: "the peer".to_owned(), address: None, key: None };
+            let peer = Peer { description: "the peer".to_owned(), address: None, zone: 0, key: None };
             ControlChannel::over(stream.try_clone().unwrap(), ShutOnDrop(stream), Carrier::Ssh, peer)
         };
         let directions = [(End::Sender, &to_sender), (End::Receiver, &to_receiver)]

@@ -33,6 +33,7 @@ fn links_with(of_receiver: DatagramKeys) -> ((Link, SocketAddr), (Link, SocketAd
             keys,
             direction,
             candidates,
+            named: Vec::new(),
             validation: VALIDATION,
         })
     };

@@ -255,6 +255,7 @@ fn link_of(
             End::Receiver => Direction::Receiver,
         },
         candidates,
+        named: Vec::new(),
         validation,
     }
 }

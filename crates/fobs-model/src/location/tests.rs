@@ -58,6 +58,10 @@ fn remote_locations_are_parsed() {
         (b"fobs://host//a", (Daemon, None, "host", None, b"a")),
         (b"fobs://host/%2f%2Fa", (Daemon, None, "host", None, b"a")),
         (b"fobs://host/~/a", (Daemon, None, "host", None, b"~/a")),
+        (b"fobs://[fe80::1%25eth0]:45600/a", (Daemon, None, "fe80::1%eth0", Some(45600), b"a")),
+        (b"ssh://me@[fe80::1%eth0]/a", (Ssh, Some("me"), "fe80::1%eth0", None, b"a")),
+        (b"fobs://[fe80::1%253]/a", (Daemon, None, "fe80::1%3", None, b"a")),
+        (b"fobs://[fe80::1%25]/a", (Daemon, None, "fe80::1%25", None, b"a")),
         (b"fobs://[fd00::2]:45600/a%25", (Daemon, None, "fd00::2", Some(45600), b"a%")),
         (b"fobs://10.0.0.1:1/a?b#c", (Daemon, None, "10.0.0.1", Some(1), b"a?b#c")),
     ];

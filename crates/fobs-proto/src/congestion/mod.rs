@@ -95,6 +95,10 @@ pub trait Controller: Send + fmt::Debug {
     /// The receiver has every packet of a chunk.
     fn on_chunk(&mut self, _chunk: &Outcome) {}
 
+    /// Nothing of the object has arrived, because its packets were too large for the path: what was sent and
+    /// lost so far says nothing of its rate.
+    fn begin_again(&mut self) {}
+
     /// Takes what earlier transfers to this peer learnt; called once, before anything is sent.
     fn recall(&mut self, _history: &PathHistory) {}
 

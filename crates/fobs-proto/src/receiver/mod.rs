@@ -11,7 +11,10 @@ mod ledger;
 mod order;
 
 use crate::object::BLOCK_PACKETS;
-use crate::wire::{Ack, AckRatio, BlockBitmap, DataHeader, HostReport};
+use crate::wire::{
+    ACK_LEN_MAX, ACK_LEN_SMALL, AEAD_TAG_LEN, Ack, AckRatio, BlockBitmap, DATA_OVERHEAD, DataHeader,
+    HostReport, PLAIN_HEADER_LEN,
+};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use ack_policy::AckPolicy;
 use arrivals::Arrivals;
@@ -127,6 +130,8 @@ pub struct ReceiverStats {
     pub bytes: u64,
     /// Data packets received before.
     pub duplicates: u64,
+    /// Data packets taken for the first time, by whatever way they came.
+    pub accepted: u64,
     /// Data packets that were not taken.
     pub rejected: u64,
     /// Acks made.
@@ -159,7 +164,20 @@ pub struct Receiver {
     /// One past the final chunk, once a packet of that was seen.
     end: Option<ChunkId>,
     bitmap_turn: usize,
+    /// Whether acks above [`ACK_LEN_SMALL`] may pass.
+    ack_size: AckSize,
     stats: ReceiverStats,
+}
+
+/// What is known of the size of acks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AckSize {
+    /// Large ones may pass.
+    Any,
+    /// The sender's data comes in packets so small that large ones hardly pass the other way.
+    SmallAsData,
+    /// This host does not send large ones.
+    Small,
 }
 
 impl Receiver {
@@ -181,6 +199,7 @@ impl Receiver {
             verified_below: 0,
             end: None,
             bitmap_turn: 0,
+            ack_size: AckSize::Any,
             stats: ReceiverStats::default(),
         }
     }
@@ -211,6 +230,11 @@ impl Receiver {
         payload_len: usize,
     ) -> Disposition {
         let disposition = self.place(header, payload_len);
+        if self.ack_size != AckSize::Small {
+            let largest = ACK_LEN_MAX + PLAIN_HEADER_LEN + AEAD_TAG_LEN;
+            let small = usize::from(header.payload_size) + DATA_OVERHEAD < largest;
+            self.ack_size = if small { AckSize::SmallAsData } else { AckSize::Any };
+        }
         match disposition {
             Disposition::Reject(_) => self.stats.rejected += 1,
             Disposition::Duplicate => {
@@ -333,6 +357,19 @@ impl Receiver {
         self.policy.is_due(now)
     }
 
+    /// Most bytes of the body of the ack made last, for `Ack::encode_within`. Where large ones may pass, every
+    /// second one is small nevertheless: the way back may carry less than the way there, and nothing else
+    /// would show it.
+    pub fn ack_len_max(&self) -> usize {
+        let small = self.ack_size != AckSize::Any || self.stats.acks % 2 == 1;
+        if small { ACK_LEN_SMALL } else { ACK_LEN_MAX }
+    }
+
+    /// The local host refused to send an ack for its size.
+    pub fn handle_ack_refused(&mut self) {
+        self.ack_size = AckSize::Small;
+    }
+
     /// The ack that is due, if one is.
     pub fn poll_ack(&mut self, now: Timestamp) -> Option<Ack> {
         self.wants_ack(now).then(|| self.make_ack(now))
@@ -396,6 +433,7 @@ impl Receiver {
                 if header.final_chunk {
                     self.end = Some(header.chunk + 1);
                 }
+                self.stats.accepted += 1;
                 Disposition::Store { offset, completes }
             }
             Ok(Taken::Known) => Disposition::Duplicate,

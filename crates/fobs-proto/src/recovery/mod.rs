@@ -15,5 +15,5 @@ pub const FIRST_TRAIN_PACKETS: u64 = 64;
 pub use delays::{Delays, Spread};
 pub use delivery_rate::{DeliveryRate, RateSample};
 pub use in_flight::{Acked, InFlight, Lost, Sent, SentKind};
-pub use plpmtu::{BASE_DATAGRAM, Plpmtu};
+pub use plpmtu::{BASE_DATAGRAM, LEAST_DATAGRAM, Plpmtu};
 pub use rtt::Rtt;

@@ -89,6 +89,10 @@ impl Filling<'_> {
             out.push(self.flight.send_probe(now, datagram, self.way_back.ratio()));
             return None;
         }
+        if self.timer.take_first_ping() {
+            out.push(self.flight.send_ping(now));
+            return None;
+        }
         let limit = self.fill_with_data(now, budget, out);
         if out.is_empty() && self.timer.take_ping() {
             out.push(self.flight.send_ping(now));

@@ -169,6 +169,11 @@ impl Chunks {
         std::mem::take(&mut self.outcomes)
     }
 
+    /// Whether a packet was sent by datagram whose arrival nothing has shown.
+    pub(super) fn any_unanswered(&self) -> bool {
+        self.chunks.iter().filter_map(Chunk::layout).any(|layout| layout.next_unacked_sent(0).is_some())
+    }
+
     pub(super) fn get(&self, id: ChunkId) -> Option<&Chunk> {
         self.chunks.get(id.checked_sub(self.base)? as usize)
     }

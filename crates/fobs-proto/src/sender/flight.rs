@@ -3,11 +3,12 @@
 
 use super::attribution::{Attribution, Found};
 use super::carrier::Carrier;
+use super::local::Refusal;
 use super::packet::{Body, PacketOut};
 use super::schedule::{Origin, Schedule, Slot, Tail};
 use super::stats::SenderStats;
 use super::supply::Supply;
-use crate::recovery::{Acked, BASE_DATAGRAM, InFlight, Lost, Plpmtu, Sent, SentKind};
+use crate::recovery::{Acked, InFlight, Lost, Plpmtu, Sent, SentKind};
 use crate::wire::{AEAD_TAG_LEN, Ack, AckRatio, DATA_OVERHEAD, DataHeader, Header, PLAIN_HEADER_LEN};
 use crate::{ChunkId, PacketNumber, Timestamp};
 use std::time::Duration;
@@ -38,9 +39,11 @@ pub(super) struct Acknowledged {
     pub(super) found: u64,
     /// The packet with the largest number.
     pub(super) newest: Option<Acked>,
-    /// A data packet above the base size was among them.
+    /// Bytes of data packets among them.
+    pub(super) data_bytes: u64,
+    /// A data packet was among them that is larger than what the size falls back to.
     pub(super) large: bool,
-    /// A probe within the base size was among them.
+    /// A probe was among them that is not.
     pub(super) ping: bool,
 }
 
@@ -172,6 +175,7 @@ impl Flight {
         self.stats.backlog = ack.backlog;
         self.supply.on_ack(ack);
         let mut news = Acknowledged::default();
+        let small = self.plpmtu.next_lower().unwrap_or(u16::MAX);
         let Flight { supply, sent, plpmtu, stats, .. } = self;
         for &(low, high) in ack.ranges.iter().rev() {
             sent.on_ack(low, high, |acked| {
@@ -187,17 +191,19 @@ impl Flight {
                         }
                         supply.chunks.on_acked(chunk, index, attempt);
                         stats.packets_late += u64::from(acked.was_lost);
-                        news.large |= acked.sent.len > BASE_DATAGRAM;
+                        news.large |= acked.sent.len > small;
+                        news.data_bytes += u64::from(acked.sent.len);
                     }
                     SentKind::Probe => {
                         stats.probes_acked += 1;
                         plpmtu.on_acked(acked.sent.len);
-                        news.ping |= acked.sent.len <= BASE_DATAGRAM;
+                        news.ping |= acked.sent.len <= small;
                     }
                 }
             });
         }
         self.stats.bytes_acked += news.bytes;
+        self.stats.data_bytes_acked += news.data_bytes;
         self.supply.on_bitmaps(ack);
         news
     }
@@ -242,13 +248,16 @@ impl Flight {
         }
     }
 
-    /// The local host refused to send a packet, for its size or because its queue was full. Returns the
-    /// packet, unless it was a probe of a size that does not pass.
-    pub(super) fn on_refused(&mut self, number: PacketNumber, too_large: bool) -> Option<Lost> {
+    /// The local host refused to send a packet. Returns the packet, unless it was a probe for a larger size,
+    /// whose refusal says nothing else.
+    pub(super) fn on_refused(&mut self, now: Timestamp, number: PacketNumber, why: Refusal) -> Option<Lost> {
         let lost = self.sent.lose(number)?;
         self.stats.packets_refused += 1;
-        if too_large && lost.sent.kind == SentKind::Probe {
-            self.plpmtu.on_too_large(lost.sent.len);
+        if lost.sent.kind == SentKind::Probe && lost.sent.len > self.plpmtu.datagram() {
+            match why {
+                Refusal::Size => self.plpmtu.on_too_large(lost.sent.len),
+                Refusal::Room => self.plpmtu.on_refused(now, lost.sent.len),
+            }
             return None;
         }
         self.on_lost(lost);
@@ -277,7 +286,7 @@ impl Flight {
 
     /// Lays out anew the open chunks whose packets no longer pass.
     pub(super) fn start_over_large(&mut self) {
-        let payload_max = BASE_DATAGRAM - DATA_OVERHEAD as u16;
+        let payload_max = self.payload_size();
         for chunk in self.supply.chunks.base()..self.supply.chunks.end() {
             let open = self.supply.chunks.get(chunk).filter(|c| !c.is_acked()).and_then(|c| c.layout());
             if open.is_some_and(|l| l.geometry.payload_size() > payload_max) {

@@ -4,6 +4,7 @@
 
 use super::Sender;
 use crate::congestion::{LossCause, LossEvidence};
+use crate::recovery::SentKind;
 use crate::{PacketNumber, Rate, Timestamp};
 use std::time::Duration;
 
@@ -19,6 +20,16 @@ const GROWTH: f64 = 1.02;
 const GONE_FROM: f64 = 2.0;
 /// Lowest limit: one full packet in two periods keeps the feedback alive.
 const LOWEST: Rate = Rate::bytes_per_second(10_000);
+
+/// Why the local host refused a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its size.
+    Size,
+    /// Its queue or memory is full, or so it says: a device whose other end takes less says the same of what is
+    /// too large for that.
+    Room,
+}
 
 /// The limit.
 #[derive(Debug)]
@@ -87,16 +98,38 @@ impl Sender {
         [self.attribution.drain_rate(), self.local.rate()].into_iter().flatten().min()
     }
 
-    /// The local host refused to send this packet; `too_large` if its size was the reason.
-    pub fn handle_refused(&mut self, now: Timestamp, number: PacketNumber, too_large: bool) {
-        let Some(lost) = self.flight.on_refused(number, too_large) else { return };
-        if too_large && self.flight.plpmtu.on_black_hole(now) {
-            self.flight.start_over_large();
+    /// The local host refused to send this packet.
+    pub fn handle_refused(&mut self, now: Timestamp, number: PacketNumber, why: Refusal) {
+        let Some(lost) = self.flight.on_refused(now, number, why) else { return };
+        let (len, plpmtu) = (lost.sent.len, &self.flight.plpmtu);
+        let is_large = plpmtu.next_lower().is_some_and(|lower| len > lower);
+        match why {
+            // Of a size that was given up by the packet before.
+            Refusal::Size if len > plpmtu.datagram() => {}
+            Refusal::Size if is_large => drop(self.give_up_size(now)),
+            Refusal::Room if is_large => {
+                self.probe_timeout.on_large_refused(now);
+                self.local.on_refused(now, u64::from(len));
+            }
+            Refusal::Size | Refusal::Room => self.local.on_refused(now, u64::from(len)),
         }
-        if !too_large {
-            self.local.on_refused(now, u64::from(lost.sent.len));
-        }
+        self.refused |= matches!(lost.sent.kind, SentKind::Data { .. });
         self.report_losses(now, &[lost], LossEvidence::Acks, LossCause::LocalSend);
+    }
+
+    /// Packets of the present size no longer pass: whether there is a smaller one, in which what is open is
+    /// sent anew.
+    pub(super) fn give_up_size(&mut self, now: Timestamp) -> bool {
+        let falls = self.flight.plpmtu.on_black_hole(now);
+        if falls {
+            self.flight.start_over_large();
+            if !self.large_arrived {
+                self.controller.begin_again();
+            }
+            // What the host refused for its size says nothing of its queue.
+            self.local = LocalLimit::new(now);
+        }
+        falls
     }
 }
 

@@ -51,6 +51,7 @@ pub use config::{BURST_BYTES_MAX, BURST_MAX, SenderConfig};
 pub use deadline::Extent;
 pub use frames::{FrameOut, FramesOutstanding, TransmitFrame};
 pub use limit::SendLimit;
+pub use local::Refusal;
 pub use packet::{Body, PacketOut, Transmit};
 pub use route::Route;
 pub use stats::SenderStats;
@@ -103,6 +104,10 @@ pub struct Sender {
     probe_timeout: ProbeTimeout,
     pace: Pace,
     local: LocalLimit,
+    /// The local host has refused data since data was last acknowledged.
+    refused: bool,
+    /// A packet has arrived that is larger than what the size falls back to.
+    large_arrived: bool,
     frames: Frames,
     deadline: Option<Deadline>,
     limit: SendLimit,
@@ -135,6 +140,8 @@ impl Sender {
             probe_timeout: ProbeTimeout::new(now),
             pace: Pace::new(now, config.rate_limit),
             local: LocalLimit::new(now),
+            refused: false,
+            large_arrived: false,
             frames: Frames::new(now),
             deadline: None,
             limit: SendLimit::default(),
@@ -336,12 +343,11 @@ impl Sender {
         let stamped = news.newest.is_some_and(of_a_clock);
         if let Some(newest) = news.newest {
             self.probe_timeout.on_ack(now);
-            if self.probe_timeout.shows_black_hole(news.large, news.ping)
-                && self.flight.plpmtu.on_black_hole(now)
-            {
+            if self.probe_timeout.shows_black_hole(news.large, news.ping) && self.give_up_size(now) {
                 self.lose_all(now);
-                self.flight.start_over_large();
             }
+            self.refused &= news.data_bytes == 0;
+            self.large_arrived |= news.large;
             if Some(newest.number) == ack.largest && way == AckWay::Datagram {
                 let delay = Duration::from_micros(u64::from(ack.ack_delay_us)).min(self.ack_delay_max());
                 self.rtt.on_sample(now, now - newest.sent.at, delay);

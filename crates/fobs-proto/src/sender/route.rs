@@ -63,7 +63,19 @@ impl RouteProbe {
 impl Sender {
     /// Whether something was sent that waits for its answer: data in flight in datagrams or frames.
     pub fn awaits_answer(&self) -> bool {
-        self.frames_outstanding().frames > 0 || self.route().has_datagrams() && self.bytes_in_flight() > 0
+        self.frames_outstanding().frames > 0 || self.datagrams_await_answer()
+    }
+
+    /// Whether datagrams are to carry data and are in flight, or were refused by the local host.
+    fn datagrams_await_answer(&self) -> bool {
+        self.route().has_datagrams() && (self.bytes_in_flight() > 0 || self.refused)
+    }
+
+    /// Likewise, or were lost and wait for being sent again: small probes that are answered are no answer to
+    /// those.
+    pub fn datagrams_owe_data(&self) -> bool {
+        self.datagrams_await_answer()
+            || self.route().has_datagrams() && self.flight.supply.chunks.any_unanswered()
     }
 
     /// By which way packets leave.
@@ -84,6 +96,7 @@ impl Sender {
         }
         if !route.has_datagrams() {
             self.abandon_datagrams();
+            self.refused = false;
             self.frames.probe = RouteProbe::new(now);
         } else if !before.has_datagrams() {
             self.abandon_datagrams();

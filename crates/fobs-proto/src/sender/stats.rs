@@ -29,6 +29,8 @@ pub struct SenderStats {
     pub bytes_sent: u64,
     /// Datagram bytes acknowledged.
     pub bytes_acked: u64,
+    /// Datagram bytes of data packets acknowledged.
+    pub data_bytes_acked: u64,
     /// Packets that arrived with a congestion mark.
     pub packets_marked: u32,
     /// Probes acknowledged.

@@ -13,10 +13,13 @@ const SILENCE: u32 = 3;
 /// Longest time from probe to probe while nothing comes back, unless a round trip is longer: after an outage
 /// the transfer goes on within this time. Three packets each are 14 kB/s.
 const PROBE_EVERY_MAX: Duration = Duration::from_millis(250);
-/// Probe timeouts without an ack of any packet above the base size after which an answer to a small one shows
-/// that only large packets vanish (RFC 8899 section 4.3). Without that answer it is an outage, whatever the
-/// size.
+/// Probe timeouts without an ack of any large packet, one above the size that is fallen back to, after which an
+/// answer to a small one shows that only large packets vanish (RFC 8899 section 4.3). Without that answer it
+/// is an outage, whatever the size.
 const BLACK_HOLE_AFTER: u32 = 3;
+/// Large packets that the local host refuses count as one such timeout in this time: a queue that is full for
+/// longer takes a packet now and then.
+const REFUSAL_EVERY: Duration = Duration::from_millis(100);
 
 /// The consequence of an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,14 +41,24 @@ pub(super) struct ProbeTimeout {
     expired: u32,
     credit: u32,
     ping: bool,
-    /// Timeouts since a packet above the base size was acknowledged.
+    /// Timeouts since a large packet was acknowledged.
     large_silent: u32,
+    /// When the last refusal of large packets was counted.
+    refused: Option<Timestamp>,
 }
 
 impl ProbeTimeout {
     pub(super) fn new(now: Timestamp) -> ProbeTimeout {
         // A first ping: where the source is slow, the path is still seen to work.
-        ProbeTimeout { last_sent: now, silent_since: now, expired: 0, credit: 0, ping: true, large_silent: 0 }
+        ProbeTimeout {
+            last_sent: now,
+            silent_since: now,
+            expired: 0,
+            credit: 0,
+            ping: true,
+            large_silent: 0,
+            refused: None,
+        }
     }
 
     /// A burst left; `first` if nothing else is in flight.
@@ -72,13 +85,33 @@ impl ProbeTimeout {
         self.ping = true;
     }
 
-    /// Packets were acknowledged, among them one above the base size (`large`), a small probe (`ping`), or
-    /// both. Whether that shows that only large packets vanish.
+    /// Packets were acknowledged, among them a large one, a small probe (`ping`), or both. Whether that shows
+    /// that only large packets vanish.
     pub(super) fn shows_black_hole(&mut self, large: bool, ping: bool) -> bool {
         if large {
-            self.large_silent = 0;
+            (self.large_silent, self.refused) = (0, None);
         }
-        ping && self.large_silent >= BLACK_HOLE_AFTER
+        let shows = ping && self.large_silent >= BLACK_HOLE_AFTER;
+        if shows {
+            // The next size down has to show the same anew.
+            (self.large_silent, self.refused) = (0, None);
+        }
+        shows
+    }
+
+    /// The local host refused a large packet and did not say why. A small one goes first now and then, and
+    /// shows whether that is a matter of size.
+    pub(super) fn on_large_refused(&mut self, now: Timestamp) {
+        if self.refused.is_none_or(|at| now - at >= REFUSAL_EVERY) {
+            self.refused = Some(now);
+            self.large_silent = self.large_silent.saturating_add(1);
+            self.ping = true;
+        }
+    }
+
+    /// A ping that leaves before any data: while large packets are refused, data is always waiting.
+    pub(super) fn take_first_ping(&mut self) -> bool {
+        self.refused.is_some() && self.take_ping()
     }
 
     /// Two in a row: nothing comes back, so only the packets that the timer admits leave.

@@ -10,6 +10,7 @@
 //!   pause     why a sending thread waits
 //!   wait      the reasons, and the time spent on each
 //!   silence   what a side concludes from hearing nothing, and what it does
+//!   standstill  the clock of --timeout
 //!   floor     the lowest rate that a user accepts
 //!   send      the sending side: grants, chunks, retries, history, deadline
 //!   transport by which way packets leave: datagrams, streams, or both
@@ -24,6 +25,7 @@ mod pause;
 mod receive;
 mod send;
 mod silence;
+mod standstill;
 mod stream_count;
 mod transport;
 mod wait;
@@ -38,6 +40,7 @@ pub use pause::Pause;
 pub use receive::{ReceivePolicy, Stored, VerdictOutcome};
 pub use send::{ChunkRead, ObjectSize, Rejection, SendPolicy, SendPolicyConfig};
 pub use silence::{Presence, Side, Silence};
+pub use standstill::{Excuse, OwnEnd, Standstill};
 pub use stream_count::{
     STREAMS_HELD, STREAMS_MAX, STREAMS_QUEUED, StreamBrake, StreamCount, StreamTarget, StreamsSeen,
 };

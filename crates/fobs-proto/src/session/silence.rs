@@ -34,6 +34,8 @@ pub enum Silence {
     Blocked(Duration),
     /// No answer for as long as this session endures: the path is down.
     Dead(Duration),
+    /// The peer may be heard, but nothing new was verified for as long as this session endures.
+    Standstill(Duration),
 }
 
 impl Silence {

@@ -9,6 +9,8 @@ pub const RANGES_MAX: usize = 512;
 pub const BITMAPS_MAX: usize = 4;
 /// Longest ack body, bytes: a 1200-byte datagram less header and tag, so that acks fit every path.
 pub const ACK_LEN_MAX: usize = 1200 - super::PLAIN_HEADER_LEN - super::AEAD_TAG_LEN;
+/// Longest body of an ack that fits where even that does not pass.
+pub const ACK_LEN_SMALL: usize = 548 - super::PLAIN_HEADER_LEN - super::AEAD_TAG_LEN;
 /// Bytes of a [`HostReport`] with a count, after everything else.
 const HOST_LEN: usize = 6;
 /// And of one that has a lag alone.
@@ -79,6 +81,12 @@ impl Ack {
     /// Appends the body to `out`, at most [`ACK_LEN_MAX`] bytes: the lowest ranges and the last bitmaps are
     /// left out where they do not fit.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_within(ACK_LEN_MAX, out);
+    }
+
+    /// Likewise, at most `room` bytes, which are [`ACK_LEN_SMALL`] or more.
+    pub fn encode_within(&self, room: usize, out: &mut Vec<u8>) {
+        let room = room.clamp(ACK_LEN_SMALL, ACK_LEN_MAX);
         let start = out.len();
         out.extend_from_slice(&self.largest.map_or(u64::MAX, |n| n).to_le_bytes());
         out.extend_from_slice(&self.ack_delay_us.to_le_bytes());
@@ -96,7 +104,7 @@ impl Ack {
         for &(low, high) in self.ranges.iter().take(RANGES_MAX) {
             // The longest range takes 20 bytes; one more byte is the bitmap count, and the host's report is
             // last.
-            if out.len() - start + 21 + HOST_LEN > ACK_LEN_MAX {
+            if out.len() - start + 21 + HOST_LEN > room {
                 break;
             }
             if let Some(lowest) = lowest {
@@ -110,7 +118,7 @@ impl Ack {
         let count_at = out.len();
         out.push(0);
         for bitmap in self.bitmaps.iter().take(BITMAPS_MAX) {
-            if out.len() - start + 8 + bitmap.bits.len() + HOST_LEN > ACK_LEN_MAX {
+            if out.len() - start + 8 + bitmap.bits.len() + HOST_LEN > room {
                 break;
             }
             out.extend_from_slice(&bitmap.chunk.to_le_bytes());
@@ -130,7 +138,7 @@ impl Ack {
             (None, Some(lag)) => out.extend_from_slice(&lag.to_le_bytes()),
             (None, None) => {}
         }
-        debug_assert!(out.len() - start <= ACK_LEN_MAX);
+        debug_assert!(out.len() - start <= room);
     }
 
     /// Reads a body. Ranges come back descending, disjoint and not touching; any other input is refused.
@@ -243,10 +251,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn acks_round_trip_up_to_what_fits(ack in ack()) {
+        fn acks_round_trip_up_to_what_fits(ack in ack(), room in prop::sample::select(&[ACK_LEN_SMALL, ACK_LEN_MAX])) {
             let mut bytes = Vec::new();
-            ack.encode(&mut bytes);
-            prop_assert!(bytes.len() <= ACK_LEN_MAX);
+            ack.encode_within(room, &mut bytes);
+            prop_assert!(bytes.len() <= room);
             let decoded = Ack::decode(&bytes).unwrap();
             prop_assert_eq!(&decoded.ranges[..], &ack.ranges[..decoded.ranges.len()]);
             prop_assert_eq!(&decoded.bitmaps[..], &ack.bitmaps[..decoded.bitmaps.len()]);

@@ -7,7 +7,7 @@ mod frame;
 mod header;
 mod varint;
 
-pub use ack::{ACK_LEN_MAX, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
+pub use ack::{ACK_LEN_MAX, ACK_LEN_SMALL, Ack, BITMAPS_MAX, BlockBitmap, HostReport, RANGES_MAX};
 pub use ack_ratio::AckRatio;
 pub use frame::{
     FRAME_DATA_MAX, FRAME_HEADER_LEN, FRAME_LEN_MAX, FRAME_OVERHEAD, Frame, FrameHeader, FrameKind,

@@ -12,6 +12,7 @@ pub use disk::{DiskConfig, Sync};
 pub(crate) use socket::Socket;
 
 use crate::time::{MS, Nanos, SEC, US};
+use fobs_proto::sender::Refusal;
 use fobs_proto::session::PACE_GRAIN;
 
 /// What a host is.
@@ -35,6 +36,8 @@ pub struct HostConfig {
     pub send_buffer: u64,
     /// What its own interface does when its queue is full.
     pub full_queue: FullQueue,
+    /// The device, where it takes less than what is sent.
+    pub device: Option<DeviceConfig>,
     /// Where received data goes, and where sent data comes from.
     pub disk: DiskConfig,
     /// Hashing, bytes per second; 0 for no time.
@@ -53,6 +56,15 @@ pub enum FullQueue {
     Refuses,
 }
 
+/// A device that refuses large packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// The largest IP packet that it takes, bytes.
+    pub mtu: u32,
+    /// What it says of larger ones.
+    pub says: Refusal,
+}
+
 impl HostConfig {
     /// A host that adds next to nothing: 50 ns a packet, so that no moment holds endless work.
     pub fn ideal(name: &str) -> HostConfig {
@@ -66,6 +78,7 @@ impl HostConfig {
             receive_buffer: 64 << 20,
             send_buffer: 8 << 20,
             full_queue: FullQueue::Waits,
+            device: None,
             disk: DiskConfig::default(),
             hash_rate: 0,
             crash: None,

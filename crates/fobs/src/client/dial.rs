@@ -9,9 +9,8 @@ use fobs_model::cancel::{CancelHook, CancelToken};
 use fobs_model::error::{Error, ErrorKind, Result};
 use fobs_model::event::{Event, EventSink};
 use fobs_model::message::{Hello, Message, Reuse, SecretText, TICKETS};
-use fobs_model::options::{Carrier, DEFAULT_TCP_PORT, NewKeys, PushBinary, Remote, TransferOptions};
+use fobs_model::options::{Carrier, Chatter, DEFAULT_TCP_PORT, NewKeys, PushBinary, Remote, TransferOptions};
 use fobs_sys::confine::{Errand, outside};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread;
 
@@ -57,7 +56,7 @@ impl<'a> Client<'a> {
                 if let Some(ticket) = &options.ticket {
                     show_ticket(&channel, &hello, &ticket.text)?;
                 }
-                let hosts = channel.peer.address.iter().map(IpAddr::to_string).collect();
+                let hosts = channel.peer.scoped_address().into_iter().collect();
                 let tcp_port = port_of(remote, options);
                 Ok(Client {
                     channel,
@@ -117,8 +116,12 @@ fn greet_over_ssh(
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
     let (tried, push) = match options.ssh.push {
-        PushBinary::Never => (greeted(ssh::connect(remote, options)?, events, cancel), false),
-        PushBinary::IfMissing => (greeted(ssh::connect(remote, options)?, events, cancel), true),
+        PushBinary::Never => {
+            (greeted(ssh::connect(remote, options)?, options.ssh.chatter, events, cancel), false)
+        }
+        PushBinary::IfMissing => {
+            (greeted(ssh::connect(remote, options)?, options.ssh.chatter, events, cancel), true)
+        }
         PushBinary::Expected => return pushed(remote, options, events, cancel),
     };
     match tried {
@@ -135,11 +138,12 @@ fn pushed(
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
-    greeted(ssh::connect_pushing(remote, options, events, cancel)?, events, cancel)
+    greeted(ssh::connect_pushing(remote, options, events, cancel)?, options.ssh.chatter, events, cancel)
 }
 
 fn greeted(
     mut session: ssh::SshSession,
+    told: Chatter,
     events: &Arc<dyn EventSink>,
     cancel: &CancelToken,
 ) -> Result<(ssh::SshSession, Hello, CancelHook)> {
@@ -147,6 +151,11 @@ fn greeted(
     let watch = session.process.watch(ssh::Patience::usual(), events.clone());
     let hello = session.hello().map_err(|error| cancel.explain(session.process.blame(error, cancel)))?;
     drop(watch);
+    let chatter = session.process.chatter();
+    if told == Chatter::Told && !chatter.is_empty() {
+        let host = &session.channel.peer.description;
+        events.event(Event::Notice(format!("{host}: before fobs spoke there, this came: {chatter}")));
+    }
     Ok((session, hello, hook))
 }
 

@@ -99,6 +99,7 @@ impl Client<'_> {
         let port = at.first().map_or(0, |address| address.port);
         let name = format!("{} port {port}", self.channel.peer.description);
         let (hosts, family) = (self.hosts.clone(), self.options.address_family);
-        Target { addresses: Box::new(move || candidates(&at, &hosts, family)), name, pass }
+        // No ciphertext goes to a host that the server merely names.
+        Target { addresses: Box::new(move || candidates(&at, &hosts, family).reached), name, pass }
     }
 }

@@ -67,6 +67,7 @@ pub(super) fn grant(
         keys: keys.datagrams,
         direction,
         candidates: Vec::new(),
+        named: Vec::new(),
         validation: path_validation(hello, channel.peer.address.or(policy.client)),
     };
     let entrance = std::mem::replace(&mut policy.streams, StreamEntrance::Own);

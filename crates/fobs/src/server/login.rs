@@ -90,7 +90,7 @@ impl Login {
         };
         // From sshd: "client-ip client-port server-ip server-port".
         let connection = std::env::var("SSH_CONNECTION").ok();
-        let here = connection.and_then(|it| it.split(' ').nth(2)?.parse::<IpAddr>().ok());
+        let here = connection.and_then(|it| it.split(' ').nth(2)?.split('%').next()?.parse::<IpAddr>().ok());
         Ok(Login { base, permit, reach, within, here, is_client_told: false })
     }
 }

@@ -49,7 +49,7 @@ impl SshProcess {
         let look = move || {
             let (mut silent, mut hint) = (Duration::ZERO, Some(hint));
             while over.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout)
-                && head.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+                && head.lock().unwrap_or_else(PoisonError::into_inner).is_nothing()
             {
                 if asks_on_the_terminal(locked(&child).id()) {
                     silent = Duration::ZERO;

@@ -36,7 +36,19 @@ fn texts(arguments: &[OsString]) -> Vec<&str> {
 #[test]
 fn the_plain_argument_list() {
     let arguments = line(&remote("far"), &TransferOptions::default()).unwrap();
-    assert_eq!(texts(&arguments), ["-T", "-x", "-oClearAllForwardings=yes", "--", "far", "fobs server"]);
+    assert_eq!(
+        texts(&arguments),
+        [
+            "-T",
+            "-x",
+            "-oRemoteCommand=none",
+            "-oPermitLocalCommand=no",
+            "-oClearAllForwardings=yes",
+            "--",
+            "far",
+            "fobs server"
+        ]
+    );
 }
 
 #[test]
@@ -58,6 +70,8 @@ fn every_option_is_passed_on() {
             [
                 "-T",
                 "-x",
+                "-oRemoteCommand=none",
+                "-oPermitLocalCommand=no",
                 "-F",
                 "my config",
                 "-J",
@@ -148,13 +162,29 @@ fn a_chatty_shell_is_shown_what_it_says() {
     ] {
         let error = hello_through(&script).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Protocol, "{error}");
-        assert!(error.message.contains("prints something before fobs"), "{error}");
+        assert!(error.message.contains("does not begin to speak"), "{error}");
         assert!(error.message.contains("Welcome to far"), "{error}");
         assert!(!error.message.contains(&long[..HEAD_CHARS_SHOWN + 10]), "{error}");
         assert!(!error.message.contains('\u{1b}'));
     }
     let error = hello_through("echo; exec cat >/dev/null").unwrap_err();
-    assert!(error.message.contains("prints something before fobs"), "an empty line: {error}");
+    assert!(error.message.contains("does not begin to speak"), "an empty line: {error}");
+}
+
+#[test]
+fn a_shell_that_prints_something_is_no_hindrance() {
+    for before in ["echo 'Welcome to far!'", "printf '\\033[2J\\000zero\\n'", "seq 5000"] {
+        let directory = tempfile::tempdir().unwrap();
+        let options = fake_ssh(&directory, &format!("{before}; exec cat"));
+        let mut session = connect(&remote("far"), &options).unwrap();
+        assert!(session.hello().unwrap().program.starts_with("fobs "), "{before}");
+        let chatter = session.process.chatter();
+        assert!(!chatter.is_empty() && !chatter.contains(char::is_control), "{chatter:?}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut session = connect(&remote("far"), &fake_ssh(&directory, "exec cat")).unwrap();
+    session.hello().unwrap();
+    assert_eq!(session.process.chatter(), "");
 }
 
 #[test]

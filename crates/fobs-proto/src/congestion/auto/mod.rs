@@ -105,6 +105,12 @@ impl Auto {
         }
     }
 
+    /// One that has measured nothing yet, with the numbers of this model.
+    fn anew(model: &Model) -> Auto {
+        let packet_len = u16::try_from(model.packet_len).unwrap_or(u16::MAX);
+        Auto::with_params(packet_len, Priority::Fair, model.params)
+    }
+
     /// The only place where the state changes. The new phase is paced at `gain` times the capacity.
     fn transition(&mut self, now: Timestamp, to: State, why: Why, gain: f64) {
         if self.first.is_none() && !matches!(to, State::Train(_) | State::Ramp(_)) {
@@ -263,6 +269,11 @@ impl Controller for Auto {
         if let State::Compete(competition) = &mut self.state {
             competition.on_loss(loss);
         }
+    }
+
+    fn begin_again(&mut self) {
+        let Auto { claims, memory, log, .. } = std::mem::replace(self, Auto::anew(&self.model));
+        (self.claims, self.memory, self.log) = (claims, memory, log);
     }
 
     fn on_found(&mut self, found: &FoundLosses) {

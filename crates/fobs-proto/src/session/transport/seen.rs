@@ -1,7 +1,7 @@
 //! What is observed of both ways.
 
 use super::super::stream_count::StreamBrake;
-use crate::sender::{Route, SendLimit, Sender};
+use crate::sender::{SendLimit, Sender};
 use crate::{Rate, Timestamp};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub struct TransportSeen {
 pub struct DatagramsSeen {
     /// When the peer's newest one came.
     pub heard: Option<Timestamp>,
-    /// Bytes acknowledged.
+    /// Bytes of data acknowledged: small probes may pass where data does not.
     pub delivered: u64,
     /// Data packets sent, and those lost that were not the receiver's to drop.
     pub packets: u64,
@@ -44,7 +44,7 @@ pub struct DatagramsSeen {
     pub lost: u64,
     /// Probes acknowledged.
     pub probes_acked: u64,
-    /// Some are in flight, and so an answer is due.
+    /// Some are in flight, were refused by this host or wait for being sent again: an answer is due.
     pub waiting: bool,
     /// Smoothed round trip.
     pub round_trip: Duration,
@@ -79,11 +79,11 @@ impl TransportSeen {
             now,
             datagrams: DatagramsSeen {
                 heard,
-                delivered: stats.bytes_acked,
+                delivered: stats.data_bytes_acked,
                 packets: stats.packets_sent,
                 lost: stats.packets_lost.saturating_sub(stats.packets_late + stats.packets_spared),
                 probes_acked: stats.probes_acked,
-                waiting: machine.route() != Route::Frames && machine.bytes_in_flight() > 0,
+                waiting: machine.datagrams_owe_data(),
                 round_trip,
             },
             frames_delivered: stats.bytes_frames_delivered,

@@ -259,7 +259,7 @@ impl Receiving {
         }
         let mut bytes = vec![0; Header::Ack.len()];
         Header::Ack.encode(self.next_ack, &mut bytes);
-        ack.encode(&mut bytes);
+        ack.encode_within(self.machine.ack_len_max(), &mut bytes);
         net.send(Packet {
             flow: self.me.id,
             way: Way::Acks,

@@ -18,7 +18,7 @@ use crate::time::{Nanos, stamp};
 use fobs_diagnose::model::judge;
 use fobs_proto::congestion::{Controller, Fixed, ModeChange};
 use fobs_proto::recovery::BASE_DATAGRAM;
-use fobs_proto::sender::{BURST_MAX, Body, PacketOut, ScheduleKind, Sender, SenderConfig, Transmit};
+use fobs_proto::sender::{BURST_MAX, Body, PacketOut, Refusal, ScheduleKind, Sender, SenderConfig, Transmit};
 use fobs_proto::session::{Rejection, SendPolicy, SendPolicyConfig, Side, Silence, Wait};
 use fobs_proto::wire::{Ack, DATA_HEADER_LEN, DATA_OVERHEAD, Header, PLAIN_HEADER_LEN, decode_packet_number};
 use fobs_proto::{ChunkId, Rate, Timestamp};
@@ -254,9 +254,12 @@ impl Sending {
             if packet.header != Header::Probe {
                 self.began.get_or_insert(net.now);
             }
-            let refuses = self.host.full_queue == FullQueue::Refuses;
-            if refuses && !net.fits(self.me.id, Way::Data, len as u32 + UDP_IP_OVERHEAD) {
-                self.machine.handle_refused(stamp(net.now), packet.number, false);
+            let on_wire = len as u32 + UDP_IP_OVERHEAD;
+            let full =
+                self.host.full_queue == FullQueue::Refuses && !net.fits(self.me.id, Way::Data, on_wire);
+            let too_large = self.host.device.filter(|device| on_wire > device.mtu).map(|device| device.says);
+            if let Some(why) = too_large.or(full.then_some(Refusal::Room)) {
+                self.machine.handle_refused(stamp(net.now), packet.number, why);
                 continue;
             }
             net.send(Packet {

@@ -2,11 +2,12 @@
 
 use super::super::resume::advise;
 use super::{Attempt, Remedy};
-use fobs_engine::{Counted, Crawls, DeadControl, Endurance, Reporter, Steering};
+use fobs_engine::{Counted, Crawls, DeadControl, EndsAt, Endurance, Reporter, Steering};
 use fobs_model::error::{Error, Result};
 use fobs_model::event::Summary;
 use fobs_model::options::TransferOptions;
 use fobs_model::options::sync::{Delete, SyncOptions};
+use fobs_proto::session::OwnEnd;
 use fobs_store::TransferId;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -89,7 +90,15 @@ impl Course {
             Remedy::Reconnect => DeadControl::EndsSession,
             Remedy::None => DeadControl::IsEndured,
         };
-        Endurance { timeout: options.timeout, min_rate: options.min_rate, dead_control }
+        // What is read for a comparison may take long at either end, and shows nothing new meanwhile.
+        let compares = options.checksum || options.append_verify;
+        let standstill = match self.repeatable {
+            _ if compares => EndsAt::SilenceOnly,
+            Remedy::Reconnect => EndsAt::NothingNew(OwnEnd::Files),
+            // A stream, or the like.
+            Remedy::None => EndsAt::NothingNew(OwnEnd::Stream),
+        };
+        Endurance { timeout: options.timeout, min_rate: options.min_rate, dead_control, standstill }
     }
 
     /// How an attempt ended with `outcome`.
