@@ -2,6 +2,7 @@
 
 pub(crate) mod bounds;
 mod chmod;
+pub mod flag;
 mod named;
 mod preserve;
 mod rules;

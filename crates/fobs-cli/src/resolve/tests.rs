@@ -113,7 +113,7 @@ fn contradictory_options_are_refused() {
         ("-F f a fobs://host/b", "-F is for copies over SSH"),
         ("-J f fobs://host/b .", "-J is for copies over SSH"),
         ("-o A=b a fobs://host/b", "-o is for copies over SSH"),
-        ("-S f a fobs://host/b", "--ssh is for copies over SSH"),
+        ("-S f a fobs://host/b", "-S is for copies over SSH"),
         ("--fobs-path f a fobs://host/b", "--fobs-path is for copies over SSH"),
         ("a b", "use cp"),
         ("a", "needs a source and a destination"),

@@ -29,11 +29,11 @@ struct Counts {
 impl Lines {
     /// As the switches say.
     pub fn new(args: &SyncArgs) -> Lines {
-        let given = &args.switches;
+        let (said, given) = (&args.chosen.program, &args.chosen.sync);
         Lines {
             itemize: given.itemize > 0,
-            names: given.verbose > 0,
-            quiet: given.quiet,
+            names: said.verbose > 0,
+            quiet: said.quiet,
             stats: given.stats,
             counts: Mutex::default(),
         }

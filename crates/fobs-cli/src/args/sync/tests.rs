@@ -4,6 +4,8 @@ use clap::Parser;
 
 use super::*;
 use crate::args::{Cli, Command};
+use crate::flags::Chosen;
+use crate::flags::sync::{Recursion, RuleOption, bandwidth};
 
 fn parse(words: &str) -> SyncArgs {
     let all = ["fobs", "sync"].into_iter().chain(words.split_whitespace()).chain(["a", "b:"]);
@@ -13,8 +15,8 @@ fn parse(words: &str) -> SyncArgs {
     }
 }
 
-fn switches(words: &str) -> Switches {
-    parse(words).switches
+fn switches(words: &str) -> Chosen {
+    parse(words).0.chosen
 }
 
 #[test]
@@ -31,14 +33,18 @@ fn letters_and_names_are_those_of_rsync() {
         ("--existing", "--ignore-non-existing"),
     ] {
         assert_eq!(switches(letters), switches(names), "{letters} and {names}");
-        assert_ne!(switches(letters), switches(""), "{letters}");
+        // It is the default.
+        let is_news = letters != "-P";
+        assert_eq!(switches(letters) != switches(""), is_news, "{letters}");
     }
 }
 
 #[test]
 fn switches_count_in_the_order_in_which_they_are_given() {
-    let of_archive = switches("-rlptgoD");
-    assert_eq!(Switches { recursion: Recursion::On, ..switches("-a") }, of_archive);
+    let mut archive = switches("-a");
+    assert_eq!(archive.sync.recursion, Recursion::Implied);
+    archive.sync.recursion = Recursion::On;
+    assert_eq!(archive, switches("-rlptgoD"));
     for (words, same) in [
         ("-a --no-perms", "-a --no-p"),
         ("--no-p -a", "-a"),
@@ -51,12 +57,10 @@ fn switches_count_in_the_order_in_which_they_are_given() {
     ] {
         assert_eq!(switches(words), switches(same), "{words} and {same}");
     }
-    assert!(!switches("-a --no-p").perms && switches("--no-p -a").perms);
-    assert!(switches("-A").perms);
-    assert_eq!(
-        (switches("-ii").itemize, switches("-vvv").verbose, switches("-xx").one_file_system),
-        (2, 3, 2)
-    );
+    let keeps_modes = |words| switches(words).sync.choices.preserve.modes;
+    assert!(!keeps_modes("-a --no-p") && keeps_modes("--no-p -a") && keeps_modes("-A"));
+    let (itemize, verbose) = (switches("-ii").sync.itemize, switches("-vvv").program.verbose);
+    assert_eq!((itemize, verbose, switches("-xx").sync.one_file_system), (2, 3, 2));
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn rules_keep_their_order_across_options() {
     let args =
         parse("--exclude *.o -f P_x --include a --exclude-from F --filter=-_y --include-from=G --exclude -z");
     let words: Vec<_> =
-        args.rules.0.iter().map(|(option, word)| (*option, word.to_str().expect("text"))).collect();
+        args.chosen.sync.rules.iter().map(|(option, word)| (*option, word.to_str().expect("text"))).collect();
     use RuleOption::*;
     assert_eq!(
         words,
@@ -94,10 +98,10 @@ fn options_that_are_not_built_are_refused_by_name() {
         ("--daemon", "--daemon is not built: ", "fobs serve"),
         ("--max-size 5", "--max-size is not built: ", "size"),
     ] {
-        let said = parse(words).refused.0.expect(words);
+        let said = parse(words).chosen.refused.clone().expect(words);
         assert!(said.starts_with(name) && said.contains(why), "{words}: {said}");
     }
-    assert_eq!(parse("-aHAXS --delete").refused, Refused(None));
+    assert_eq!(parse("-aHAXS --delete --no-fuzzy").chosen.refused, None);
 }
 
 #[test]
@@ -156,13 +160,13 @@ fn every_option_of_rsync_is_known() {
         "--copy-as=x",
         "--max-alloc=1",
     ] {
-        assert!(parse(words).refused.0.is_some(), "{words}");
+        assert!(parse(words).chosen.refused.clone().is_some(), "{words}");
     }
 }
 
 #[test]
 fn bandwidths_are_those_of_rsync() {
-    let parsed = |text| parse_bandwidth(text).map(|it| it.bits_per_second);
+    let parsed = |text| bandwidth(text).map(|it| it.bits_per_second);
     for (text, expected) in [
         ("0", None),
         ("1", Some(8 * 1024)),
