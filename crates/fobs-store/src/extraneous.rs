@@ -55,6 +55,8 @@ pub struct Extraneous {
     /// What did not fit among `found`.
     forgotten: u64,
     failed: bool,
+    /// Sources that could not be read whole are no reason to delete nothing.
+    despite_errors: bool,
     /// What had no room, as a sentence: nothing is deleted.
     spent: Option<String>,
     /// Directories from which something is deleted, and the time that each is to have.
@@ -116,15 +118,16 @@ impl Extraneous {
             budget: budget.clone(),
             forgotten: 0,
             failed: false,
+            despite_errors: options.rules.despite_errors,
             spent: None,
             changed: Vec::new(),
             keeps_times: options.preserve.times && !options.rules.omit_directory_times,
         })
     }
 
-    /// The sources could not be read whole: nothing is deleted.
+    /// The sources could not be read whole: nothing is deleted, unless that was asked for.
     pub(super) fn scan_failed(&mut self) {
-        self.failed = true;
+        self.failed |= !self.despite_errors;
     }
 
     /// When it is carried out; `None` if an earlier listing has done that.

@@ -115,7 +115,7 @@ pub use fobs_model::name::{BackupSuffix, BadName, RelPath};
 pub use fobs_model::options::{
     Access, AddressFamily, Carrier, Chatter, Chmod, CongestionControl, FileSystems, IdMapping, JudgeMethod,
     Location, NewKeys, Preserve, Priority, Privileges, PushBinary, Remote, Restriction, Rights, ServeOptions,
-    SignedTicket, SshOptions, SshWords, SymbolicLinks, TransferOptions, Unkept,
+    ShellGrammar, SignedTicket, SshOptions, SshWords, SymbolicLinks, TransferOptions, Unkept,
 };
 pub use fobs_model::public_key::PublicKey;
 pub use fobs_model::walls::Walls;

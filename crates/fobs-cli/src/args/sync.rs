@@ -3,7 +3,7 @@
 
 use std::ops::Deref;
 
-use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use fobs::options::flag::CommandName;
 
 use super::copy::locations;
@@ -22,6 +22,9 @@ const ABOUT: &str = "Bring a tree at another host up to date: send only what cha
 const ABOUT_MORE: &str = "\
 Names, letters and semantics are rsync's; docs/guide.md lists the differences. Sources and destination are written \
 as for fobs cp. SRC/ means the contents of SRC. An option of rsync that is not built is refused.";
+
+/// What a `-h` alone stands for.
+pub const HELP_ALONE: &str = "help-of-letters";
 
 /// What was typed.
 #[derive(Debug)]
@@ -42,8 +45,12 @@ impl Args for SyncArgs {
             .long_about(format!("{ABOUT}.\n\n{ABOUT_MORE}"))
             .override_usage("fobs sync [OPTIONS] SRC... DST")
             .after_help(SYNC_EXAMPLES)
-            .args_override_self(true);
-        Line::arguments(CommandName::Sync, command).arg(locations())
+            .args_override_self(true)
+            // As rsync: its -h is about figures, and help only alone (`config::parse`).
+            .disable_help_flag(true);
+        let help = Arg::new("help").long("help").action(ArgAction::Help).help("Print help, as -h alone does");
+        let short = Arg::new("help-short").long(HELP_ALONE).action(ArgAction::HelpShort).hide(true);
+        Line::arguments(CommandName::Sync, command).args([help, short, locations()])
     }
 
     fn augment_args_for_update(command: Command) -> Command {

@@ -46,7 +46,13 @@ pub fn parse() -> Result<Cli, Refusal> {
     parse_with(std::env::args_os().collect(), &Places::of_this_process)
 }
 
-fn parse_with(words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+fn parse_with(mut words: Vec<OsString>, places: &dyn Fn() -> Places) -> Result<Cli, Refusal> {
+    if let [_, command, letter] = words.as_mut_slice()
+        && command == "sync"
+        && letter == "-h"
+    {
+        *letter = format!("--{}", args::sync::HELP_ALONE).into();
+    }
     let named = words.get(1).and_then(|word| word.to_str());
     let Some(&(name, command)) = keys::COMMANDS.iter().find(|(name, _)| Some(*name) == named) else {
         return Cli::try_parse_from(words).map_err(Refusal::Parser);

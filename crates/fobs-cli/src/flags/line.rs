@@ -173,12 +173,10 @@ fn arguments_of(command: CommandName, row: Row, names: &[&str]) -> Vec<Arg> {
     };
     let mut args = vec![arg];
     if usage.negated {
-        let off = Arg::new(off_id(about)).long(off_id(about)).hide(true);
-        let off = off.action(ArgAction::SetTrue);
-        args.push(match usage.letter.filter(|_| about.long().is_some()) {
-            Some(letter) => off.alias(format!("no-{letter}")),
-            None => off,
-        });
+        let letter = usage.letter.filter(|_| about.long().is_some()).map(String::from);
+        let others = about.also.iter().copied().map(str::to_owned).chain(letter);
+        let off = Arg::new(off_id(about)).long(off_id(about)).hide(true).action(ArgAction::SetTrue);
+        args.push(off.aliases(others.map(|name| format!("no-{name}"))));
     }
     args
 }

@@ -9,7 +9,9 @@ mod line;
 mod program;
 mod refused;
 pub mod sync;
+mod taken;
 mod value;
+pub mod words;
 
 use std::ffi::OsStr;
 
@@ -175,16 +177,18 @@ pub fn rows(command: CommandName) -> impl Iterator<Item = Row> {
         ],
         CommandName::Sync => vec![
             program(sync::CHOOSING),
+            program(sync::CONTINUING),
             program(sync::DELETING),
             transfer(STORING),
             program(sync::RUNNING),
             program(program::SAYING),
+            program(program::NAMES),
             program(sync::RULES),
             program(sync::VALUES),
             transfer(SENDING),
             transfer(REACHING),
             program(program::TELLING),
-            program(sync::TAKEN),
+            program(taken::TAKEN),
             program(refused::REFUSED),
         ],
         CommandName::Doctor => vec![transfer(SENDING), transfer(REACHING)],

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use fobs::options::Chatter;
 use fobs::options::flag::{CP, Flag, Names, RSYNC, SYNC, Side, Takes};
 
+use super::words::Told;
 use super::{Chosen, Limit};
 
 type Row = Flag<Chosen>;
@@ -18,6 +19,10 @@ pub struct ProgramWords {
     pub explain: bool,
     pub trace: Option<PathBuf>,
     pub through_here: bool,
+    /// `--info`
+    pub told: Told,
+    /// `-8`: bytes above ASCII in names are printed as they are.
+    pub raw_names: bool,
 }
 
 /// Largest `-l`: more does not fit in a `u64` of bits per second.
@@ -29,14 +34,23 @@ pub const SAYING: &[Row] = &[
         .help("Quiet: no progress, summary or notices; errors are still shown")
         .on(&[CP.letter('q'), RSYNC.letter('q').help("Print errors only")])
         .yields(&["verbose"]),
-    Row::new("verbose", "", Takes::Count(|it, count| {
-        it.program.verbose = count;
-        it.options.ssh.chatter = if count > 0 { Chatter::Told } else { Chatter::Skipped };
-    }))
-        .help("Verbose: print a line for every file; ssh's own messages come with -o LogLevel=DEBUG")
-        .on(&[CP.letter('v'), RSYNC.letter('v').help("Print the names of what is transferred or deleted")])
-        .yields(&["quiet"]),
+    Row::new(
+        "verbose",
+        "",
+        Takes::Count(|it, count| {
+            it.program.verbose = count;
+            it.options.ssh.chatter = if count > 0 { Chatter::Told } else { Chatter::Skipped };
+        }),
+    )
+    .help("Verbose: print a line for every file; ssh's own messages come with -o LogLevel=DEBUG")
+    .on(&[CP.letter('v'), RSYNC.letter('v').help("Print the names of what is transferred or deleted")])
+    .yields(&["quiet"]),
 ];
+
+/// How names are printed.
+pub const NAMES: &[Row] = &[Row::switch("8-bit-output", |it, on| it.program.raw_names = on)
+    .help("Print bytes above ASCII in names as they are")
+    .on(&[RSYNC.letter('8')])];
 
 /// What happens on this host.
 pub const HERE: &[Row] = &[

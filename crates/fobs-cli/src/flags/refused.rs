@@ -8,10 +8,8 @@ const NO_DELTA: &str = "changed files are sent whole: there is no delta transfer
 const NO_BASIS: &str = "files are compared with the destination and --link-dest only";
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
-const NO_SSH: &str = "give --identity, --port, --jump, --ssh-option or --ssh instead";
 const NO_TREE: &str = "only the contents and names below the sources are transferred";
 const NO_LINKS: &str = "symbolic links are copied as links (-l) or left out";
-const NO_SIZES: &str = "files are not chosen by their size";
 const NO_TIMES: &str = "only modification times are kept";
 const NO_IDS: &str = "owners are kept by name, or by number with --numeric-ids";
 const NO_BATCH: &str = "there are no batch files";
@@ -23,18 +21,10 @@ const NO_OVERWRITING: &str =
 pub const REFUSED: &[Flag<Chosen>] = &[
     refused_value("partial-dir", NO_PLACE),
     refused("inplace", NO_OVERWRITING),
-    refused_value("info", NO_LIST),
-    refused_value("debug", NO_LIST),
-    refused_value("stderr", "errors are always written to standard error"),
-    refused("no-motd", NO_DAEMON).on(PLAIN),
     refused("relative", "names below each source are kept; only --files-from keeps whole paths")
         .on(&[RSYNC.letter('R')]),
     refused("no-implied-dirs", NO_TREE).on(PLAIN),
     refused_value("backup-dir", "backups lie beside the files they are of; give --suffix"),
-    refused("append", "it would trust data that nobody verified; an interrupted sync goes on by itself"),
-    refused("append-verify", "fobs cp has it; an interrupted sync goes on by itself"),
-    refused("old-dirs", "give --dirs"),
-    refused("old-d", "give --dirs"),
     refused("mkpath", "create the directory above the destination first"),
     refused("copy-links", NO_LINKS).on(&[RSYNC.letter('L')]),
     refused("copy-unsafe-links", NO_LINKS),
@@ -53,51 +43,20 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("crtimes", NO_TIMES).on(&[RSYNC.letter('N')]),
     refused("super", "a receiver does what its user may"),
     refused("fake-super", "owners and devices are not stored as extended attributes"),
-    refused("preallocate", "the room for each file is allocated before it is written, always"),
-    refused_value("checksum-choice", "contents are compared by BLAKE3"),
-    refused_value("block-size", NO_DELTA).on(&[SYNC.letter('B')]),
-    refused_value("rsh", NO_SSH).on(&[SYNC.letter('e')]),
-    refused_value("rsync-path", "give --fobs-path"),
     refused("ignore-missing-args", "a source that is missing is an error"),
     refused("delete-missing-args", "a source that is missing is an error"),
-    refused(
-        "ignore-errors",
-        "nothing is deleted after a scan with errors: it would delete what was not seen",
-    ),
-    refused("force", "give --delete to replace a directory with entries"),
-    refused_value("max-size", NO_SIZES),
-    refused_value("min-size", NO_SIZES),
-    refused_value("max-alloc", "memory is bounded already"),
     refused("delay-updates", "each file is put into place when it is complete"),
     refused("prune-empty-dirs", "directories are made before their contents are known")
         .on(&[RSYNC.letter('m')]),
     refused_value("usermap", NO_IDS),
     refused_value("groupmap", NO_IDS),
     refused_value("chown", NO_IDS),
-    refused_value("contimeout", "give --timeout"),
     refused_value("temp-dir", NO_PLACE).on(&[SYNC.letter('T')]),
     refused("fuzzy", NO_DELTA).on(&[RSYNC.letter('y')]),
     refused_value("compare-dest", NO_BASIS),
     refused_value("copy-dest", NO_BASIS),
-    refused_value("compress-choice", "data is compressed with zstd"),
-    refused_value("zc", "data is compressed with zstd"),
-    refused_value("compress-level", "data is compressed as fast as the path"),
-    refused_value("zl", "data is compressed as fast as the path"),
-    refused_value("compress-threads", "data is compressed by the thread that reads it"),
-    refused_value("zt", "data is compressed by the thread that reads it"),
-    refused_value("skip-compress", "what does not become smaller is not compressed"),
-    refused("cvs-exclude", "the patterns of CVS are not built; write them as rules").on(&[RSYNC.letter('C')]),
-    refused("F", "give --filter=': .rsync-filter'; directories above the source are not read")
-        .on(&[RSYNC.letter('F')]),
-    refused("old-args", "no shell on the other host reads a path"),
-    refused("secluded-args", "no shell on the other host reads a path").on(&[RSYNC.letter('s')]),
-    refused("trust-sender", "names are always checked"),
     refused_value("copy-as", "log in as that user"),
     refused_value("address", "the kernel chooses the address to send from"),
-    refused_value("sockopts", "data is sent over UDP"),
-    refused("blocking-io", "the other host's shell is not used for data"),
-    refused_value("outbuf", "each line is written at once"),
-    refused("8-bit-output", "only control characters of names are escaped").on(&[RSYNC.letter('8')]),
     refused_value("remote-option", "both sides have the same options").on(&[SYNC.letter('M')]),
     refused_value("out-format", NO_LIST),
     refused_value("log-file", "redirect the output, or give --json"),
@@ -113,7 +72,6 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused_value("read-batch", NO_BATCH),
     refused_value("protocol", "the two sides agree on a version"),
     refused_value("iconv", "names are bytes and stay as they are"),
-    refused_value("checksum-seed", "contents are compared by BLAKE3"),
     refused("daemon", "give fobs serve"),
 ];
 

@@ -7,15 +7,13 @@ mod values;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use fobs::options::flag::{Flag, RSYNC, Rank, Standing};
 use fobs::options::sync::SyncOptions;
 use fobs::{Preserve, SymbolicLinks, Unkept};
 
-use super::Chosen;
-pub use choosing::{CHOOSING, DELETING, RUNNING};
+pub use choosing::{CHOOSING, CONTINUING, DELETING, RUNNING};
 #[cfg(test)]
 pub use values::bandwidth;
-pub use values::{RULES, VALUES};
+pub use values::{RULES, VALUES, size};
 
 /// What they say together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +43,14 @@ pub struct SyncWords {
     pub rules: Vec<(RuleOption, OsString)>,
     pub itemize: u8,
     pub stats: bool,
+    /// `-h`, how often.
+    pub human: u8,
+    /// `--force`
+    pub force: bool,
+    /// `-C`
+    pub cvs_exclude: bool,
+    /// `--rsync-path`: what stands before the program.
+    pub before_program: String,
 }
 
 impl Default for SyncWords {
@@ -77,6 +83,10 @@ impl Default for SyncWords {
             rules: Vec::new(),
             itemize: 0,
             stats: false,
+            human: 0,
+            force: false,
+            cvs_exclude: false,
+            before_program: String::new(),
         }
     }
 }
@@ -113,18 +123,4 @@ pub enum RuleOption {
     Include,
     ExcludeFrom,
     IncludeFrom,
-}
-
-/// Of those who type them out of habit.
-pub const TAKEN: &[Flag<Chosen>] = &[
-    taken("human-readable", "figures are written with units"),
-    taken("progress", "fobs top shows the progress of every sync"),
-    Flag::switch("P", |it: &mut Chosen, on| it.options.no_partial = !on)
-        .on(&[RSYNC.letter('P')])
-        .standing(Standing::Taken("it is --partial, which is the default")),
-];
-
-/// Something that is taken and does nothing.
-const fn taken(name: &'static str, why: &'static str) -> Flag<Chosen> {
-    Flag::switch(name, |_, _| {}).on(&[RSYNC]).rank(Rank::Hidden).standing(Standing::Taken(why))
 }

@@ -1,6 +1,8 @@
 //! The table as a whole: no name is taken twice, all of it has a text, and another host is given what counts
 //! there.
 
+mod rsync;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -68,6 +70,10 @@ fn sample(row: Row) -> &'static str {
         "memory" => "128MiB",
         "packet-size" => "8KiB",
         "chmod" => "go-w",
+        "rsh" => "ssh -p 2",
+        "rsync-path" => "sudo rsync",
+        "info" => "name2",
+        "max-size" | "min-size" => "4k",
         _ => "8192",
     }
 }
@@ -128,16 +134,32 @@ fn same(one: &TransferOptions, other: &TransferOptions) -> bool {
 }
 
 #[test]
+fn an_option_names_the_feature_that_it_needs() {
+    for row in shown(CommandName::Sync) {
+        let chosen = given(row);
+        let needed: Vec<_> =
+            chosen.sync.choices.rules.features().iter().map(|(feature, _)| *feature).collect();
+        assert_eq!(needed, row.about().feature.as_slice(), "{row:?}");
+    }
+}
+
+/// What a row does alone.
+fn given(row: Row) -> Chosen {
+    let mut chosen = Chosen::default();
+    if row.shape() == Shape::Switch || row.shape() == Shape::Count {
+        row.count(&mut chosen, 1);
+    } else {
+        let reading = row.read(sample(row).as_ref()).unwrap_or_else(|why| panic!("{row:?}: {why}"));
+        row.apply(&mut chosen, &reading);
+    }
+    chosen
+}
+
+#[test]
 fn every_option_that_is_shown_changes_something() {
     for command in [CommandName::Cp, CommandName::Sync] {
         for row in shown(command) {
-            let mut chosen = Chosen::default();
-            if row.shape() == Shape::Switch || row.shape() == Shape::Count {
-                row.count(&mut chosen, 1);
-            } else {
-                let reading = row.read(sample(row).as_ref()).unwrap_or_else(|why| panic!("{row:?}: {why}"));
-                row.apply(&mut chosen, &reading);
-            }
+            let chosen = given(row);
             // These two are what happens anyway.
             let is_default = ["partial", "no-push-binary"].contains(&row.about().name);
             assert_eq!(chosen != Chosen::default(), !is_default, "{row:?}");

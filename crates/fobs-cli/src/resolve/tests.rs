@@ -4,9 +4,7 @@ use fobs::{Access, Privileges, Rights};
 use super::*;
 use crate::args::{Cli, Command};
 use clap::Parser;
-use fobs::options::{
-    Chatter, MinRate, PushBinary, SshOptions, SshWords, StreamAllotment, TcpTuning, Transport,
-};
+use fobs::options::{Chatter, MinRate, PushBinary, SshOptions, StreamAllotment, TcpTuning, Transport};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -72,11 +70,8 @@ fn flags_become_options() {
                 config_file: Some("conf".into()),
                 jump: Some("hop".into()),
                 options: vec!["A=b".into(), "C=d".into()],
-                program: None,
-                push: PushBinary::Never,
-                inherited: None,
-                words: SshWords::default(),
                 chatter: Chatter::Told,
+                ..SshOptions::default()
             };
         }),
         ("--push-binary", |o| o.ssh.push = PushBinary::IfMissing),

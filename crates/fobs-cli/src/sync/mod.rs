@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use fobs::options::flag::CommandName;
 use fobs::options::sync::SyncOptions;
-use fobs::options::{Location, Remote, TransferOptions};
+use fobs::options::{Carrier, Location, Remote, ShellGrammar, TransferOptions, Transport};
 use fobs::{CancelToken, Error, ErrorKind, Result, Steering, Summary, Transfer};
 
 use crate::args::sync::SyncArgs;
 use crate::explain::{Meanwhile, Recording};
+use crate::flags::words::remote_shell;
 use crate::output::{Reporter, exit_code};
 use crate::{ctl, live, location, push, resolve, signals};
 use output::Lines;
@@ -102,15 +103,32 @@ fn resolved(args: &SyncArgs) -> Result<Sync> {
     if sync.names.is_some() {
         sources.iter_mut().for_each(contents);
     }
-    let options = resolve::transfer(&args.chosen)?;
+    let mut options = resolve::transfer(&args.chosen)?;
     let carrier = sources.iter().chain([&destination]).find_map(|place| match place {
         Location::Remote(remote) => Some(remote.carrier),
         Location::Local(_) | Location::Stdio => None,
     });
     if let Some(carrier) = carrier {
         args.check(CommandName::Sync, carrier)?;
+        if carrier == Carrier::Ssh {
+            with_shell(args, &mut options)?;
+        }
     }
     Ok(Sync { sources, destination, options, sync })
+}
+
+/// The remote shell of the environment, where none is named, and what rsync would be run with.
+fn with_shell(args: &SyncArgs, options: &mut TransferOptions) -> Result<()> {
+    let named = std::env::var("RSYNC_RSH").ok().filter(|text| !text.is_empty());
+    if let Some(text) = named.filter(|_| !args.has("rsh") && !args.has("ssh")) {
+        let shell = remote_shell(&text).map_err(|why| usage(format!("RSYNC_RSH: {why}")))?;
+        options.ssh = shell.of(&options.ssh);
+    }
+    options.fobs_path.insert_str(0, &args.chosen.sync.before_program);
+    if options.ssh.grammar == ShellGrammar::HostAndCommand && !args.has("transport") {
+        options.transport = Transport::Channel;
+    }
+    Ok(())
 }
 
 /// Names of `--files-from` are those below the source.

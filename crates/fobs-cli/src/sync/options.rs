@@ -12,8 +12,13 @@ use fobs::options::sync::{
 use fobs::{BackupSuffix, Chmod, Error, ErrorKind, Preserve, RelPath, Result};
 
 use crate::args::sync::SyncArgs;
+use crate::flags::Chosen;
 use crate::flags::sync::{Directories, Recursion, RuleOption, SyncWords};
 
+/// What CVS leaves out, and the places of other systems of versions, as rsync(1) lists them.
+const CVS: &str = "RCS SCCS CVS CVS.adm RCSLOG cvslog.* tags TAGS .make.state .nse_depinfo *~ #* .#* ,* _$* *$ \
+                   *.old *.bak *.BAK *.orig *.rej .del-* *.a *.olb *.o *.obj *.so *.exe *.Z *.elc *.ln core .svn/ \
+                   .git/ .hg/ .bzr/";
 /// Most characters of a refused name in a message.
 const NAME_SHOWN_MAX: usize = 200;
 /// Largest file of names or rules, bytes.
@@ -56,18 +61,25 @@ pub fn resolve(args: &SyncArgs) -> Result<SyncOptions> {
             },
             // A backup changes its directory's time again and again.
             omit_directory_times: choices.rules.omit_directory_times || backup.is_some(),
-            makes_way: delete.is_some(),
+            makes_way: delete.is_some() || given.force,
             ..choices.rules
         },
         delete,
         backup,
-        report: match (given.itemize, args.chosen.program.verbose) {
-            (2.., _) => Report::All,
-            (0, 0) => Report::Nothing,
-            _ => Report::Changed,
-        },
+        report: report(&args.chosen),
         ..choices
     })
+}
+
+/// What is reported: what is printed, and what is counted for the statistics.
+fn report(chosen: &Chosen) -> Report {
+    let said = &chosen.program;
+    let level = |name| said.told.level(name, said.verbose);
+    match (chosen.sync.itemize, said.told.says("name").then(|| level("name")), level("name")) {
+        (2.., _, _) | (_, Some(2..), _) => Report::All,
+        (0, _, 0) if level("del") == 0 => Report::Nothing,
+        _ => Report::Changed,
+    }
 }
 
 /// Refuses what cannot be combined.
@@ -167,7 +179,29 @@ fn filter(given: &SyncWords) -> Result<Filter> {
         };
         added.map_err(|why| usage(why.to_string()))?;
     }
+    if given.cvs_exclude {
+        cvs_rules(&mut filter)?;
+    }
     Ok(filter)
+}
+
+/// What `-C` leaves out, behind all other rules: what a .cvsignore file names, what CVS leaves out, and what
+/// the user's own file and variable name.
+fn cvs_rules(filter: &mut Filter) -> Result<()> {
+    let own = std::env::home_dir().map(|home| home.join(".cvsignore"));
+    let own = own.and_then(|file| read(&file).ok()).unwrap_or_default();
+    let variable = std::env::var_os("CVSIGNORE").unwrap_or_default();
+    let words = own
+        .split(|byte| byte.is_ascii_whitespace())
+        .chain(variable.as_bytes().split(|byte| byte.is_ascii_whitespace()));
+    let theirs = words.filter(|word| !word.is_empty()).map(|word| [b"- ", word].concat());
+    let known = CVS.split_ascii_whitespace().map(|word| format!("-p {word}").into_bytes());
+    let all = [b":nw- .cvsignore".to_vec()].into_iter().chain(known).chain(theirs);
+    for rule in all {
+        let added = filter.add_rule(&rule, &mut |_| Err(io::ErrorKind::Unsupported.into()));
+        added.map_err(|why| usage(format!("-C: {why}")))?;
+    }
+    Ok(())
 }
 
 /// The names in a file of `--files-from`: relative, without `.` and empty components; `..` is refused.

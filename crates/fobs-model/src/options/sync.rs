@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::preserve::Preserve;
-pub use super::rules::{Absent, Compare, Present, SyncRules};
+pub use super::rules::{Absent, Compare, Present, SYNC2, SyncRules};
 use crate::filter_rules::FilterRules;
 use crate::name::{BackupSuffix, RelPath};
 

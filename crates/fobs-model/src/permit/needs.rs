@@ -161,11 +161,20 @@ impl<'r> Needs<'r> {
             present,
             absent,
             makes_way,
+            size_max,
+            size_min,
+            appends,
+            // Of what is deleted, which is judged by itself.
+            despite_errors: _,
             // Of times that are compared or set.
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
+        self.features.extend(rules.features());
+        self.if_so(size_max.is_some(), Action::Look, "--max-size");
+        self.if_so(size_min.is_some(), Action::Look, "--min-size");
+        self.if_so(*appends, Action::Look, "--append");
         self.if_so(delete.is_some() || *only_delete || *makes_way, Action::Delete, "--delete");
         self.if_so(backup.is_some(), Action::Rename, "--backup");
         self.if_so(!link_dest.is_empty(), Action::Look, "--link-dest");
@@ -208,6 +217,10 @@ impl<'r> Needs<'r> {
             present: _,
             absent: _,
             makes_way: _,
+            size_max: _,
+            size_min: _,
+            appends: _,
+            despite_errors: _,
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,

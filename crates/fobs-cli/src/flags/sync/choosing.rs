@@ -1,10 +1,12 @@
 //! Switches of `fobs sync`: what is taken and kept, what is deleted, and how it runs.
 
-use fobs::options::flag::{Flag, RSYNC, Takes};
-use fobs::options::sync::Absent;
+use std::ffi::OsString;
+
+use fobs::options::flag::{Flag, RSYNC, SYNC, Side, Takes};
+use fobs::options::sync::{Absent, SYNC2};
 use fobs::{FileSystems, IdMapping, SymbolicLinks};
 
-use super::{Directories, Recursion};
+use super::{Directories, Recursion, RuleOption};
 use crate::flags::Chosen;
 
 type Row = Flag<Chosen>;
@@ -104,6 +106,22 @@ pub const CHOOSING: &[Row] = &[
         .on(&[RSYNC]),
 ];
 
+/// Files that are continued, and files of rules.
+pub const CONTINUING: &[Row] = &[
+    Row::switch("append", |it, on| it.sync.choices.rules.appends = on)
+        .help("Update only files that are shorter than their source; all of them is verified")
+        .also(&["append-verify"])
+        .on(&[RSYNC])
+        .side(Side::Receiver)
+        .feature(SYNC2),
+    Row::switch("cvs-exclude", |it, on| it.sync.cvs_exclude = on)
+        .help("Leave out what CVS leaves out, and what .cvsignore files name")
+        .on(&[RSYNC.letter('C')]),
+    Row::new("F", "", Takes::Count(directory_filter))
+        .help("Obey .rsync-filter files, as --filter=': .rsync-filter'; -FF leaves them out")
+        .on(&[SYNC.of_one_run().letter('F')]),
+];
+
 /// What is deleted, or kept of what is replaced.
 pub const DELETING: &[Row] = &[
     Row::switch("delete", |it, on| it.sync.delete = on)
@@ -123,6 +141,14 @@ pub const DELETING: &[Row] = &[
     Row::switch("delete-excluded", |it, on| it.sync.delete_excluded = on)
         .help("Delete what is excluded too")
         .on(&[RSYNC]),
+    Row::switch("force", |it, on| it.sync.force = on)
+        .help("Delete a directory with entries where something else has its name in the source")
+        .on(&[RSYNC]),
+    Row::switch("ignore-errors", |it, on| it.sync.choices.rules.despite_errors = on)
+        .help("Delete although the sources could not be read whole")
+        .on(&[RSYNC])
+        .side(Side::Receiver)
+        .feature(SYNC2),
     Row::switch("backup", |it, on| it.sync.backup = on)
         .help("Keep what is replaced or deleted under another name")
         .on(&[RSYNC.letter('b')]),
@@ -151,7 +177,15 @@ pub const RUNNING: &[Row] = &[
     Row::switch("stats", |it, on| it.sync.stats = on)
         .help("Print figures of the transfer at its end")
         .on(&[RSYNC]),
+    Row::new("human-readable", "", Takes::Count(|it, count| it.sync.human = count))
+        .help("Print figures with units of 1000; -hh of 1024; alone, -h is this help")
+        .on(&[RSYNC.letter('h')]),
 ];
+
+fn directory_filter(it: &mut Chosen, count: u8) {
+    let rules = [": .rsync-filter", "- .rsync-filter"].into_iter().take(usize::from(count));
+    it.sync.rules.extend(rules.map(|rule| (RuleOption::Filter, OsString::from(rule))));
+}
 
 fn archive(it: &mut Chosen, on: bool) {
     if it.sync.recursion != Recursion::On || !on {

@@ -101,6 +101,34 @@ fn what_is_not_there_is_made_or_left_out() {
 }
 
 #[test]
+fn an_append_leaves_what_is_not_shorter() {
+    let rules = SyncRules { appends: true, ..SyncRules::default() };
+    for (size, time, expected) in
+        [(4, 1, Action::Send), (5, 1, Action::LeaveOut), (5, 9, Action::Keep), (6, 9, Action::LeaveOut)]
+    {
+        let target = there(ThereKind::File, size, time);
+        let (action, _) = rules.decide(&wanted(WantedKind::File, 5, 9), Some(&target), ALL);
+        assert_eq!(action, expected, "{size} {time}");
+    }
+    assert_eq!(rules.decide(&wanted(WantedKind::File, 5, 9), None, ALL).0, Action::Send);
+}
+
+#[test]
+fn files_of_other_sizes_are_left_out() {
+    let rules = SyncRules { size_min: Some(2), size_max: Some(4), ..SyncRules::default() };
+    for target in [None, Some(there(ThereKind::File, 9, 1)), Some(there(ThereKind::Directory, 0, 1))] {
+        for (size, is_taken) in [(0, false), (1, false), (2, true), (4, true), (5, false), (u64::MAX, false)]
+        {
+            let (action, _) = rules.decide(&wanted(WantedKind::File, size, 5), target.as_ref(), ALL);
+            assert_eq!(action != Action::LeaveOut, is_taken, "{size} {target:?}");
+        }
+    }
+    // Only files have a size.
+    let link = rules.decide(&wanted(WantedKind::Symlink(b"far away"), 8, 5), None, ALL);
+    assert_eq!(link.0, Action::Send);
+}
+
+#[test]
 fn what_is_there_is_left_where_that_is_asked() {
     let left = SyncRules { present: Present::Left, ..SyncRules::default() };
     let decide = |kind, target| left.decide(&wanted(kind, 5, 9), Some(&there(target, 6, 1)), ALL).0;
