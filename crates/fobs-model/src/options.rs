@@ -4,6 +4,7 @@ pub(crate) mod bounds;
 mod chmod;
 pub mod flag;
 mod named;
+mod owners;
 mod preserve;
 mod rules;
 pub mod sync;
@@ -25,7 +26,8 @@ use fobs_proto::session::{ANSWER_WAIT, MEMORY_DEFAULT};
 
 pub use chmod::Chmod;
 pub use fobs_proto::session::MEMORY_RANGE;
-pub use preserve::{FileSystems, IdMapping, Preserve, SymbolicLinks, Unkept};
+pub use owners::AccountMap;
+pub use preserve::{FileSystems, Follow, IdMapping, Preserve, SymbolicLinks, Unkept};
 pub use terms::{Overwrite, Sight, Stamps, Terms};
 pub use transport::{STREAMS_MAX, StreamAllotment, TcpTuning, Transport};
 

@@ -55,6 +55,8 @@ pub struct Extraneous {
     /// What did not fit among `found`.
     forgotten: u64,
     failed: bool,
+    /// Without, directories only make way (`--force`).
+    deletes: bool,
     /// Sources that could not be read whole are no reason to delete nothing.
     despite_errors: bool,
     /// What had no room, as a sentence: nothing is deleted.
@@ -118,6 +120,7 @@ impl Extraneous {
             budget: budget.clone(),
             forgotten: 0,
             failed: false,
+            deletes: options.delete.is_some(),
             despite_errors: options.rules.despite_errors,
             spent: None,
             changed: Vec::new(),
@@ -166,7 +169,7 @@ impl Extraneous {
     /// The rows of the directory are complete: looks for what else is there.
     pub(super) fn leave(&mut self, path: &[u8], meta: Meta) {
         let Some(mut open) = self.open.pop() else { return };
-        if open.scanned && !self.has_failed() {
+        if open.scanned && self.deletes && !self.has_failed() {
             let before = self.found.len();
             open.seen.sort_unstable();
             // What cannot be read has nothing that is deleted.

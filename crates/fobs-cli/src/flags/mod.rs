@@ -177,6 +177,7 @@ pub fn rows(command: CommandName) -> impl Iterator<Item = Row> {
         ],
         CommandName::Sync => vec![
             program(sync::CHOOSING),
+            program(sync::LEAVING),
             program(sync::CONTINUING),
             program(sync::DELETING),
             transfer(STORING),

@@ -9,9 +9,7 @@ const NO_BASIS: &str = "files are compared with the destination and --link-dest 
 const NO_LIST: &str = "there is no such output; give -i, -v, --stats or --json";
 const NO_DAEMON: &str = "it is about rsync's own daemon; fobs serve and fobs:// are others";
 const NO_TREE: &str = "only the contents and names below the sources are transferred";
-const NO_LINKS: &str = "symbolic links are copied as links (-l) or left out";
 const NO_TIMES: &str = "only modification times are kept";
-const NO_IDS: &str = "owners are kept by name, or by number with --numeric-ids";
 const NO_BATCH: &str = "there are no batch files";
 const NO_PLACE: &str = "an unfinished file and the journal lie beside their place: one rename completes the file, and the same command finds it";
 const NO_OVERWRITING: &str =
@@ -26,13 +24,9 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("no-implied-dirs", NO_TREE).on(PLAIN),
     refused_value("backup-dir", "backups lie beside the files they are of; give --suffix"),
     refused("mkpath", "create the directory above the destination first"),
-    refused("copy-links", NO_LINKS).on(&[RSYNC.letter('L')]),
-    refused("copy-unsafe-links", NO_LINKS),
-    refused("safe-links", NO_LINKS),
     refused("insecure-links", "no path of a transfer follows a link"),
     refused_value("confine-root", "no path of a transfer leaves the destination"),
-    refused("munge-links", NO_LINKS),
-    refused("copy-dirlinks", NO_LINKS).on(&[RSYNC.letter('k')]),
+    refused("munge-links", "symbolic links are copied as they are"),
     refused("keep-dirlinks", "no path of a transfer follows a link").on(&[RSYNC.letter('K')]),
     refused("executability", "give --perms or --chmod").on(&[RSYNC.letter('E')]),
     refused("copy-devices", "devices are kept as devices (--devices)"),
@@ -46,11 +40,6 @@ pub const REFUSED: &[Flag<Chosen>] = &[
     refused("ignore-missing-args", "a source that is missing is an error"),
     refused("delete-missing-args", "a source that is missing is an error"),
     refused("delay-updates", "each file is put into place when it is complete"),
-    refused("prune-empty-dirs", "directories are made before their contents are known")
-        .on(&[RSYNC.letter('m')]),
-    refused_value("usermap", NO_IDS),
-    refused_value("groupmap", NO_IDS),
-    refused_value("chown", NO_IDS),
     refused_value("temp-dir", NO_PLACE).on(&[SYNC.letter('T')]),
     refused("fuzzy", NO_DELTA).on(&[RSYNC.letter('y')]),
     refused_value("compare-dest", NO_BASIS),

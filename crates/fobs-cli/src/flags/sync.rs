@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use fobs::options::sync::SyncOptions;
 use fobs::{Preserve, SymbolicLinks, Unkept};
 
-pub use choosing::{CHOOSING, CONTINUING, DELETING, RUNNING};
+pub use choosing::{CHOOSING, CONTINUING, DELETING, LEAVING, RUNNING};
 #[cfg(test)]
 pub use values::bandwidth;
 pub use values::{RULES, VALUES, size};

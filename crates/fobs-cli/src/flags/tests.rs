@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use clap::Parser;
-use fobs::options::flag::{CommandName, Rank, Standing, of_transfers};
+use fobs::options::flag::{CommandName, Rank, Side, Standing, of_transfers};
 
 use super::*;
 use crate::args::{Cli, Command};
@@ -71,6 +71,7 @@ fn sample(row: Row) -> &'static str {
         "packet-size" => "8KiB",
         "chmod" => "go-w",
         "rsh" => "ssh -p 2",
+        "usermap" | "groupmap" => "*:nobody",
         "rsync-path" => "sudo rsync",
         "info" => "name2",
         "max-size" | "min-size" => "4k",
@@ -86,7 +87,7 @@ fn options(words: Vec<OsString>) -> TransferOptions {
 }
 
 fn is_far(row: Row) -> bool {
-    row.about().side != fobs::options::flag::Side::Here
+    row.about().side != Side::Here
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn options_of_the_data_reach_the_host_of_the_sources() {
         let parsed = Cli::try_parse_from(line);
         let Ok(Cli { command: Command::Cp(args) }) = parsed else { panic!("{given:?}: {parsed:?}") };
         let mut far: Vec<OsString> = args.far_words().into_iter().map(OsString::from_vec).collect();
-        let count = args.given.iter().filter(|it| it.about.side != fobs::options::flag::Side::Here).count();
+        let count = args.given.iter().filter(|it| it.about.side != Side::Here).count();
         assert!(far.len() >= count, "{given:?}: {far:?}");
         far.extend(["a".into(), "b:".into()]);
         // What counts here has no part in it.
@@ -137,9 +138,13 @@ fn same(one: &TransferOptions, other: &TransferOptions) -> bool {
 fn an_option_names_the_feature_that_it_needs() {
     for row in shown(CommandName::Sync) {
         let chosen = given(row);
-        let needed: Vec<_> =
-            chosen.sync.choices.rules.features().iter().map(|(feature, _)| *feature).collect();
-        assert_eq!(needed, row.about().feature.as_slice(), "{row:?}");
+        let choices = &chosen.sync.choices;
+        let by_side = [(Side::Receiver, choices.rules.features()), (Side::Sender, choices.sender_features())];
+        for (side, features) in by_side {
+            let needed: BTreeSet<_> = features.iter().map(|(feature, _)| *feature).collect();
+            let said = row.about().feature.filter(|_| row.about().side == side);
+            assert_eq!(needed, said.into_iter().collect(), "{row:?}");
+        }
     }
 }
 

@@ -32,6 +32,9 @@ pub struct SyncRules {
     /// Deletion takes place although the sources could not be read whole (`--ignore-errors`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub despite_errors: bool,
+    /// Links that lead out of the tree are left out (`--safe-links`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub safe_links: bool,
 }
 
 /// The feature of a program that knows the rules of 0.3 (protocol 7.7).
@@ -52,12 +55,14 @@ impl SyncRules {
             size_min,
             appends,
             despite_errors,
+            safe_links,
         } = self;
         let needs = [
             (size_max.is_some(), (SYNC2, "--max-size")),
             (size_min.is_some(), (SYNC2, "--min-size")),
             (*appends, (SYNC2, "--append")),
             (*despite_errors, (SYNC2, "--ignore-errors")),
+            (*safe_links, (SYNC2, "--safe-links")),
         ];
         needs.into_iter().filter(|(is_so, _)| *is_so).map(|(_, feature)| feature).collect()
     }

@@ -150,6 +150,7 @@ impl<'r> Needs<'r> {
             // `Terms` and `Privileges`, as for a copy.
             preserve: _,
             // Which entries the client sends; the server's part of it is about deletion.
+            prune_empty: _,
             directories: _,
             filter: _,
             names: _,
@@ -164,6 +165,8 @@ impl<'r> Needs<'r> {
             size_max,
             size_min,
             appends,
+            // A link that is left out is not looked at.
+            safe_links: _,
             // Of what is deleted, which is judged by itself.
             despite_errors: _,
             // Of times that are compared or set.
@@ -201,6 +204,7 @@ impl<'r> Needs<'r> {
         let SyncOptions {
             rules,
             remove_source_files,
+            prune_empty: _,
             delete: _,
             backup: _,
             link_dest: _,
@@ -221,10 +225,12 @@ impl<'r> Needs<'r> {
             size_min: _,
             appends: _,
             despite_errors: _,
+            safe_links: _,
             modify_window: _,
             omit_directory_times: _,
             omit_link_times: _,
         } = rules;
+        self.features.extend(sync.sender_features());
         self.if_so(*remove_source_files, Action::Delete, "--remove-source-files");
         self.if_so(*compare == Compare::Content, Action::Compare, "--checksum");
     }

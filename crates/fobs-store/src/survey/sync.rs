@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub group: Option<u32>,
     /// BLAKE3 of a file's content, with [`Compare::Content`].
     pub checksum: Option<[u8; 32]>,
+    /// Whether it is a link that leads out of the tree, as `leads_out` of the walk says.
+    pub leads_out: bool,
 }
 
 /// What an entry is.
@@ -127,6 +129,9 @@ impl Decide for SyncRules {
 
     fn decide(&self, wanted: &Wanted<'_>, there: Option<&There>, kept: Kept) -> (Action, Changes) {
         let is_directory = wanted.kind == WantedKind::Directory;
+        if wanted.leads_out && self.safe_links {
+            return (Action::LeaveOut, Changes::default());
+        }
         if wanted.kind == WantedKind::File && !self.takes(wanted.size) {
             return (Action::LeaveOut, Changes::default());
         }

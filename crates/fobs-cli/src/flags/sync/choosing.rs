@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use fobs::options::flag::{Flag, RSYNC, SYNC, Side, Takes};
 use fobs::options::sync::{Absent, SYNC2};
-use fobs::{FileSystems, IdMapping, SymbolicLinks};
+use fobs::{FileSystems, Follow, IdMapping, SymbolicLinks};
 
 use super::{Directories, Recursion, RuleOption};
 use crate::flags::Chosen;
@@ -106,6 +106,35 @@ pub const CHOOSING: &[Row] = &[
         .on(&[RSYNC]),
 ];
 
+/// Links that are not taken, and directories.
+pub const LEAVING: &[Row] = &[
+    Row::switch("copy-links", |it, on| follow(it, on, Follow::All))
+        .help("Copy what symbolic links lead to")
+        .on(&[RSYNC.letter('L')])
+        .side(Side::Sender)
+        .feature(SYNC2),
+    Row::switch("copy-dirlinks", |it, on| follow(it, on, Follow::Directories))
+        .help("Copy directories that symbolic links lead to")
+        .on(&[RSYNC.letter('k')])
+        .side(Side::Sender)
+        .feature(SYNC2),
+    Row::switch("copy-unsafe-links", |it, on| follow(it, on, Follow::LeadingOut))
+        .help("Copy what symbolic links lead to that lead out of the tree")
+        .on(&[RSYNC])
+        .side(Side::Sender)
+        .feature(SYNC2),
+    Row::switch("safe-links", |it, on| it.sync.choices.rules.safe_links = on)
+        .help("Leave out symbolic links that lead out of the tree")
+        .on(&[RSYNC])
+        .side(Side::Receiver)
+        .feature(SYNC2),
+    Row::switch("prune-empty-dirs", |it, on| it.sync.choices.prune_empty = on)
+        .help("Leave out directories in which there is nothing else")
+        .on(&[RSYNC.letter('m')])
+        .side(Side::Sender)
+        .feature(SYNC2),
+];
+
 /// Files that are continued, and files of rules.
 pub const CONTINUING: &[Row] = &[
     Row::switch("append", |it, on| it.sync.choices.rules.appends = on)
@@ -195,6 +224,17 @@ fn archive(it: &mut Chosen, on: bool) {
     let kept = &mut it.sync.choices.preserve;
     (kept.modes, kept.times, kept.owner, kept.group) = (on, on, on, on);
     (kept.devices, kept.specials) = (on, on);
+}
+
+/// All counts before the others.
+fn follow(it: &mut Chosen, on: bool, which: Follow) {
+    let follow = &mut it.sync.choices.preserve.follow;
+    *follow = match (on, *follow) {
+        (true, Follow::All) => Follow::All,
+        (true, _) => which,
+        (false, now) if now == which => Follow::None,
+        (false, now) => now,
+    };
 }
 
 fn links(it: &mut Chosen, on: bool) {

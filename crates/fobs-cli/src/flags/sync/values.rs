@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use fobs::AccountMap;
 use fobs::options::Carrier;
 use fobs::options::flag::{Flag, Names, RSYNC, SYNC, Side, Takes};
 use fobs::options::sync::SYNC2;
@@ -128,6 +129,49 @@ pub const VALUES: &[Row] = &[
     )
     .help("Change modes, as in D2755,F644 or go-w; repeatable")
     .on(ONE_RUN),
+    Row::new(
+        "usermap",
+        "FROM:TO,...",
+        Takes::Form(|it, text| {
+            it.sync.choices.preserve.users = AccountMap::parse(text)?;
+            Ok(())
+        }),
+    )
+    .help("With -o, give files of users FROM to users TO: names, numbers, ranges, *; the first that fits")
+    .on(ONE_RUN)
+    .side(Side::Sender)
+    .feature(SYNC2),
+    Row::new(
+        "groupmap",
+        "FROM:TO,...",
+        Takes::Form(|it, text| {
+            it.sync.choices.preserve.groups = AccountMap::parse(text)?;
+            Ok(())
+        }),
+    )
+    .help("Likewise groups, with -g")
+    .on(ONE_RUN)
+    .side(Side::Sender)
+    .feature(SYNC2),
+    Row::new(
+        "chown",
+        "USER:GROUP",
+        Takes::Form(|it, text| {
+            let (user, group) = text.split_once(':').unwrap_or((text, ""));
+            let kept = &mut it.sync.choices.preserve;
+            for (map, account) in [(&mut kept.users, user), (&mut kept.groups, group)] {
+                if !account.is_empty() {
+                    *map = AccountMap::all_to(account);
+                }
+            }
+            Ok(())
+        }),
+    )
+    .help("Give all files to USER, GROUP or both, where -o and -g keep them")
+    .on(ONE_RUN)
+    .conflicts(&["usermap", "groupmap"])
+    .side(Side::Sender)
+    .feature(SYNC2),
     Row::new(
         "modify-window",
         "N",
