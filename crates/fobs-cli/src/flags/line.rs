@@ -230,8 +230,9 @@ fn with_value(arg: Arg, row: Row) -> Arg {
 fn acts(row: Row, matches: &ArgMatches) -> Vec<(usize, Act)> {
     let about = row.about();
     let places = |id: &str| -> Vec<usize> {
-        let known = matches.try_contains_id(id).unwrap_or(false);
-        if !known || matches.value_source(id) != Some(ValueSource::CommandLine) {
+        // The parser does not know an id that this command has no argument for.
+        let is_known = matches.try_contains_id(id).is_ok_and(|is_given| is_given);
+        if !is_known || matches.value_source(id) != Some(ValueSource::CommandLine) {
             return Vec::new();
         }
         matches.indices_of(id).into_iter().flatten().collect()

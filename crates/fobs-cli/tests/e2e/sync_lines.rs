@@ -232,8 +232,8 @@ impl Bench<'_> {
             "{line}: rsync {:?} {}; fobs {:?} {}",
             their_run.code, their_run.stderr, our_run.code, our_run.stderr
         );
-        // rsync enters directories that --ignore-existing leaves out, and fails there; and a link that leads back
-        // until the kernel ends it.
+        // rsync enters directories that --ignore-existing leaves out, and fails there; and a link that leads
+        // back, until the kernel ends it.
         let accidents = ["Not a directory (20)", "Too many levels of symbolic links"];
         if accidents.iter().any(|accident| their_run.stderr.contains(accident)) {
             return None;

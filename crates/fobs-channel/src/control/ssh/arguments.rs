@@ -26,7 +26,7 @@ pub(super) fn arguments(remote: &Remote, options: &TransferOptions, command: &st
         return words_for_another_shell(remote, options, command);
     }
     // No terminal and none of the configured forwardings: this connection carries frames.
-    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes to the stream.
+    // Nor a command or a local one of the configuration's: ours is run, and nothing else writes there.
     let mut arguments = options.ssh.arguments.clone();
     arguments.extend(["-T", "-x", "-oRemoteCommand=none", "-oPermitLocalCommand=no"].map(OsString::from));
     arguments.extend(connection_arguments(remote, options));
